@@ -37,14 +37,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import query
 import structlog
 
-from sidelight_collector.answers.flame import flame
-from sidelight_collector.http.api.answer_cache import Answers, Asked
-from sidelight_collector.http.api.responses import json_reply
+from sidelight_collector.answers.flame import query_flame_graph
+from sidelight_collector.http.api.answer_cache import AnswerCache, CacheableQuery
+from sidelight_collector.http.api.responses import encode_json_response
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.storage.backends.disk_cache import DiskCachedStore
 from sidelight_collector.storage.backends.open_store import open_store
@@ -108,17 +108,21 @@ def later(one: Window, days: int) -> Window:
 
 def measured(bare: ObjectStore, folder: Path, days: int, repeats: int) -> Iterator[tuple[str, Row]]:
     """Each way to ask, and what it costs."""
-    side = Question(Selector(), query.START_NS, query.START_NS + days * DAY_NS)
-    drawn = partial(flame, sides=[side], kind=query.KIND, lines=False, nodes=query.NODES, most=10**6)
-    asked = Asked("the question", [side], lambda reading: json_reply(drawn(reading), gzip=True))
+    side = WindowQuery(Selector(), query.START_NS, query.START_NS + days * DAY_NS)
+    drawn = partial(
+        query_flame_graph, sides=[side], kind=query.KIND, lines=False, nodes=query.NODES, max_nodes=10**6
+    )
+    asked = CacheableQuery(
+        "the question", [side], lambda reading: encode_json_response(drawn(reading), gzip=True)
+    )
 
-    def ask(answers: Answers) -> None:
-        assert asyncio.run(answers.answer(lambda: asked)).etag is not None
+    def ask(answers: AnswerCache) -> None:
+        assert asyncio.run(answers.get(lambda: asked)).etag is not None
 
     @contextmanager
-    def collector(store: ObjectStore, limits: QueryLimits = LIMITS) -> Iterator[Answers]:
+    def collector(store: ObjectStore, limits: QueryLimits = LIMITS) -> Iterator[AnswerCache]:
         engine = QueryEngine(store, limits)
-        yield Answers(engine)
+        yield AnswerCache(engine)
         engine.close()
 
     def started_anew(store: ObjectStore) -> None:

@@ -27,7 +27,7 @@ import zstandard
 from ulid import ULID
 
 from bench.corpus import Corpus, Shape
-from sidelight_model.window import encode
+from sidelight_model.window import encode_windows
 
 LIMIT_MS = 2.2
 CONNECTIONS = 32
@@ -75,7 +75,7 @@ def measure(shape: Shape, *, windows: int, repeats: int, store: str = "") -> lis
             for turn in range(repeats + 1):
                 began_ns = time.time_ns() - shape.window_seconds * 10**9
                 made = [replace(corpus.window(row), id=str(ULID()), start_ns=began_ns) for row in rows]
-                bodies = [compressor.compress(encode([one])) for one in made]
+                bodies = [compressor.compress(encode_windows([one])) for one in made]
                 before = sum(kernel.cpu_times()[:2])
                 send(port, bodies)
                 cost = (sum(kernel.cpu_times()[:2]) - before) * 1000 / windows

@@ -28,28 +28,28 @@ from itertools import islice
 
 import zstandard
 
-from sidelight_collector.answers.flame import Flame, flame
-from sidelight_collector.answers.top_and_depth import By, depth, functions
-from sidelight_collector.http.api.responses import Reply, json_reply
+from sidelight_collector.answers.flame import FlameGraph, query_flame_graph
+from sidelight_collector.answers.top_and_depth import CostOrder, query_depth, query_top
+from sidelight_collector.http.api.responses import EncodedResponse, encode_json_response
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.manifest import Block
 from sidelight_collector.storage.segments import event_day, write_segment
 from sidelight_model.counts import Counts, ProfileType
-from sidelight_model.folded import Stack, join
+from sidelight_model.folded import Stack, join_frames
 from sidelight_model.labels import Labels
-from sidelight_model.profile import Profile, merge, tree
+from sidelight_model.profile import Profile, build_profile_tree, merge_profiles
 from sidelight_model.selectors import Selector
-from sidelight_model.tree import prune, totals
-from sidelight_model.window import Quality, Window, decode, encode
+from sidelight_model.tree import compute_totals, prune_tree
+from sidelight_model.window import Quality, Window, decode_windows, encode_windows
 
 START_NS = 1_795_219_200 * 10**9  # 2026-11-21T00:00:00Z
 SECOND_NS = 10**9
@@ -57,7 +57,7 @@ PERIOD_NS = 10_000_000
 NODES = 50_000
 KIND = ProfileType.WALL
 
-Answer = Callable[[Reading], Mapping[str, object]]
+Answer = Callable[[QueryContext], Mapping[str, object]]
 
 
 def stacks(luck: random.Random, unique: int) -> list[Stack]:
@@ -78,7 +78,7 @@ def stacks(luck: random.Random, unique: int) -> list[Stack]:
         )
         if len(branch) < 60:
             branches.append(branch)
-            found[join(branch)] = None
+            found[join_frames(branch)] = None
     return list(found)
 
 
@@ -108,14 +108,16 @@ def windows(luck: random.Random, given: argparse.Namespace) -> Iterator[Window]:
 def plain(bodies: Sequence[bytes]) -> bytes:
     """Text to dict to tree to JSON."""
     unpack = zstandard.ZstdDecompressor()
-    merged = merge(*(Profile.of(one) for body in bodies for one in decode(unpack.decompress(body))))
-    drawn, _ = prune(tree(merged, KIND), NODES)
+    merged = merge_profiles(
+        *(Profile.from_window(one) for body in bodies for one in decode_windows(unpack.decompress(body)))
+    )
+    drawn, _ = prune_tree(build_profile_tree(merged, KIND), NODES)
     answer = {
-        "frames": [drawn.names[code] for code in drawn.name],
+        "frames": [drawn.names[code] for code in drawn.name_index],
         "level": drawn.level,
         "self_samples": drawn.self_samples[0],
         "self_us": [ns // 1000 for ns in drawn.self_ns[0]],
-        "total": totals(drawn, 0)[0],
+        "total": compute_totals(drawn, 0)[0],
     }
     return json.dumps(answer, separators=(",", ":")).encode()
 
@@ -147,28 +149,28 @@ def main() -> None:
     given = arguments.parse_args()
     made = list(windows(random.Random(1), given))
     compress = zstandard.ZstdCompressor(level=3)
-    bodies = [compress.compress(encode([one])) for one in made]
+    bodies = [compress.compress(encode_windows([one])) for one in made]
     store, segments = MemoryStore(), 0
     for part in batched(made, given.windows_per_segment):
         write_segment(store, part)
         segments += 1
     stored = sum(entry.size for entry in store.list("v1/"))
     rows = sum(len(one.counts) for one in made)
-    question = Question(Selector(), START_NS, START_NS + given.minutes * 60 * SECOND_NS)
+    question = WindowQuery(Selector(), START_NS, START_NS + given.minutes * 60 * SECOND_NS)
 
-    def merged(reading: Reading, sides: int = 1) -> Flame:
-        return flame(reading, [question] * sides, KIND, lines=False, nodes=NODES, most=10**6)
+    def merged(reading: QueryContext, sides: int = 1) -> FlameGraph:
+        return query_flame_graph(reading, [question] * sides, KIND, lines=False, nodes=NODES, max_nodes=10**6)
 
     questions: dict[str, Answer] = {
         "compare": lambda reading: merged(reading, 2),
-        "depth": lambda reading: depth(reading, [question], KIND),
-        "top": lambda reading: functions(reading, [question], KIND, by=By.SELF, limit=100),
+        "depth": lambda reading: query_depth(reading, [question], KIND),
+        "top": lambda reading: query_top(reading, [question], KIND, by=CostOrder.SELF, limit=100),
     }
 
-    def ask(engine: QueryEngine, answer: Answer = merged) -> Reply:
-        return asyncio.run(engine.ask(lambda reading: json_reply(answer(reading), gzip=False)))
+    def ask(engine: QueryEngine, answer: Answer = merged) -> EncodedResponse:
+        return asyncio.run(engine.run(lambda reading: encode_json_response(answer(reading), gzip=False)))
 
-    def cold() -> Reply:
+    def cold() -> EncodedResponse:
         with closing(QueryEngine(store, QueryLimits())) as engine:
             return ask(engine)
 
@@ -180,7 +182,7 @@ def main() -> None:
     def warm(answer: Answer = merged) -> tuple[tuple[float, float], int]:
         with closing(QueryEngine(store, QueryLimits())) as engine:
             ask(engine, answer)
-            return median_ms(given.repeats, lambda: ask(engine, answer)), engine.cache.bytes
+            return median_ms(given.repeats, lambda: ask(engine, answer)), engine.cache.size_bytes
 
     plain_ms = median_ms(given.repeats, lambda: plain(bodies))
     taken = {"zstd text + dict": (plain_ms, sum(map(len, bodies)))}
@@ -202,15 +204,17 @@ def main() -> None:
 def compacted(made: Sequence[Window], windows_per_segment: int) -> tuple[MemoryStore, float, Sequence[Block]]:
     """The same windows, compacted as they come and when the day is over; what that took, in ms of CPU."""
     store, rest, now, used = MemoryStore(), iter(made), START_NS / 1e9, 0.0
-    compaction = Compaction(store, Metrics(), Rules(gone_seconds=0), interval_seconds=1, clock=lambda: now)
-    rules = Rules()
-    while coming := list(islice(rest, rules.segments * windows_per_segment)):
+    compaction = Compaction(
+        store, Metrics(), CompactionPolicy(deletion_delay_seconds=0), interval_seconds=1, clock=lambda: now
+    )
+    rules = CompactionPolicy()
+    while coming := list(islice(rest, rules.min_segments * windows_per_segment)):
         for part in batched(coming, windows_per_segment):
             write_segment(store, part)
         now = coming[-1].start_ns / 1e9
-        used += cpu_ms(compaction.look)
+        used += cpu_ms(compaction.run_once)
     now += 2 * 86_400
-    used += cpu_ms(compaction.look)
+    used += cpu_ms(compaction.run_once)
     return store, used, manifest.read(store, event_day(START_NS)).manifest.blocks
 
 

@@ -18,20 +18,20 @@ from contextlib import closing
 
 from ulid import ULID
 
-from sidelight_collector.answers.catalog import services
-from sidelight_collector.answers.heatmap import Bounds, heatmap
-from sidelight_collector.answers.service_overview import overview
-from sidelight_collector.http.api.responses import json_reply
+from sidelight_collector.answers.catalog import list_services
+from sidelight_collector.answers.heatmap import HeatmapLimits, query_heatmap
+from sidelight_collector.answers.service_overview import query_service_overview
+from sidelight_collector.http.api.responses import encode_json_response
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
-from sidelight_collector.query.query_context import Deadline, Reading
+from sidelight_collector.query.query_context import Deadline, QueryContext
 from sidelight_collector.query.query_limits import QueryLimits
-from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.query.select.matchers import parse_re2_selector
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import event_day, write_segment
 from sidelight_model.counts import ProfileType
@@ -71,19 +71,23 @@ def filled(count: int, turns: int) -> ObjectStore:
     return store
 
 
-def asks(view: int) -> Mapping[str, Callable[[Reading, Question], Mapping[str, object]]]:
+def asks(view: int) -> Mapping[str, Callable[[QueryContext, WindowQuery], Mapping[str, object]]]:
     names = "|".join(f"svc-{at:05d}" for at in range(100, 100 + view))
-    some = read_selector(f'{{service=~"{names}"}}')
-    bounds = Bounds(columns=5000, rows=view, cells=100_000)
+    some = parse_re2_selector(f'{{service=~"{names}"}}')
+    bounds = HeatmapLimits(max_columns=5000, max_rows=view, max_cells=100_000)
 
-    def trends(reading: Reading, whole: Question) -> Mapping[str, object]:
-        of = Question(some, whole.from_ns, whole.until_ns)
+    def trends(reading: QueryContext, whole: WindowQuery) -> Mapping[str, object]:
+        of = WindowQuery(some, whole.from_ns, whole.until_ns)
         step = 1800 * SECOND_NS
-        return heatmap(reading, of, ProfileType.CPU, rows="service", step_ns=step, zone="UTC", bounds=bounds)
+        return query_heatmap(
+            reading, of, ProfileType.CPU, rows="service", step_ns=step, zone="UTC", limits=bounds
+        )
 
     return {
-        "overview": lambda reading, whole: overview(reading, whole, ProfileType.CPU, most=100_000),
-        "services": services,
+        "overview": lambda reading, whole: query_service_overview(
+            reading, whole, ProfileType.CPU, max_services=100_000
+        ),
+        "services": list_services,
         f"trends of {view}": trends,
     }
 
@@ -100,7 +104,7 @@ def main() -> None:
     given = parser.parse_args()
     store = filled(given.services, given.windows)
     if given.blocks:
-        Compaction(store, Metrics(), Rules(segments=1), interval_seconds=1).look()
+        Compaction(store, Metrics(), CompactionPolicy(min_segments=1), interval_seconds=1).run_once()
     print(f"{given.services} services, {given.services * given.windows} windows")
     limits = QueryLimits(timeout_seconds=600, cache_bytes=1 << 30)
     for name, ask in asks(given.view).items():
@@ -108,10 +112,10 @@ def main() -> None:
         for _ in range(given.repeats):
             with closing(QueryEngine(store, limits)) as engine:
                 for turn, into in enumerate((cold, warm)):
-                    whole = Question(read_selector(""), START_NS - turn, START_NS + DAY_NS)
+                    whole = WindowQuery(parse_re2_selector(""), START_NS - turn, START_NS + DAY_NS)
                     wall, cpu = time.perf_counter(), time.process_time()
-                    reading = Reading(store, engine.cache, engine._reads, Deadline(600))
-                    body = json_reply(ask(reading, whole), gzip=True).body
+                    reading = QueryContext(store, engine.cache, engine._read_executor, Deadline(600))
+                    body = encode_json_response(ask(reading, whole), gzip=True).body
                     into.append((time.perf_counter() - wall, time.process_time() - cpu))
         said = (
             f"{word} {1000 * statistics.median(each[0] for each in of):.0f} ms "

@@ -36,22 +36,22 @@ import structlog
 
 from bench import ingest
 from bench.corpus import START_NS, Corpus, Shape, shape_arguments, shape_of
-from sidelight_collector.answers.flame import flame
-from sidelight_collector.answers.timeline import timeline
-from sidelight_collector.answers.top_and_depth import depth
-from sidelight_collector.http.api.responses import json_reply
+from sidelight_collector.answers.flame import query_flame_graph
+from sidelight_collector.answers.timeline import query_timeline
+from sidelight_collector.answers.top_and_depth import query_depth
+from sidelight_collector.http.api.responses import encode_json_response
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_limits import QueryLimits
-from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.query.select.matchers import parse_re2_selector
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.stack_hashing import HashedWindow
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import ROOT, event_day, write_hashed_segment
 from sidelight_model.counts import ProfileType
@@ -103,7 +103,9 @@ class Figure:
 def build(shape: Shape) -> Built:
     """A store of this shape's windows, compacted as they come, and until every day is over."""
     store, now, used, segments, windows = MemoryStore(), START_NS / 1e9, 0.0, 0, 0
-    compaction = Compaction(store, Metrics(), Rules(gone_seconds=0), interval_seconds=1, clock=lambda: now)
+    compaction = Compaction(
+        store, Metrics(), CompactionPolicy(deletion_delay_seconds=0), interval_seconds=1, clock=lambda: now
+    )
     looked = now
     for part in _segments(Corpus(shape).windows(), shape.seed):
         write_hashed_segment(store, part)
@@ -111,10 +113,10 @@ def build(shape: Shape) -> Built:
         now = part[-1].window.start_ns / 1e9 + shape.window_seconds
         if now - looked >= LOOK_SECONDS:
             looked = now
-            used += cpu_ms(compaction.look)
+            used += cpu_ms(compaction.run_once)
     for _ in range(3):
         now += DAY_SECONDS
-        used += cpu_ms(compaction.look)
+        used += cpu_ms(compaction.run_once)
     if left := next(iter(store.list(ROOT)), None):
         raise SystemExit(f"{left.key} was not compacted")
     return Built(store, windows, segments, used / windows)
@@ -135,18 +137,22 @@ def _segments(rows: Iterator[HashedWindow], seed: int) -> Iterator[list[HashedWi
         yield part
 
 
-Ask = Callable[[Reading], object]
+Ask = Callable[[QueryContext], object]
 
 
-def flames(*sides: Question) -> Ask:
+def flames(*sides: WindowQuery) -> Ask:
     """A flame graph of one side, or a comparison of two."""
-    return lambda reading: flame(reading, sides, ProfileType.WALL, lines=False, nodes=NODES, most=10**6)
+    return lambda reading: query_flame_graph(
+        reading, sides, ProfileType.WALL, lines=False, nodes=NODES, max_nodes=10**6
+    )
 
 
-def span(from_day: float, days: float) -> Question:
+def span(from_day: float, days: float) -> WindowQuery:
     """All windows of the service for so many days from the start."""
     from_ns = START_NS + round(from_day * DAY_SECONDS) * 10**9
-    return Question(read_selector('{service="shop"}'), from_ns, from_ns + round(days * DAY_SECONDS) * 10**9)
+    return WindowQuery(
+        parse_re2_selector('{service="shop"}'), from_ns, from_ns + round(days * DAY_SECONDS) * 10**9
+    )
 
 
 def cold_and_warm(store: ObjectStore, repeats: int, make: Ask) -> tuple[float, float]:
@@ -166,7 +172,7 @@ LIMITS: Final = replace(QueryLimits(), timeout_seconds=TIMEOUT_SECONDS)
 
 def ask(engine: QueryEngine, make: Ask) -> bytes:
     """The answer as it goes over the wire, not compressed."""
-    return asyncio.run(engine.ask(lambda reading: json_reply(make(reading), gzip=False))).body
+    return asyncio.run(engine.run(lambda reading: encode_json_response(make(reading), gzip=False))).body
 
 
 def cpu_ms(run: Callable[[], object]) -> float:
@@ -186,10 +192,12 @@ def queries(built: Built, shape: Shape, repeats: int) -> Iterator[Figure]:
         (f"merge {shape.days:g} days", flames(span(0, shape.days)), 200),
         ("merge 1 h", flames(span(last + 0.5, 1 / 24)), None),
         ("compare 24 h with 24 h", flames(span(first, 1), span(last, 1)), 160),
-        ("depth of 24 h", lambda reading: depth(reading, [span(last, 1)], ProfileType.WALL), 30),
+        ("depth of 24 h", lambda reading: query_depth(reading, [span(last, 1)], ProfileType.WALL), 30),
         (
             "timeline of 24 h",
-            lambda reading: timeline(reading, span(last, 1), ProfileType.WALL, step_ns=None, most=5000),
+            lambda reading: query_timeline(
+                reading, span(last, 1), ProfileType.WALL, step_ns=None, max_steps=5000
+            ),
             5,
         ),
     )
@@ -211,9 +219,9 @@ def more_pods(shape: Shape, repeats: int) -> Iterator[Figure]:
     yield Figure("10 x pods: compaction, a window", many.compacting_ms, "CPU ms", 0.4)
     questions = {
         "merge 24 h": flames(span(0, 1)),
-        "depth of 24 h": lambda reading: depth(reading, [span(0, 1)], ProfileType.WALL),
-        "timeline of 24 h": lambda reading: timeline(
-            reading, span(0, 1), ProfileType.WALL, step_ns=None, most=5000
+        "depth of 24 h": lambda reading: query_depth(reading, [span(0, 1)], ProfileType.WALL),
+        "timeline of 24 h": lambda reading: query_timeline(
+            reading, span(0, 1), ProfileType.WALL, step_ns=None, max_steps=5000
         ),
     }
     for what, make in questions.items():
@@ -239,7 +247,9 @@ def peak(folder: Path, days: float) -> float:
     with closing(QueryEngine(DirectoryStore(folder), LIMITS)) as engine:
         ask(
             engine,
-            lambda reading: timeline(reading, span(0, 1 / 24), ProfileType.WALL, step_ns=None, most=5000),
+            lambda reading: query_timeline(
+                reading, span(0, 1 / 24), ProfileType.WALL, step_ns=None, max_steps=5000
+            ),
         )
         base = _memory("VmRSS")
         Path("/proc/self/clear_refs").write_text("5")  # the peak is what it is now: proc(5)

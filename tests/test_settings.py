@@ -9,14 +9,24 @@ import pytest
 
 from sidelight import main
 from sidelight.main import COMMANDS, run
-from sidelight.settings import BadSetting, address, parse, positive, seconds, setting, shown, size, whole
+from sidelight.settings import (
+    BadSetting,
+    mask_secrets,
+    parse_address,
+    parse_byte_size,
+    parse_nonnegative_int,
+    parse_positive_float,
+    parse_seconds,
+    parse_settings,
+    setting,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Tea:
     kind: str = setting("green", "what to brew")
-    steep_seconds: float = setting(60.0, "how long", read=positive)
-    pid: tuple[int, ...] = setting((), "whom to serve", read=whole)
+    steep_seconds: float = setting(60.0, "how long", parse=parse_positive_float)
+    pid: tuple[int, ...] = setting((), "whom to serve", parse=parse_nonnegative_int)
     milk: bool = setting(False, "with milk")
     token: str | None = setting(None, "the secret", secret=True)
     cup: str | None = setting(None, "which cup", positional=True)
@@ -28,18 +38,18 @@ class Tea:
 
 @dataclass(frozen=True, slots=True)
 class Flask:
-    full: bool = setting(False, "how full", also=("-f",))
-    size: float = setting(1.0, "how large", read=positive, also=("-s", "--volume"))
+    full: bool = setting(False, "how full", aliases=("-f",))
+    size: float = setting(1.0, "how large", parse=parse_positive_float, aliases=("-s", "--volume"))
     owner: str = setting("", "whose", required=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Kitchen:
-    kettle: Path | None = setting(None, "where the water boils", read=Path, required=True)
+    kettle: Path | None = setting(None, "where the water boils", parse=Path, required=True)
 
 
 def brew(*argv: str, **environ: str) -> Tea:
-    return parse(Tea, "tea", "Make tea.", argv, environ)
+    return parse_settings(Tea, "tea", "Make tea.", argv, environ)
 
 
 def test_a_setting_comes_from_its_flag_then_its_variable_then_its_default() -> None:
@@ -91,38 +101,38 @@ def test_a_bad_variable_is_named() -> None:
 @pytest.mark.parametrize("argv", [[], ["--kettle", ""]])
 def test_a_required_setting_that_is_missing_or_empty_is_refused(argv: list[str]) -> None:
     with pytest.raises(BadSetting, match="--kettle is required"):
-        parse(Kitchen, "kitchen", "Cook.", argv, {})
+        parse_settings(Kitchen, "kitchen", "Cook.", argv, {})
 
 
 def test_paths_are_shown_as_text() -> None:
-    assert shown(parse(Kitchen, "kitchen", "Cook.", ["--kettle", "/shelf/kettle"], {})) == {
+    assert mask_secrets(parse_settings(Kitchen, "kitchen", "Cook.", ["--kettle", "/shelf/kettle"], {})) == {
         "kettle": "/shelf/kettle"
     }
 
 
 def test_secrets_are_starred_when_settings_are_shown() -> None:
-    assert shown(brew("--token", "hush"))["token"] == "***"
-    assert shown(brew())["token"] is None
+    assert mask_secrets(brew("--token", "hush"))["token"] == "***"
+    assert mask_secrets(brew())["token"] is None
 
 
 @pytest.mark.parametrize(("text", "value"), [("7", 7), ("64k", 65536), ("32M", 32 << 20), ("2g", 2 << 30)])
 def test_sizes_are_powers_of_1024(text: str, value: int) -> None:
-    assert size(text) == value
+    assert parse_byte_size(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "k", "-1", "1.5M", "1T"])
 def test_a_size_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="whole number"):
-        size(text)
+        parse_byte_size(text)
 
 
 def test_an_address_is_a_host_and_a_port() -> None:
-    assert address("127.0.0.1:8080") == ("127.0.0.1", 8080)
-    assert address("[::1]:0") == ("::1", 0)
+    assert parse_address("127.0.0.1:8080") == ("127.0.0.1", 8080)
+    assert parse_address("[::1]:0") == ("::1", 0)
     for bad in ("8080", ":8080", "host:", "host:70000"):
         with pytest.raises(ValueError, match="HOST:PORT"):
-            address(bad)
-    assert seconds("0") == 0
+            parse_address(bad)
+    assert parse_seconds("0") == 0
 
 
 def test_every_command_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,13 +172,13 @@ def test_the_demo_says_which_package_its_children_would_miss(
 
 @pytest.mark.parametrize("argv", [["-f", "-s", "2"], ["--full", "--volume", "2"], ["-fs2"]])
 def test_a_setting_may_be_written_in_more_than_one_way(argv: list[str]) -> None:
-    assert parse(Flask, "flask", "", [*argv, "--owner", "me"], None) == Flask(True, 2.0, "me")
+    assert parse_settings(Flask, "flask", "", [*argv, "--owner", "me"], None) == Flask(True, 2.0, "me")
 
 
 def test_a_command_for_the_hand_takes_flags_only(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(BadSetting) as refused:
-        parse(Flask, "flask", "", [], None)
+        parse_settings(Flask, "flask", "", [], None)
     assert "SIDELIGHT" not in refused.value.hint
     with pytest.raises(SystemExit):
-        parse(Flask, "flask", "", ["--help"], None)
+        parse_settings(Flask, "flask", "", ["--help"], None)
     assert "SIDELIGHT" not in capsys.readouterr().out

@@ -28,11 +28,11 @@ import xxhash
 from ulid import ULID
 
 from bench.corpus.stacks import service, version
-from sidelight_collector.stack_hashing import HashedWindow, stack_hash
+from sidelight_collector.stack_hashing import HashedWindow, hash_stack
 from sidelight_model.counts import Counts
 from sidelight_model.folded import Stack
 from sidelight_model.labels import Labels
-from sidelight_model.window import Quality, Window, encode
+from sidelight_model.window import Quality, Window, encode_windows
 
 START_NS: Final = 1_795_219_200 * 10**9
 """2026-11-21T00:00:00Z."""
@@ -99,9 +99,9 @@ class _Version:
 
     def __init__(self, known: Sequence[tuple[Stack, Any]], shape: Shape) -> None:
         weights = zipf(len(known), shape.stacks, shape.samples)
-        by_hash = sorted(range(len(known)), key=lambda rank: stack_hash(known[rank][0]))
+        by_hash = sorted(range(len(known)), key=lambda rank: hash_stack(known[rank][0]))
         self.stacks = [known[rank][0] for rank in by_hash]
-        self.hashes = pa.array([stack_hash(stack) for stack in self.stacks], pa.uint64())
+        self.hashes = pa.array([hash_stack(stack) for stack in self.stacks], pa.uint64())
         place = {rank: at for at, rank in enumerate(by_hash)}
         items = [
             (weight * share, place[rank], state)
@@ -283,7 +283,7 @@ class Corpus:
             )
             cpu_ns = (sum(running) + sum(gil)) * PERIOD_NS
             head = replace(head, quality=replace(head.quality, target_cpu_ns=cpu_ns))
-            digest = xxhash.xxh3_64(encode([head]))
+            digest = xxhash.xxh3_64(encode_windows([head]))
             for column in (h, idle, running, gil):
                 digest.update(column)
             texts = [among.stacks[at] for at in stacks[start:end]]

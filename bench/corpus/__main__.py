@@ -21,7 +21,7 @@ import zstandard
 
 from bench.corpus import Corpus, Shape, shape_arguments, shape_of
 from bench.corpus.stacks import PROGRAMS, RECORDED
-from sidelight_model.window import encode
+from sidelight_model.window import encode_windows
 from tests.services.venvs import environment
 
 
@@ -57,7 +57,7 @@ def describe(shape: Shape) -> None:
             pods.add(row.window.labels["pod"])
             seen.update(row.hashes)
     made = time.perf_counter()
-    texts = [len(encode([corpus.window(row)])) for row in next(corpus.batches())]
+    texts = [len(encode_windows([corpus.window(row)])) for row in next(corpus.batches())]
     print(f"{windows} windows, {rows} rows: {rows / windows:.0f} stacks a window, {len(seen)} in all")
     print(
         f"{sum(texts) / len(texts) / 1000:.0f} KB of text a window (the first {len(texts)}); {len(pods)} pods"

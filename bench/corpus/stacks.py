@@ -22,7 +22,7 @@ from typing import Final
 import zstandard
 
 from sidelight_model.counts import Counts
-from sidelight_model.folded import Stack, join, parse_folded, split
+from sidelight_model.folded import Stack, join_frames, parse_folded, split_stack
 
 PROGRAMS: Final = {"shop": 0.12, "feed": 0.44, "pricing": 0.44}
 """What share of a service's stacks comes of each program."""
@@ -68,7 +68,7 @@ def _crossed(seen: Mapping[Stack, Counts], wanted: int, share: float, luck: rand
     """The heaviest recorded stacks of a program, and crossed ones until there are enough."""
     total = sum(count.wall for count in seen.values())
     found = {
-        (frames := tuple(split(stack))): Known(frames, share * count.wall / total, _states(count))
+        (frames := tuple(split_stack(stack))): Known(frames, share * count.wall / total, _states(count))
         for stack, count in sorted(seen.items(), key=lambda one: (-one[1].wall, one[0]))[:wanted]
     }
     recorded = list(found.values())
@@ -124,7 +124,7 @@ def version(known: Sequence[Known], number: int, seed: int) -> list[tuple[Stack,
             if function in extracted:
                 frames.append(extracted[function])
             factor = max(factor, heavier.get(function, 1.0))
-        made.setdefault(join(frames), Known(tuple(frames), one.weight * factor, one.states))
+        made.setdefault(join_frames(frames), Known(tuple(frames), one.weight * factor, one.states))
     return sorted(made.items(), key=lambda each: (-each[1].weight, each[0]))
 
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.swarm.sidecars import Body, Shipped
-from sidelight_collector.arrow_ops import one, ordered, words
-from sidelight_collector.stack_hashing import stack_hash
-from sidelight_collector.storage.live_objects import live
+from sidelight_collector.arrow_ops import combine_chunks, dictionary_encode, sort_table
+from sidelight_collector.stack_hashing import hash_stack
+from sidelight_collector.storage.live_objects import list_live_objects
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import read_segment
 
@@ -54,7 +54,7 @@ class _Reader:
     def windows(self, profiles: pa.Table, samples: pa.Table) -> None:
         """The windows of one object: are they those that were sent?"""
         wrong, places = self.proof.wrong, _places(samples)
-        columns = [one(samples[name]) for name in _COLUMNS]
+        columns = [combine_chunks(samples[name]) for name in _COLUMNS]
         for row in profiles.select(["wid", "service", "ts", "digest", *_COLUMNS[1:]]).to_pylist():
             window_id = row["wid"]
             first, length = places.pop(window_id, (0, 0))
@@ -82,10 +82,10 @@ class _Reader:
         """The stacks of one object: do their frames give their hashes?"""
         hashes, services = stacks["h"].to_pylist(), stacks["service"].to_pylist()
         fresh = [at for at, h in enumerate(hashes) if h not in self.named[services[at]]]
-        frames = one(stacks["frames"]).take(pa.array(fresh, pa.int64())).to_pylist()
+        frames = combine_chunks(stacks["frames"]).take(pa.array(fresh, pa.int64())).to_pylist()
         for at, names in zip(fresh, frames, strict=True):
             self.named[services[at]].add(hashes[at])
-            if stack_hash(";".join(names)) != hashes[at]:
+            if hash_stack(";".join(names)) != hashes[at]:
                 self.proof.wrong.append(f"stack {hashes[at]:016x} of {services[at]} has other frames")
 
 
@@ -96,11 +96,11 @@ def prove(store: ObjectStore, shipped: Iterable[Shipped], bodies: Sequence[Body]
     sizes = Counter[str]()
     for entry in store.list("v1/"):
         sizes[entry.key[: entry.key.rfind("/") + 1]] += entry.size
-    for ref in live(store, 0, _LAST_NS).refs:
+    for ref in list_live_objects(store, 0, _LAST_NS).refs:
         proof.objects += 1
         proof.bytes += sizes[ref.key_prefix]
         # A digest is that of stacks in the order of their hashes; blocks have common ones first.
-        samples = ordered(read_segment(store, ref, "samples"), ["wid", "h"])
+        samples = sort_table(read_segment(store, ref, "samples"), ["wid", "h"])
         reader.windows(read_segment(store, ref, "profiles"), samples)
         reader.stacks(read_segment(store, ref, "stacks"))
     for service, hashes in reader.needed.items():
@@ -118,7 +118,7 @@ def prove(store: ObjectStore, shipped: Iterable[Shipped], bodies: Sequence[Body]
 
 def _places(samples: pa.Table) -> dict[str, tuple[int, int]]:
     """Where the samples of each window begin, and how many rows lie between the first and the last."""
-    wids = words(samples["wid"])
+    wids = dictionary_encode(samples["wid"])
     rows = pa.table({"wid": wids.indices, "row": pa.array(range(len(samples)), pa.int64())})
     spans = rows.group_by("wid").aggregate([("row", "min"), ("row", "max")])
     ends = zip(

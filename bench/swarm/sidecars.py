@@ -31,8 +31,13 @@ import zstandard
 from ulid import ULID
 
 from sidelight_model.labels import Labels
-from sidelight_model.window import Window, encode
-from sidelight_sidecar.shipping.ingest_response import Answer, Outcome, pause, read_answer
+from sidelight_model.window import Window, encode_windows
+from sidelight_sidecar.shipping.ingest_response import (
+    IngestResponse,
+    RequestOutcome,
+    compute_backoff,
+    parse_ingest_response,
+)
 
 KEPT_SECONDS: Final = 15.0
 BATCH_WINDOWS: Final = 200
@@ -170,7 +175,7 @@ class Sidecar:
             labels=Labels({**body.window.labels, "service": self.service, "pod": self._pod}),
             start_ns=now_ns - body.window.duration_ns,
         )
-        header = encode([window])
+        header = encode_windows([window])
         digest = xxhash.xxh3_64(header)
         digest.update(body.columns)
         one = Shipped(window.id, self.service, window.start_ns, digest.intdigest(), body.number, due)
@@ -185,7 +190,7 @@ class Sidecar:
             answer = await self._send(batch)
             self._result.answers[f"{answer.outcome} {answer.reason}".strip()] += 1
             done = answer.accepted | answer.duplicates
-            if answer.outcome is Outcome.ACCEPTED and done:
+            if answer.outcome is RequestOutcome.ACCEPTED and done:
                 attempt = 0
                 for one, _, _ in batch:
                     if one.id in done:
@@ -193,7 +198,9 @@ class Sidecar:
                 self._waiting = [each for each in self._waiting if each[0].acknowledged is None]
                 continue
             attempt += 1
-            wait = max(pause(attempt, BACKOFF_MAX_SECONDS, self.luck.random()), answer.retry_after or 0.0)
+            wait = max(
+                compute_backoff(attempt, BACKOFF_MAX_SECONDS, self.luck.random()), answer.retry_after or 0.0
+            )
             if loop.time() + wait > end:
                 return
             await asyncio.sleep(wait)
@@ -207,7 +214,7 @@ class Sidecar:
             batch.append(each)
         return batch
 
-    async def _send(self, batch: list[tuple[Shipped, bytes, Body]]) -> Answer:
+    async def _send(self, batch: list[tuple[Shipped, bytes, Body]]) -> IngestResponse:
         loop = asyncio.get_running_loop()
         start = loop.time()
         content = b"".join(frame(header, body) for _, header, body in batch)
@@ -225,16 +232,16 @@ class Sidecar:
                 status, retry_after, told = await link.answer
         except TimeoutError:
             self._cut()
-            return Answer(Outcome.UNREACHABLE, stored=None, reason="no answer in time")
+            return IngestResponse(RequestOutcome.UNREACHABLE, stored=None, reason="no answer in time")
         except ConnectionAbortedError as error:
             self._cut()
-            return Answer(Outcome.UNREACHABLE, stored=None, reason=str(error))
+            return IngestResponse(RequestOutcome.UNREACHABLE, stored=None, reason=str(error))
         except OSError as error:
             self._cut()
-            return Answer(Outcome.UNREACHABLE, stored=None, reason=type(error).__name__)
+            return IngestResponse(RequestOutcome.UNREACHABLE, stored=None, reason=type(error).__name__)
         self._result.took.append(loop.time() - start)
         self._closing = loop.call_later(KEPT_SECONDS, self._cut)
-        return read_answer(status, retry_after, told, datetime.now(UTC)).to(
+        return parse_ingest_response(status, retry_after, told, datetime.now(UTC)).restrict_to(
             frozenset(one.id for one, _, _ in batch)
         )
 

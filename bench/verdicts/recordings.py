@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sidelight_model.counts import ZERO
-from sidelight_model.folded import split
-from sidelight_model.frames import without_line
+from sidelight_model.folded import split_stack
+from sidelight_model.frames import strip_line_number
 from sidelight_model.window import Window
 
 RECORDED: Final = Path(__file__).parent / "recorded"
@@ -237,7 +237,7 @@ def watched(window: Window) -> float:
     quality = window.quality
     if not quality.attempts:
         return window.duration_ns / SECOND_NS
-    return (quality.attempts - quality.failed) * window.period_ns / SECOND_NS
+    return (quality.attempts - quality.failed_attempts) * window.period_ns / SECOND_NS
 
 
 def answered(window: Window, seconds: Mapping[int, int]) -> float:
@@ -259,7 +259,7 @@ class Tree:
         """Samples on the CPU and idle by the node where they end."""
         found: dict[int, tuple[int, int]] = {}
         for stack, counts in window.counts.items():
-            node = self._node(without_line(frame) for frame in split(stack))
+            node = self._node(strip_line_number(frame) for frame in split_stack(stack))
             cpu, idle = found.get(node, (0, 0))
             found[node] = cpu + counts.cpu, idle + counts.idle
         return found

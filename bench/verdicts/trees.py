@@ -11,7 +11,11 @@ from bench.verdicts import trials
 from bench.verdicts.page import Table, share
 from bench.verdicts.trials import Windows
 from bench.verdicts.worlds import World, means
-from sidelight_collector.statistics.inference.fdr import benjamini_hochberg, family, tree_rejections
+from sidelight_collector.statistics.inference.fdr import (
+    benjamini_hochberg,
+    compute_parents_and_ends,
+    tree_rejections,
+)
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -47,7 +51,10 @@ def program(luck: np.random.Generator, nodes: int, functions: int) -> Code:
         level[node] = max(1, level[node - 1] + 1 - up)
     weight = np.exp(luck.normal(0, 2.0, nodes)) * (luck.random(nodes) < 0.3)
     return Code(
-        level, family(level.astype(np.int64))[0], luck.integers(0, functions, nodes), weight / weight.sum()
+        level,
+        compute_parents_and_ends(level.astype(np.int64))[0],
+        luck.integers(0, functions, nodes),
+        weight / weight.sum(),
     )
 
 

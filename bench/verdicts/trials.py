@@ -7,9 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.inference.cluster_variance import Effects, effects
-from sidelight_collector.statistics.inference.design import BLOCKS, Design, Load, Side, design
-from sidelight_collector.statistics.inference.shrinkage import Usual
+from sidelight_collector.statistics.inference.cluster_variance import Effects, compute_effects
+from sidelight_collector.statistics.inference.design import (
+    MAX_BLOCKS,
+    Design,
+    LoadAssumption,
+    SideMatrix,
+    build_design,
+)
+from sidelight_collector.statistics.inference.shrinkage import PriorVariance
 
 F64 = NDArray[np.float64]
 
@@ -24,10 +30,10 @@ class Windows:
     samples: F64
     seconds: float = 60.0
 
-    def side(self) -> Side:
+    def side(self) -> SideMatrix:
         watched = cells(self.watched)
         names = tuple((f"pod-{row}",) for row in range(len(watched)))
-        return Side(watched, names, self.watched.shape[1] * self.seconds / watched.shape[1])
+        return SideMatrix(watched, names, self.watched.shape[1] * self.seconds / watched.shape[1])
 
     def until(self, window: int) -> Windows:
         """What there was of it when so many windows had passed."""
@@ -37,7 +43,7 @@ class Windows:
 def cells(windows: F64) -> F64:
     """What windows (..., P, N) have, in blocks (..., P, T): a window goes to the block that it starts in."""
     count = windows.shape[-1]
-    blocks = min(BLOCKS, count)
+    blocks = min(MAX_BLOCKS, count)
     starts = np.ceil(np.arange(blocks) * count / blocks).astype(int)
     folded: F64 = np.add.reduceat(windows, starts, axis=-1)
     return folded
@@ -50,11 +56,11 @@ def compared(
     same_time: bool = False,
     same_pods: bool = False,
     look: int = 0,
-    load: Load = Load.UNKNOWN,
+    load: LoadAssumption = LoadAssumption.UNKNOWN,
 ) -> tuple[Design, Effects]:
     """The effects of all quantities of two sides, each for itself."""
     plan, of_a, of_b = _planned(a, b, same_time, same_pods, look, load)
-    return plan, effects(plan, of_a, of_b, a.samples.sum((1, 2)), b.samples.sum((1, 2)))
+    return plan, compute_effects(plan, of_a, of_b, a.samples.sum((1, 2)), b.samples.sum((1, 2)))
 
 
 def families(a: Windows, b: Windows, functions: int, *, same_time: bool = False) -> tuple[F64, F64, F64]:
@@ -62,13 +68,17 @@ def families(a: Windows, b: Windows, functions: int, *, same_time: bool = False)
     plan, of_a, of_b = _planned(a, b, same_time)
     count_a, count_b = (one.samples.sum((1, 2)) for one in (a, b))
 
-    def judged(start: int, end: int | None, usual: Usual | None = None) -> Effects:
+    def judged(start: int, end: int | None, usual: PriorVariance | None = None) -> Effects:
         at = slice(start, end)
         sides = of_a[at], of_b[at], count_a[at], count_b[at]
-        return effects(plan, *sides, family=True, usual=usual) if usual else effects(plan, *sides, akin=True)
+        return (
+            compute_effects(plan, *sides, is_family=True, prior=usual)
+            if usual
+            else compute_effects(plan, *sides, with_shrinkage=True)
+        )
 
     own, total = judged(1, 1 + functions), judged(1 + functions, 1 + 2 * functions)
-    return own.p, total.p, judged(1 + 2 * functions, None, total.usual).p
+    return own.p, total.p, judged(1 + 2 * functions, None, total.prior).p
 
 
 def _planned(
@@ -77,17 +87,17 @@ def _planned(
     same_time: bool,
     same_pods: bool = False,
     look: int = 0,
-    load: Load = Load.UNKNOWN,
+    load: LoadAssumption = LoadAssumption.UNKNOWN,
 ) -> tuple[Design, F64, F64]:
     of_a, of_b = cells(a.samples), cells(b.samples)
-    plan = design(
+    plan = build_design(
         a.side(),
         b.side(),
         of_a[0],
         of_b[0],
         same_time=same_time,
         same_pods=same_pods,
-        look=look,
+        analysis_index=look,
         load=load,
     )
     return plan, of_a, of_b

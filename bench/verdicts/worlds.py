@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.verdicts.trials import Windows
-from sidelight_collector.statistics.inference.design import Load
+from sidelight_collector.statistics.inference.design import LoadAssumption
 
 F64 = NDArray[np.float64]
 
@@ -21,7 +21,7 @@ class How(TypedDict):
 
     same_time: bool
     same_pods: bool
-    load: Load
+    load: LoadAssumption
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class World:
         return {
             "same_time": self.concurrent,
             "same_pods": self.same_pods,
-            "load": Load.UNKNOWN if self.concurrent else Load.ASSUMED_EQUAL,
+            "load": LoadAssumption.UNKNOWN if self.concurrent else LoadAssumption.ASSUMED_EQUAL,
         }
 
 

@@ -34,7 +34,7 @@ from bench.corpus.stacks import Known, service, version
 from sidelight_model.counts import Counts
 from sidelight_model.folded import Stack
 from sidelight_model.labels import Labels
-from sidelight_model.window import Quality, Window, encode
+from sidelight_model.window import Quality, Window, encode_windows
 
 SECOND_NS = 10**9
 PERIOD_NS = 10_000_000
@@ -90,7 +90,7 @@ def windows(
 
 
 def send(url: str, some: list[Window]) -> None:
-    body = encode(some)
+    body = encode_windows(some)
     with urllib.request.urlopen(urllib.request.Request(f"{url}/api/v1/windows", body), timeout=60) as answer:
         assert answer.status == 200
 

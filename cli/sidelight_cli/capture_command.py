@@ -13,9 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sidelight.settings import BadSetting, parse, positive, setting, whole
-from sidelight_cli.collector_api import Client, Refused, Unreachable, read_token
-from sidelight_cli.download import opened, save, saved_as
+from sidelight.settings import (
+    BadSetting,
+    parse_nonnegative_int,
+    parse_positive_float,
+    parse_settings,
+    setting,
+)
+from sidelight_cli.collector_api import CollectorApiClient, CollectorUnreachable, RequestRefused, read_token
+from sidelight_cli.download import open_in_browser, parse_output_path, save_profile
 from sidelight_model.errors import SidelightError
 
 DESCRIPTION: Final = (
@@ -24,15 +30,15 @@ DESCRIPTION: Final = (
     "is for a service of such a name). Ctrl-C ends a capture early and keeps what was sampled; a second one "
     "leaves it."
 )
-WORDS: Final = ("start", "list", "show", "stop", "delete")
-FINAL: Final = ("ready", "stopped", "failed")
-LINE_SECONDS: Final = 10.0
+SUBCOMMANDS: Final = ("start", "list", "show", "stop", "delete")
+FINAL_STATES: Final = ("ready", "stopped", "failed")
+LOG_INTERVAL_SECONDS: Final = 10.0
 """Without a terminal a line is written so often, and whenever the state changes."""
-AWAY_SECONDS: Final = 120.0
+UNREACHABLE_TIMEOUT_SECONDS: Final = 120.0
 """A collector that does not answer for so long while a capture goes on is given up."""
 
 
-def pods(text: str) -> int | str | list[str]:
+def parse_pods(text: str) -> int | str | list[str]:
     """How many, which, or all."""
     if text == "all":
         return text
@@ -54,10 +60,10 @@ class CaptureSettings:
         "", "the collector's address; else that in SIDELIGHT_COLLECTOR", required=True, metavar="URL"
     )
     pods: int | str | list[str] = setting(
-        1, "how many, chosen at random; names with commas between; or all", read=pods
+        1, "how many, chosen at random; names with commas between; or all", parse=parse_pods
     )
-    seconds: float = setting(60.0, "how long to sample", read=positive)
-    rate: int = setting(100, "samples a second", read=whole)
+    seconds: float = setting(60.0, "how long to sample", parse=parse_positive_float)
+    rate: int = setting(100, "samples a second", parse=parse_nonnegative_int)
     mode: str = setting("auto", "how stacks are read: auto, gil, blocking, nonblocking, command or native")
     query: str = setting("", "matchers on the labels of sidecars: 'version=\"2\"'", metavar="MATCHERS")
     timeline: bool = setting(default=True, help="send a timeline recording too: samples in time order")
@@ -66,15 +72,15 @@ class CaptureSettings:
     save: Path | None = setting(
         None,
         "write the profile to a file named .folded, .json (speedscope), .pb.gz, .svg, .html or .csv",
-        read=saved_as,
+        parse=parse_output_path,
         metavar="FILE",
     )
     open: bool = setting(default=False, help="show the result in a browser")
     detach: bool = setting(default=False, help="do not wait: print the id and the address, and end")
     json: bool = setting(default=False, help="write the capture as JSON to standard output")
-    limit: int = setting(20, "list: at most so many", read=whole, metavar="COUNT")
-    token_file: Path | None = setting(None, "a file with a bearer token", read=Path, metavar="FILE")
-    timeout_seconds: float = setting(30.0, "after which an answer is given up", read=positive)
+    limit: int = setting(20, "list: at most so many", parse=parse_nonnegative_int, metavar="COUNT")
+    token_file: Path | None = setting(None, "a file with a bearer token", parse=Path, metavar="FILE")
+    timeout_seconds: float = setting(30.0, "after which an answer is given up", parse=parse_positive_float)
 
     def __post_init__(self) -> None:
         if not self.what:
@@ -86,7 +92,7 @@ class CaptureSettings:
             raise BadSetting("--container is for --attach", hint="It names what an attached sidecar samples.")
         if self.detach and (self.save or self.open):
             raise BadSetting("--detach does not wait for what --save and --open need")
-        if self.which and (self.what not in WORDS or self.what == "list"):
+        if self.which and (self.what not in SUBCOMMANDS or self.what == "list"):
             raise BadSetting(f"nothing may follow {self.what!r}", hint="See sidelight capture --help.")
 
 
@@ -95,19 +101,19 @@ def run(argv: Sequence[str]) -> int:
     # Of the variables only this one: --rate and --mode must not be what was set for a sidecar.
     address = os.environ.get("SIDELIGHT_COLLECTOR")
     default = [f"--collector={address}"] if address else []
-    settings = parse(CaptureSettings, "capture", DESCRIPTION, [*default, *argv], None)
-    client = Client(
+    settings = parse_settings(CaptureSettings, "capture", DESCRIPTION, [*default, *argv], None)
+    client = CollectorApiClient(
         settings.collector, token=read_token(settings.token_file), timeout_seconds=settings.timeout_seconds
     )
     if settings.what == "list":
-        return _list(client, settings)
+        return _list_captures(client, settings)
     if settings.what in ("show", "stop", "delete"):
-        return _one(client, settings)
-    return _start(client, settings)
+        return _run_subcommand(client, settings)
+    return _start_capture(client, settings)
 
 
-def _start(client: Client, settings: CaptureSettings) -> int:
-    wish: dict[str, object] = {
+def _start_capture(client: CollectorApiClient, settings: CaptureSettings) -> int:
+    capture_request: dict[str, object] = {
         "service": settings.which if settings.what == "start" else settings.what,
         "query": settings.query,
         "pods": settings.pods,
@@ -117,176 +123,191 @@ def _start(client: Client, settings: CaptureSettings) -> int:
         "timeline": settings.timeline,
     }
     if settings.attach:
-        wish |= {"attach": True} | ({"container": settings.container} if settings.container else {})
-    capture = client.send("POST", "captures", wish)
+        capture_request |= {"attach": True} | (
+            {"container": settings.container} if settings.container else {}
+        )
+    capture = client.send("POST", "captures", capture_request)
     if settings.detach:
-        _write(json.dumps(capture) if settings.json else f"{capture['id']}\n{_address(settings, capture)}")
+        _print_result(
+            json.dumps(capture) if settings.json else f"{capture['id']}\n{_build_page_url(settings, capture)}"
+        )
         return 0
-    _say(f"{capture['id']}  {_address(settings, capture)}")
-    capture = follow(client, capture, Progress(sys.stderr.isatty(), _say))
-    status = _ended(capture, settings)
+    _print_status(f"{capture['id']}  {_build_page_url(settings, capture)}")
+    capture = wait_for_capture(client, capture, CaptureProgressLine(sys.stderr.isatty(), _print_status))
+    status = _report_result(capture, settings)
     if status == 0 and settings.save is not None:
-        save(client, capture, settings.save)
-        _say(f"written to {settings.save}")
-    if settings.open and not opened(_address(settings, capture)):
-        _say("note: there is no browser here; the address is above")
+        save_profile(client, capture, settings.save)
+        _print_status(f"written to {settings.save}")
+    if settings.open and not open_in_browser(_build_page_url(settings, capture)):
+        _print_status("note: there is no browser here; the address is above")
     return status
 
 
-def _one(client: Client, settings: CaptureSettings) -> int:
+def _run_subcommand(client: CollectorApiClient, settings: CaptureSettings) -> int:
     path = f"captures/{settings.which}"
     if settings.what == "delete":
         client.send("DELETE", path)
-        _say(f"{settings.which} is deleted; its windows stay as long as others")
+        _print_status(f"{settings.which} is deleted; its windows stay as long as others")
         return 0
     capture = client.send("POST", f"{path}/stop") if settings.what == "stop" else client.get(path, {})
     if settings.json:
-        _write(json.dumps(capture))
+        _print_result(json.dumps(capture))
     else:
-        _write("\n".join((*lines(capture), _address(settings, capture))))
+        _print_result("\n".join((*format_capture(capture), _build_page_url(settings, capture))))
     return 1 if capture["state"] == "failed" else 0
 
 
-def _list(client: Client, settings: CaptureSettings) -> int:
-    found = client.get("captures", {"limit": str(max(1, settings.limit))})["captures"]
+def _list_captures(client: CollectorApiClient, settings: CaptureSettings) -> int:
+    captures = client.get("captures", {"limit": str(max(1, settings.limit))})["captures"]
     if settings.json:
-        _write(json.dumps(found))
+        _print_result(json.dumps(captures))
         return 0
     rows = [("id", "state", "service", "created", "seconds", "pods", "samples")]
-    for one in found:
+    for one in captures:
         told = (one["id"], one["state"], one["service"], one["created"][:19] + "Z")
         rows.append((*told, f"{one['seconds']:g}", str(one["pods"]), str(one["samples"])))
-    widths = [max(len(_plain(row[at])) for row in rows) for at in range(len(rows[0]))]
+    widths = [max(len(_escape_unprintable(row[at])) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
         cells = zip(row, widths, strict=True)
-        _write("  ".join(f"{_plain(cell):<{width}}" for cell, width in cells).rstrip())
-    if not found:
-        _say("note: no captures are kept; sidelight capture SERVICE starts one")
+        _print_result("  ".join(f"{_escape_unprintable(cell):<{width}}" for cell, width in cells).rstrip())
+    if not captures:
+        _print_status("note: no captures are kept; sidelight capture SERVICE starts one")
     return 0
 
 
-def _ended(capture: Mapping[str, Any], settings: CaptureSettings) -> int:
+def _report_result(capture: Mapping[str, Any], settings: CaptureSettings) -> int:
     if settings.json:
-        _write(json.dumps(capture))
-    for line in lines(capture):
-        _say(line)
+        _print_result(json.dumps(capture))
+    for line in format_capture(capture):
+        _print_status(line)
     if capture["state"] == "failed":
         return 1
     if not settings.json:
-        _write(_address(settings, capture))
-        _write(export_line(settings.collector, capture))
+        _print_result(_build_page_url(settings, capture))
+        _print_result(format_export_command(settings.collector, capture))
     return 0
 
 
-def follow(client: Client, capture: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
+def wait_for_capture(
+    client: CollectorApiClient, capture: Mapping[str, Any], progress: CaptureProgressLine
+) -> Mapping[str, Any]:
     """The capture once it has ended; the first Ctrl-C ends it, a second one raises KeyboardInterrupt."""
-    path, since = f"captures/{capture['id']}", time.monotonic()
-    with _interrupts() as interrupted:
-        asked = False
+    path, last_response_at = f"captures/{capture['id']}", time.monotonic()
+    with _catch_first_interrupt() as interrupted:
+        stop_requested = False
         while True:
             try:
-                if interrupted() and not asked:
-                    capture, asked = client.send("POST", f"{path}/stop"), True
+                if interrupted() and not stop_requested:
+                    capture, stop_requested = client.send("POST", f"{path}/stop"), True
                     progress.note("ending it: what was sampled is kept (again: leave it)")
                 else:
                     capture = client.get(path, {})
-                since = time.monotonic()
-            except (Unreachable, Refused) as error:
-                if isinstance(error, Refused) and error.status < 500 and error.status != 429:
+                last_response_at = time.monotonic()
+            except (CollectorUnreachable, RequestRefused) as error:
+                if isinstance(error, RequestRefused) and error.status < 500 and error.status != 429:
                     raise
-                if time.monotonic() - since > AWAY_SECONDS:
+                if time.monotonic() - last_response_at > UNREACHABLE_TIMEOUT_SECONDS:
                     error.hint = f"The capture goes on without this: sidelight capture show {capture['id']}"
                     raise
                 progress.note(f"{error.message}; trying again")
             else:
                 progress.show(capture)
-                if capture["state"] in FINAL:
+                if capture["state"] in FINAL_STATES:
                     progress.end()
                     return capture
             until = time.monotonic() + 1.0
-            while time.monotonic() < until and (asked or not interrupted()):
+            while time.monotonic() < until and (stop_requested or not interrupted()):
                 time.sleep(0.05)
 
 
-class Progress:
+class CaptureProgressLine:
     """One line that is written over on a terminal, else a line now and then."""
 
     def __init__(
-        self, terminal: bool, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+        self, terminal: bool, print_line: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ):
-        self._terminal = terminal
-        self._say = say
+        self._is_terminal = terminal
+        self._print_line = print_line
         self._clock = clock
-        self._state = ""
-        self._at = 0.0
-        self._noted = ""
+        self._printed_state = ""
+        self._printed_at = 0.0
+        self._last_note = ""
 
     def show(self, capture: Mapping[str, Any]) -> None:
         """How far it has come."""
-        self._noted = ""
-        line = progress_line(capture)
-        if self._terminal:
-            width = _columns()
+        self._last_note = ""
+        line = format_progress(capture)
+        if self._is_terminal:
+            width = _measure_columns()
             sys.stderr.write("\r\x1b[K" + line[: width - 1])
             sys.stderr.flush()
-        elif capture["state"] != self._state or self._clock() - self._at >= LINE_SECONDS:
-            self._say(line)
-            self._state, self._at = capture["state"], self._clock()
+        elif (
+            capture["state"] != self._printed_state
+            or self._clock() - self._printed_at >= LOG_INTERVAL_SECONDS
+        ):
+            self._print_line(line)
+            self._printed_state, self._printed_at = capture["state"], self._clock()
 
     def note(self, text: str) -> None:
         """Something else to say, once."""
-        if text != self._noted:
+        if text != self._last_note:
             self.end()
-            self._say(_plain(text))
-            self._noted = text
+            self._print_line(_escape_unprintable(text))
+            self._last_note = text
 
     def end(self) -> None:
         """Nothing more is written over."""
-        if self._terminal:
+        if self._is_terminal:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
 
-def progress_line(capture: Mapping[str, Any]) -> str:
+def format_progress(capture: Mapping[str, Any]) -> str:
     """How far a capture has come, in one line."""
     state = "ending" if capture.get("stopping") else capture["state"]
-    told = [state]
+    parts = [state]
     if capture["state"] in ("sampling", "uploading"):
-        told.append(f"{capture['elapsed_seconds']:.0f}/{capture['seconds']:g} s")
-        told.append(f"{capture['samples']:,} samples")
+        parts.append(f"{capture['elapsed_seconds']:.0f}/{capture['seconds']:g} s")
+        parts.append(f"{capture['samples']:,} samples")
     if capture["pods"]:
-        told.append(f"{capture['pods']} pod{'s' if capture['pods'] != 1 else ''}")
-    own: dict[str, int] = {}
+        parts.append(f"{capture['pods']} pod{'s' if capture['pods'] != 1 else ''}")
+    samples_by_function: dict[str, int] = {}
     for part in capture.get("parts", ()):
         for one in part.get("top_functions", ()):
-            own[one["function"]] = own.get(one["function"], 0) + one["self_samples"]
-    if own:
-        most = max(own, key=lambda name: own[name])
-        told.append(f"most in {most} ({own[most]:,})")
-    return _plain(" · ".join(told))
+            samples_by_function[one["function"]] = (
+                samples_by_function.get(one["function"], 0) + one["self_samples"]
+            )
+    if samples_by_function:
+        heaviest = max(samples_by_function, key=lambda name: samples_by_function[name])
+        parts.append(f"most in {heaviest} ({samples_by_function[heaviest]:,})")
+    return _escape_unprintable(" · ".join(parts))
 
 
-def lines(capture: Mapping[str, Any]) -> Iterator[str]:
+def format_capture(capture: Mapping[str, Any]) -> Iterator[str]:
     """What a capture is and became, for people."""
     samples = f"{capture['samples']:,} samples in {capture['elapsed_seconds']:.1f} s"
-    yield _plain(f"{capture['id']}  {capture['service']}  {capture['state']}: {samples}")
+    yield _escape_unprintable(f"{capture['id']}  {capture['service']}  {capture['state']}: {samples}")
     for part in capture.get("parts", ()):
         pod = part["labels"].get("pod") or part["agent"]
         kinds = ", ".join(f"{times} {kind}" for kind, times in part.get("errors", {}).items())
         errors = f", failed ticks: {kinds}" if kinds else ""
         attached = f" (attached as {part['ephemeral_container']})" if part.get("ephemeral_container") else ""
-        yield _plain(f"  {pod}: {part['state']}, {part.get('samples', 0):,} samples{errors}{attached}")
+        yield _escape_unprintable(
+            f"  {pod}: {part['state']}, {part.get('samples', 0):,} samples{errors}{attached}"
+        )
         if part["problem"]:
-            yield _plain(f"    {part['problem']}")
+            yield _escape_unprintable(f"    {part['problem']}")
             if part["hint"]:
-                yield _plain(f"    hint: {part['hint']}")
+                yield _escape_unprintable(f"    hint: {part['hint']}")
     if capture["problem"]:
-        yield _plain(f"{'error' if capture['state'] == 'failed' else 'note'}: {capture['problem']}")
+        yield _escape_unprintable(
+            f"{'error' if capture['state'] == 'failed' else 'note'}: {capture['problem']}"
+        )
         if capture["hint"]:
-            yield _plain(f"hint: {capture['hint']}")
+            yield _escape_unprintable(f"hint: {capture['hint']}")
 
 
-def export_line(collector: str, capture: Mapping[str, Any]) -> str:
+def format_export_command(collector: str, capture: Mapping[str, Any]) -> str:
     """The command that writes its profile."""
     return (
         f"sidelight export --collector {collector} --from {capture['from']} --until {capture['until']} "
@@ -295,44 +316,44 @@ def export_line(collector: str, capture: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
+def _catch_first_interrupt() -> Iterator[Callable[[], bool]]:
     """Says whether there was a Ctrl-C; the next one is as always."""
-    happened = False
+    is_interrupted = False
 
-    def first(*_: object) -> None:
-        nonlocal happened
-        happened = True
+    def handle_first(*_: object) -> None:
+        nonlocal is_interrupted
+        is_interrupted = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before = signal.signal(signal.SIGINT, first)
+    previous_handler = signal.signal(signal.SIGINT, handle_first)
     try:
-        yield lambda: happened
+        yield lambda: is_interrupted
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
 
 
-def _address(settings: CaptureSettings, capture: Mapping[str, Any]) -> str:
+def _build_page_url(settings: CaptureSettings, capture: Mapping[str, Any]) -> str:
     return f"{settings.collector.rstrip('/')}/captures/{capture['id']}"
 
 
-def _plain(text: str) -> str:
+def _escape_unprintable(text: str) -> str:
     """Text that moves no cursor, whatever a function or a pod is called."""
     return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
-def _columns() -> int:
+def _measure_columns() -> int:
     try:
         return max(20, os.get_terminal_size(sys.stderr.fileno()).columns)
     except OSError:
         return 80
 
 
-def _say(line: str) -> None:
+def _print_status(line: str) -> None:
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
-def _write(text: str) -> None:
+def _print_result(text: str) -> None:
     try:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()

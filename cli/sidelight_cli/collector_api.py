@@ -22,18 +22,18 @@ CHUNK_BYTES: Final = 1 << 16
 _GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
 
 
-NOT_A_COLLECTOR: Final = (
+NOT_A_COLLECTOR_HINT: Final = (
     "This does not look like a Sidelight collector: check the address and its path prefix."
 )
 
 
-class Unreachable(SidelightError):
+class CollectorUnreachable(SidelightError):
     """The collector did not answer, or stopped in the middle of its answer."""
 
     reason = Reason.COLLECTOR_UNREACHABLE
 
 
-class Refused(SidelightError):
+class RequestRefused(SidelightError):
     """The collector answered that it will not; reason, message and hint are its own."""
 
     def __init__(self, status: int, reason: Reason, message: str, hint: str) -> None:
@@ -42,13 +42,13 @@ class Refused(SidelightError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResponseStream:
     """An answer under way: `chunks` are its body as it arrives, not compressed."""
 
     headers: Mapping[str, str]
     chunks: Iterator[bytes]
 
-    def number(self, header: str) -> int:
+    def get_int(self, header: str) -> int:
         """A header that is a whole number; 0 when it is absent."""
         text = self.headers.get(header) or ""
         return int(text) if text.isdigit() else 0
@@ -61,11 +61,11 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-class Client:
+class CollectorApiClient:
     """Asks one collector; `url` is where its UI is, with a path prefix if it has one."""
 
     def __init__(self, url: str, *, token: str = "", timeout_seconds: float = 60.0) -> None:
-        if not is_address(url):
+        if not is_collector_url(url):
             raise SidelightError(
                 f"{url!r} is not the address of a collector",
                 reason=Reason.BAD_SETTING,
@@ -95,7 +95,9 @@ class Client:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise Unreachable(f"{self._url} answered what is not JSON", hint=NOT_A_COLLECTOR) from error
+            raise CollectorUnreachable(
+                f"{self._url} answered what is not JSON", hint=NOT_A_COLLECTOR_HINT
+            ) from error
 
     def get(self, path: str, parameters: Mapping[str, str | Sequence[str]]) -> Any:
         """The JSON answer of `/api/v1/<path>`. Raises Unreachable or Refused."""
@@ -104,7 +106,9 @@ class Client:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise Unreachable(f"{self._url} answered what is not JSON", hint=NOT_A_COLLECTOR) from error
+            raise CollectorUnreachable(
+                f"{self._url} answered what is not JSON", hint=NOT_A_COLLECTOR_HINT
+            ) from error
 
     @contextmanager
     def stream(
@@ -114,7 +118,7 @@ class Client:
         *,
         method: str = "GET",
         content: bytes | None = None,
-    ) -> Iterator[Answer]:
+    ) -> Iterator[ResponseStream]:
         """The answer of `/api/v1/<path>` as it arrives; a parameter of several values is given several times.
 
         Raises Unreachable or Refused.
@@ -125,15 +129,15 @@ class Client:
         try:
             with self._opener.open(request, timeout=self._timeout_seconds) as response:
                 gzipped = response.headers.get("Content-Encoding") == "gzip"
-                yield Answer(response.headers, _chunks(response, gzipped=gzipped))
+                yield ResponseStream(response.headers, _iter_chunks(response, gzipped=gzipped))
         except urllib.error.HTTPError as error:
             with error:
-                raise _refused(error) from error
-        except _FAILURES as error:
+                raise _parse_refusal(error) from error
+        except _NETWORK_ERRORS as error:
             if isinstance(error, BrokenPipeError):
                 raise  # the reader of our own output went away
             cause = error.reason if isinstance(error, urllib.error.URLError) else error
-            raise Unreachable(
+            raise CollectorUnreachable(
                 f"no answer from {self._url}: {cause or type(error).__name__}",
                 hint="Check the address, that the collector runs, and that it can be reached from here.",
             ) from error
@@ -144,21 +148,21 @@ def read_token(file: Path | None) -> str:
     if file is None:
         return ""
     try:
-        found = file.read_text("utf-8-sig").strip()
+        token = file.read_text("utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(f"cannot read the token in {file}: {error}", hint="Check --token-file.") from error
-    if not found:
+    if not token:
         raise BadSetting(f"there is no token in {file}", hint="Check --token-file.")
-    return found
+    return token
 
 
-_FAILURES: Final = (
+_NETWORK_ERRORS: Final = (
     *(urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, zlib.error),
     UnicodeError,  # a host or path that no request can name
 )
 
 
-def is_address(url: str) -> bool:
+def is_collector_url(url: str) -> bool:
     """Whether this is a URL that paths can be added to."""
     try:
         parts = urllib.parse.urlsplit(url)
@@ -167,34 +171,36 @@ def is_address(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.netloc) and not (parts.query or parts.fragment)
 
 
-def _chunks(response: http.client.HTTPResponse, *, gzipped: bool) -> Iterator[bytes]:
-    unpack = zlib.decompressobj(_GZIP_FORMAT) if gzipped else None
-    while chunk := _read(response):
-        yield unpack.decompress(chunk) if unpack else chunk
+def _iter_chunks(response: http.client.HTTPResponse, *, gzipped: bool) -> Iterator[bytes]:
+    decompressor = zlib.decompressobj(_GZIP_FORMAT) if gzipped else None
+    while chunk := _read_chunk(response):
+        yield decompressor.decompress(chunk) if decompressor else chunk
     if response.length:
         raise http.client.IncompleteRead(b"", response.length)
-    if unpack:
-        yield unpack.flush()
-        if not unpack.eof:
+    if decompressor:
+        yield decompressor.flush()
+        if not decompressor.eof:
             raise http.client.IncompleteRead(b"")
 
 
-def _read(response: http.client.HTTPResponse) -> bytes:
+def _read_chunk(response: http.client.HTTPResponse) -> bytes:
     try:
         return response.read(CHUNK_BYTES)
     except OSError as error:
         raise urllib.error.URLError(error) from error  # unlike one of whoever takes the chunks
 
 
-def _refused(error: urllib.error.HTTPError) -> Refused:
+def _parse_refusal(error: urllib.error.HTTPError) -> RequestRefused:
     """What the collector said; something in between may have answered in its place, in any words."""
     try:
-        said = json.loads(error.read())
-        return Refused(error.code, Reason(said["error"]), str(said["message"]), str(said.get("hint", "")))
+        document = json.loads(error.read())
+        return RequestRefused(
+            error.code, Reason(document["error"]), str(document["message"]), str(document.get("hint", ""))
+        )
     except (ValueError, KeyError, TypeError, http.client.HTTPException, OSError):
-        return Refused(
+        return RequestRefused(
             error.code,
             Reason.COLLECTOR_UNREACHABLE,
             f"{error.url} answered {error.code} {error.reason}",
-            NOT_A_COLLECTOR,
+            NOT_A_COLLECTOR_HINT,
         )

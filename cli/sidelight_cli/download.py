@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from sidelight_cli.collector_api import NOT_A_COLLECTOR, Client, Unreachable
+from sidelight_cli.collector_api import NOT_A_COLLECTOR_HINT, CollectorApiClient, CollectorUnreachable
 from sidelight_model.errors import SidelightError
 
-FORMATS: Final = {
+FORMATS_BY_SUFFIX: Final = {
     ".folded": "folded",
     ".txt": "folded",
     ".json": "speedscope",
@@ -25,41 +25,41 @@ FORMATS: Final = {
 """The format that the end of a file's name stands for."""
 
 
-def saved_as(text: str) -> Path:
+def parse_output_path(text: str) -> Path:
     """A file whose name says a format; raises ValueError."""
-    if not any(text.endswith(end) for end in FORMATS):
-        raise ValueError(f"{text!r} does not end with one of {', '.join(FORMATS)}")
+    if not any(text.endswith(end) for end in FORMATS_BY_SUFFIX):
+        raise ValueError(f"{text!r} does not end with one of {', '.join(FORMATS_BY_SUFFIX)}")
     return Path(text)
 
 
-def save(client: Client, capture: Mapping[str, Any], file: Path) -> None:
+def save_profile(client: CollectorApiClient, capture: Mapping[str, Any], file: Path) -> None:
     """Write the profile of a capture that is ready. Raises SidelightError; then there is no such file."""
-    wanted = next(word for end, word in FORMATS.items() if file.name.endswith(end))
-    given = {
+    format_name = next(word for end, word in FORMATS_BY_SUFFIX.items() if file.name.endswith(end))
+    parameters = {
         "query": f'{{capture="{capture["id"]}"}}',
         "from": str(capture["from"]),
         "until": str(capture["until"]),
         "type": "wall",
-        "format": wanted,
+        "format": format_name,
     }
-    part = file.with_name(f".{file.name}.part")
+    partial_file = file.with_name(f".{file.name}.part")
     try:
-        with client.stream("export", given) as answer, part.open("wb") as written:
+        with client.stream("export", parameters) as answer, partial_file.open("wb") as written:
             if "Sidelight-Windows" not in answer.headers:
-                raise Unreachable("what answered is no profile", hint=NOT_A_COLLECTOR)
+                raise CollectorUnreachable("what answered is no profile", hint=NOT_A_COLLECTOR_HINT)
             for chunk in answer.chunks:
                 written.write(chunk)
-        part.replace(file)
+        partial_file.replace(file)
     except OSError as error:
         raise SidelightError(
             f"cannot write {file}: {error.strerror}", hint="The capture is kept: sidelight capture show ID."
         ) from error
     finally:
-        part.unlink(missing_ok=True)
+        partial_file.unlink(missing_ok=True)
 
 
-def opened(address: str) -> bool:
+def open_in_browser(address: str) -> bool:
     """Show a page in a browser of this machine; whether there is one."""
-    screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    has_display = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     # Without a screen only a browser for terminals would be found, in the place of this one.
-    return (screen or sys.platform == "darwin") and webbrowser.open(address)
+    return (has_display or sys.platform == "darwin") and webbrowser.open(address)

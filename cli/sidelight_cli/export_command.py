@@ -9,11 +9,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sidelight.settings import BadSetting, joined, one_of, parse, positive, setting, whole
-from sidelight_cli.collector_api import NOT_A_COLLECTOR, Answer, Client, Unreachable, read_token
+from sidelight.settings import (
+    BadSetting,
+    join_negative_times,
+    make_choice_parser,
+    parse_nonnegative_int,
+    parse_positive_float,
+    parse_settings,
+    setting,
+)
+from sidelight_cli.collector_api import (
+    NOT_A_COLLECTOR_HINT,
+    CollectorApiClient,
+    CollectorUnreachable,
+    ResponseStream,
+    read_token,
+)
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import SidelightError
-from sidelight_model.selectors import side_matchers
+from sidelight_model.selectors import expand_side
 
 DESCRIPTION: Final = (
     "Write the profile of the windows that a selector matches to standard output, added up by the collector "
@@ -21,13 +35,13 @@ DESCRIPTION: Final = (
     "text, "
     "CSV and HTML have two sides."
 )
-FORMATS: Final = ("folded", "speedscope", "pprof", "csv", "svg", "html")
-TWO_SIDED: Final = ("folded", "csv", "html")
+EXPORT_FORMATS: Final = ("folded", "speedscope", "pprof", "csv", "svg", "html")
+COMPARISON_FORMATS: Final = ("folded", "csv", "html")
 SIDES: Final = (
     *("baseline", "baseline_from", "baseline_until"),
     *("comparison", "comparison_from", "comparison_until"),
 )
-SWITCHES: Final = ("lines", "states", "about")
+BOOLEAN_PARAMETERS: Final = ("lines", "states", "about")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +52,12 @@ class ExportSettings:
         "", 'which windows, as Prometheus matchers: \'{service="shop", version=~"2026.*"}\'', positional=True
     )
     collector: str = setting("", "the collector's address", required=True, metavar="URL")
-    format: str = setting("folded", "folded, speedscope, pprof, csv, svg or html", read=one_of(*FORMATS))
-    type: str = setting("wall", "wall, cpu or gil", read=one_of(*(kind.value for kind in ProfileType)))
+    format: str = setting(
+        "folded", "folded, speedscope, pprof, csv, svg or html", parse=make_choice_parser(*EXPORT_FORMATS)
+    )
+    type: str = setting(
+        "wall", "wall, cpu or gil", parse=make_choice_parser(*(kind.value for kind in ProfileType))
+    )
     from_: str = setting("-1h", "first moment: RFC 3339, Unix seconds, now, or -15m", metavar="TIME")
     until: str = setting("now", "end, itself excluded; written like --from", metavar="TIME")
     baseline: str = setting("", "the first of two sides: version:VERSION, or matchers", metavar="SIDE")
@@ -48,44 +66,52 @@ class ExportSettings:
     baseline_until: str = setting("", "end of the baseline alone", metavar="TIME")
     comparison_from: str = setting("", "first moment of the comparison alone", metavar="TIME")
     comparison_until: str = setting("", "end of the comparison alone", metavar="TIME")
-    min_depth: int | None = setting(None, "only stacks at least so many frames deep", read=whole)
-    max_depth: int | None = setting(None, "only stacks at most so many frames deep", read=whole)
+    min_depth: int | None = setting(
+        None, "only stacks at least so many frames deep", parse=parse_nonnegative_int
+    )
+    max_depth: int | None = setting(
+        None, "only stacks at most so many frames deep", parse=parse_nonnegative_int
+    )
     function: str = setting("", "only stacks with this function: 'name (file)', or a name")
     focus: str = setting("", "only stacks below this call path, as addresses of the pages write it")
-    lines: bool | None = setting(None, "tell frames apart by line (default: pprof only)", switch=True)
+    lines: bool | None = setting(None, "tell frames apart by line (default: pprof only)", is_boolean=True)
     states: bool = setting(default=True, help="folded: write [idle] and [gil] as last frames")
     about: bool = setting(default=False, help="folded, csv: first lines that say what the file stands on")
     nodes: str = setting("", "speedscope, html: call paths to keep, the heaviest; or all", metavar="COUNT")
-    token_file: Path | None = setting(None, "a file with a bearer token", read=Path, metavar="FILE")
-    timeout_seconds: float = setting(60.0, "after which an answer is given up", read=positive)
+    token_file: Path | None = setting(None, "a file with a bearer token", parse=Path, metavar="FILE")
+    timeout_seconds: float = setting(60.0, "after which an answer is given up", parse=parse_positive_float)
 
     @property
-    def two(self) -> bool:
+    def is_comparison(self) -> bool:
         """Whether there are two sides."""
         return any(getattr(self, name) for name in SIDES)
 
     def __post_init__(self) -> None:
-        if self.two and self.format not in TWO_SIDED:
+        if self.is_comparison and self.format not in COMPARISON_FORMATS:
             raise BadSetting(
                 f"--format {self.format} has one side",
-                hint=f"Export each side by its own selector, or take one of {', '.join(TWO_SIDED)}.",
+                hint=f"Export each side by its own selector, or take one of {', '.join(COMPARISON_FORMATS)}.",
             )
 
 
-class OutputFailed(SidelightError):
+class ExportWriteFailed(SidelightError):
     """Standard output does not take the profile."""
 
 
 def run(argv: Sequence[str]) -> int:
     """Export once; 0 when something or nothing matched. Raises SidelightError for the rest."""
-    settings = parse(ExportSettings, "export", DESCRIPTION, joined(argv), os.environ)
+    settings = parse_settings(ExportSettings, "export", DESCRIPTION, join_negative_times(argv), os.environ)
     token = read_token(settings.token_file)
-    client = Client(settings.collector, token=token, timeout_seconds=settings.timeout_seconds)
+    client = CollectorApiClient(settings.collector, token=token, timeout_seconds=settings.timeout_seconds)
     try:
-        with client.stream("export/compare" if settings.two else "export", parameters(settings)) as answer:
+        with client.stream(
+            "export/compare" if settings.is_comparison else "export", build_parameters(settings)
+        ) as answer:
             if "Sidelight-Windows" not in answer.headers:
-                raise Unreachable(f"{settings.collector} answered no profile", hint=NOT_A_COLLECTOR)
-            notes = list(remarks(answer, settings))
+                raise CollectorUnreachable(
+                    f"{settings.collector} answered no profile", hint=NOT_A_COLLECTOR_HINT
+                )
+            notes = list(list_notes(answer, settings))
             for chunk in answer.chunks:
                 sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()
@@ -94,7 +120,7 @@ def run(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 0  # whoever read the output has seen enough
-        raise OutputFailed(
+        raise ExportWriteFailed(
             f"cannot write to standard output: {error.strerror}",
             hint="What was written before this is only the beginning of the profile.",
         ) from error
@@ -102,17 +128,17 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def parameters(settings: ExportSettings) -> Mapping[str, str]:
+def build_parameters(settings: ExportSettings) -> Mapping[str, str]:
     """The query of the request; what is left to the collector is left out."""
-    given = {
+    values = {
         "query": settings.selector,
         "from": settings.from_,
         "until": settings.until,
         "type": settings.type,
         "format": settings.format,
         "nodes": settings.nodes,
-        "min_depth": number(settings.min_depth),
-        "max_depth": number(settings.max_depth),
+        "min_depth": format_optional_int(settings.min_depth),
+        "max_depth": format_optional_int(settings.max_depth),
         "function": settings.function,
         "focus": settings.focus,
         "baseline_from": settings.baseline_from,
@@ -120,32 +146,32 @@ def parameters(settings: ExportSettings) -> Mapping[str, str]:
         "comparison_from": settings.comparison_from,
         "comparison_until": settings.comparison_until,
     }
-    words = {name: text for name, text in given.items() if text}
-    if settings.two:
-        words |= {name: side_matchers(getattr(settings, name)) for name in ("baseline", "comparison")}
-    for name in SWITCHES:
+    query = {name: text for name, text in values.items() if text}
+    if settings.is_comparison:
+        query |= {name: expand_side(getattr(settings, name)) for name in ("baseline", "comparison")}
+    for name in BOOLEAN_PARAMETERS:
         if (on := getattr(settings, name)) is not None:
-            words[name] = "1" if on else "0"
-    return words
+            query[name] = "1" if on else "0"
+    return query
 
 
-def number(value: int | None) -> str:
+def format_optional_int(value: int | None) -> str:
     """A number as a parameter; none is left out."""
     return "" if value is None else str(value)
 
 
-def remarks(answer: Answer, settings: ExportSettings) -> Iterable[str]:
+def list_notes(response: ResponseStream, settings: ExportSettings) -> Iterable[str]:
     """What a person should know about the output, for standard error."""
-    if unreadable := answer.number("Sidelight-Unreadable-Segments"):
+    if unreadable := response.get_int("Sidelight-Unreadable-Segments"):
         yield f"warning: {unreadable} stored segments could not be read; their windows are missing here"
-    if unresolved := answer.number("Sidelight-Unresolved-Windows"):
+    if unresolved := response.get_int("Sidelight-Unresolved-Windows"):
         yield f"warning: {unresolved} windows are left out: their stacks are kept only together with others"
-    if not answer.number("Sidelight-Windows"):
+    if not response.get_int("Sidelight-Windows"):
         selector = settings.selector or "{}"
         yield f"note: nothing matched {selector} from {settings.from_} until {settings.until}"
         yield (
             "hint: check the selector against /api/v1/services, widen --from, and see that a sidecar ships "
             f"(/api/v1/status of {settings.collector})"
         )
-    elif not answer.number("Sidelight-Samples"):
+    elif not response.get_int("Sidelight-Samples"):
         yield f"note: windows matched, and none has samples of type {settings.type}"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from sidelight.settings import parse, positive, setting
-from sidelight_cli.collector_api import Client, read_token
+from sidelight.settings import parse_positive_float, parse_settings, setting
+from sidelight_cli.collector_api import CollectorApiClient, read_token
 
 DESCRIPTION: Final = (
     "Write what the collector answers below /api/v1 to standard output, for instance "
@@ -20,7 +20,7 @@ DESCRIPTION: Final = (
 )
 
 
-def parameter(text: str) -> tuple[str, str]:
+def parse_parameter(text: str) -> tuple[str, str]:
     """A query parameter: `from=-15m`."""
     name, separator, value = text.partition("=")
     if not (name and separator):
@@ -29,23 +29,23 @@ def parameter(text: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class AskSettings:
+class QuerySettings:
     """What `sidelight query` is told."""
 
     path: str = setting("status", "what to ask: services, timeline, depth, top, heatmap …", positional=True)
     collector: str = setting("", "the collector's address", required=True, metavar="URL")
     param: tuple[tuple[str, str], ...] = setting(
-        (), "a query parameter; may be repeated", read=parameter, metavar="NAME=VALUE"
+        (), "a query parameter; may be repeated", parse=parse_parameter, metavar="NAME=VALUE"
     )
-    token_file: Path | None = setting(None, "a file with a bearer token", read=Path, metavar="FILE")
-    timeout_seconds: float = setting(60.0, "after which an answer is given up", read=positive)
+    token_file: Path | None = setting(None, "a file with a bearer token", parse=Path, metavar="FILE")
+    timeout_seconds: float = setting(60.0, "after which an answer is given up", parse=parse_positive_float)
 
 
 def run(argv: Sequence[str]) -> int:
     """Ask once. Raises SidelightError when there is no answer."""
-    settings = parse(AskSettings, "query", DESCRIPTION, argv, os.environ)
+    settings = parse_settings(QuerySettings, "query", DESCRIPTION, argv, os.environ)
     token = read_token(settings.token_file)
-    client = Client(settings.collector, token=token, timeout_seconds=settings.timeout_seconds)
+    client = CollectorApiClient(settings.collector, token=token, timeout_seconds=settings.timeout_seconds)
     with client.stream(quote(settings.path, safe="/"), dict(settings.param)) as answer:
         for chunk in answer.chunks:
             sys.stdout.buffer.write(chunk)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from sidelight_collector.auth.authorizer import Guard, Tokens, read_named_tokens
-from sidelight_collector.auth.read_rules import Proxy, Readers, read_rules
-from sidelight_collector.auth.token_review import ReviewRules, Reviews
+from sidelight_collector.auth.authorizer import Authorizer, BearerTokens, read_named_tokens
+from sidelight_collector.auth.read_rules import ReadPolicy, TrustedProxy, load_read_rules
+from sidelight_collector.auth.token_review import TokenReviewer, TokenReviewPolicy
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.settings.collector import Settings, is_loopback
-from sidelight_kubernetes.kubernetes_client import Cluster
+from sidelight_kubernetes.kubernetes_client import KubernetesClient
 
 
-def known_tokens(settings: Settings) -> Tokens:
+def load_tokens(settings: Settings) -> BearerTokens:
     """Who may do what, from the files that the settings name. Raises BadSetting."""
     files = settings.read_tokens_file, settings.capture_tokens_file, settings.write_tokens_file
     read, capture, write = map(read_named_tokens, files)
@@ -25,22 +25,24 @@ def known_tokens(settings: Settings) -> Tokens:
     may_capture = may_read if capture is None else tuple(capture)
     if capture is None and may_read is None and not is_loopback(settings.address[0]):
         may_capture = ()
-    return Tokens(may_write, may_read, may_capture, names, capture_apart=capture is not None)
+    return BearerTokens(may_write, may_read, may_capture, names, has_capture_tokens=capture is not None)
 
 
-def known_readers(settings: Settings) -> Readers:
+def load_read_policy(settings: Settings) -> ReadPolicy:
     """Who may see what, from the settings. Raises BadSetting."""
     user, groups = settings.read_proxy_header or "", settings.read_proxy_groups_header or ""
-    return Readers(Proxy(user, groups, settings.trusted_proxies), read_rules(settings.read_rules_file))
+    return ReadPolicy(
+        TrustedProxy(user, groups, settings.trusted_proxies), load_read_rules(settings.read_rules_file)
+    )
 
 
-class Door:
+class AuthContext:
     """The guard of one process and, where there is a cluster, what asks it; `close` ends that."""
 
-    def __init__(self, settings: Settings, tokens: Tokens, metrics: Metrics) -> None:
-        self._reviews: Reviews | None = None
+    def __init__(self, settings: Settings, tokens: BearerTokens, metrics: Metrics) -> None:
+        self._token_reviewer: TokenReviewer | None = None
         if settings.in_cluster and settings.role != "compactor":
-            rules = ReviewRules(
+            rules = TokenReviewPolicy(
                 settings.token_audience,
                 settings.token_cache_seconds,
                 settings.token_negative_cache_seconds,
@@ -49,19 +51,19 @@ class Door:
                 settings.token_review_concurrency,
                 namespaces=frozenset(settings.kubernetes_namespaces),
             )
-            self._reviews = Reviews(Cluster.open(settings.kubernetes), rules, metrics)
-        self.guard = Guard(tokens, known_readers(settings), self._reviews)
+            self._token_reviewer = TokenReviewer(KubernetesClient.open(settings.kubernetes), rules, metrics)
+        self.authorizer = Authorizer(tokens, load_read_policy(settings), self._token_reviewer)
 
-    async def look(self) -> None:
+    async def check_permissions(self) -> None:
         """Say in the log and in metrics what the cluster lets this process do: a root task that ends."""
-        if self._reviews is not None:
-            await self._reviews.look()
+        if self._token_reviewer is not None:
+            await self._token_reviewer.check_permissions()
 
-    def problems(self) -> list[str]:
+    def describe_problems(self) -> list[str]:
         """What does not work, a line each."""
-        return [] if self._reviews is None else self._reviews.problems()
+        return [] if self._token_reviewer is None else self._token_reviewer.describe_problems()
 
     def close(self) -> None:
         """Ask the cluster no more."""
-        if self._reviews is not None:
-            self._reviews.close()
+        if self._token_reviewer is not None:
+            self._token_reviewer.close()

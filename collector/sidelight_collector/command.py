@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from sidelight import logs
-from sidelight.settings import parse
+from sidelight.settings import parse_settings
 from sidelight_collector.main import main
 from sidelight_collector.settings.collector import Settings
 
@@ -14,6 +14,6 @@ DESCRIPTION = "Store windows that sidecars ship; serve the API and the web UI."
 
 def run(argv: list[str]) -> int:
     """Serve until told to stop; 0 then. Raises SidelightError for whatever keeps it from starting."""
-    settings = parse(Settings, "collector", DESCRIPTION, argv, os.environ)
+    settings = parse_settings(Settings, "collector", DESCRIPTION, argv, os.environ)
     logs.configure(json=settings.log_json, level=settings.log_level)
     return main(settings)

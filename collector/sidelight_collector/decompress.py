@@ -29,7 +29,7 @@ class BadEncoding(SidelightError):
     reason = Reason.BAD_ENCODING
 
 
-def unpack(body: bytes, encoding: str, max_bytes: int) -> bytes:
+def decompress_body(body: bytes, encoding: str, max_bytes: int) -> bytes:
     """The body as it was before it was encoded.
 
     Raises LimitExceeded as soon as it would be longer than max_bytes, and BadEncoding.
@@ -38,22 +38,22 @@ def unpack(body: bytes, encoding: str, max_bytes: int) -> bytes:
     if name == "identity":
         steps: Iterator[bytes] = iter((body,))
     elif name == "gzip":
-        steps = _gzip(body)
+        steps = _iter_gzip(body)
     elif name == "zstd":
-        steps = _zstd(body)
+        steps = _iter_zstd(body)
     else:
         raise BadEncoding(
             f"the Content-Encoding {encoding[:40]!r} is not known here",
             hint=f"Use one of {', '.join(ENCODINGS)}, and only one.",
         )
-    return _bounded(steps, max_bytes)
+    return _join_bounded(steps, max_bytes)
 
 
-def declared_bytes(body: bytes, encoding: str, max_bytes: int) -> int:
+def read_decompressed_size(body: bytes, encoding: str, max_bytes: int) -> int:
     """How long a body says it will be once unpacked, at most max_bytes; its own length if it does not say.
 
     Anybody may say anything, and where it has several parts only one is asked: this is for keeping room, and
-    `unpack` for keeping to the limit.
+    `decompress_body` for keeping to the limit.
     """
     name = encoding.strip().lower()
     declared = -1
@@ -61,14 +61,14 @@ def declared_bytes(body: bytes, encoding: str, max_bytes: int) -> int:
         try:
             declared = zstandard.frame_content_size(body)
         except zstandard.ZstdError:
-            declared = -1  # `unpack` says what is wrong with it
+            declared = -1  # `decompress_body` says what is wrong with it
     elif name == "gzip" and body.startswith(b"\x1f\x8b"):
         # The last four bytes of a member are its length (RFC 1952, 2.3.1).
         declared = int.from_bytes(body[-4:], "little")
     return min(max(declared, len(body)), max_bytes)
 
 
-def too_large(max_bytes: int) -> LimitExceeded:
+def build_too_large_error(max_bytes: int) -> LimitExceeded:
     """The refusal of a body beyond the limit."""
     return LimitExceeded(
         f"the body is larger than {max_bytes} bytes",
@@ -76,18 +76,18 @@ def too_large(max_bytes: int) -> LimitExceeded:
     )
 
 
-def _bounded(steps: Iterator[bytes], max_bytes: int) -> bytes:
+def _join_bounded(steps: Iterator[bytes], max_bytes: int) -> bytes:
     parts: list[bytes] = []
     total = 0
     for part in filter(None, steps):
         total += len(part)
         if total > max_bytes:
-            raise too_large(max_bytes)
+            raise build_too_large_error(max_bytes)
         parts.append(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _gzip(body: bytes) -> Iterator[bytes]:
+def _iter_gzip(body: bytes) -> Iterator[bytes]:
     # The decompressor copies what it leaves over of its input, after each step and at the end of each member,
     # so the input comes in small pieces: in one, a body of many members would be copied once for each.
     member = zlib.decompressobj(wbits=_GZIP_FORMAT)
@@ -100,12 +100,12 @@ def _gzip(body: bytes) -> Iterator[bytes]:
                 yield member.decompress(rest, _GZIP_STEP_BYTES)
                 rest = member.unused_data if member.eof else member.unconsumed_tail
     except zlib.error as error:
-        raise _corrupt("gzip", str(error)) from error
+        raise _build_corrupt_error("gzip", str(error)) from error
     if not member.eof:
-        raise _corrupt("gzip", "it ends too early")
+        raise _build_corrupt_error("gzip", "it ends too early")
 
 
-def _zstd(body: bytes) -> Iterator[bytes]:
+def _iter_zstd(body: bytes) -> Iterator[bytes]:
     # The decompressor gives all that its input unfolds to, so the input comes in steps: a block is at least
     # 3 bytes and at most 128 KB of text (RFC 8878, 3.1.1.2), thus one step at most 5.5 MB.
     decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
@@ -119,10 +119,10 @@ def _zstd(body: bytes) -> Iterator[bytes]:
                 yield frame.decompress(rest)
                 rest = frame.unused_data
     except zstandard.ZstdError as error:
-        raise _corrupt("zstd", str(error)) from error
+        raise _build_corrupt_error("zstd", str(error)) from error
     if not frame.eof:
-        raise _corrupt("zstd", "it ends too early")
+        raise _build_corrupt_error("zstd", "it ends too early")
 
 
-def _corrupt(encoding: str, problem: str) -> BadEncoding:
+def _build_corrupt_error(encoding: str, problem: str) -> BadEncoding:
     return BadEncoding(f"the body is not {encoding}: {problem}", hint="Send it whole, and only encoded once.")

@@ -11,121 +11,136 @@ from typing import Final
 
 from aiohttp import web
 
-from sidelight_collector.answers.last_seen import presence
-from sidelight_collector.answers.timeline import Rolled
-from sidelight_collector.auth.authorizer import Guard
-from sidelight_collector.captures.attacher import Attacher, AttachRules
-from sidelight_collector.captures.capture_repository import Shelf
-from sidelight_collector.captures.coordinator import Desk
-from sidelight_collector.captures.one_time_tokens import OneTime
-from sidelight_collector.captures.routes import Captures
-from sidelight_collector.kubernetes_discovery.rollouts import within
-from sidelight_collector.kubernetes_discovery.routes import routes, told
-from sidelight_collector.kubernetes_discovery.shared_state import Share
-from sidelight_collector.kubernetes_discovery.watcher import Around, Discovery, Rules
+from sidelight_collector.answers.last_seen import query_last_seen
+from sidelight_collector.answers.timeline import VersionRollout
+from sidelight_collector.auth.authorizer import Authorizer
+from sidelight_collector.captures.attacher import Attacher, AttachPolicy
+from sidelight_collector.captures.capture_repository import CaptureRepository
+from sidelight_collector.captures.coordinator import CaptureCoordinator
+from sidelight_collector.captures.one_time_tokens import OneTimeTokenVerifier
+from sidelight_collector.captures.routes import CaptureRoutes
+from sidelight_collector.kubernetes_discovery.rollouts import select_rollouts
+from sidelight_collector.kubernetes_discovery.routes import build_workload_routes, rollout_to_json
+from sidelight_collector.kubernetes_discovery.shared_state import SharedClusterState
+from sidelight_collector.kubernetes_discovery.watcher import (
+    ClusterDiscovery,
+    DiscoveryPolicy,
+    SidecarActivity,
+)
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.times import SECOND_NS
-from sidelight_kubernetes.kubernetes_client import Cluster
+from sidelight_kubernetes.kubernetes_client import KubernetesClient
 from sidelight_model.errors import SidelightError
 from sidelight_model.selectors import Selector
 
-AROUND_SECONDS: Final = 10.0
+REFRESH_SECONDS: Final = 10.0
 """Who was heard of is asked for at most so often."""
 
 
 @dataclass(frozen=True, slots=True)
-class Clustered:
-    """Discovery and the routes that tell of it; `rolled` tells the rollouts that belong to a question."""
+class ClusterFeatures:
+    """Discovery and the routes that tell of it; `find_rollouts` tells the rollouts that belong to a
+    question.
+    """
 
-    discovery: Discovery
+    discovery: ClusterDiscovery
     attacher: Attacher
     routes: list[web.RouteDef]
-    rolled: Callable[[Question], Sequence[Rolled]]
+    find_rollouts: Callable[[WindowQuery], Sequence[VersionRollout]]
 
 
-def clustered(
+def build_cluster_features(
     settings: Settings,
     store: ObjectStore,
     engine: QueryEngine,
-    captures: Captures,
+    captures: CaptureRoutes,
     metrics: Metrics,
-    cluster: Cluster | None,
-) -> Clustered:
+    cluster: KubernetesClient | None,
+) -> ClusterFeatures:
     """All of it; without a cluster it says that it is off."""
-    on = cluster is not None and settings.discovery
-    rules = Rules(
+    is_enabled = cluster is not None and settings.discovery
+    rules = DiscoveryPolicy(
         settings.discovery_namespaces,
         settings.discovery_max_pods,
         settings.discovery_publish_interval_seconds,
         settings.discovery_stale_seconds,
     )
-    heard = Hearing(engine, captures.desk, settings.discovery_stale_seconds)
-    share = Share(store, settings.discovery_lease_seconds, settings.discovery_max_rollouts)
-    api: Callable[[], Cluster] | None = (lambda: cluster) if on and cluster else None
-    discovery = Discovery(api, share, rules, metrics, heard.around)
+    recent_activity = RecentActivity(engine, captures.coordinator, settings.discovery_stale_seconds)
+    share = SharedClusterState(store, settings.discovery_lease_seconds, settings.discovery_max_rollouts)
+    api: Callable[[], KubernetesClient] | None = (lambda: cluster) if is_enabled and cluster else None
+    discovery = ClusterDiscovery(api, share, rules, metrics, recent_activity.get_current)
 
-    def rolled(question: Question) -> Sequence[Rolled]:
+    def find_rollouts(question: WindowQuery) -> Sequence[VersionRollout]:
         begin, end = question.from_ns / SECOND_NS, question.until_ns / SECOND_NS
-        return [told(one) for one in within(discovery.rollouts(), question.selector, begin, end)]
+        return [
+            rollout_to_json(one)
+            for one in select_rollouts(discovery.list_rollouts(), question.selector, begin, end)
+        ]
 
-    attach = AttachRules(
+    attach = AttachPolicy(
         settings.attach_image,
         settings.attach_namespaces,
         settings.attach_collector_url.rstrip("/"),
         settings.attach_wait_seconds,
     )
-    attacher = Attacher(cluster, captures.desk, discovery.sight, attach, metrics)
-    captures.attacher, captures.desk.advice = attacher, attacher.advice
-    return Clustered(discovery, attacher, routes(discovery, heard.around), rolled)
+    attacher = Attacher(cluster, captures.coordinator, discovery.get_snapshot, attach, metrics)
+    captures.attacher, captures.coordinator.suggest_alternative = attacher, attacher.suggest_attach
+    return ClusterFeatures(
+        discovery, attacher, build_workload_routes(discovery, recent_activity.get_current), find_rollouts
+    )
 
 
-def guarded(guard: Guard, attacher: Attacher, shelf: Shelf) -> Guard:
+def allow_one_time_tokens(authorizer: Authorizer, attacher: Attacher, shelf: CaptureRepository) -> Authorizer:
     """The guard, which lets in sidecars that were attached too."""
-    return replace(guard, attached=OneTime(shelf)) if attacher.on else guard
+    return (
+        replace(authorizer, one_time_identities=OneTimeTokenVerifier(shelf))
+        if attacher.is_enabled
+        else authorizer
+    )
 
 
-def opened_cluster(settings: Settings) -> Cluster | None:
+def open_cluster(settings: Settings) -> KubernetesClient | None:
     """The cluster that the settings name. Raises BadSetting."""
     serves = settings.role != "compactor"
-    return Cluster.open(settings.kubernetes) if settings.in_cluster and serves else None
+    return KubernetesClient.open(settings.kubernetes) if settings.in_cluster and serves else None
 
 
-class Hearing:
+class RecentActivity:
     """Who was heard of: sidecars that ask for orders, and those whose windows came."""
 
-    def __init__(self, engine: QueryEngine, desk: Desk, seconds: float) -> None:
+    def __init__(self, engine: QueryEngine, desk: CaptureCoordinator, stale_seconds: float) -> None:
         self._engine = engine
         self._desk = desk
-        self._seconds = seconds
-        self._known = Around({}, frozenset())
-        self._at = float("-inf")
-        self._one = asyncio.Lock()
+        self._stale_seconds = stale_seconds
+        self._cached = SidecarActivity({}, frozenset())
+        self._cached_at = float("-inf")
+        self._refresh_lock = asyncio.Lock()
 
-    async def around(self) -> Around:
+    async def get_current(self) -> SidecarActivity:
         """What is known now, at most some seconds old; the last that was known while the store is away."""
-        async with self._one:
-            if time.monotonic() < self._at + AROUND_SECONDS:
-                return self._known
+        async with self._refresh_lock:
+            if time.monotonic() < self._cached_at + REFRESH_SECONDS:
+                return self._cached
             now = time.time()
-            question = Question(
-                Selector(), int((now - self._seconds - 60) * SECOND_NS), int((now + 60) * SECOND_NS)
+            question = WindowQuery(
+                Selector(), int((now - self._stale_seconds - 60) * SECOND_NS), int((now + 60) * SECOND_NS)
             )
             try:
-                await self._desk.learn_agents()
-                came = await self._engine.ask(partial(presence, question=question))
+                await self._desk.load_remote_agents()
+                came = await self._engine.run(partial(query_last_seen, query=question))
             except SidelightError:
-                return self._known
+                return self._cached
             heard, services = dict(came.pods), set(came.services)
-            for agent in self._desk.all_agents():
+            for agent in self._desk.list_agents():
                 labels = agent.status.labels
                 place = labels.get("namespace", ""), labels.get("pod", "")
                 heard[place] = max(agent.last_seen, heard.get(place, 0.0))
                 services.add(labels["service"])
-            self._known, self._at = Around(heard, frozenset(services)), time.monotonic()
-            return self._known
+            self._cached, self._cached_at = SidecarActivity(heard, frozenset(services)), time.monotonic()
+            return self._cached

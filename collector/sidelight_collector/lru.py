@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 Value = TypeVar("Value")
 
 
-class Lru(Generic[Value]):
+class LruCache(Generic[Value]):
     """Keeps immutable values, each said to have a size; safe in threads.
 
     A value larger than the whole is not kept.
@@ -25,7 +25,7 @@ class Lru(Generic[Value]):
         self._misses = 0
 
     @property
-    def bytes(self) -> int:
+    def size_bytes(self) -> int:
         return self._bytes
 
     @property
@@ -37,7 +37,7 @@ class Lru(Generic[Value]):
         """How many values were put here that were not here when they were asked for."""
         return self._misses
 
-    def peek(self, key: Hashable) -> Value | None:
+    def get(self, key: Hashable) -> Value | None:
         """The value under `key` if it is in memory."""
         with self._lock:
             found = self._values.get(key)
@@ -47,7 +47,7 @@ class Lru(Generic[Value]):
             self._hits += 1
             return found[0]
 
-    def keep(self, key: Hashable, value: Value, size: int) -> None:
+    def put(self, key: Hashable, value: Value, size: int) -> None:
         """Put a value under `key`, in the place of any other."""
         if size > self._max_bytes:
             return

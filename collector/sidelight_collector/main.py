@@ -18,59 +18,65 @@ import uvloop
 from aiohttp import web
 
 from sidelight import __version__, logs
-from sidelight.settings import BadSetting, shown
+from sidelight.settings import BadSetting, mask_secrets
 from sidelight_collector import native_kernel
-from sidelight_collector.auth.authorizer import Tokens, read_tokens
-from sidelight_collector.auth_wiring import Door, known_readers, known_tokens
-from sidelight_collector.captures.capture import Rules as CaptureRules
-from sidelight_collector.captures.capture_repository import Shelf
-from sidelight_collector.captures.coordinator import Desk
-from sidelight_collector.captures.queryable_windows import windows_of
-from sidelight_collector.captures.routes import Captures, Sizes
-from sidelight_collector.captures.routes import off as captures_off
-from sidelight_collector.deploys.deploy_wiring import made as made_deploys
+from sidelight_collector.auth.authorizer import BearerTokens, read_tokens
+from sidelight_collector.auth_wiring import AuthContext, load_read_policy, load_tokens
+from sidelight_collector.captures.capture import CapturePolicy as CaptureRules
+from sidelight_collector.captures.capture_repository import CaptureRepository
+from sidelight_collector.captures.coordinator import CaptureCoordinator
+from sidelight_collector.captures.queryable_windows import count_queryable_windows
+from sidelight_collector.captures.routes import CaptureRoutes, CaptureSizeLimits
+from sidelight_collector.captures.routes import build_disabled_routes as captures_off
+from sidelight_collector.deploys.deploy_wiring import build_deploys as made_deploys
 from sidelight_collector.http import short_links, ui
 from sidelight_collector.http.api.routes import routes as api_routes
 from sidelight_collector.http.app import Readiness, build_app
-from sidelight_collector.ingest.batch import FlushRule
-from sidelight_collector.ingest.dedup import RecentIds, stored_ids
-from sidelight_collector.ingest.handler import Ingest
-from sidelight_collector.ingest.memory_budget import Budget
-from sidelight_collector.ingest.segment_writer import Flusher
-from sidelight_collector.ingest.shared_stats import SharedActivity
-from sidelight_collector.ingest.stats import Activity
-from sidelight_collector.ingest.validation import Admission
-from sidelight_collector.kubernetes_wiring import clustered, guarded, opened_cluster
-from sidelight_collector.metrics import Metrics, keep_numbers_in
+from sidelight_collector.ingest.batch import FlushPolicy
+from sidelight_collector.ingest.dedup import DedupCache, read_recent_ids
+from sidelight_collector.ingest.handler import IngestHandler
+from sidelight_collector.ingest.memory_budget import MemoryBudget
+from sidelight_collector.ingest.segment_writer import SegmentWriter
+from sidelight_collector.ingest.shared_stats import SharedIngestStats
+from sidelight_collector.ingest.stats import IngestStats
+from sidelight_collector.ingest.validation import IngestLimits
+from sidelight_collector.kubernetes_wiring import allow_one_time_tokens, build_cluster_features, open_cluster
+from sidelight_collector.metrics import Metrics, enable_multiprocess_metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
-from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouse
-from sidelight_collector.query.engines.clickhouse.stage1 import Elsewhere, place
-from sidelight_collector.query.engines.prometheus import Prometheus
+from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouseClient
+from sidelight_collector.query.engines.clickhouse.stage1 import ClickHouseStage1, build_object_prefix
+from sidelight_collector.query.engines.prometheus import PrometheusClient
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.runtime import worker
-from sidelight_collector.runtime.http_server import announce, bind, listen, port_of, server_logger
-from sidelight_collector.runtime.loop_lag import pulse
+from sidelight_collector.runtime.http_server import (
+    announce_address,
+    bind_sockets,
+    listen,
+    port_of,
+    server_logger,
+)
+from sidelight_collector.runtime.loop_lag import measure_loop_lag
 from sidelight_collector.runtime.supervisor import SIGNALS, Job, usable_cores
-from sidelight_collector.runtime.worker import Seat
+from sidelight_collector.runtime.worker import WorkerContext
 from sidelight_collector.settings.collector import DAY_SECONDS, Settings
-from sidelight_collector.settings.types import Days
+from sidelight_collector.settings.types import RetentionDays
 from sidelight_collector.storage.backends.disk_cache import DiskCachedStore
-from sidelight_collector.storage.backends.instrumented import CountedStore
-from sidelight_collector.storage.backends.no_conditional_writes import UnconditionalStore
-from sidelight_collector.storage.backends.open_store import open_store, verify
+from sidelight_collector.storage.backends.instrumented import InstrumentedStore
+from sidelight_collector.storage.backends.no_conditional_writes import SingleWriterStore
+from sidelight_collector.storage.backends.open_store import open_store, verify_store
 from sidelight_collector.storage.lease import Leases
-from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
-from sidelight_collector.storage.lifecycle.retention import Policy, Retention
+from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
+from sidelight_collector.storage.lifecycle.retention import Retention, RetentionPolicy
 from sidelight_collector.storage.objects import ObjectStore, StoreError
 from sidelight_model.errors import SidelightError
 from sidelight_model.labels import LabelLimits
-from sidelight_model.window import Limits
+from sidelight_model.window import WindowLimits
 
 LINGER_SECONDS: Final = 3.0
 """How long a client that was refused may go on sending before the connection is closed."""
 MAX_LINE_BYTES: Final = 160 << 10
 """The longest URL: a comparison may have three selectors of 4,096 characters, percent-encoded."""
-RECALLED_AT_ONCE: Final = 1000
+RECENT_IDS_BATCH: Final = 1000
 """Ids that are learnt, and given up, before the event loop turns to others."""
 
 _log = structlog.get_logger()
@@ -85,68 +91,72 @@ def main(settings: Settings) -> int:
 
     Raises SidelightError for whatever keeps it from starting.
     """
-    _log.info("starting", version=__version__, **shown(settings))
-    _tell(native_kernel.status())
-    tokens, _ = known_tokens(settings), known_readers(settings)
-    store = opened(settings)
-    verified = verify(store)
-    _log.info("store verified", kind=store.kind, where=store.where, format=verified.format)
+    _log.info("starting", version=__version__, **mask_secrets(settings))
+    _log_kernel_status(native_kernel.get_kernel_status())
+    tokens, _ = load_tokens(settings), load_read_policy(settings)
+    store = open_configured_store(settings)
+    verified = verify_store(store)
+    _log.info("store verified", kind=store.kind, where=store.location, format=verified.format)
     if not verified.conditional_writes:
-        _log.warning("store has no conditional writes: run one collector only", where=store.where)
-        store = UnconditionalStore(store)
+        _log.warning("store has no conditional writes: run one collector only", where=store.location)
+        store = SingleWriterStore(store)
     workers = settings.workers or usable_cores()
     if workers > 1:
 
-        def job(given: Settings, seat: Seat) -> Job:
-            return partial(work, given, tokens, seat, conditional=verified.conditional_writes)
+        def job(given: Settings, seat: WorkerContext) -> Job:
+            return partial(run_worker, given, tokens, seat, conditional=verified.conditional_writes)
 
-        worker.run(replace(settings, workers=workers), job)
+        worker.run_workers(replace(settings, workers=workers), job)
     else:
-        run(until_told(settings, store, tokens, lambda port: announce(settings, port)))
+        run_event_loop(
+            serve_until_signal(settings, store, tokens, lambda port: announce_address(settings, port))
+        )
     _log.info("stopped")
     return 0
 
 
-def opened(settings: Settings) -> ObjectStore:
+def open_configured_store(settings: Settings) -> ObjectStore:
     """The store that the settings name."""
     return open_store(
         settings.store, s3_endpoint=settings.s3_endpoint, timeout_seconds=settings.store_timeout_seconds
     )
 
 
-def work(settings: Settings, tokens: Tokens, seat: Seat, pipe: Connection, *, conditional: bool) -> None:
+def run_worker(
+    settings: Settings, tokens: BearerTokens, context: WorkerContext, pipe: Connection, *, conditional: bool
+) -> None:
     """Be one process of several; a Job of workers.supervise."""
-    logs.configure(json=settings.log_json, level=settings.log_level, worker=seat.name)
-    keep_numbers_in(seat.shared, seat.name)
+    logs.configure(json=settings.log_json, level=settings.log_level, worker=context.name)
+    enable_multiprocess_metrics(context.shared_dir, context.name)
     try:
-        store = opened(settings)
+        store = open_configured_store(settings)
         if not conditional:
-            store = UnconditionalStore(store)
-        run(until_told(settings, store, tokens, lambda _: pipe.send("working"), seat))
+            store = SingleWriterStore(store)
+        run_event_loop(serve_until_signal(settings, store, tokens, lambda _: pipe.send("working"), context))
     except SidelightError as error:
         _log.error("worker ends", error=error.message, hint=error.hint)
         sys.exit(1)
     finally:
         parent = multiprocessing.parent_process()
         if parent is None or not parent.is_alive():
-            seat.leave()
+            context.remove_shared_dir()
 
 
-def run(serving: Coroutine[None, None, None]) -> None:
+def run_event_loop(serving: Coroutine[None, None, None]) -> None:
     """Run it in an event loop of its own. Raises the first cause when a root task died."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             runner.run(serving)
         except ExceptionGroup as failures:
-            raise _first(failures) from failures
+            raise _find_first_cause(failures) from failures
 
 
-async def until_told(
+async def serve_until_signal(
     settings: Settings,
     store: ObjectStore,
-    tokens: Tokens,
-    listening: Callable[[int], None],
-    seat: Seat | None = None,
+    tokens: BearerTokens,
+    on_listening: Callable[[int], None],
+    context: WorkerContext | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; one of several processes, also until the one that started it is gone."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -155,99 +165,102 @@ async def until_told(
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     if parent := multiprocessing.parent_process():
 
-        def orphaned() -> None:
+        def stop_orphan() -> None:
             loop.remove_reader(parent.sentinel)
             _log.error("the process that started this worker is gone")
             stop.set()
 
-        loop.add_reader(parent.sentinel, orphaned)
-    await serve(settings, store, tokens, stop, listening, seat)
+        loop.add_reader(parent.sentinel, stop_orphan)
+    await serve(settings, store, tokens, stop, on_listening, context)
 
 
 async def serve(
     settings: Settings,
-    bare: ObjectStore,
-    tokens: Tokens,
+    bare_store: ObjectStore,
+    tokens: BearerTokens,
     stop: asyncio.Event,
-    listening: Callable[[int], None],
-    seat: Seat | None = None,
+    on_listening: Callable[[int], None],
+    context: WorkerContext | None = None,
 ) -> None:
-    """Serve until `stop` is set, then finish what is in progress; `listening` is told the port.
+    """Serve until `stop` is set, then finish what is in progress; `on_listening` is told the port.
 
     Raises PortInUse, and an ExceptionGroup when a root task died.
     """
-    serves, tends = settings.role != "compactor", settings.role != "serve"
-    metrics = Metrics(seat.shared if seat else None)
-    door = Door(settings, tokens, metrics)
-    readiness = Readiness(problems=door.problems)
-    activity = SharedActivity(seat.shared, seat.name) if seat else Activity()
-    store = CountedStore(bare, metrics)
-    recent = RecentIds(settings.dedup_cache_entries)
-    rule = FlushRule(settings.flush_seconds, settings.flush_bytes)
-    flusher = Flusher(store, rule, metrics, activity, recent)
-    ingest = Ingest(
-        flusher,
-        admission(settings),
-        Budget(settings.max_pending_bytes, metrics.pending_bytes.set),
+    serves, maintains_store = settings.role != "compactor", settings.role != "serve"
+    metrics = Metrics(context.shared_dir if context else None)
+    auth = AuthContext(settings, tokens, metrics)
+    readiness = Readiness(problems=auth.describe_problems)
+    ingest_stats = SharedIngestStats(context.shared_dir, context.name) if context else IngestStats()
+    store = InstrumentedStore(bare_store, metrics)
+    dedup_cache = DedupCache(settings.dedup_cache_entries)
+    flush_policy = FlushPolicy(settings.flush_seconds, settings.flush_bytes)
+    segment_writer = SegmentWriter(store, flush_policy, metrics, ingest_stats, dedup_cache)
+    ingest_handler = IngestHandler(
+        segment_writer,
+        build_ingest_limits(settings),
+        MemoryBudget(settings.max_pending_bytes, metrics.pending_bytes.set),
         metrics,
         decode_threads=settings.decode_threads,
         max_receive_seconds=settings.max_receive_seconds,
     )
-    disk = disk_cache(settings, store, metrics) if serves else None
+    disk = build_disk_cache(settings, store, metrics) if serves else None
     engine = QueryEngine(
         disk or store,
-        query_limits(settings),
+        build_query_limits(settings),
         metrics.segments_unreadable.inc,
-        stage1(settings, metrics),
-        disk.forget if disk else lambda _: None,
-        prometheus(settings, metrics),
+        build_clickhouse_stage1(settings, metrics),
+        disk.invalidate if disk else lambda _: None,
+        build_prometheus(settings, metrics),
     )
     lease_seconds = settings.compact_lease_seconds
-    shelf = Shelf(store)
+    capture_repository = CaptureRepository(store)
     deploys = made_deploys(settings, store, engine, metrics, stop)
     compaction = Compaction(
         store,
         metrics,
-        compaction_rules(settings),
+        build_compaction_policy(settings),
         interval_seconds=settings.compact_interval_seconds,
         leases=Leases(store, lease_seconds, metrics.compaction_skipped.inc) if lease_seconds else None,
     )
     retention = Retention(
         store,
         metrics,
-        policy=retention_policy(settings),
+        policy=build_retention_policy(settings),
         interval_seconds=settings.retention_interval_seconds,
         revisit=compaction.revisit,
         expire=lambda now, stopped: (
-            shelf.expire(now, settings.capture_retention_days, stopped) + deploys.expire(now, stopped)
+            capture_repository.delete_expired(now, settings.capture_retention_days, stopped)
+            + deploys.delete_expired(now, stopped)
         ),
     )
-    captures = capture_routes(settings, engine, shelf, metrics)
-    around = clustered(settings, store, engine, captures, metrics, opened_cluster(settings))
-    link_rules = short_links.LinkRules(settings.links, settings.link_retention_days, settings.max_link_bytes)
-    kept_links, pages = short_links.Links(store, link_rules), ui.find() if serves else None
+    captures = build_capture_routes(settings, engine, capture_repository, metrics)
+    cluster_features = build_cluster_features(
+        settings, store, engine, captures, metrics, open_cluster(settings)
+    )
+    link_rules = short_links.LinkPolicy(settings.links, settings.link_retention_days, settings.max_link_bytes)
+    link_store, pages = short_links.LinkStore(store, link_rules), ui.find_build() if serves else None
     app = build_app(
         [
-            *ingest.routes(),
+            *ingest_handler.routes(),
             *api_routes(
                 engine,
-                activity,
+                ingest_stats,
                 store.kind,
-                told=lambda origin: metrics.query_cache_results.labels(origin).inc(),
-                kept=settings.retention_days,
-                page=pages.offline if pages else None,
-                rolled=around.rolled,
+                on_answer=lambda origin: metrics.query_cache_results.labels(origin).inc(),
+                retention_days=settings.retention_days,
+                offline_page=pages.offline_html if pages else None,
+                find_rollouts=cluster_features.find_rollouts,
             ),
-            *around.routes,
+            *cluster_features.routes,
             *deploys.routes,
-            *(captures.routes() if settings.captures else captures_off()),
-            *short_links.routes(kept_links, link_rules, settings.path_prefix),
+            *(captures.build_routes() if settings.captures else captures_off()),
+            *short_links.routes(link_store, link_rules, settings.path_prefix),
             *ui.routes(settings.path_prefix, pages, [] if settings.deploys else ["deploys"]),
         ]
         if serves
         else [],
         metrics,
-        guarded(door.guard, around.attacher, shelf),
+        allow_one_time_tokens(auth.authorizer, cluster_features.attacher, capture_repository),
         readiness,
         path_prefix=settings.path_prefix,
         build=ui.build_name(pages),
@@ -264,139 +277,149 @@ async def serve(
     )
     await server.setup()
     try:
-        sockets = seat.sockets if seat else bind(settings.address)[0]
+        sockets = context.sockets if context else bind_sockets(settings.address)[0]
         await listen(server, sockets)
-        metrics.workers.set(0 if seat else int(serves))
-        listening(port_of(sockets))
+        metrics.workers.set(0 if context else int(serves))
+        on_listening(port_of(sockets))
         async with asyncio.TaskGroup() as roots:
             flushing = roots.create_task(
-                outlive(stop, "flush", flusher.run()), name="flush windows to the store"
+                run_root_task(stop, "flush", segment_writer.run()), name="flush windows to the store"
             )
             roots.create_task(
-                outlive(stop, "pulse", pulse(stop, metrics.event_loop_lag_seconds.observe)),
+                run_root_task(stop, "pulse", measure_loop_lag(stop, metrics.event_loop_lag_seconds.observe)),
                 name="measure how late the event loop is",
             )
-            if tends:
+            if maintains_store:
                 roots.create_task(
-                    outlive(stop, "retention", retention.run(stop)), name="delete what is too old"
+                    run_root_task(stop, "retention", retention.run(stop)), name="delete what is too old"
                 )
-            if tends and settings.compact_interval_seconds:
+            if maintains_store and settings.compact_interval_seconds:
                 roots.create_task(
-                    outlive(stop, "compaction", compaction.run(stop)), name="make blocks of segments"
+                    run_root_task(stop, "compaction", compaction.run(stop)), name="make blocks of segments"
                 )
-            if tends and settings.link_retention_days:
-                sweeping = short_links.sweep(kept_links, stop, settings.retention_interval_seconds)
-                roots.create_task(outlive(stop, "links", sweeping), name="delete links whose time is over")
-            if tends and deploys.watch:
+            if maintains_store and settings.link_retention_days:
+                sweeping = short_links.expire_links(link_store, stop, settings.retention_interval_seconds)
                 roots.create_task(
-                    outlive(stop, "deploys", deploys.watch.run(stop)), name="compare new versions of services"
+                    run_root_task(stop, "links", sweeping), name="delete links whose time is over"
+                )
+            if maintains_store and deploys.evaluator:
+                roots.create_task(
+                    run_root_task(stop, "deploys", deploys.evaluator.run(stop)),
+                    name="compare new versions of services",
                 )
             if serves:
-                roots.create_task(recall(recent, store, stop), name="recall the ids of windows stored lately")
-                roots.create_task(door.look(), name="look at what the cluster allows")
+                roots.create_task(
+                    load_recent_ids(dedup_cache, store, stop), name="recall the ids of windows stored lately"
+                )
+                roots.create_task(auth.check_permissions(), name="look at what the cluster allows")
             if serves and settings.captures:
                 roots.create_task(
-                    outlive(stop, "captures", captures.desk.run(stop)), name="look after captures"
+                    run_root_task(stop, "captures", captures.coordinator.run(stop)),
+                    name="look after captures",
                 )
-            if serves and around.discovery.on:
+            if serves and cluster_features.discovery.is_enabled:
                 roots.create_task(
-                    outlive(stop, "discovery", around.discovery.run(stop)), name="watch the cluster"
+                    run_root_task(stop, "discovery", cluster_features.discovery.run(stop)),
+                    name="watch the cluster",
                 )
-            if serves and around.attacher.on:
+            if serves and cluster_features.attacher.is_enabled:
                 roots.create_task(
-                    outlive(stop, "attach", around.attacher.run(stop)), name="attach sidecars to pods"
+                    run_root_task(stop, "attach", cluster_features.attacher.run(stop)),
+                    name="attach sidecars to pods",
                 )
             await stop.wait()
             _log.info("stopping")
-            readiness.ready = False
-            captures.desk.close()
-            flusher.close()
+            readiness.is_ready = False
+            captures.coordinator.close()
+            segment_writer.close()
             await flushing
             await server.cleanup()
     finally:
         await server.cleanup()
-        await captures.desk.leave()
-        ingest.close()
-        door.close()
+        await captures.coordinator.shutdown()
+        ingest_handler.close()
+        auth.close()
         engine.close()
-        shelf.close()
-        deploys.shelf.close()
+        capture_repository.close()
+        deploys.repository.close()
         if disk:
             disk.close()
 
 
-async def outlive(stop: asyncio.Event, name: str, task: Awaitable[None]) -> None:
+async def run_root_task(stop: asyncio.Event, name: str, task: Awaitable[None]) -> None:
     """Run a root task; raises RootTaskEnded when it ends before `stop` was set."""
     await task
     if not stop.is_set():
         raise RootTaskEnded(f"the {name} task ended", hint="This is a defect; the log above says more.")
 
 
-async def recall(recent: RecentIds, store: ObjectStore, stop: asyncio.Event) -> None:
+async def load_recent_ids(dedup_cache: DedupCache, store: ObjectStore, stop: asyncio.Event) -> None:
     """Learn which windows were stored before this process began; it is no reason to end if that fails."""
     loop = asyncio.get_running_loop()
     try:
         ids = await loop.run_in_executor(
-            None, stored_ids, store, recent.capacity, time.time_ns(), stop.is_set
+            None, read_recent_ids, store, dedup_cache.capacity, time.time_ns(), stop.is_set
         )
     except StoreError as error:
         _log.warning("ids of earlier windows not recalled", error=error.message, hint=error.hint)
         return
     ids.reverse()
     while ids:
-        recent.recall(reversed(ids[-RECALLED_AT_ONCE:]))
-        del ids[-RECALLED_AT_ONCE:]
+        dedup_cache.load(reversed(ids[-RECENT_IDS_BATCH:]))
+        del ids[-RECENT_IDS_BATCH:]
         await asyncio.sleep(0)
-    _log.info("ids of earlier windows recalled", windows=len(recent))
+    _log.info("ids of earlier windows recalled", windows=len(dedup_cache))
 
 
-def _tell(used: native_kernel.Status) -> None:
-    if used.native:
-        _log.info("native kernel in use", version=used.version)
+def _log_kernel_status(status: native_kernel.NativeKernelStatus) -> None:
+    if status.is_native:
+        _log.info("native kernel in use", version=status.version)
     else:
-        _log.warning("native kernel not in use", cause=used.reason, hint=used.hint)
+        _log.warning("native kernel not in use", cause=status.reason, hint=status.hint)
 
 
-def _first(failures: ExceptionGroup[Exception]) -> Exception:
+def _find_first_cause(failures: ExceptionGroup[Exception]) -> Exception:
     first = failures.exceptions[0]
-    return _first(first) if isinstance(first, ExceptionGroup) else first
+    return _find_first_cause(first) if isinstance(first, ExceptionGroup) else first
 
 
-def capture_routes(settings: Settings, engine: QueryEngine, shelf: Shelf, metrics: Metrics) -> Captures:
+def build_capture_routes(
+    settings: Settings, engine: QueryEngine, shelf: CaptureRepository, metrics: Metrics
+) -> CaptureRoutes:
     """The doors of captures and all behind them, from the settings."""
     rules = CaptureRules(
         max_pods=settings.capture_max_pods,
         max_seconds=settings.capture_max_seconds,
         max_rate=settings.capture_max_rate,
         max_running=settings.capture_max_running,
-        wait_seconds=settings.capture_wait_seconds,
-        lost_seconds=settings.capture_agent_timeout_seconds,
+        claim_timeout_seconds=settings.capture_wait_seconds,
+        agent_timeout_seconds=settings.capture_agent_timeout_seconds,
         retention_days=settings.capture_retention_days,
         max_recording_bytes=settings.timeline_recording_max_bytes,
-        attach_wait_seconds=settings.attach_wait_seconds,
+        attach_timeout_seconds=settings.attach_wait_seconds,
     )
-    sizes = Sizes(
-        recording_bytes=settings.timeline_recording_max_bytes,
-        recording_text_bytes=settings.timeline_recording_max_decompressed_bytes,
-        speedscope_frames=settings.timeline_recording_max_speedscope_frames,
-        receive_seconds=settings.max_receive_seconds,
+    sizes = CaptureSizeLimits(
+        max_recording_bytes=settings.timeline_recording_max_bytes,
+        max_recording_text_bytes=settings.timeline_recording_max_decompressed_bytes,
+        max_speedscope_frames=settings.timeline_recording_max_speedscope_frames,
+        receive_timeout_seconds=settings.max_receive_seconds,
     )
-    desk = Desk(
+    desk = CaptureCoordinator(
         shelf,
         rules,
         metrics,
-        partial(windows_of, engine),
+        partial(count_queryable_windows, engine),
         max_polls=settings.capture_max_polls,
-        hold_seconds=settings.capture_poll_timeout_seconds,
-        look_seconds=settings.capture_check_interval_seconds,
+        poll_timeout_seconds=settings.capture_poll_timeout_seconds,
+        check_interval_seconds=settings.capture_check_interval_seconds,
     )
-    return Captures(desk, shelf, rules, sizes, metrics, settings.path_prefix, engine.limits)
+    return CaptureRoutes(desk, shelf, rules, sizes, metrics, settings.path_prefix, engine.limits)
 
 
-def admission(settings: Settings) -> Admission:
+def build_ingest_limits(settings: Settings) -> IngestLimits:
     """The rules at the door, from the settings."""
-    return Admission(
-        Limits(
+    return IngestLimits(
+        WindowLimits(
             max_windows=settings.max_windows,
             max_stacks=settings.max_stacks,
             max_depth=settings.max_depth,
@@ -408,30 +431,33 @@ def admission(settings: Settings) -> Admission:
     )
 
 
-def compaction_rules(settings: Settings) -> Rules:
+def build_compaction_policy(settings: Settings) -> CompactionPolicy:
     """When blocks are made, from the settings."""
-    return Rules(
-        segments=settings.compact_min_segments,
-        wait_seconds=settings.compact_max_wait_seconds,
-        block_rows=settings.compact_max_block_rows,
-        gone_seconds=settings.deletion_delay_seconds,
-        stray_seconds=settings.orphan_age_seconds,
+    return CompactionPolicy(
+        min_segments=settings.compact_min_segments,
+        max_wait_seconds=settings.compact_max_wait_seconds,
+        max_block_rows=settings.compact_max_block_rows,
+        deletion_delay_seconds=settings.deletion_delay_seconds,
+        orphan_age_seconds=settings.orphan_age_seconds,
     )
 
 
-def retention_policy(settings: Settings) -> Policy:
+def build_retention_policy(settings: Settings) -> RetentionPolicy:
     """What is kept for how long, from the settings."""
     if settings.compact_interval_seconds:
-        return Policy(settings.retention_days, dict(settings.retention_services), settings.retention_bytes)
+        return RetentionPolicy(
+            settings.retention_days, dict(settings.retention_services), settings.retention_bytes
+        )
     # Nothing is added up: windows go for good.
     services = {
-        name: Days(days.window, days.window, days.window) for name, days in settings.retention_services
+        name: RetentionDays(days.window, days.window, days.window)
+        for name, days in settings.retention_services
     }
     raw = settings.retention_raw_days
-    return Policy(Days(raw, raw, raw), services, settings.retention_bytes)
+    return RetentionPolicy(RetentionDays(raw, raw, raw), services, settings.retention_bytes)
 
 
-def stage1(settings: Settings, metrics: Metrics) -> Elsewhere | None:
+def build_clickhouse_stage1(settings: Settings, metrics: Metrics) -> ClickHouseStage1 | None:
     """What adds up in the place of this process, from the settings. Raises BadSetting."""
     at, file = settings.clickhouse_url, settings.clickhouse_password_file
     if at is None:
@@ -443,20 +469,24 @@ def stage1(settings: Settings, metrics: Metrics) -> Elsewhere | None:
             raise BadSetting(
                 f"cannot read the password in {file}: {error}", hint="Check the path and mode."
             ) from error
-    where = place(at, settings.store, settings.s3_endpoint)
+    where = build_object_prefix(at, settings.store, settings.s3_endpoint)
     _log.info("clickhouse adds up for queries", where=str(at), cluster=at.cluster, objects=where)
-    return Elsewhere(
-        ClickHouse(at), where, metrics, settings.clickhouse_timeout_seconds, settings.clickhouse_fallback
+    return ClickHouseStage1(
+        ClickHouseClient(at),
+        where,
+        metrics,
+        settings.clickhouse_timeout_seconds,
+        settings.clickhouse_fallback,
     )
 
 
-def prometheus(settings: Settings, metrics: Metrics) -> Prometheus | None:
+def build_prometheus(settings: Settings, metrics: Metrics) -> PrometheusClient | None:
     """What tells the requests of services, from the settings. Raises BadSetting."""
     if settings.prometheus_url is None:
         return None
     file = settings.prometheus_token_file
     token = None if file is None else (read_tokens(file) or ("",))[0]
-    return Prometheus(
+    return PrometheusClient(
         settings.prometheus_url,
         settings.prometheus_requests_query,
         settings.prometheus_timeout_seconds,
@@ -465,14 +495,14 @@ def prometheus(settings: Settings, metrics: Metrics) -> Prometheus | None:
     )
 
 
-def disk_cache(settings: Settings, store: ObjectStore, metrics: Metrics) -> DiskCachedStore | None:
+def build_disk_cache(settings: Settings, store: ObjectStore, metrics: Metrics) -> DiskCachedStore | None:
     """The store as queries read it, if they are to keep copies on a local disk."""
     if settings.cache_dir is None:
         return None
     return DiskCachedStore(store, settings.cache_dir, settings.cache_disk_bytes, metrics)
 
 
-def query_limits(settings: Settings) -> QueryLimits:
+def build_query_limits(settings: Settings) -> QueryLimits:
     """The bounds of queries, from the settings."""
     return QueryLimits(
         timeout_seconds=settings.query_timeout_seconds,

@@ -13,10 +13,10 @@ from sidelight import __version__
 from sidelight_model.errors import Reason
 
 _PER_NAMESPACE = "Watched namespaces of the cluster: the 200 with the most such pods, the rest as (other)."
-_FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
-def keep_numbers_in(directory: Path, process: str) -> None:
+def enable_multiprocess_metrics(directory: Path, process: str) -> None:
     """Keep the numbers of each Metrics made from here on in files there, beside those of other processes.
 
     A process that comes in the place of one that died has the same name, and goes on counting where that
@@ -32,18 +32,18 @@ class Metrics:
     `namespace` alone does not: it has the namespaces of the cluster that the collector watches, 200 at
     most, and (other) for the rest.
 
-    `shared` is the directory that `keep_numbers_in` was told; what is published is then the numbers of all
-    processes that were told the same.
+    `shared` is the directory that `enable_multiprocess_metrics` was told; what is published is then the
+    numbers of all processes that were told the same.
     """
 
     content_type = "text/plain; version=0.0.4; charset=utf-8"
 
-    def __init__(self, shared: Path | None = None) -> None:
+    def __init__(self, shared_dir: Path | None = None) -> None:
         self.registry = CollectorRegistry(auto_describe=True)
-        self._published = self.registry
-        if shared is not None:
-            self._published = CollectorRegistry()
-            MultiProcessCollector(self._published, str(shared))  # type: ignore[no-untyped-call]
+        self._exported_registry = self.registry
+        if shared_dir is not None:
+            self._exported_registry = CollectorRegistry()
+            MultiProcessCollector(self._exported_registry, str(shared_dir))  # type: ignore[no-untyped-call]
         self.windows_accepted = self._counter(
             "sidelight_windows_accepted", "Windows acknowledged: they are durable in the store."
         )
@@ -63,7 +63,7 @@ class Metrics:
             "sidelight_ingest_decompressed_bytes", "Bytes of windows after decompression."
         )
         self.pending_bytes = self._gauge(
-            "sidelight_ingest_pending_bytes", "Text received and not durable yet.", of_all="sum"
+            "sidelight_ingest_pending_bytes", "Text received and not durable yet.", multiprocess_mode="sum"
         )
         self.pending_bytes.set(0)
         self.last_ingest = self._gauge(
@@ -168,10 +168,12 @@ class Metrics:
         self.connected_sidecars = self._gauge(
             "sidelight_connected_sidecars",
             "Sidecars that poll this collector for capture jobs.",
-            of_all="sum",
+            multiprocess_mode="sum",
         )
         self.pending_polls = self._gauge(
-            "sidelight_pending_polls", "Polls of sidecars that are open now.", of_all="sum"
+            "sidelight_pending_polls",
+            "Polls of sidecars that are open now.",
+            multiprocess_mode="sum",
         )
         self.timeline_recording_bytes = self._counter(
             "sidelight_timeline_recording_bytes", "Bytes of timeline recordings stored, compressed."
@@ -192,7 +194,9 @@ class Metrics:
             ("namespace",),
         )
         self.discovery_watching = self._gauge(
-            "sidelight_discovery_watching", "1 in the process that watches the cluster.", of_all="sum"
+            "sidelight_discovery_watching",
+            "1 in the process that watches the cluster.",
+            multiprocess_mode="sum",
         )
         self.discovery_objects = self._gauge(
             "sidelight_discovery_objects", "Objects of the cluster that are kept, by kind.", ("kind",)
@@ -249,7 +253,7 @@ class Metrics:
         self.event_loop_lag_seconds = self._histogram(
             "sidelight_event_loop_lag_seconds", "Delay of timers of the event loop."
         )
-        self.workers = self._gauge("sidelight_workers", "Processes that serve.", of_all="sum")
+        self.workers = self._gauge("sidelight_workers", "Processes that serve.", multiprocess_mode="sum")
         self.worker_restarts = self._counter(
             "sidelight_worker_restarts", "Workers restarted after they died."
         )
@@ -259,9 +263,9 @@ class Metrics:
             __version__
         ).set(1)
 
-    def text(self) -> bytes:
+    def render(self) -> bytes:
         """All of them in Prometheus' text format."""
-        return generate_latest(self._published)
+        return generate_latest(self._exported_registry)
 
     def _counter(self, name: str, documentation: str, labels: tuple[str, ...] = ()) -> Counter:
         return Counter(name, documentation, labels, registry=self.registry)
@@ -271,9 +275,9 @@ class Metrics:
         name: str,
         documentation: str,
         labels: tuple[str, ...] = (),
-        of_all: Literal["max", "sum"] = "max",
+        multiprocess_mode: Literal["max", "sum"] = "max",
     ) -> Gauge:
-        return Gauge(name, documentation, labels, registry=self.registry, multiprocess_mode=of_all)
+        return Gauge(name, documentation, labels, registry=self.registry, multiprocess_mode=multiprocess_mode)
 
     def _histogram(self, name: str, documentation: str, labels: tuple[str, ...] = ()) -> Histogram:
-        return Histogram(name, documentation, labels, buckets=_FAST, registry=self.registry)
+        return Histogram(name, documentation, labels, buckets=_DURATION_BUCKETS, registry=self.registry)

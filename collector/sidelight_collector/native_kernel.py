@@ -10,34 +10,36 @@ import importlib
 from dataclasses import dataclass
 from typing import Any, Final
 
-_NEEDED: Final = ("fold", "Pool")
+_REQUIRED_NAMES: Final = ("fold", "Pool")
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class NativeKernelStatus:
     """Which kernel is used: its version when it is the native one, else why it is not."""
 
-    native: bool
+    is_native: bool
     version: str
     reason: str
 
     @property
     def hint(self) -> str:
         """What to do for the native one; nothing when it is used."""
-        if self.native:
+        if self.is_native:
             return ""
         return "Install the wheel sidelight_native of this release: without it all works, but slower."
 
 
-def _load() -> tuple[Any | None, Status]:
+def _load() -> tuple[Any | None, NativeKernelStatus]:
     try:
         module = importlib.import_module("sidelight_native")
     except ImportError as error:
-        return None, Status(False, "", str(error))
+        return None, NativeKernelStatus(False, "", str(error))
     version = str(getattr(module, "__version__", ""))
-    if not all(hasattr(module, name) for name in _NEEDED):
-        return None, Status(False, version, f"sidelight_native {version} is of an earlier release")
-    return module, Status(True, version, "")
+    if not all(hasattr(module, name) for name in _REQUIRED_NAMES):
+        return None, NativeKernelStatus(
+            False, version, f"sidelight_native {version} is of an earlier release"
+        )
+    return module, NativeKernelStatus(True, version, "")
 
 
 _LOADED: Final = _load()
@@ -46,6 +48,6 @@ NATIVE: Final[Any | None] = _LOADED[0]
 """The extension, or None where it is not installed."""
 
 
-def status() -> Status:
+def get_kernel_status() -> NativeKernelStatus:
     """Which kernel this process uses."""
     return _LOADED[1]

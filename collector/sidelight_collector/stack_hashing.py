@@ -12,7 +12,7 @@ import xxhash
 from sidelight_model.counts import Counts
 from sidelight_model.errors import LimitExceeded
 from sidelight_model.folded import Stack
-from sidelight_model.window import Window, clipped, encode
+from sidelight_model.window import Window, count_truncated, encode_windows
 
 MAX_THREAD_TIME_NS: Final = 10**17
 """Three years, or an hour of 27,000 busy threads."""
@@ -22,11 +22,11 @@ _MAX_INT: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class HashedStacks:
     """The stacks of a window that were counted, named, in ascending order of hash and then of text.
 
-    `samples` are all of them, `clipped` those whose stack was clipped. A count beyond 2^63-1 stands as that:
-    its window is refused anyway.
+    `samples` are all of them, `truncated_samples` those whose stack was clipped. A count beyond 2^63-1
+    stands as that: its window is refused anyway.
     """
 
     hashes: array[int]
@@ -35,7 +35,7 @@ class Columns:
     gil: array[int]
     stacks: Sequence[Stack]
     samples: int
-    clipped: int
+    truncated_samples: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,54 +56,60 @@ class HashedWindow:
     stacks: Sequence[Stack]
 
 
-def stack_hash(stack: str) -> int:
+def hash_stack(stack: str) -> int:
     """The name of a stack in the store: XXH3 64-bit, seed 0, of its folded text."""
     return xxhash.xxh3_64_intdigest(stack.encode())
 
 
-def columns(counts: Mapping[Stack, Counts]) -> Columns:
+def build_hashed_stacks(counts: Mapping[Stack, Counts]) -> HashedStacks:
     """Name stacks, and leave out those counted zero times."""
-    by_hash = sorted((stack_hash(stack), stack) for stack, count in counts.items() if any(count))
+    by_hash = sorted((hash_stack(stack), stack) for stack, count in counts.items() if any(count))
     stacks = [stack for _, stack in by_hash]
     rows = [counts[stack] for stack in stacks]
     samples = sum(map(sum, rows))
     if samples > _MAX_INT:
         rows = [Counts(*(min(count, _MAX_INT) for count in row)) for row in rows]
-    return Columns(
+    return HashedStacks(
         array("Q", [h for h, _ in by_hash]),
         array("q", [row[0] for row in rows]),
         array("q", [row[1] for row in rows]),
         array("q", [row[2] for row in rows]),
         stacks,
         samples,
-        clipped(counts),
+        count_truncated(counts),
     )
 
 
-def hashed(window: Window) -> HashedWindow:
-    """A window with its stacks named. Raises LimitExceeded as `named` does."""
-    return named(replace(window, counts={}), columns(window.counts))
+def hash_window(window: Window) -> HashedWindow:
+    """A window with its stacks named. Raises LimitExceeded as `build_hashed_window` does."""
+    return build_hashed_window(replace(window, counts={}), build_hashed_stacks(window.counts))
 
 
-def named(window: Window, found: Columns) -> HashedWindow:
+def build_hashed_window(window: Window, hashed_stacks: HashedStacks) -> HashedWindow:
     """A window without stacks, and its stacks.
 
     Raises LimitExceeded for more samples, or more time, than a process can give in a window: sums of sums
     must fit 63 bits.
     """
-    if found.samples > MAX_SAMPLES:
+    if hashed_stacks.samples > MAX_SAMPLES:
         raise LimitExceeded(
-            f"window {window.id} claims {found.samples} samples, more than {MAX_SAMPLES:.0e}",
+            f"window {window.id} claims {hashed_stacks.samples} samples, more than {MAX_SAMPLES:.0e}",
             hint="Counts are samples, not nanoseconds.",
         )
-    if found.samples * window.period_ns > MAX_THREAD_TIME_NS:
+    if hashed_stacks.samples * window.period_ns > MAX_THREAD_TIME_NS:
         raise LimitExceeded(
             f"window {window.id} claims more than {MAX_THREAD_TIME_NS:.0e} ns of thread time",
             hint="Samples times period is the time that threads spent in the window: check `period_ns`.",
         )
-    digest = xxhash.xxh3_64(encode([window]))
-    for column in (found.hashes, found.idle, found.running, found.gil):
+    digest = xxhash.xxh3_64(encode_windows([window]))
+    for column in (hashed_stacks.hashes, hashed_stacks.idle, hashed_stacks.running, hashed_stacks.gil):
         digest.update(column)
     return HashedWindow(
-        window, digest.intdigest(), found.hashes, found.idle, found.running, found.gil, found.stacks
+        window,
+        digest.intdigest(),
+        hashed_stacks.hashes,
+        hashed_stacks.idle,
+        hashed_stacks.running,
+        hashed_stacks.gil,
+        hashed_stacks.stacks,
     )

@@ -15,30 +15,43 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, cast
 
-from sidelight.settings import BadSetting, joined, parse, positive, setting, variable, whole
-from sidelight_collector.answers.catalog import Services, services
-from sidelight_collector.main import retention_policy
+from sidelight.settings import (
+    BadSetting,
+    format_variable,
+    join_negative_times,
+    parse_nonnegative_int,
+    parse_positive_float,
+    parse_settings,
+    setting,
+)
+from sidelight_collector.answers.catalog import ServiceList, list_services
+from sidelight_collector.main import build_retention_policy
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.settings.collector import DAY_SECONDS, Settings
 from sidelight_collector.storage.backends.open_store import open_store
-from sidelight_collector.storage.lifecycle.retention import Change, Level, level_of, plan
+from sidelight_collector.storage.lifecycle.retention import (
+    BlockChange,
+    Resolution,
+    plan_retention,
+    resolution_of,
+)
 from sidelight_collector.storage.objects import ObjectStore, StoreRefused
 from sidelight_collector.storage.pins import Pin, add_pin, read_pins, remove_pin
-from sidelight_collector.times import SECOND_NS, parse_time, rfc3339
+from sidelight_collector.times import SECOND_NS, format_rfc3339, parse_time
 from sidelight_model.selectors import Matcher, Op, Selector
 
 if TYPE_CHECKING:
     from sidelight_collector.storage.backends.s3 import S3Store
 
-KEPT: Final = {
-    Level.WINDOW: "windows",
-    Level.HOUR: "hours",
-    Level.DAY: "days",
-    Level.NOTHING: "nothing",
+RESOLUTION_LABELS: Final = {
+    Resolution.WINDOW: "windows",
+    Resolution.HOUR: "hours",
+    Resolution.DAY: "days",
+    Resolution.NOTHING: "nothing",
 }
 
 
@@ -49,7 +62,7 @@ class StoreSettings:
     store: str = setting("", "the store: a directory, or s3://bucket/prefix", required=True, metavar="STORE")
     s3_endpoint: str | None = setting(None, "URL of an S3 service that is not AWS", metavar="URL")
     store_timeout_seconds: float = setting(
-        20.0, "how long one request to S3 may take (three attempts are made)", read=positive
+        20.0, "how long one request to S3 may take (three attempts are made)", parse=parse_positive_float
     )
 
     def open(self, *, read_only: bool = False) -> ObjectStore:
@@ -87,7 +100,9 @@ class UnpinSettings(StoreSettings):
 class LifecycleSettings(StoreSettings):
     """A net below retention."""
 
-    days: int = setting(30, "whole days after which the bucket deletes segments that were left", read=whole)
+    days: int = setting(
+        30, "whole days after which the bucket deletes segments that were left", parse=parse_nonnegative_int
+    )
     apply: bool = setting(default=False, help="put the rule; without it, it is only shown")
 
     def __post_init__(self) -> None:
@@ -99,16 +114,16 @@ def run(argv: list[str]) -> int:
     """Do one thing to a store; 0 then, 2 for an action that there is not. Raises SidelightError."""
     action, *rest = argv or ["--help"]
     if action in ("-h", "--help"):
-        print(usage())
+        print(format_usage())
         return 0 if argv else 2
     if action not in ACTIONS:
-        print(f"error: there is no action {action!r}\n\n{usage()}", file=sys.stderr)
+        print(f"error: there is no action {action!r}\n\n{format_usage()}", file=sys.stderr)
         return 2
     ACTIONS[action][0](rest)
     return 0
 
 
-def usage() -> str:
+def format_usage() -> str:
     """What there is to do."""
     lines = [f"  {name:<10} {summary}" for name, (_, summary) in ACTIONS.items()]
     return "\n".join(
@@ -122,13 +137,13 @@ def usage() -> str:
     )
 
 
-def rotation(argv: list[str]) -> None:
+def show_retention(argv: list[str]) -> None:
     """Print what a collector with these settings would delete now, and why."""
     description = (
         "Show what would go now for its age or its size, and change nothing. It takes all options of a"
         " collector: give it those of yours."
     )
-    settings = parse(Settings, "storage retention", description, argv, os.environ)
+    settings = parse_settings(Settings, "storage retention", description, argv, os.environ)
     store = open_store(
         settings.store,
         s3_endpoint=settings.s3_endpoint,
@@ -136,9 +151,9 @@ def rotation(argv: list[str]) -> None:
         read_only=True,
     )
     now = datetime.now(UTC)
-    found = plan(store, retention_policy(settings), now)
-    keys = [key for group in found.keys for key in group]
-    lines = [_row(change) for change in found.changes]
+    found = plan_retention(store, build_retention_policy(settings), now)
+    keys = [key for group in found.expired_keys for key in group]
+    lines = [_format_change(change) for change in found.changes]
     days: dict[str, int] = {}
     for key in keys:
         day = key.split("/")[2][:10]
@@ -147,25 +162,29 @@ def rotation(argv: list[str]) -> None:
     if not lines:
         print("nothing would go")
         return
-    _table(("day", "services", "is kept", "goes", "because of its"), sorted(lines))
-    goes = sum(change.bytes for change in found.changes)
+    _print_table(("day", "services", "is kept", "goes", "because of its"), sorted(lines))
+    goes = sum(change.freed_bytes for change in found.changes)
     print(f"{goes} bytes of {len(found.changes)} blocks, and {len(keys)} objects of days that are over")
 
 
-def _row(change: Change) -> tuple[str, ...]:
+def _format_change(change: BlockChange) -> tuple[str, ...]:
     left = ", ".join(
-        f"{KEPT[level]} of {' '.join(names)}" if len(change.to) > 1 else KEPT[level]
-        for level, names in sorted(change.to.items())
+        f"{RESOLUTION_LABELS[level]} of {' '.join(names)}"
+        if len(change.services_by_resolution) > 1
+        else RESOLUTION_LABELS[level]
+        for level, names in sorted(change.services_by_resolution.items())
     )
-    kept = f"{KEPT[level_of(change.block)]} -> {left}"
-    goes = f"{change.bytes} bytes"
-    return change.day.isoformat(), " ".join(change.block.services), kept, goes, change.why
+    kept = f"{RESOLUTION_LABELS[resolution_of(change.block)]} -> {left}"
+    goes = f"{change.freed_bytes} bytes"
+    return change.day.isoformat(), " ".join(change.block.services), kept, goes, change.cause
 
 
-def pin(argv: list[str]) -> None:
+def create_pin(argv: list[str]) -> None:
     """Keep everything of some days as it is."""
     description = "Keep all windows of the days of a range as they are, until the pin is taken away."
-    settings = parse(PinSettings, "storage pin", description, joined(argv), _which_store())
+    settings = parse_settings(
+        PinSettings, "storage pin", description, join_negative_times(argv), _read_store_environment()
+    )
     if bool(settings.capture) == bool(settings.from_):
         raise BadSetting(
             "a pin needs --from or --capture, and not both",
@@ -173,69 +192,71 @@ def pin(argv: list[str]) -> None:
         )
     store, now_ns = settings.open(), time.time_ns()
     if settings.capture:
-        made = _of_capture(store, settings, now_ns)
+        made = _build_capture_pin(store, settings, now_ns)
     else:
         start = parse_time(settings.from_, parameter="from", now_ns=now_ns)
         until = parse_time(settings.until, parameter="until", now_ns=now_ns)
         if until <= start:
             raise BadSetting("--until is not after --from", hint="A pin holds from <= start < until.")
-        made = _pin(settings, start, until, settings.service, now_ns)
+        made = _build_pin(settings, start, until, settings.service, now_ns)
     add_pin(store, made)
-    print(_told(made))
+    print(_format_pin(made))
 
 
-def unpin(argv: list[str]) -> None:
+def delete_pin(argv: list[str]) -> None:
     """Take a pin away."""
     description = "Take a pin away: what it held goes when it is old enough."
-    settings = parse(UnpinSettings, "storage unpin", description, argv, _which_store())
+    settings = parse_settings(UnpinSettings, "storage unpin", description, argv, _read_store_environment())
     remove_pin(settings.open(), settings.name)
     print(f"{settings.name} is taken away")
 
 
-def pins(argv: list[str]) -> None:
+def list_pins(argv: list[str]) -> None:
     """Print all pins."""
-    settings = parse(
-        StoreSettings, "storage pins", "List what is kept whatever its age.", argv, _which_store()
+    settings = parse_settings(
+        StoreSettings, "storage pins", "List what is kept whatever its age.", argv, _read_store_environment()
     )
     found = read_pins(settings.open(read_only=True))
-    print("\n".join(map(_told, found)) if found else "there are no pins")
+    print("\n".join(map(_format_pin, found)) if found else "there are no pins")
 
 
-def lifecycle(argv: list[str]) -> None:
+def set_lifecycle_rule(argv: list[str]) -> None:
     """Show or put the rule by which the bucket itself deletes segments that nobody did."""
     description = (
         "A net below retention: a rule by which the bucket itself deletes segments (v1/l0/) that are older"
         " than any collector leaves them. It is put only with --apply; other rules of the bucket stay."
     )
-    settings = parse(LifecycleSettings, "storage lifecycle", description, argv, _which_store())
+    settings = parse_settings(
+        LifecycleSettings, "storage lifecycle", description, argv, _read_store_environment()
+    )
     store = settings.open()
     if store.kind != "s3":
         raise StoreRefused(
-            f"{store.where} is not a bucket",
+            f"{store.location} is not a bucket",
             hint="Lifecycle rules are S3's: give --store s3://bucket/prefix.",
         )
-    print(cast("S3Store", store).expire_segments(settings.days, apply=settings.apply))
+    print(cast("S3Store", store).set_segment_expiration(settings.days, apply=settings.apply))
     if not settings.apply:
         print("shown only: --apply puts it")
 
 
-def _which_store() -> dict[str, str]:
+def _read_store_environment() -> dict[str, str]:
     """Of the collector's variables those that say where its store is; the others mean something else here."""
-    names = map(variable, fields(StoreSettings))
+    names = map(format_variable, fields(StoreSettings))
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def _of_capture(store: ObjectStore, settings: PinSettings, now_ns: int) -> Pin:
+def _build_capture_pin(store: ObjectStore, settings: PinSettings, now_ns: int) -> Pin:
     """A pin of the time in which a capture has windows."""
     wanted = {"capture": settings.capture, "service": settings.service}
     matchers = [Matcher(name, Op.EQUAL, value) for name, value in wanted.items() if value]
-    ever = Question(Selector(tuple(matchers)), 0, now_ns + round(DAY_SECONDS * SECOND_NS))
+    ever = WindowQuery(Selector(tuple(matchers)), 0, now_ns + round(DAY_SECONDS * SECOND_NS))
 
-    def ask() -> Services:
+    def query_services() -> ServiceList:
         with closing(QueryEngine(store, QueryLimits(timeout_seconds=600))) as engine:
-            return asyncio.run(engine.ask(lambda reading: services(reading, ever)))
+            return asyncio.run(engine.run(lambda reading: list_services(reading, ever)))
 
-    found = ask()["services"]
+    found = query_services()["services"]
     if not found:
         raise StoreRefused(
             f"no window of the capture {settings.capture!r} is in the store",
@@ -244,10 +265,10 @@ def _of_capture(store: ObjectStore, settings: PinSettings, now_ns: int) -> Pin:
     start = min(one["first_seen"] for one in found)
     until = max(one["last_seen"] for one in found)
     name = found[0]["service"] if len(found) == 1 else settings.service
-    return _pin(settings, round(start * SECOND_NS), round(until * SECOND_NS), name, now_ns)
+    return _build_pin(settings, round(start * SECOND_NS), round(until * SECOND_NS), name, now_ns)
 
 
-def _pin(settings: PinSettings, start_ns: int, until_ns: int, service: str, now_ns: int) -> Pin:
+def _build_pin(settings: PinSettings, start_ns: int, until_ns: int, service: str, now_ns: int) -> Pin:
     return Pin(
         settings.name,
         start_ns / SECOND_NS,
@@ -258,24 +279,26 @@ def _pin(settings: PinSettings, start_ns: int, until_ns: int, service: str, now_
     )
 
 
-def _told(one: Pin) -> str:
-    first, until, made = (rfc3339(round(at) * SECOND_NS) for at in (one.start, one.until, one.made))
-    what = f"service {one.service}" if one.service else "all services"
-    return f"{one.name}: {what}, days from {first} until {until}, made {made}" + (
-        f" ({one.reason})" if one.reason else ""
+def _format_pin(pin: Pin) -> str:
+    first, until, made = (
+        format_rfc3339(round(at) * SECOND_NS) for at in (pin.start, pin.until, pin.created_at)
+    )
+    what = f"service {pin.service}" if pin.service else "all services"
+    return f"{pin.name}: {what}, days from {first} until {until}, made {made}" + (
+        f" ({pin.reason})" if pin.reason else ""
     )
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
-    for row in (head, *rows):
+def _print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    widths = [max(len(row[at]) for row in (header, *rows)) for at in range(len(header))]
+    for row in (header, *rows):
         print("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip())
 
 
 ACTIONS: Final[dict[str, tuple[Callable[[list[str]], None], str]]] = {
-    "retention": (rotation, "show what would go now for its age or its size, and why"),
-    "pin": (pin, "keep everything of a range of days, or of a capture"),
-    "unpin": (unpin, "take a pin away"),
-    "pins": (pins, "list the pins"),
-    "lifecycle": (lifecycle, "show or put a rule of the bucket that deletes segments left behind"),
+    "retention": (show_retention, "show what would go now for its age or its size, and why"),
+    "pin": (create_pin, "keep everything of a range of days, or of a capture"),
+    "unpin": (delete_pin, "take a pin away"),
+    "pins": (list_pins, "list the pins"),
+    "lifecycle": (set_lifecycle_rule, "show or put a rule of the bucket that deletes segments left behind"),
 }

@@ -10,7 +10,7 @@ from typing import Final
 from sidelight_model.errors import Reason, SidelightError
 
 SECOND_NS: Final = 1_000_000_000
-LATEST_NS: Final = 2**63 - 1
+MAX_TIME_NS: Final = 2**63 - 1
 
 _UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _RELATIVE = re.compile(r"(?:now)?(?P<sign>[+-])(?P<amount>\d{1,9})(?P<unit>[smhdw])", re.ASCII)
@@ -45,22 +45,22 @@ def parse_time(text: str, *, parameter: str, now_ns: int) -> int:
     Raises BadTime, which names `parameter`.
     """
     text = text.strip()
-    moment = now_ns if text == "now" else _relative(text, now_ns)
-    moment = _epoch(text) if moment is None else moment
-    moment = _calendar(text) if moment is None else moment
-    if moment is None or not 0 <= moment <= LATEST_NS:
+    moment = now_ns if text == "now" else _parse_relative(text, now_ns)
+    moment = _parse_epoch(text) if moment is None else moment
+    moment = _parse_rfc3339(text) if moment is None else moment
+    if moment is None or not 0 <= moment <= MAX_TIME_NS:
         raise BadTime(parameter, text)
     return moment
 
 
-def rfc3339(moment_ns: int) -> str:
+def format_rfc3339(moment_ns: int) -> str:
     """`moment_ns` as RFC 3339 in UTC, with as many decimals as it needs."""
     seconds, fraction = divmod(moment_ns, SECOND_NS)
     text = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
     return text + (f".{fraction:09d}".rstrip("0") if fraction else "") + "Z"
 
 
-def _relative(text: str, now_ns: int) -> int | None:
+def _parse_relative(text: str, now_ns: int) -> int | None:
     found = _RELATIVE.fullmatch(text)
     if found is None:
         return None
@@ -68,13 +68,13 @@ def _relative(text: str, now_ns: int) -> int | None:
     return now_ns - distance if found["sign"] == "-" else now_ns + distance
 
 
-def _epoch(text: str) -> int | None:
+def _parse_epoch(text: str) -> int | None:
     if _EPOCH_MS.fullmatch(text):
         return int(text) * 1_000_000
     return int(Decimal(text) * SECOND_NS) if _EPOCH.fullmatch(text) else None
 
 
-def _calendar(text: str) -> int | None:
+def _parse_rfc3339(text: str) -> int | None:
     found = _RFC3339.fullmatch(text)
     if found is None:
         return None

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 from sidelight import __version__
 from sidelight_model.errors import SidelightError
 
-GROUP: Final = "sidelight.commands"
+ENTRY_POINT_GROUP: Final = "sidelight.commands"
 
 
-class Command(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command of Sidelight's own, and the distribution that has it."""
 
     distribution: str
@@ -24,18 +24,22 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final = {
-    "sidecar": Command("sidelight-sidecar", "sample the Python processes beside it and ship windows"),
-    "collector": Command("sidelight-collector", "store windows; serve the API and the web UI"),
-    "injector": Command("sidelight-injector", "put sidecars into pods: an admission webhook"),
-    "storage": Command("sidelight-collector", "what a store keeps: retention, pins, lifecycle"),
-    "doctor": Command("sidelight-collector", "check a store, and mend what is safe to mend"),
-    "export": Command("sidelight-cli", "write a stored profile: folded, speedscope, pprof, CSV, SVG, HTML"),
-    "compare": Command("sidelight-cli", "say what takes more or less time in B than in A, for people and CI"),
-    "capture": Command("sidelight-cli", "sample a service's pods now, through the collector"),
-    "query": Command("sidelight-cli", "write the JSON answer of any path of the collector's API"),
-    "record": Command("sidelight-cli", "record a running process, or a program, to a file"),
-    "top": Command("sidelight-cli", "show live what a running process is doing"),
-    "demo": Command("sidelight-cli[demo]", "profile four small services and compare them"),
+    "sidecar": CommandEntry("sidelight-sidecar", "sample the Python processes beside it and ship windows"),
+    "collector": CommandEntry("sidelight-collector", "store windows; serve the API and the web UI"),
+    "injector": CommandEntry("sidelight-injector", "put sidecars into pods: an admission webhook"),
+    "storage": CommandEntry("sidelight-collector", "what a store keeps: retention, pins, lifecycle"),
+    "doctor": CommandEntry("sidelight-collector", "check a store, and mend what is safe to mend"),
+    "export": CommandEntry(
+        "sidelight-cli", "write a stored profile: folded, speedscope, pprof, CSV, SVG, HTML"
+    ),
+    "compare": CommandEntry(
+        "sidelight-cli", "say what takes more or less time in B than in A, for people and CI"
+    ),
+    "capture": CommandEntry("sidelight-cli", "sample a service's pods now, through the collector"),
+    "query": CommandEntry("sidelight-cli", "write the JSON answer of any path of the collector's API"),
+    "record": CommandEntry("sidelight-cli", "record a running process, or a program, to a file"),
+    "top": CommandEntry("sidelight-cli", "show live what a running process is doing"),
+    "demo": CommandEntry("sidelight-cli[demo]", "profile four small services and compare them"),
 }
 
 
@@ -47,29 +51,29 @@ def main() -> None:
 def run(argv: list[str]) -> int:
     """Run one command; 0 is success, 2 a wrong option, 130 an interrupt, anything else a failure."""
     if not argv or argv[0] in ("-h", "--help", "help"):
-        print(usage())
+        print(format_usage())
         return 0 if argv else 2
     if argv[0] in ("-V", "--version", "version"):
         print(f"sidelight {__version__}")
         return 0
     name, *arguments = argv
-    point = next(iter(entry_points(group=GROUP, name=name)), None)
+    point = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=name)), None)
     if point is None:
-        return _not_installed(name)
+        return _report_not_installed(name)
     try:
-        return _run(point, arguments)
+        return _run_entry_point(point, arguments)
     except KeyboardInterrupt:
         return 130
 
 
-def _run(point: EntryPoint, arguments: list[str]) -> int:
+def _run_entry_point(point: EntryPoint, arguments: list[str]) -> int:
     try:
         command = point.load()
     except ModuleNotFoundError as error:
         own = ("sidelight", point.module.partition(".")[0])
         if error.name is None or error.name.partition(".")[0] in own:
             raise
-        return _fail(
+        return _print_error(
             f"`sidelight {point.name}` needs the package {error.name!r}, which is not installed",
             f"pip install '{COMMANDS[point.name].distribution}'" if point.name in COMMANDS else "",
             1,
@@ -77,12 +81,12 @@ def _run(point: EntryPoint, arguments: list[str]) -> int:
     try:
         return int(command(arguments))
     except SidelightError as error:
-        return _fail(error.message, error.hint, 2 if error.reason == "bad_setting" else 1)
+        return _print_error(error.message, error.hint, 2 if error.reason == "bad_setting" else 1)
 
 
-def usage() -> str:
+def format_usage() -> str:
     """The commands that are installed, each with one line."""
-    installed = {point.name for point in entry_points(group=GROUP)}
+    installed = {point.name for point in entry_points(group=ENTRY_POINT_GROUP)}
     summaries = {name: command.summary for name, command in COMMANDS.items() if name in installed}
     summaries |= dict.fromkeys(sorted(installed - COMMANDS.keys()), "")
     width = max(map(len, summaries), default=0)
@@ -99,15 +103,15 @@ def usage() -> str:
     )
 
 
-def _not_installed(name: str) -> int:
+def _report_not_installed(name: str) -> int:
     if name in COMMANDS:
         distribution = COMMANDS[name].distribution
-        return _fail(f"`sidelight {name}` is not installed", f"pip install '{distribution}'", 1)
-    print(f"error: there is no command {name!r}\n\n{usage()}", file=sys.stderr)
+        return _print_error(f"`sidelight {name}` is not installed", f"pip install '{distribution}'", 1)
+    print(f"error: there is no command {name!r}\n\n{format_usage()}", file=sys.stderr)
     return 2
 
 
-def _fail(message: str, hint: str, status: int) -> int:
+def _print_error(message: str, hint: str, status: int) -> int:
     print(f"error: {message}", file=sys.stderr)
     if hint:
         print(f"hint: {hint}", file=sys.stderr)

@@ -1,6 +1,6 @@
 """Settings, declared once: each is a field of a frozen dataclass, a flag and a variable.
 
-`setting(...)` says what a field is for; `parse` fills the dataclass from flags first, then from
+`setting(...)` says what a field is for; `parse_settings` fills the dataclass from flags first, then from
 `SIDELIGHT_<FIELD>` variables, then from defaults, and checks everything together. Nothing else
 in the house reads the environment. The same declarations print `--help`, are logged once at
 start (secrets starred) and are held against the documentation by a test.
@@ -18,8 +18,8 @@ from typing import Any, Final, NoReturn, TypeVar, cast
 from sidelight_model.errors import Reason, SidelightError
 
 T = TypeVar("T")
-_NEGATIVE: Final = re.compile(r"-\d.*", re.ASCII)
-_EDGE: Final = re.compile(r"--(?:(?:[ab]|baseline|comparison)-)?(?:from|until)")
+_NEGATIVE_NUMBER: Final = re.compile(r"-\d.*", re.ASCII)
+_TIME_FLAG: Final = re.compile(r"--(?:(?:[ab]|baseline|comparison)-)?(?:from|until)")
 
 
 class BadSetting(SidelightError):
@@ -32,36 +32,36 @@ def setting(
     default: T | None,
     help: str,  # noqa: A002 - argparse's own word
     *,
-    read: Callable[[str], Any] = str,
+    parse: Callable[[str], Any] = str,
     required: bool = False,
     secret: bool = False,
     positional: bool = False,
     metavar: str | None = None,
-    also: Sequence[str] = (),
-    switch: bool = False,
+    aliases: Sequence[str] = (),
+    is_boolean: bool = False,
 ) -> T:
     """Declare one setting; the field's name is the flag (`--flag-name`) and the variable.
 
-    `read` turns text into the value and raises ValueError with the reason; a `bool` default makes a
+    `parse_settings` turns text into the value and raises ValueError with the reason; a `bool` default makes a
     switch (`--x` / `--no-x`), a tuple default a flag that may be repeated (in the variable: separated
     by commas). `default` may be None for "not given". A field that would be a word of the language is
-    written with a `_` behind it, which flag and variable leave out. `also` names other ways to write
-    the flag (`-x`); `switch` makes a switch of a setting whose default is None.
+    written with a `_` behind it, which flag and variable leave out. `aliases` names other ways to write
+    the flag (`-x`); `is_boolean` makes a switch of a setting whose default is None.
     """
     options = {
         "help": help,
-        "read": read,
+        "read": parse,
         "required": required,
         "secret": secret,
         "positional": positional,
         "metavar": metavar,
-        "also": also,
-        "switch": switch or isinstance(default, bool),
+        "aliases": aliases,
+        "switch": is_boolean or isinstance(default, bool),
     }
     return cast("T", dataclasses.field(default=default, metadata=options))
 
 
-def parse(
+def parse_settings(
     cls: type[T], command: str, description: str, argv: Sequence[str], environ: Mapping[str, str] | None
 ) -> T:
     """Fill the settings dataclass `cls`; `--help` prints the flags and exits with 0.
@@ -74,7 +74,7 @@ def parse(
     parser = _Parser(prog=f"sidelight {command}", description=description)
     fields = dataclasses.fields(cast("Any", cls))
     for field in fields:
-        _add(parser, field, variables=environ is not None)
+        _add_argument(parser, field, variables=environ is not None)
     given = vars(parser.parse_args(argv))
     values: dict[str, Any] = {}
     for field in fields:
@@ -82,52 +82,54 @@ def parse(
         # Empty, a flag is mostly an unset shell variable: --store "$STORE" must not mean this directory.
         absent: tuple[object, ...] = (None, [], "") if field.metadata["required"] else (None, [])
         if given.get(name) not in absent:
-            values[name] = _read(field, given[name], flag(field))
-        elif environ is not None and (text := environ.get(variable(field))):
-            values[name] = _read(field, _from_variable(field, text), variable(field))
+            values[name] = _convert_value(field, given[name], format_flag(field))
+        elif environ is not None and (text := environ.get(format_variable(field))):
+            values[name] = _convert_value(field, _split_variable(field, text), format_variable(field))
         elif field.metadata["required"]:
-            way = f"Give {flag(field)}" + (f" or set {variable(field)}." if environ is not None else ".")
-            raise BadSetting(f"{flag(field)} is required", hint=way)
+            way = f"Give {format_flag(field)}" + (
+                f" or set {format_variable(field)}." if environ is not None else "."
+            )
+            raise BadSetting(f"{format_flag(field)} is required", hint=way)
     try:
         return cls(**values)
     except ValueError as error:
         raise BadSetting(str(error), hint=f"See sidelight {command} --help.") from error
 
 
-def joined(argv: Sequence[str]) -> list[str]:
+def join_negative_times(argv: Sequence[str]) -> list[str]:
     """The arguments with `--from -15m` as one word: argparse would take -15m for an option."""
     words: list[str] = []
     for word in argv:
-        if words and _EDGE.fullmatch(words[-1]) and _NEGATIVE.fullmatch(word):
+        if words and _TIME_FLAG.fullmatch(words[-1]) and _NEGATIVE_NUMBER.fullmatch(word):
             words[-1] += f"={word}"
         else:
             words.append(word)
     return words
 
 
-def variable(field: dataclasses.Field[Any]) -> str:
+def format_variable(field: dataclasses.Field[Any]) -> str:
     """The environment variable of a setting."""
     return f"SIDELIGHT_{field.name.rstrip('_').upper()}"
 
 
-def flag(field: dataclasses.Field[Any]) -> str:
+def format_flag(field: dataclasses.Field[Any]) -> str:
     """The command-line flag of a setting (a positional argument's name in capitals)."""
     if field.metadata["positional"]:
         return field.name.upper()
     return "--" + field.name.rstrip("_").replace("_", "-")
 
 
-def shown(settings: object) -> dict[str, object]:
+def mask_secrets(settings: object) -> dict[str, object]:
     """The settings as they may be logged: secrets starred, paths as text, the rest as it is."""
     fields = dataclasses.fields(cast("Any", settings))
     return {
-        field.name: "***" if field.metadata["secret"] and value else _plain(value)
+        field.name: "***" if field.metadata["secret"] and value else _to_loggable(value)
         for field in fields
         for value in [getattr(settings, field.name)]
     }
 
 
-def _plain(value: object) -> object:
+def _to_loggable(value: object) -> object:
     return str(value) if isinstance(value, PurePath) else value
 
 
@@ -139,13 +141,13 @@ class _Parser(argparse.ArgumentParser):
         raise BadSetting(message, hint=f"See {self.prog} --help.")
 
 
-def _add(parser: argparse.ArgumentParser, field: dataclasses.Field[Any], *, variables: bool) -> None:
+def _add_argument(parser: argparse.ArgumentParser, field: dataclasses.Field[Any], *, variables: bool) -> None:
     meta, default = field.metadata, field.default
-    text = (f"{meta['help']} [{variable(field)}]" if variables else meta["help"]).replace("%", "%%")
+    text = (f"{meta['help']} [{format_variable(field)}]" if variables else meta["help"]).replace("%", "%%")
     if default not in (None, "", ()):
-        text += f" (default: {_written(default)})".replace("%", "%%")
+        text += f" (default: {_format_default(default)})".replace("%", "%%")
     common: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
-    names = sorted([flag(field), *meta["also"]], key=lambda name: name.startswith("--"))
+    names = sorted([format_flag(field), *meta["aliases"]], key=lambda name: name.startswith("--"))
     if meta["positional"]:
         parser.add_argument(field.name, nargs="?", metavar=meta["metavar"] or field.name.upper(), **common)
     elif meta["switch"]:
@@ -156,75 +158,75 @@ def _add(parser: argparse.ArgumentParser, field: dataclasses.Field[Any], *, vari
         parser.add_argument(*names, dest=field.name, action=action, metavar=metavar, **common)
 
 
-def _written(default: object) -> str:
+def _format_default(default: object) -> str:
     return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
-def _from_variable(field: dataclasses.Field[Any], text: str) -> object:
+def _split_variable(field: dataclasses.Field[Any], text: str) -> object:
     if field.metadata["switch"]:
         words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
         if text.lower() not in words:
             raise BadSetting(
-                f"{variable(field)}={text!r} is neither true nor false", hint="Use true or false."
+                f"{format_variable(field)}={text!r} is neither true nor false", hint="Use true or false."
             )
         return words[text.lower()]
     return text.split(",") if isinstance(field.default, tuple) else text
 
 
-def _read(field: dataclasses.Field[Any], given: object, origin: str) -> object:
-    read = field.metadata["read"]
+def _convert_value(field: dataclasses.Field[Any], raw: object, origin: str) -> object:
+    parse_value = field.metadata["read"]
     try:
-        if isinstance(given, bool):
-            return given
-        if isinstance(given, list):
-            return tuple(read(item) for item in given)
-        return read(given)
+        if isinstance(raw, bool):
+            return raw
+        if isinstance(raw, list):
+            return tuple(parse_value(item) for item in raw)
+        return parse_value(raw)
     except ValueError as error:
         raise BadSetting(f"{origin}: {error}", hint="See --help for what it takes.") from error
 
 
-def one_of(*words: str) -> Callable[[str], str]:
+def make_choice_parser(*words: str) -> Callable[[str], str]:
     """Reads one of a few words."""
 
-    def read(text: str) -> str:
+    def parse_choice(text: str) -> str:
         if text not in words:
             raise ValueError(f"{text!r} is not one of {', '.join(words)}")
         return text
 
-    return read
+    return parse_choice
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """A length of time in seconds, zero or more."""
-    value = _number(text)
+    value = _parse_finite_float(text)
     if value < 0:
         raise ValueError(f"{text!r} is negative")
     return value
 
 
-def positive(text: str) -> float:
+def parse_positive_float(text: str) -> float:
     """A number above zero."""
-    value = _number(text)
+    value = _parse_finite_float(text)
     if value <= 0:
         raise ValueError(f"{text!r} is not above zero")
     return value
 
 
-def whole(text: str) -> int:
+def parse_nonnegative_int(text: str) -> int:
     """A whole number, zero or more."""
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{text!r} is not a whole number")
     return int(text)
 
 
-def size(text: str) -> int:
+def parse_byte_size(text: str) -> int:
     """A number of bytes: 1048576, 64k, 32M, 2G (powers of 1024)."""
     units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
     digits, factor = (text[:-1], units[text[-1].lower()]) if text[-1:].lower() in units else (text, 1)
-    return whole(digits) * factor
+    return parse_nonnegative_int(digits) * factor
 
 
-def address(text: str) -> tuple[str, int]:
+def parse_address(text: str) -> tuple[str, int]:
     """HOST:PORT, as (host, port); port 0 asks the system for a free one, [::1]:80 is IPv6."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -233,7 +235,7 @@ def address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _number(text: str) -> float:
+def _parse_finite_float(text: str) -> float:
     try:
         value = float(text)
     except ValueError:

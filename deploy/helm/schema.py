@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sidelight_collector.settings.collector import Settings as Collector
 from sidelight_injector.settings import Settings as Injector
-from sidelight_sidecar.settings import Settings as Sidecar
+from sidelight_sidecar.settings import SidecarSettings as Sidecar
 
 SCHEMA = Path(__file__).resolve().parent / "sidelight" / "values.schema.json"
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 
 from sidelight import logs
-from sidelight.settings import parse
+from sidelight.settings import parse_settings
 from sidelight_injector.main import serve
 from sidelight_injector.settings import Settings
 
@@ -15,6 +15,6 @@ DESCRIPTION = "Put a sidecar into the pods that ask for one: an admission webhoo
 
 def run(argv: list[str]) -> int:
     """Serve until told to stop; 0 then. Raises SidelightError for whatever keeps it from starting."""
-    settings = parse(Settings, "injector", DESCRIPTION, argv, os.environ)
+    settings = parse_settings(Settings, "injector", DESCRIPTION, argv, os.environ)
     logs.configure(json=settings.log_json, level=settings.log_level)
     return asyncio.run(serve(settings))

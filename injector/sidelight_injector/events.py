@@ -13,22 +13,22 @@ import structlog
 
 from sidelight_injector.admission.skip_reasons import Skip
 from sidelight_injector.metrics import Metrics
-from sidelight_kubernetes.kubernetes_client import Cluster
+from sidelight_kubernetes.kubernetes_client import KubernetesClient
 from sidelight_model.errors import SidelightError
 
-WAITING: Final = 100
-REMEMBERED: Final = 1024
-REASON: Final = "SidelightNotInjected"
+MAX_QUEUED_EVENTS: Final = 100
+MAX_DEDUPLICATED_EVENTS: Final = 1024
+EVENT_REASON: Final = "SidelightNotInjected"
 COMPONENT: Final = "sidelight-injector"
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_injector")
 
 
-class Events:
+class EventRecorder:
     """A queue of Events, written one by one; what does not fit is counted and left out."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: KubernetesClient,
         executor: Executor,
         metrics: Metrics,
         clock: Callable[[], float],
@@ -40,27 +40,27 @@ class Events:
         self._executor = executor
         self._metrics = metrics
         self._clock = clock
-        self._pause = 60 / per_minute
+        self._interval_seconds = 60 / per_minute
         self._repeat_seconds = repeat_seconds
-        self._queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue(WAITING)
-        self._said: OrderedDict[tuple[str, ...], float] = OrderedDict()
+        self._queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MAX_QUEUED_EVENTS)
+        self._repeat_after: OrderedDict[tuple[str, ...], float] = OrderedDict()
 
-    def say(self, namespace: str, pod: Mapping[str, Any], skip: Skip) -> None:
+    def record(self, namespace: str, pod: Mapping[str, Any], skip: Skip) -> None:
         """Have it written, unless the same was written a short while ago."""
-        about = involved(namespace, pod)
-        key = (namespace, about["kind"], about.get("uid") or about["name"], skip.why)
+        about = build_involved_object(namespace, pod)
+        key = (namespace, about["kind"], about.get("uid") or about["name"], skip.reason)
         now = self._clock()
-        if now < self._said.get(key, now):
-            self._count("repeated")
+        if now < self._repeat_after.get(key, now):
+            self._count_outcome("repeated")
             return
         if self._queue.full():
-            self._count("dropped")
+            self._count_outcome("dropped")
             return
-        self._said[key] = now + self._repeat_seconds
-        self._said.move_to_end(key)
-        if len(self._said) > REMEMBERED:
-            self._said.popitem(last=False)
-        self._queue.put_nowait(event(namespace, about, skip, datetime.datetime.now(datetime.UTC)))
+        self._repeat_after[key] = now + self._repeat_seconds
+        self._repeat_after.move_to_end(key)
+        if len(self._repeat_after) > MAX_DEDUPLICATED_EVENTS:
+            self._repeat_after.popitem(last=False)
+        self._queue.put_nowait(build_event(namespace, about, skip, datetime.datetime.now(datetime.UTC)))
 
     async def run(self) -> None:
         """Write what waits, for ever."""
@@ -70,17 +70,17 @@ class Events:
             loop = asyncio.get_running_loop()
             try:
                 await loop.run_in_executor(self._executor, self._cluster.create, path, one)
-                self._count("written")
+                self._count_outcome("written")
             except SidelightError as error:
-                self._count("failed")
+                self._count_outcome("failed")
                 _log.warning("an event was not written", problem=error.message, hint=error.hint)
-            await asyncio.sleep(self._pause)
+            await asyncio.sleep(self._interval_seconds)
 
-    def _count(self, outcome: str) -> None:
+    def _count_outcome(self, outcome: str) -> None:
         self._metrics.events.labels(outcome).inc()
 
 
-def involved(namespace: str, pod: Mapping[str, Any]) -> dict[str, str]:
+def build_involved_object(namespace: str, pod: Mapping[str, Any]) -> dict[str, str]:
     """What the Event is about: the pod's owner, for most pods have no name before they are made."""
     metadata = pod.get("metadata") or {}
     for owner in metadata.get("ownerReferences") or ():
@@ -91,17 +91,19 @@ def involved(namespace: str, pod: Mapping[str, Any]) -> dict[str, str]:
     return {"apiVersion": "v1", "kind": "Pod", "name": str(name), "namespace": namespace}
 
 
-def event(namespace: str, about: Mapping[str, str], skip: Skip, now: datetime.datetime) -> dict[str, Any]:
+def build_event(
+    namespace: str, involved_object: Mapping[str, str], skip: Skip, now: datetime.datetime
+) -> dict[str, Any]:
     """The Event's JSON."""
     time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"generateName": "sidelight-", "namespace": namespace},
-        "involvedObject": dict(about),
+        "involvedObject": dict(involved_object),
         "type": "Warning",
-        "reason": REASON,
-        "message": f"Sidelight did not inject its sidecar. {skip.sentence}",
+        "reason": EVENT_REASON,
+        "message": f"Sidelight did not inject its sidecar. {skip.message}",
         "source": {"component": COMPONENT},
         "firstTimestamp": time,
         "lastTimestamp": time,

@@ -14,7 +14,7 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_in
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class InjectorProblem:
     """A reason word, what happened, and what to do about it; `blocking` when no pod can be injected."""
 
     reason: Reason
@@ -23,43 +23,43 @@ class Problem:
     blocking: bool = True
 
 
-class Board:
+class InjectorHealth:
     """Subjects and their problems; a subject that was never told to be well counts as missing."""
 
-    def __init__(self, metrics: Metrics, waited_for: Mapping[str, str]) -> None:
+    def __init__(self, metrics: Metrics, pending: Mapping[str, str]) -> None:
         self._metrics = metrics
         self._problems = {
-            subject: Problem(Reason.STARTING, f"{what} is not there yet", "Wait a moment.")
-            for subject, what in waited_for.items()
+            subject: InjectorProblem(Reason.STARTING, f"{what} is not there yet", "Wait a moment.")
+            for subject, what in pending.items()
         }
-        self._count()
+        self._update_metric()
 
     @property
-    def problems(self) -> Mapping[str, Problem]:
+    def problems(self) -> Mapping[str, InjectorProblem]:
         return dict(self._problems)
 
-    def well(self, subject: str) -> None:
+    def clear(self, subject: str) -> None:
         """Nothing is wrong with this subject."""
         if self._problems.pop(subject, None) is not None:
             _log.info("well", about=subject)
-            self._count()
+            self._update_metric()
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether pods can be injected."""
         return not any(problem.blocking for problem in self._problems.values())
 
-    def wrong(self, subject: str, error: SidelightError, *, blocking: bool = True) -> None:
+    def report(self, subject: str, error: SidelightError, *, blocking: bool = True) -> None:
         """Something is wrong with it; said in the log when it changes."""
-        problem = Problem(error.reason, error.message, error.hint, blocking)
+        problem = InjectorProblem(error.reason, error.message, error.hint, blocking)
         if self._problems.get(subject) != problem:
             _log.warning(
                 "not well", about=subject, error=error.reason, problem=error.message, hint=error.hint
             )
         self._problems[subject] = problem
-        self._count()
+        self._update_metric()
 
-    def _count(self) -> None:
+    def _update_metric(self) -> None:
         self._metrics.problems.clear()
         for problem in self._problems.values():
             self._metrics.problems.labels(problem.reason.value).inc()

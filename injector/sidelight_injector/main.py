@@ -17,25 +17,31 @@ import structlog
 from aiohttp import web
 
 from sidelight import __version__
-from sidelight.settings import BadSetting, shown
-from sidelight_injector.admission.namespaces import Namespaces
+from sidelight.settings import BadSetting, mask_secrets
+from sidelight_injector.admission.namespaces import NamespaceCache
 from sidelight_injector.admission.recipe import Recipe
-from sidelight_injector.certificates.certificate_rotation import CERTIFICATE, TRUST, Keeper, Made, Mounted
-from sidelight_injector.certificates.certificates import Plan
-from sidelight_injector.certificates.tls import Tls
-from sidelight_injector.events import Events
-from sidelight_injector.health import Board
+from sidelight_injector.certificates.certificate_rotation import (
+    CERTIFICATE,
+    TRUST,
+    CertificateSource,
+    MountedCertificate,
+    SelfSignedCertificate,
+)
+from sidelight_injector.certificates.certificates import CertificatePolicy
+from sidelight_injector.certificates.tls import TlsContext
+from sidelight_injector.events import EventRecorder
+from sidelight_injector.health import InjectorHealth
 from sidelight_injector.metrics import Metrics
-from sidelight_injector.server import Status, Webhook
+from sidelight_injector.server import MutatingWebhook, StatusServer
 from sidelight_injector.settings import Settings
-from sidelight_kubernetes.kubernetes_client import Cluster
+from sidelight_kubernetes.kubernetes_client import KubernetesClient
 from sidelight_model.errors import Reason, SidelightError
 
-NATIVE_SINCE: Final = (1, 29)
+NATIVE_SIDECARS_SINCE: Final = (1, 29)
 CLUSTER: Final = "cluster"
 _THREADS: Final = 8
-_SOON_SECONDS: Final = 2.0
-_CHANGE_SECONDS: Final = 10.0
+_RETRY_SECONDS: Final = 2.0
+_LOOP_CALL_TIMEOUT_SECONDS: Final = 10.0
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_injector")
 
 
@@ -44,9 +50,9 @@ async def serve(settings: Settings) -> int:
 
     Raises SidelightError for what is wrong at start.
     """
-    _log.info("the injector starts", sidelight=__version__, settings=shown(settings))
+    _log.info("the injector starts", sidelight=__version__, settings=mask_secrets(settings))
     recipe = read_recipe(settings)
-    cluster = Cluster.open(settings.kubernetes)
+    cluster = KubernetesClient.open(settings.kubernetes)
     signalled = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, signalled.set)
@@ -60,34 +66,41 @@ async def serve(settings: Settings) -> int:
 async def _serve(
     settings: Settings,
     recipe: Recipe,
-    cluster: Cluster,
+    cluster: KubernetesClient,
     executor: ThreadPoolExecutor,
     signalled: asyncio.Event,
 ) -> int:
     metrics = Metrics()
     own = {} if settings.certificate_dir else {TRUST: "the webhook's trust in the certificate"}
-    board = Board(metrics, {CLUSTER: "the version of Kubernetes", CERTIFICATE: "the certificate", **own})
-    tls = Tls(metrics, partial(_on_loop, asyncio.get_running_loop()))
-    keeper = _keeper(settings, cluster, tls, board, metrics)
-    namespaces = Namespaces(
+    health = InjectorHealth(
+        metrics, {CLUSTER: "the version of Kubernetes", CERTIFICATE: "the certificate", **own}
+    )
+    tls = TlsContext(metrics, partial(_call_on_loop, asyncio.get_running_loop()))
+    certificate_source = _build_certificate_source(settings, cluster, tls, health, metrics)
+    namespaces = NamespaceCache(
         cluster,
         executor,
         time.monotonic,
-        keep_seconds=settings.namespace_cache_seconds,
+        ttl_seconds=settings.namespace_cache_seconds,
         timeout_seconds=settings.namespace_timeout_seconds,
     )
-    events = _events(settings, cluster, executor, metrics)
-    status = Status(board, metrics)
-    runners = [_runner(status.app())]
+    events = _build_event_recorder(settings, cluster, executor, metrics)
+    status = StatusServer(health, metrics)
+    runners = [_build_runner(status.build_app())]
     died: list[BaseException] = []
     try:
         await _listen(runners[0], settings.status_address, "--status-listen")
-        native = status.native = await _native(settings, cluster, executor, signalled, board)
-        webhook = Webhook(settings, recipe, namespaces, events, metrics, native=native)
-        runners.append(_runner(webhook.app()))
+        native = status.has_native_sidecars = await _detect_native_sidecars(
+            settings, cluster, executor, signalled, health
+        )
+        webhook = MutatingWebhook(settings, recipe, namespaces, events, metrics, has_native_sidecars=native)
+        runners.append(_build_runner(webhook.build_app()))
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(_keep(keeper, settings, executor, metrics, board), name="keep certificates")
+                group.create_task(
+                    _refresh_certificates(certificate_source, settings, executor, metrics, health),
+                    name="keep certificates",
+                )
             ]
             if events is not None:
                 tasks.append(group.create_task(events.run(), name="write events"))
@@ -96,7 +109,7 @@ async def _serve(
             _log.info(
                 "stopping: questions are answered a little longer", drain_seconds=settings.drain_seconds
             )
-            status.stopping = True
+            status.is_stopping = True
             await asyncio.sleep(settings.drain_seconds)
             for task in tasks:
                 task.cancel()
@@ -123,38 +136,38 @@ def read_recipe(settings: Settings) -> Recipe:
     return Recipe.parse(text)
 
 
-def knows_native(version: Mapping[str, Any]) -> bool:
+def has_native_sidecars(version: Mapping[str, Any]) -> bool:
     """Whether an API server of this version (`/version`) lets init containers restart."""
     numbers = [re.match(r"\d+", str(version.get(part, ""))) for part in ("major", "minor")]
-    return tuple(int(number[0]) if number else 0 for number in numbers) >= NATIVE_SINCE
+    return tuple(int(number[0]) if number else 0 for number in numbers) >= NATIVE_SIDECARS_SINCE
 
 
-async def _native(
+async def _detect_native_sidecars(
     settings: Settings,
-    cluster: Cluster,
+    cluster: KubernetesClient,
     executor: ThreadPoolExecutor,
     signalled: asyncio.Event,
-    board: Board,
+    health: InjectorHealth,
 ) -> bool:
     """Whether sidecars are init containers; asks the API server, until it answers, where nobody has said."""
     if settings.native_sidecars != "auto":
-        board.well(CLUSTER)
+        health.clear(CLUSTER)
         return settings.native_sidecars == "always"
     while True:
         try:
             version = await asyncio.get_running_loop().run_in_executor(executor, cluster.get, "/version")
         except SidelightError as error:
-            board.wrong(CLUSTER, error)
-            if await _within(signalled, _SOON_SECONDS):
+            health.report(CLUSTER, error)
+            if await _wait_for_event(signalled, _RETRY_SECONDS):
                 return False
             continue
-        native = knows_native(version)
-        board.well(CLUSTER)
+        native = has_native_sidecars(version)
+        health.clear(CLUSTER)
         _log.info("the API server tells its version", version=version.get("gitVersion"), native=native)
         return native
 
 
-async def _within(event: asyncio.Event, seconds: float) -> bool:
+async def _wait_for_event(event: asyncio.Event, seconds: float) -> bool:
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()
@@ -162,19 +175,21 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
         return False
 
 
-def _keeper(settings: Settings, cluster: Cluster, tls: Tls, board: Board, metrics: Metrics) -> Keeper:
+def _build_certificate_source(
+    settings: Settings, cluster: KubernetesClient, tls: TlsContext, health: InjectorHealth, metrics: Metrics
+) -> CertificateSource:
     if settings.certificate_dir is not None:
-        return Mounted(settings.certificate_dir, tls, board)
-    plan = Plan(
-        settings.names,
+        return MountedCertificate(settings.certificate_dir, tls, health)
+    plan = CertificatePolicy(
+        settings.certificate_names,
         datetime.timedelta(days=settings.certificate_days),
         datetime.timedelta(days=settings.ca_days),
         datetime.timedelta(seconds=settings.ca_overlap_seconds),
     )
-    return Made(
+    return SelfSignedCertificate(
         cluster,
         tls,
-        board,
+        health,
         metrics,
         plan,
         lambda: datetime.datetime.now(datetime.UTC),
@@ -184,12 +199,12 @@ def _keeper(settings: Settings, cluster: Cluster, tls: Tls, board: Board, metric
     )
 
 
-def _events(
-    settings: Settings, cluster: Cluster, executor: ThreadPoolExecutor, metrics: Metrics
-) -> Events | None:
+def _build_event_recorder(
+    settings: Settings, cluster: KubernetesClient, executor: ThreadPoolExecutor, metrics: Metrics
+) -> EventRecorder | None:
     if not settings.events:
         return None
-    return Events(
+    return EventRecorder(
         cluster,
         executor,
         metrics,
@@ -199,40 +214,46 @@ def _events(
     )
 
 
-async def _keep(
-    keeper: Keeper, settings: Settings, executor: ThreadPoolExecutor, metrics: Metrics, board: Board
+async def _refresh_certificates(
+    certificate_source: CertificateSource,
+    settings: Settings,
+    executor: ThreadPoolExecutor,
+    metrics: Metrics,
+    health: InjectorHealth,
 ) -> None:
     """Look at the certificates for ever; soon again while something is wrong, and ever less soon."""
     loop, pause = asyncio.get_running_loop(), settings.certificate_check_interval_seconds
     while True:
         try:
-            await loop.run_in_executor(executor, keeper.look)
+            await loop.run_in_executor(executor, certificate_source.refresh)
         except Exception:  # noqa: BLE001 - the root of a loop
             metrics.loop_errors.labels("certificates").inc()
             _log.exception("an unexpected error with the certificates")
-        sooner = _SOON_SECONDS if pause == settings.certificate_check_interval_seconds else 2 * pause
+        sooner = _RETRY_SECONDS if pause == settings.certificate_check_interval_seconds else 2 * pause
         pause = (
             min(sooner, settings.certificate_check_interval_seconds)
-            if board.problems
+            if health.problems
             else settings.certificate_check_interval_seconds
         )
         await asyncio.sleep(pause)
 
 
-def _on_loop(loop: asyncio.AbstractEventLoop, change: Callable[[], None]) -> None:
+def _call_on_loop(loop: asyncio.AbstractEventLoop, change: Callable[[], None]) -> None:
     """Call it where the event loop runs, and wait until it is done; for other threads."""
 
     async def call() -> None:
         change()
 
-    asyncio.run_coroutine_threadsafe(call(), loop).result(_CHANGE_SECONDS)
+    asyncio.run_coroutine_threadsafe(call(), loop).result(_LOOP_CALL_TIMEOUT_SECONDS)
 
 
-def _runner(app: web.Application) -> web.AppRunner:
+def _build_runner(app: web.Application) -> web.AppRunner:
     return web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
 
 
-async def _listen(runner: web.AppRunner, address: tuple[str, int], flag: str, tls: Tls | None = None) -> None:
+async def _listen(
+    runner: web.AppRunner, address: tuple[str, int], flag: str, tls: TlsContext | None = None
+) -> None:
     await runner.setup()
     host, port = address
     try:

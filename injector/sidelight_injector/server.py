@@ -10,14 +10,21 @@ import structlog
 from aiohttp import web
 
 from sidelight_injector.admission import review
-from sidelight_injector.admission.decide import LEFT, Decision, Place, decide, skipped, texts
-from sidelight_injector.admission.namespaces import Namespaces
-from sidelight_injector.admission.pod_security import ENFORCE
+from sidelight_injector.admission.decide import (
+    UNCHANGED,
+    AdmissionContext,
+    Decision,
+    decide,
+    get_metadata,
+    skip_pod,
+)
+from sidelight_injector.admission.namespaces import NamespaceCache
+from sidelight_injector.admission.pod_security import ENFORCE_LABEL
 from sidelight_injector.admission.recipe import Recipe
-from sidelight_injector.admission.review import Review
-from sidelight_injector.admission.skip_reasons import Skip, Why
-from sidelight_injector.events import Events
-from sidelight_injector.health import Board
+from sidelight_injector.admission.review import AdmissionReview
+from sidelight_injector.admission.skip_reasons import Skip, SkipReason
+from sidelight_injector.events import EventRecorder
+from sidelight_injector.health import InjectorHealth
 from sidelight_injector.metrics import Metrics
 from sidelight_injector.settings import Settings
 from sidelight_kubernetes import label_names
@@ -29,36 +36,36 @@ PATH: Final = "/mutate"
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_injector")
 
 
-class Webhook:
+class MutatingWebhook:
     """Answers the API server's questions about new pods."""
 
     def __init__(
         self,
         settings: Settings,
         recipe: Recipe,
-        namespaces: Namespaces,
-        events: Events | None,
+        namespaces: NamespaceCache,
+        event_recorder: EventRecorder | None,
         metrics: Metrics,
         *,
-        native: bool,
+        has_native_sidecars: bool,
     ) -> None:
         self._settings = settings
         self._recipe = recipe
         self._namespaces = namespaces
-        self._events = events
+        self._event_recorder = event_recorder
         self._metrics = metrics
-        self._native = native
+        self._has_native_sidecars = has_native_sidecars
 
-    def app(self) -> web.Application:
+    def build_app(self) -> web.Application:
         app = web.Application(client_max_size=self._settings.max_body_bytes)
         app.router.add_post(PATH, self.mutate)
         return app
 
     async def mutate(self, request: web.Request) -> web.Response:
         """Allow the pod, with the sidecar if it is to have one; 400 for what is no question at all."""
-        begun = time.perf_counter()
+        start = time.perf_counter()
         try:
-            asked = review.read(await request.read())
+            admission_review = review.parse_review(await request.read())
         except web.HTTPRequestEntityTooLarge:
             self._metrics.admission_reviews.labels("too_large").inc()
             raise
@@ -66,69 +73,79 @@ class Webhook:
             self._metrics.admission_reviews.labels("unreadable").inc()
             told = {"error": error.reason, "message": error.message, "hint": error.hint}
             return web.json_response(told, status=400)
-        decision = await self._decided(asked)
-        self._metrics.admission_review_seconds.observe(time.perf_counter() - begun)
-        return web.json_response(review.allowed(asked, decision.patch, decision.warnings))
+        decision = await self._decide_or_skip(admission_review)
+        self._metrics.admission_review_seconds.observe(time.perf_counter() - start)
+        return web.json_response(review.build_response(admission_review, decision.patch, decision.warnings))
 
-    async def _decided(self, asked: Review) -> Decision:
+    async def _decide_or_skip(self, admission_review: AdmissionReview) -> Decision:
         try:
-            decision = await self._decide(asked)
+            decision = await self._decide(admission_review)
         except Exception:  # noqa: BLE001 - the root of a request: a pod must never pay for an error here
             self._metrics.loop_errors.labels("review").inc()
-            _log.exception("an unexpected error about a pod", namespace=asked.namespace)
-            skip = Skip(Why.INTERNAL, "the injector failed unexpectedly", "see its log")
+            _log.exception("an unexpected error about a pod", namespace=admission_review.namespace)
+            skip = Skip(SkipReason.INTERNAL, "the injector failed unexpectedly", "see its log")
             decision = Decision(
-                skip=skip, warnings=(f"Sidelight did not inject its sidecar. {skip.sentence}",)
+                skip=skip, warnings=(f"Sidelight did not inject its sidecar. {skip.message}",)
             )
-        self._note(asked, decision)
+        self._record_decision(admission_review, decision)
         return decision
 
-    async def _decide(self, asked: Review) -> Decision:
-        if not asked.pod or asked.namespace in self._settings.excluded:
-            return LEFT
+    async def _decide(self, admission_review: AdmissionReview) -> Decision:
+        if not admission_review.pod or admission_review.namespace in self._settings.excluded_namespaces:
+            return UNCHANGED
         try:
-            there = await self._namespaces.get(asked.namespace)
+            there = await self._namespaces.get(admission_review.namespace)
         except SidelightError as error:
-            if texts(asked.pod, "labels").get(label_names.INJECT) == "false":
-                return LEFT
+            if get_metadata(admission_review.pod, "labels").get(label_names.INJECT) == "false":
+                return UNCHANGED
             # What the namespace refuses is not known, so nothing is risked.
-            return skipped(
-                asked.pod, Skip(Why.NAMESPACE_UNKNOWN, error.message, error.hint or "make the pod again")
+            return skip_pod(
+                admission_review.pod,
+                Skip(SkipReason.NAMESPACE_UNKNOWN, error.message, error.hint or "make the pod again"),
             )
-        enforced = there.labels.get(ENFORCE, self._settings.pod_security_default)
-        if asked.namespace in self._settings.pod_security_exempt:
+        enforced = there.labels.get(ENFORCE_LABEL, self._settings.pod_security_default)
+        if admission_review.namespace in self._settings.pod_security_exempt:
             enforced = "privileged"
-        place = Place(
-            asked.namespace, there.labels, self._native, enforced, ranges=there.ranges, quotas=there.quotas
+        place = AdmissionContext(
+            admission_review.namespace,
+            there.labels,
+            self._has_native_sidecars,
+            enforced,
+            limit_ranges=there.limit_ranges,
+            resource_quotas=there.resource_quotas,
         )
-        return decide(asked.pod, place, self._recipe)
+        return decide(admission_review.pod, place, self._recipe)
 
-    def _note(self, asked: Review, decision: Decision) -> None:
+    def _record_decision(self, admission_review: AdmissionReview, decision: Decision) -> None:
         skip = decision.skip
-        outcome = "skipped" if skip else "injected" if decision.injected else "ignored"
+        outcome = "skipped" if skip else "injected" if decision.is_injected else "ignored"
         self._metrics.admission_reviews.labels(outcome).inc()
         if skip is None:
             return
-        self._metrics.skipped_pods.labels(skip.why.value).inc()
-        metadata = asked.pod.get("metadata") or {}
+        self._metrics.skipped_pods.labels(skip.reason.value).inc()
+        metadata = admission_review.pod.get("metadata") or {}
         name = metadata.get("name") or metadata.get("generateName") or ""
         _log.warning(
-            "a pod was not injected", reason=skip.why, namespace=asked.namespace, pod=name, told=skip.sentence
+            "a pod was not injected",
+            reason=skip.reason,
+            namespace=admission_review.namespace,
+            pod=name,
+            told=skip.message,
         )
-        if self._events is not None and not asked.dry_run:
-            self._events.say(asked.namespace, asked.pod, skip)
+        if self._event_recorder is not None and not admission_review.is_dry_run:
+            self._event_recorder.record(admission_review.namespace, admission_review.pod, skip)
 
 
-class Status:
+class StatusServer:
     """/livez, /readyz and /metrics, over plain HTTP: for the kubelet and Prometheus."""
 
-    def __init__(self, board: Board, metrics: Metrics) -> None:
-        self._board = board
+    def __init__(self, health: InjectorHealth, metrics: Metrics) -> None:
+        self._health = health
         self._metrics = metrics
-        self.native: bool | None = None
-        self.stopping = False
+        self.has_native_sidecars: bool | None = None
+        self.is_stopping = False
 
-    def app(self) -> web.Application:
+    def build_app(self) -> web.Application:
         app = web.Application(client_max_size=1 << 16)
         app.router.add_get("/livez", self.livez)
         app.router.add_get("/readyz", self.readyz)
@@ -143,13 +160,13 @@ class Status:
         """200 when pods can be injected, else 503; either way with what is wrong and what to do."""
         problems = [
             {"about": subject, "error": problem.reason, "message": problem.message, "hint": problem.hint}
-            for subject, problem in self._board.problems.items()
+            for subject, problem in self._health.problems.items()
         ]
-        if self.stopping:
+        if self.is_stopping:
             told = {"about": "injector", "error": Reason.SHUTTING_DOWN, "message": "it ends", "hint": ""}
             problems.append(told)
-        ready = self._board.ready and not self.stopping
-        answer = {"ready": ready, "native": self.native, "problems": problems}
+        ready = self._health.is_ready and not self.is_stopping
+        answer = {"ready": ready, "native": self.has_native_sidecars, "problems": problems}
         return web.json_response(answer, status=200 if ready else 503)
 
     async def metrics(self, request: web.Request) -> web.Response:

@@ -20,7 +20,7 @@ class Settings:
     sidecar_file: Path = setting(
         None,
         "the sidecar's container and volumes as JSON, as the chart renders them",
-        read=Path,
+        parse=Path,
         required=True,
     )
     listen: str = setting("0.0.0.0:8443", "where the API server asks, over TLS", metavar="HOST:PORT")
@@ -43,29 +43,29 @@ class Settings:
     certificate_san: tuple[str, ...] = setting(
         (), "another name or address that the certificate is for; may be repeated", metavar="NAME"
     )
-    certificate_days: float = setting(30.0, "how long a certificate lasts", read=house.positive)
+    certificate_days: float = setting(30.0, "how long a certificate lasts", parse=house.parse_positive_float)
     ca_days: float = setting(
-        365.0, "how long the authority lasts that signs certificates", read=house.positive
+        365.0, "how long the authority lasts that signs certificates", parse=house.parse_positive_float
     )
     ca_overlap_seconds: float = setting(
         600.0,
         "a new authority is trusted this long before it signs, and an old one afterwards",
-        read=house.positive,
+        parse=house.parse_positive_float,
     )
     certificate_dir: Path | None = setting(
         None,
         "take tls.crt and tls.key from this directory (cert-manager) and make none",
-        read=Path,
+        parse=Path,
         metavar="DIR",
     )
     certificate_check_interval_seconds: float = setting(
-        30.0, "look at the certificates this often", read=house.positive
+        30.0, "look at the certificates this often", parse=house.parse_positive_float
     )
     native_sidecars: str = setting(
         "auto",
         "sidecars are init containers that restart: always, never (ordinary containers), or auto: from "
         "Kubernetes 1.29 on",
-        read=house.one_of("auto", "always", "never"),
+        parse=house.make_choice_parser("auto", "always", "never"),
     )
     exclude_namespace: tuple[str, ...] = setting(
         SYSTEM_NAMESPACES,
@@ -75,29 +75,35 @@ class Settings:
     pod_security_default: str = setting(
         "privileged",
         "the level of Pod Security that the cluster enforces in namespaces without a label",
-        read=house.one_of(*LEVELS),
+        parse=house.make_choice_parser(*LEVELS),
         metavar="LEVEL",
     )
     pod_security_exempt: tuple[str, ...] = setting(
         (), "a namespace that the cluster exempts from Pod Security; may be repeated", metavar="NAMESPACE"
     )
     namespace_cache_seconds: float = setting(
-        2.0, "what was read of a namespace counts for this long", read=house.seconds
+        2.0, "what was read of a namespace counts for this long", parse=house.parse_seconds
     )
     namespace_timeout_seconds: float = setting(
-        2.0, "wait this long for what a namespace is; without it nothing is injected", read=house.positive
+        2.0,
+        "wait this long for what a namespace is; without it nothing is injected",
+        parse=house.parse_positive_float,
     )
     events: bool = setting(True, "say why a pod was not injected as an Event of its namespace, too")
-    events_per_minute: int = setting(30, "write at most this many Events a minute", read=house.whole)
-    events_repeat_seconds: float = setting(
-        600.0, "the same Event is not written again for this long", read=house.seconds
+    events_per_minute: int = setting(
+        30, "write at most this many Events a minute", parse=house.parse_nonnegative_int
     )
-    max_body_bytes: int = setting(8 << 20, "largest question that is read", read=house.size)
+    events_repeat_seconds: float = setting(
+        600.0, "the same Event is not written again for this long", parse=house.parse_seconds
+    )
+    max_body_bytes: int = setting(8 << 20, "largest question that is read", parse=house.parse_byte_size)
     drain_seconds: float = setting(
-        5.0, "at SIGTERM, go on answering for this long while API servers learn of it", read=house.seconds
+        5.0,
+        "at SIGTERM, go on answering for this long while API servers learn of it",
+        parse=house.parse_seconds,
     )
     log_json: bool = setting(False, "log lines as JSON")
-    log_level: str = setting("info", "least level logged: debug, info, warning, error", read=str.lower)
+    log_level: str = setting("info", "least level logged: debug, info, warning, error", parse=str.lower)
 
     def __post_init__(self) -> None:
         _ = self.address, self.status_address
@@ -120,20 +126,20 @@ class Settings:
     @property
     def address(self) -> tuple[str, int]:
         """`--listen` as host and port."""
-        return house.address(self.listen)
+        return house.parse_address(self.listen)
 
     @property
     def status_address(self) -> tuple[str, int]:
         """`--status-listen` as host and port."""
-        return house.address(self.status_listen)
+        return house.parse_address(self.status_listen)
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def certificate_names(self) -> tuple[str, ...]:
         """What a certificate made here is for."""
         name = f"{self.webhook_service}.{self.namespace}.svc"
         return (name, f"{name}.cluster.local", *self.certificate_san)
 
     @property
-    def excluded(self) -> frozenset[str]:
+    def excluded_namespaces(self) -> frozenset[str]:
         """Namespaces whose pods are left alone."""
         return frozenset((*self.exclude_namespace, self.namespace))

@@ -16,36 +16,36 @@ from sidelight.settings import BadSetting
 from sidelight_kubernetes.label_names import IN_CLUSTER
 from sidelight_model.errors import Reason, SidelightError
 
-Object = dict[str, Any]
+KubernetesObject = dict[str, Any]
 """An object of the API, as plain JSON."""
 
-CONNECT_SECONDS: Final = 5.0
-ANSWER_SECONDS: Final = 10.0
-PAGE: Final = 500
+CONNECT_TIMEOUT_SECONDS: Final = 5.0
+RESPONSE_TIMEOUT_SECONDS: Final = 10.0
+PAGE_SIZE: Final = 500
 WATCH_SLACK_SECONDS: Final = 10.0
 """A watch that the server should have ended by now, and did not, is given up."""
 MAX_LINE_BYTES: Final = 32 << 20
-_PATCH: Final = {
+_PATCH_CONTENT_TYPES: Final = {
     "strategic": "application/strategic-merge-patch+json",
     "merge": "application/merge-patch+json",
     "json": "application/json-patch+json",
 }
 _VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_ACCOUNT: Final = "system:serviceaccount:"
-_EXTRA: Final = "authentication.kubernetes.io/"
+_SERVICE_ACCOUNT_PREFIX: Final = "system:serviceaccount:"
+_EXTRA_PREFIX: Final = "authentication.kubernetes.io/"
 
 
 class ClusterError(SidelightError):
     """The API server did not do what it was asked for."""
 
 
-class ClusterAway(ClusterError):
+class ClusterUnavailable(ClusterError):
     """The API server cannot be reached, is too slow, or fails."""
 
     reason = Reason.CLUSTER_UNAVAILABLE
 
 
-class Denied(ClusterError):
+class AccessDenied(ClusterError):
     """This process may not do that: `verb` and `resource` as an RBAC rule names them."""
 
     reason = Reason.CLUSTER_DENIED
@@ -72,24 +72,24 @@ class Conflict(ClusterError):
     reason = Reason.CONFLICT
 
 
-class Expired(ClusterError):
+class ResourceVersionExpired(ClusterError):
     """What a watch or a page was to go on from is no longer known: list again."""
 
     reason = Reason.CLUSTER_UNAVAILABLE
 
 
-class Invalid(ClusterError):
+class InvalidRequest(ClusterError):
     """The API server does not accept the object or the question."""
 
     reason = Reason.BAD_REQUEST
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class WatchEvent:
     """What a watch told: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
 
-    kind: str
-    object: Object
+    type: str
+    object: KubernetesObject
 
     @property
     def version(self) -> str:
@@ -111,37 +111,37 @@ class TokenReview:
     error: str = ""
 
 
-class Pages(Iterator[Object]):
+class PagedItems(Iterator[KubernetesObject]):
     """The items of a list, fetched page by page; `version` is where a watch may begin once they are read."""
 
-    def __init__(self, fetch: Callable[[str], Object]) -> None:
+    def __init__(self, fetch: Callable[[str], KubernetesObject]) -> None:
         self._fetch = fetch
-        self._items: Iterator[Object] = iter(())
-        self._next: str | None = ""
+        self._items: Iterator[KubernetesObject] = iter(())
+        self._continue_token: str | None = ""
         self.version = ""
 
-    def __next__(self) -> Object:
+    def __next__(self) -> KubernetesObject:
         while (item := next(self._items, None)) is None:
-            if self._next is None:
+            if self._continue_token is None:
                 raise StopIteration
-            page = self._fetch(self._next)
+            page = self._fetch(self._continue_token)
             metadata = page.get("metadata") or {}
             # All pages are of one moment: that of the first.
             self.version = self.version or str(metadata.get("resourceVersion", ""))
-            self._next = metadata.get("continue") or None
+            self._continue_token = metadata.get("continue") or None
             self._items = iter(page.get("items") or ())
         return item
 
 
-class Cluster:
+class KubernetesClient:
     """One API server; safe to use from several threads."""
 
-    def __init__(self, api: Any, failures: tuple[type[Exception], ...]) -> None:
+    def __init__(self, api: Any, error_types: tuple[type[Exception], ...]) -> None:
         self._api = api
-        self._failures = failures
+        self._error_types = error_types
 
     @classmethod
-    def open(cls, where: str) -> Cluster:
+    def open(cls, source: str) -> KubernetesClient:
         """The cluster that this pod runs in (`in-cluster`), or that of a kubeconfig's current context.
 
         Nothing is asked yet. Raises BadSetting when there is nothing to open.
@@ -157,20 +157,22 @@ class Cluster:
         settings = kubernetes.client.Configuration()
         settings.retries = 1
         try:
-            if where == IN_CLUSTER:
+            if source == IN_CLUSTER:
                 kubernetes.config.load_incluster_config(settings)
             else:
-                kubernetes.config.load_kube_config(where, client_configuration=settings, persist_config=False)
+                kubernetes.config.load_kube_config(
+                    source, client_configuration=settings, persist_config=False
+                )
         except Exception as error:
             # The library lets through whatever reading and parsing raise.
             hint = (
                 "In a pod: give it a service account and automountServiceAccountToken: true. "
                 "Elsewhere give the path of a kubeconfig."
-                if where == IN_CLUSTER
+                if source == IN_CLUSTER
                 else "Give the path of a kubeconfig that `kubectl --kubeconfig` can use."
             )
-            raise BadSetting(f"no way to the cluster from {where}: {error}", hint=hint) from error
-        return cls(kubernetes.client.ApiClient(settings), (ApiException, *_failures()))
+            raise BadSetting(f"no way to the cluster from {source}: {error}", hint=hint) from error
+        return cls(kubernetes.client.ApiClient(settings), (ApiException, *_list_error_types()))
 
     @property
     def url(self) -> str:
@@ -182,20 +184,20 @@ class Cluster:
         self._api.rest_client.pool_manager.clear()
         self._api.close()
 
-    def get(self, path: str, /, **query: str) -> Object:
+    def get(self, path: str, /, **query: str) -> KubernetesObject:
         """The object, or the list, at a path such as `/api/v1/namespaces/x/pods/y`.
 
         Raises NotFoundInCluster, Denied and ClusterAway, as all that follow.
         """
-        return self._call("GET", path, query)
+        return self._request_json("GET", path, query)
 
-    def create(self, path: str, body: Mapping[str, Any], /, **query: str) -> Object:
+    def create(self, path: str, body: Mapping[str, Any], /, **query: str) -> KubernetesObject:
         """Create an object below a path; what the server made of it. Raises Conflict when it exists."""
-        return self._call("POST", path, query, body)
+        return self._request_json("POST", path, query, body)
 
-    def replace(self, path: str, body: Mapping[str, Any], /, **query: str) -> Object:
+    def replace(self, path: str, body: Mapping[str, Any], /, **query: str) -> KubernetesObject:
         """Put an object in the place of the one with this path. Raises Conflict when that was changed."""
-        return self._call("PUT", path, query, body)
+        return self._request_json("PUT", path, query, body)
 
     def patch(
         self,
@@ -204,40 +206,44 @@ class Cluster:
         kind: Literal["strategic", "merge", "json"] = "strategic",
         /,
         **query: str,
-    ) -> Object:
+    ) -> KubernetesObject:
         """Change parts of an object. Raises Conflict."""
-        return self._call("PATCH", path, query, body, content_type=_PATCH[kind])
+        return self._request_json("PATCH", path, query, body, content_type=_PATCH_CONTENT_TYPES[kind])
 
-    def delete(self, path: str, /, **query: str) -> Object:
+    def delete(self, path: str, /, **query: str) -> KubernetesObject:
         """Delete an object; it may take its time to go."""
-        return self._call("DELETE", path, query)
+        return self._request_json("DELETE", path, query)
 
-    def pages(self, path: str, /, **query: str) -> Pages:
+    def pages(self, path: str, /, **query: str) -> PagedItems:
         """The items of a list, page by page, all of one moment. Raises Expired when that took too long."""
 
-        def fetch(go_on: str) -> Object:
-            more = {"continue": go_on} if go_on else {}
-            return self._call("GET", path, {"limit": str(PAGE), **query, **more}, verb="list")
+        def fetch(continue_token: str) -> KubernetesObject:
+            more = {"continue": continue_token} if continue_token else {}
+            return self._request_json("GET", path, {"limit": str(PAGE_SIZE), **query, **more}, verb="list")
 
-        return Pages(fetch)
+        return PagedItems(fetch)
 
-    def watch(self, path: str, version: str, /, *, timeout_seconds: int, **query: str) -> Iterator[Event]:
+    def watch(
+        self, path: str, version: str, /, *, timeout_seconds: int, **query: str
+    ) -> Iterator[WatchEvent]:
         """What happens to the objects of a list from `version` on, until the server ends it.
 
         Raises Expired when it no longer knows this version: list again. `.close()` ends it early.
         """
         wanted = {"watch": "true", "allowWatchBookmarks": "true", **query}
         wanted |= {"resourceVersion": version, "timeoutSeconds": str(timeout_seconds)}
-        answer = self._open("GET", path, wanted, None, "", timeout_seconds + WATCH_SLACK_SECONDS, "watch")
-        failures: tuple[type[Exception], ...] = (*self._failures, ValueError, KeyError)
+        answer = self._send("GET", path, wanted, None, "", timeout_seconds + WATCH_SLACK_SECONDS, "watch")
+        failures: tuple[type[Exception], ...] = (*self._error_types, ValueError, KeyError)
         try:
-            for line in _lines(answer):
+            for line in _read_lines(answer):
                 told = json.loads(line)
                 if told["type"] == "ERROR":
-                    raise _refused(int(told["object"].get("code") or 500), told["object"], "watch", path)
-                yield Event(told["type"], told["object"])
+                    raise _to_cluster_error(
+                        int(told["object"].get("code") or 500), told["object"], "watch", path
+                    )
+                yield WatchEvent(told["type"], told["object"])
         except failures as error:
-            raise _away(error) from error
+            raise _unavailable_error(error) from error
         finally:
             answer.close()
 
@@ -254,19 +260,19 @@ class Cluster:
             return TokenReview(False, error=f"the token is not meant for {audience!r}")
         user = status.get("user") or {}
         username = str(user.get("username") or "")
-        namespace, _, account = username.removeprefix(_ACCOUNT).partition(":")
-        if not username.startswith(_ACCOUNT) or not account:
+        namespace, _, account = username.removeprefix(_SERVICE_ACCOUNT_PREFIX).partition(":")
+        if not username.startswith(_SERVICE_ACCOUNT_PREFIX) or not account:
             return TokenReview(True, username)
         extra = user.get("extra") or {}
 
         def first(name: str) -> str:
-            return str(next(iter(extra.get(_EXTRA + name) or ()), ""))
+            return str(next(iter(extra.get(_EXTRA_PREFIX + name) or ()), ""))
 
         return TokenReview(
             True, username, namespace, account, first("pod-name"), first("pod-uid"), first("node-name")
         )
 
-    def may(
+    def is_allowed(
         self, verb: str, resource: str, namespace: str = "", group: str = "", subresource: str = ""
     ) -> bool:
         """Whether this process may do that, in one namespace or (empty) in all of them."""
@@ -280,7 +286,7 @@ class Cluster:
         answer = self.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
         return bool((answer.get("status") or {}).get("allowed"))
 
-    def _call(
+    def _request_json(
         self,
         method: str,
         path: str,
@@ -289,25 +295,27 @@ class Cluster:
         *,
         content_type: str = "application/json",
         verb: str = "",
-    ) -> Object:
-        answer = self._open(method, path, query, body, content_type, ANSWER_SECONDS, verb or _VERBS[method])
-        failures: tuple[type[Exception], ...] = (*self._failures, ValueError)
+    ) -> KubernetesObject:
+        answer = self._send(
+            method, path, query, body, content_type, RESPONSE_TIMEOUT_SECONDS, verb or _VERBS[method]
+        )
+        failures: tuple[type[Exception], ...] = (*self._error_types, ValueError)
         try:
             told = json.loads(answer.data)
         except failures as error:
-            raise _away(error) from error
+            raise _unavailable_error(error) from error
         if not isinstance(told, dict):
-            raise _away(ValueError("its answer is no object"))
+            raise _unavailable_error(ValueError("its answer is no object"))
         return told
 
-    def _open(
+    def _send(
         self,
         method: str,
         path: str,
         query: Mapping[str, str],
         body: object,
         content_type: str,
-        seconds: float,
+        timeout_seconds: float,
         verb: str,
     ) -> Any:
         headers = {"Accept": "application/json"} | ({"Content-Type": content_type} if content_type else {})
@@ -320,21 +328,25 @@ class Cluster:
                 body=body,
                 auth_settings=["BearerToken"],
                 _preload_content=False,
-                _request_timeout=(CONNECT_SECONDS, seconds),
+                _request_timeout=(CONNECT_TIMEOUT_SECONDS, timeout_seconds),
             )
-        except self._failures as error:
+        except self._error_types as error:
             status = getattr(error, "status", 0) or 0
-            raise _refused(status, _told(error), verb, path) if status else _away(error) from error
+            raise (
+                _to_cluster_error(status, _parse_status(error), verb, path)
+                if status
+                else _unavailable_error(error)
+            ) from error
 
 
-def _failures() -> tuple[type[Exception], ...]:
+def _list_error_types() -> tuple[type[Exception], ...]:
     """What a connection may raise; urllib3's own errors are OSErrors or HTTPErrors of its."""
     from kubernetes.client.rest import urllib3
 
     return (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError, UnicodeDecodeError)
 
 
-def _lines(answer: Any) -> Iterator[bytes]:
+def _read_lines(answer: Any) -> Iterator[bytes]:
     rest = b""
     for chunk in answer.stream(amt=None, decode_content=True):
         *lines, rest = (rest + chunk).split(b"\n")
@@ -343,7 +355,7 @@ def _lines(answer: Any) -> Iterator[bytes]:
         yield from filter(None, lines)
 
 
-def _told(error: Exception) -> Mapping[str, Any]:
+def _parse_status(error: Exception) -> Mapping[str, Any]:
     """The API server's own words on a failure."""
     try:
         told = json.loads(getattr(error, "body", "") or "{}")
@@ -352,28 +364,28 @@ def _told(error: Exception) -> Mapping[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def _refused(status: int, told: Mapping[str, Any], verb: str, path: str) -> ClusterError:
-    message = str(told.get("message") or f"the API server answered {status} to {verb} {path}")[:500]
+def _to_cluster_error(status: int, status_object: Mapping[str, Any], verb: str, path: str) -> ClusterError:
+    message = str(status_object.get("message") or f"the API server answered {status} to {verb} {path}")[:500]
     if status == 401:
-        return ClusterAway(
+        return ClusterUnavailable(
             f"the API server does not know this process: {message}",
             hint="Its token has expired or its service account is gone; in a pod it is renewed by itself.",
         )
     if status == 403:
-        return Denied(message, verb, resource_of(path))
+        return AccessDenied(message, verb, resource_of(path))
     if status == 404:
         return NotFoundInCluster(message)
     if status == 409:
         return Conflict(message)
     if status == 410:
-        return Expired(message)
+        return ResourceVersionExpired(message)
     if status in (400, 405, 406, 415, 422):
-        return Invalid(message)
-    return ClusterAway(f"the API server failed: {message}", hint="Ask again soon; its log says more.")
+        return InvalidRequest(message)
+    return ClusterUnavailable(f"the API server failed: {message}", hint="Ask again soon; its log says more.")
 
 
-def _away(error: Exception) -> ClusterAway:
-    return ClusterAway(
+def _unavailable_error(error: Exception) -> ClusterUnavailable:
+    return ClusterUnavailable(
         f"the API server cannot be reached: {str(error)[:300] or type(error).__name__}",
         hint="Check --kubernetes, the network policy of this pod, and that the API server runs.",
     )

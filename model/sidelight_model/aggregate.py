@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sidelight_model.tree import Row
+from sidelight_model.tree import StackRow
 
 
 @dataclass(frozen=True, slots=True)
-class Depths:
+class DepthDistribution:
     """How many samples were how deep; `samples` maps depth (frames) to samples, ascending."""
 
     samples: Mapping[int, int]
@@ -38,15 +38,15 @@ class Depths:
         return self.max
 
 
-def depths(rows: Iterable[Row]) -> Depths:
+def count_depths(rows: Iterable[StackRow]) -> DepthDistribution:
     """The depth distribution of a profile's samples."""
     counted: dict[int, int] = {}
     for frames, samples, _ in rows:
         counted[len(frames)] = counted.get(len(frames), 0) + samples
-    return Depths(dict(sorted(counted.items())))
+    return DepthDistribution(dict(sorted(counted.items())))
 
 
-def largest_gap(a: Depths, b: Depths) -> tuple[int, float] | None:
+def find_largest_gap(a: DepthDistribution, b: DepthDistribution) -> tuple[int, float] | None:
     """The depth at which two distributions differ most, and by what share of samples.
 
     The share is the largest difference of the two cumulative distributions (the Kolmogorov-Smirnov
@@ -65,7 +65,7 @@ def largest_gap(a: Depths, b: Depths) -> tuple[int, float] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class FunctionCost:
     """What one function cost on one side; `total` counts a stack once however often it recurs."""
 
     self_samples: int = 0
@@ -74,7 +74,7 @@ class Cost:
     total_ns: int = 0
 
 
-def top(sides: Sequence[Iterable[Row]]) -> dict[str, tuple[Cost, ...]]:
+def rank_functions(sides: Sequence[Iterable[StackRow]]) -> dict[str, tuple[FunctionCost, ...]]:
     """The cost of every frame on every side, heaviest total (of any side) first."""
     found: dict[str, list[list[int]]] = {}
     for side, rows in enumerate(sides):
@@ -87,4 +87,4 @@ def top(sides: Sequence[Iterable[Row]]) -> dict[str, tuple[Cost, ...]]:
             leaf[0] += samples
             leaf[2] += ns
     heaviest = sorted(found.items(), key=lambda item: (-max(cost[3] for cost in item[1]), item[0]))
-    return {frame: tuple(Cost(*cost) for cost in costs) for frame, costs in heaviest}
+    return {frame: tuple(FunctionCost(*cost) for cost in costs) for frame, costs in heaviest}

@@ -138,7 +138,7 @@ class AgentStatus:
             labels = {name: value for name, value in labels.items() if value}
         return cls(
             agent,
-            Labels.check(labels, label_limits),
+            Labels.parse(labels, label_limits),
             _text(raw, "sidelight_version", MAX_WORD),
             _text(raw, "sampler", MAX_WORD),
             RequestLimits.parse(raw),

@@ -32,7 +32,7 @@ class Counts(NamedTuple):
     def cpu(self) -> int:
         return self.running + self.gil
 
-    def of(self, kind: ProfileType) -> int:
+    def for_type(self, kind: ProfileType) -> int:
         """The part of these counts that a profile of this type is made of."""
         if kind is ProfileType.WALL:
             return self.wall

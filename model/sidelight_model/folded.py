@@ -16,14 +16,14 @@ from typing import NewType
 
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.errors import BadFolded, LimitExceeded, Reason
-from sidelight_model.frames import GIL, IDLE, clip
+from sidelight_model.frames import GIL, IDLE, truncate_stack
 
 Stack = NewType("Stack", str)
 """Escaped frames joined by `;`, the root first, without a state; never empty."""
 
 _EMPTY_FRAME = re.compile(";;")  # as a pattern: `in` takes more than twice as long on stacks
-_SUFFIXES = (f";{IDLE}", "", f";{GIL}")
-_STATES_OF = {
+_STATE_SUFFIXES = (f";{IDLE}", "", f";{GIL}")
+_STATES_BY_TYPE = {
     ProfileType.WALL: (0, 1, 2),
     ProfileType.CPU: (1, 2),
     ProfileType.GIL: (2,),
@@ -38,10 +38,10 @@ def parse_folded(
     Stacks deeper than `max_depth` are clipped with a `(truncated)` frame. Raises BadFolded with
     the line's number (the first line being `first_line`), LimitExceeded beyond `max_stacks`.
     """
-    return parse_lines(numbered(text, first_line), max_stacks=max_stacks, max_depth=max_depth)
+    return parse_folded_lines(number_lines(text, first_line), max_stacks=max_stacks, max_depth=max_depth)
 
 
-def parse_lines(
+def parse_folded_lines(
     lines: Iterable[tuple[int, str]], *, max_stacks: int | None = None, max_depth: int | None = None
 ) -> dict[Stack, Counts]:
     """`parse_folded` on lines that are already apart, each with its number."""
@@ -52,7 +52,7 @@ def parse_lines(
             continue
         stack, state, count = _parse_line(number, line)
         if max_depth is not None and stack.count(";") >= max_depth:
-            stack = Stack(";".join(clip(stack.split(";"), max_depth)))
+            stack = Stack(";".join(truncate_stack(stack.split(";"), max_depth)))
         idle, running, gil = counts.get(stack, (0, 0, 0))
         if state == 1:
             counts[stack] = Counts(idle, running + count, gil)
@@ -77,35 +77,35 @@ def render_folded(
     `kind` says which states are written; without `states` they are added up and the pseudo-frames
     left out, which is what tools want that would show `[gil]` as a function.
     """
-    return "".join(render_lines(counts, kind, states=states))
+    return "".join(render_folded_lines(counts, kind, states=states))
 
 
-def render_lines(
+def render_folded_lines(
     counts: Mapping[Stack, Counts], kind: ProfileType = ProfileType.WALL, *, states: bool = True
 ) -> Iterable[str]:
     """The lines of `render_folded`, one by one, each with its newline."""
     for stack in sorted(counts):
         count = counts[stack]
         if not states:
-            if total := count.of(kind):
+            if total := count.for_type(kind):
                 yield f"{stack} {total}\n"
             continue
-        for state in _STATES_OF[kind]:
+        for state in _STATES_BY_TYPE[kind]:
             if count[state]:
-                yield f"{stack}{_SUFFIXES[state]} {count[state]}\n"
+                yield f"{stack}{_STATE_SUFFIXES[state]} {count[state]}\n"
 
 
-def split(stack: Stack) -> list[str]:
+def split_stack(stack: Stack) -> list[str]:
     """A stack's frames, the root first."""
     return stack.split(";")
 
 
-def join(frames: Iterable[str]) -> Stack:
+def join_frames(frames: Iterable[str]) -> Stack:
     """A stack of frames that are already escaped."""
     return Stack(";".join(frames))
 
 
-def numbered(text: str | bytes, first_line: int = 1) -> Iterable[tuple[int, str]]:
+def number_lines(text: str | bytes, first_line: int = 1) -> Iterable[tuple[int, str]]:
     """The lines of a text, each with its number. Raises BadFolded for a line that is not UTF-8."""
     if isinstance(text, str):
         yield from enumerate(text.split("\n"), first_line)
@@ -128,7 +128,7 @@ def _parse_line(number: int, line: str) -> tuple[Stack, int, int]:
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 15:
         raise BadFolded(number, f"the count {digits[:40]!r} is not a whole number below 10^15")
     for state in (0, 2):
-        suffix = _SUFFIXES[state]
+        suffix = _STATE_SUFFIXES[state]
         if stack.endswith(suffix):
             stack = stack[: -len(suffix)]
             break

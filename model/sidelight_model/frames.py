@@ -22,10 +22,10 @@ GIL = "[gil]"
 TRUNCATED = "(truncated)"
 OTHER = "(other)"
 
-_CODES = {";": "%3B", "\n": "%0A", "\r": "%0D", "%": "%25", "#": "%23", "[": "%5B"}
-_CHARACTERS = {code: character for character, code in _CODES.items()}
+_ESCAPE_CODES = {";": "%3B", "\n": "%0A", "\r": "%0D", "%": "%25", "#": "%23", "[": "%5B"}
+_ESCAPED_CHARACTERS = {code: character for character, code in _ESCAPE_CODES.items()}
 _TO_ESCAPE = re.compile("[;\n\r]|%(?=3B|0A|0D|25|23|5B)")
-_ESCAPED = re.compile("|".join(_CHARACTERS))
+_ESCAPED = re.compile("|".join(_ESCAPED_CHARACTERS))
 _FRAME = re.compile(r"(?P<function>.*) \((?P<file>.*?)(?::(?P<line>[0-9]+))?\)", re.DOTALL)
 _LINE_SUFFIX = re.compile(r":[0-9]+\)$")
 
@@ -54,25 +54,25 @@ class Frame:
         return cls(match["function"], match["file"], int(match["line"] or 0))
 
 
-def escape(text: str) -> str:
-    """Make any text one frame of folded text; `unescape` undoes it exactly."""
-    escaped = _TO_ESCAPE.sub(lambda found: _CODES[found[0]], text)
+def escape_frame(text: str) -> str:
+    """Make any text one frame of folded text; `unescape_frame` undoes it exactly."""
+    escaped = _TO_ESCAPE.sub(lambda found: _ESCAPE_CODES[found[0]], text)
     if escaped.startswith("#") or escaped in (IDLE, GIL):
-        return _CODES[escaped[0]] + escaped[1:]
+        return _ESCAPE_CODES[escaped[0]] + escaped[1:]
     return escaped
 
 
-def unescape(text: str) -> str:
-    """The text that `escape` was given."""
-    return _ESCAPED.sub(lambda found: _CHARACTERS[found[0]], text) if "%" in text else text
+def unescape_frame(text: str) -> str:
+    """The text that `escape_frame` was given."""
+    return _ESCAPED.sub(lambda found: _ESCAPED_CHARACTERS[found[0]], text) if "%" in text else text
 
 
-def without_line(frame: str) -> str:
+def strip_line_number(frame: str) -> str:
     """`f (a.py:3)` as `f (a.py)`: lines move between deployments, functions stay."""
     return _LINE_SUFFIX.sub(")", frame) if frame.endswith(")") else frame
 
 
-def clip(frames: Sequence[str], max_depth: int) -> tuple[str, ...]:
+def truncate_stack(frames: Sequence[str], max_depth: int) -> tuple[str, ...]:
     """Cut a stack to `max_depth` frames (at least 1), the middle becoming one `(truncated)`.
 
     Both ends are kept because both are read: the root says which request this is, the leaf says

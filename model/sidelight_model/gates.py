@@ -24,30 +24,30 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from sidelight_model.change import percent, short, signed
+from sidelight_model.change import format_number, format_percent, format_signed
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.selectors import CheckPattern, FullMatch, python_fullmatch, python_pattern
+from sidelight_model.selectors import FullMatch, PatternCheck, check_python_pattern, python_fullmatch
 
 MAX_CHARACTERS: Final = 1024
-TIMES: Final = ("rate", "cpu", "wall", "gil")
-DEPTHS: Final = ("depth.mean", "depth.p50", "depth.p95", "depth.p99", "depth.max")
-FUNCTIONS: Final = ("function", "self")
-_WORDS: Final = (*TIMES, "idle", *DEPTHS)
-_SUBJECT: Final = re.compile(r"[a-z][a-z0-9.]*")
-_TAIL: Final = re.compile(
+TIME_SUBJECTS: Final = ("rate", "cpu", "wall", "gil")
+DEPTH_SUBJECTS: Final = ("depth.mean", "depth.p50", "depth.p95", "depth.p99", "depth.max")
+FUNCTION_SUBJECTS: Final = ("function", "self")
+_PLAIN_SUBJECTS: Final = (*TIME_SUBJECTS, "idle", *DEPTH_SUBJECTS)
+_SUBJECT_PATTERN: Final = re.compile(r"[a-z][a-z0-9.]*")
+_THRESHOLD_PATTERN: Final = re.compile(
     r"(?P<sign>[<>])\s*(?P<plus>[+-]?)\s*(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[^\s<>]*)"
 )
-_NAME_AND_FILE: Final = re.compile(r"(?P<function>.+) \((?P<file>.+)\)", re.DOTALL)
-_MOST_DIGITS: Final = 15
+_FUNCTION_AND_FILE_PATTERN: Final = re.compile(r"(?P<function>.+) \((?P<file>.+)\)", re.DOTALL)
+_MAX_DIGITS: Final = 15
 
 
-class State(StrEnum):
+class GateStatus(StrEnum):
     """What became of a condition."""
 
-    FINE = "pass"
+    PASS = "pass"  # noqa: S105 - a status, not a password
     REGRESSED = "regressed"
-    UNCLEAR = "inconclusive"
-    INCOMPARABLE = "not_comparable"
+    INCONCLUSIVE = "inconclusive"
+    NOT_COMPARABLE = "not_comparable"
 
 
 class BadCondition(SidelightError):
@@ -80,19 +80,19 @@ class Condition:
 
     def __str__(self) -> str:
         subject = f"{self.subject}:{self.pattern}" if self.pattern else self.subject
-        return f"{subject}{'>+' if self.sign > 0 else '<-'}{_plain(self.threshold)}{self.unit}"
+        return f"{subject}{'>+' if self.sign > 0 else '<-'}{_format_threshold(self.threshold)}{self.unit}"
 
     @property
-    def limit(self) -> str:
+    def limit_text(self) -> str:
         """The threshold in words: `+3 %`."""
         sign = ("+" if self.sign > 0 else "\u2212") if self.threshold else ""
-        unit = " frame" if (self.unit, self.threshold) == ("", 1) else _UNITS[self.unit]
-        return f"{sign}{_plain(self.threshold)}{unit}"
+        unit = " frame" if (self.unit, self.threshold) == ("", 1) else _UNIT_LABELS[self.unit]
+        return f"{sign}{_format_threshold(self.threshold)}{unit}"
 
     @property
     def patterns(self) -> tuple[str, str]:
         """The regular expressions of the function and of the file; empty: any."""
-        both = _NAME_AND_FILE.fullmatch(self.pattern)
+        both = _FUNCTION_AND_FILE_PATTERN.fullmatch(self.pattern)
         return (both["function"], both["file"]) if both else (self.pattern, "")
 
     def accepts(self, function: str, file: str, fullmatch: FullMatch = python_fullmatch) -> bool:
@@ -101,116 +101,122 @@ class Condition:
         return fullmatch(of_function, function) and (not of_file or fullmatch(of_file, file))
 
 
-def parse(text: str, check: CheckPattern = python_pattern) -> Condition:
-    """Read a condition; `check` refuses (ValueError) a pattern that the matching to come cannot use.
+def parse_condition(text: str, check_pattern: PatternCheck = check_python_pattern) -> Condition:
+    """Read a condition; `check_pattern` refuses (ValueError) a pattern that the matching to come cannot use.
 
     Raises BadCondition with the position of what could not be read and what was expected there.
     """
     if len(text) > MAX_CHARACTERS:
         raise BadCondition(text, MAX_CHARACTERS, f"longer than {MAX_CHARACTERS} characters")
     at = len(text) - len(text.lstrip())
-    word = _SUBJECT.match(text, at)
+    word = _SUBJECT_PATTERN.match(text, at)
     if word is None:
-        raise BadCondition(text, at, f"a subject was expected: {_subjects()}")
-    if word[0] in FUNCTIONS and text.startswith(":", word.end()):
-        return _of_functions(text, word[0], word.end() + 1, check)
-    if word[0] in FUNCTIONS:
+        raise BadCondition(text, at, f"a subject was expected: {_list_subjects()}")
+    if word[0] in FUNCTION_SUBJECTS and text.startswith(":", word.end()):
+        return _parse_function_condition(text, word[0], word.end() + 1, check_pattern)
+    if word[0] in FUNCTION_SUBJECTS:
         raise BadCondition(text, word.end(), f"`:` and a pattern were expected, such as {word[0]}:json.*")
-    if word[0] not in _WORDS:
-        raise BadCondition(text, at, f"{word[0]!r} is not one of {_subjects()}")
-    begin = _skip(text, word.end())
-    tail = _TAIL.match(text, begin)
+    if word[0] not in _PLAIN_SUBJECTS:
+        raise BadCondition(text, at, f"{word[0]!r} is not one of {_list_subjects()}")
+    begin = _skip_spaces(text, word.end())
+    tail = _THRESHOLD_PATTERN.match(text, begin)
     if tail is None:
-        raise _bad_tail(text, begin)
-    return _condition(text, word[0], "", tail)
+        raise _make_threshold_error(text, begin)
+    return _build_condition(text, word[0], "", tail)
 
 
-def _of_functions(text: str, subject: str, begin: int, check: CheckPattern) -> Condition:
+def _parse_function_condition(text: str, subject: str, begin: int, check_pattern: PatternCheck) -> Condition:
     """The pattern may hold `<` and `>` (`<lambda>`), so the comparison is the last one in the text."""
     at = max(text.rfind(">", begin), text.rfind("<", begin))
-    tail = _TAIL.match(text, at) if at >= 0 else None
+    tail = _THRESHOLD_PATTERN.match(text, at) if at >= 0 else None
     if tail is None:
-        raise _bad_tail(text, len(text) if at < 0 else at)
+        raise _make_threshold_error(text, len(text) if at < 0 else at)
     pattern = text[begin:at].strip()
     if not pattern:
         raise BadCondition(text, begin, f"a pattern was expected, such as {subject}:json.*")
-    found = _condition(text, subject, pattern, tail)
-    for each in filter(None, found.patterns):
+    condition = _build_condition(text, subject, pattern, tail)
+    for each in filter(None, condition.patterns):
         try:
-            check(each)
+            check_pattern(each)
         except ValueError as error:
             raise BadCondition(text, begin, f"the regular expression cannot be read: {error}") from error
-    return found
+    return condition
 
 
-def _condition(text: str, subject: str, pattern: str, tail: re.Match[str]) -> Condition:
+def _build_condition(text: str, subject: str, pattern: str, tail: re.Match[str]) -> Condition:
     sign = 1 if tail["sign"] == ">" else -1
     if sign > 0 and tail["plus"] == "-":
         raise BadCondition(text, tail.start("plus"), "`+` was expected: `>` is about what grows")
     if sign < 0 and tail["plus"] != "-" and float(tail["number"]):
         raise BadCondition(text, tail.start("number"), "`-` was expected: `<` is about what shrinks")
-    if len(tail["number"]) > _MOST_DIGITS:
-        raise BadCondition(text, tail.start("number"), f"more than {_MOST_DIGITS} digits")
-    units = _units(subject)
+    if len(tail["number"]) > _MAX_DIGITS:
+        raise BadCondition(text, tail.start("number"), f"more than {_MAX_DIGITS} digits")
+    units = _allowed_units(subject)
     if tail["unit"] not in units:
         expected = " or ".join(unit or "no unit (frames)" for unit in units)
         raise BadCondition(text, tail.start("unit"), f"{expected} was expected after the number")
-    if (end := _skip(text, tail.end())) < len(text):
+    if (end := _skip_spaces(text, tail.end())) < len(text):
         raise BadCondition(text, end, "nothing may follow the unit")
     return Condition(subject, pattern, sign, float(tail["number"]), tail["unit"], text.strip())
 
 
-def _bad_tail(text: str, at: int) -> BadCondition:
+def _make_threshold_error(text: str, at: int) -> BadCondition:
     if not text.startswith(("<", ">"), at):
         return BadCondition(text, at, "`>` or `<` was expected, such as >+3%")
     return BadCondition(text, at + 1, "a number was expected, such as +3%")
 
 
-def _units(subject: str) -> tuple[str, ...]:
-    if subject in DEPTHS:
+def _allowed_units(subject: str) -> tuple[str, ...]:
+    if subject in DEPTH_SUBJECTS:
         return ("", "%")
     return ("%", "pp") if subject == "idle" else ("%", "pp", "ms", "s")
 
 
-def judge(condition: Condition, effect: Mapping[str, Any] | None, *, whole: float = 0.0) -> tuple[State, str]:
+def evaluate_condition(
+    condition: Condition, effect: Mapping[str, Any] | None, *, total_rate: float = 0.0
+) -> tuple[GateStatus, str]:
     """What became of a condition, and why in one sentence.
 
     `effect` is an Effect as the API writes it, of what the condition is about; None stands for nothing there
-    on sides that were both watched, which is a `pass` for functions. `whole` is A's whole rate of the type
-    asked, needed for functions in `pp`. The deepest stack (depth.max) is a fact of what was seen and has no
-    interval: its effect needs `baseline` and `comparison` alone.
+    on sides that were both watched, which is a `pass` for functions. `total_rate` is A's whole rate of the
+    type asked, needed for functions in `pp`. The deepest stack (depth.max) is a fact of what was seen and
+    has no interval: its effect needs `baseline` and `comparison` alone.
     """
-    what = _named(condition)
-    if effect is None and condition.subject not in FUNCTIONS:
-        return State.UNCLEAR, f"{what}: nothing was measured."
+    what = _describe_subject(condition)
+    if effect is None and condition.subject not in FUNCTION_SUBJECTS:
+        return GateStatus.INCONCLUSIVE, f"{what}: nothing was measured."
     if effect is None:
-        return State.FINE, f"{what}: on neither side."
+        return GateStatus.PASS, f"{what}: on neither side."
     direction = effect.get("direction")
     if direction == "not_comparable":
-        return State.INCOMPARABLE, f"{what}: the sides are not comparable."
+        return GateStatus.NOT_COMPARABLE, f"{what}: the sides are not comparable."
     if direction == "no_data":
-        return State.UNCLEAR, f"{what}: a side was not watched, or did not record it."
+        return GateStatus.INCONCLUSIVE, f"{what}: a side was not watched, or did not record it."
     if not effect["baseline"] and not effect["comparison"]:
-        return State.FINE, f"{what}: on neither side."
-    measured = _measured(condition, effect, whole)
-    said = f"{what}: {_said(condition, effect, measured)}"
+        return GateStatus.PASS, f"{what}: on neither side."
+    measured = _scale_effect(condition, effect, total_rate)
+    said = f"{what}: {_describe_change(condition, effect, measured)}"
     if condition.subject == "depth.max":
         beyond = condition.sign * measured.estimate > condition.threshold
-        return (State.REGRESSED if beyond else State.FINE), f"{said}, {_limit(condition, beyond=beyond)}."
+        return (
+            GateStatus.REGRESSED if beyond else GateStatus.PASS
+        ), f"{said}, {_describe_limit(condition, is_beyond=beyond)}."
     grew = direction in (("increased", "new") if condition.sign > 0 else ("decreased", "removed"))
     if grew and condition.sign * measured.estimate > condition.threshold:
-        return State.REGRESSED, f"{said}, {_limit(condition, beyond=True)}."
+        return GateStatus.REGRESSED, f"{said}, {_describe_limit(condition, is_beyond=True)}."
     shrank = direction in (("decreased", "removed") if condition.sign > 0 else ("increased", "new"))
     furthest = measured.high if condition.sign > 0 else -measured.low
-    visible_change = measured.detectable <= condition.threshold
+    visible_change = measured.min_effect <= condition.threshold
     if shrank or furthest < condition.threshold or visible_change:
-        return State.FINE, f"{said}, {_limit(condition, beyond=False)}."
+        return GateStatus.PASS, f"{said}, {_describe_limit(condition, is_beyond=False)}."
     if not condition.threshold and direction == "unchanged":
-        return State.FINE, f"{said}: no detectable change."
-    return State.UNCLEAR, f"{said}: not enough data to tell it from {condition.limit}."
+        return GateStatus.PASS, f"{said}: no detectable change."
+    return GateStatus.INCONCLUSIVE, f"{said}: not enough data to tell it from {condition.limit_text}."
 
 
-def detectable(condition: Condition, effect: Mapping[str, Any] | None, *, whole: float = 0.0) -> float | None:
+def compute_min_effect(
+    condition: Condition, effect: Mapping[str, Any] | None, *, total_rate: float = 0.0
+) -> float | None:
     """The smallest change that would have been seen, in the condition's unit, whatever the estimate says.
 
     It comes of the variance, so waiting may go by it: however often it is looked at, no error becomes more
@@ -218,66 +224,76 @@ def detectable(condition: Condition, effect: Mapping[str, Any] | None, *, whole:
     """
     if effect is None or condition.subject == "depth.max" or not effect.get("baseline"):
         return None
-    found = _measured(condition, effect, whole).detectable
-    return found if math.isfinite(found) else None
+    min_effect = _scale_effect(condition, effect, total_rate).min_effect
+    return min_effect if math.isfinite(min_effect) else None
 
 
-def amount(condition: Condition, value: float) -> str:
-    """A size in the condition's unit: `3.8 %`. Beyond `_MOST` it is not told how large."""
-    value = max(-_MOST, min(value, _MOST))
-    return percent(value / 100) if condition.unit == "%" else f"{short(value)}{_UNITS[condition.unit]}"
+def format_amount(condition: Condition, value: float) -> str:
+    """A size in the condition's unit: `3.8 %`. Beyond `_MAX_AMOUNT` it is not told how large."""
+    value = max(-_MAX_AMOUNT, min(value, _MAX_AMOUNT))
+    return (
+        format_percent(value / 100)
+        if condition.unit == "%"
+        else f"{format_number(value)}{_UNIT_LABELS[condition.unit]}"
+    )
 
 
-def worst(states: Iterable[str]) -> State:
+def combine_statuses(gate_statuses: Iterable[str]) -> GateStatus:
     """What a pipeline goes by: regressed, then not comparable, then inconclusive, then pass."""
-    found = set(states)
-    order = (State.REGRESSED, State.INCOMPARABLE, State.UNCLEAR)
-    return next((state for state in order if state in found), State.FINE)
+    statuses = set(gate_statuses)
+    order = (GateStatus.REGRESSED, GateStatus.NOT_COMPARABLE, GateStatus.INCONCLUSIVE)
+    return next((state for state in order if state in statuses), GateStatus.PASS)
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
+class _ScaledEffect:
     """A change and what is known of it, in the unit of a condition; what is not known is infinite."""
 
     estimate: float
     low: float
     high: float
-    detectable: float
+    min_effect: float
 
 
-def _measured(condition: Condition, effect: Mapping[str, Any], whole: float) -> _Measured:
+def _scale_effect(condition: Condition, effect: Mapping[str, Any], total_rate: float) -> _ScaledEffect:
     a, b = effect["baseline"], effect["comparison"]
     if condition.unit == "%":
         if not a:  # of nothing there is no share: what is new is beyond every one
-            return _Measured(math.inf, -math.inf, math.inf, math.inf)
+            return _ScaledEffect(math.inf, -math.inf, math.inf, math.inf)
         factor, of = 100.0, "relative"
-        estimate = _known(effect.get(of), b / a - 1)
-        low, high = _known(effect.get(f"{of}_low"), -math.inf), _known(effect.get(f"{of}_high"), math.inf)
-        detectable = _known(effect.get("min_detectable_effect"), math.inf)
+        estimate = _number_or_default(effect.get(of), b / a - 1)
+        low, high = (
+            _number_or_default(effect.get(f"{of}_low"), -math.inf),
+            _number_or_default(effect.get(f"{of}_high"), math.inf),
+        )
+        detectable = _number_or_default(effect.get("min_detectable_effect"), math.inf)
     else:
-        factor = _factor(condition, a, whole)
-        estimate = _known(effect.get("delta"), b - a)
-        low, high = _known(effect.get("low"), -math.inf), _known(effect.get("high"), math.inf)
-        detectable = _known(effect.get("min_detectable_effect"), math.inf) * a if a else math.inf
-    return _Measured(estimate * factor, low * factor, high * factor, detectable * factor)
+        factor = _compute_scale(condition, a, total_rate)
+        estimate = _number_or_default(effect.get("delta"), b - a)
+        low, high = (
+            _number_or_default(effect.get("low"), -math.inf),
+            _number_or_default(effect.get("high"), math.inf),
+        )
+        detectable = _number_or_default(effect.get("min_detectable_effect"), math.inf) * a if a else math.inf
+    return _ScaledEffect(estimate * factor, low * factor, high * factor, detectable * factor)
 
 
-def _factor(condition: Condition, a: float, whole: float) -> float:
+def _compute_scale(condition: Condition, a: float, total_rate: float) -> float:
     if condition.unit == "pp":
         if condition.subject == "idle":
             return 100.0
-        if condition.subject in TIMES:
-            whole = a
-        return 100.0 / whole if whole else math.inf
+        if condition.subject in TIME_SUBJECTS:
+            total_rate = a
+        return 100.0 / total_rate if total_rate else math.inf
     return 1000.0 if condition.unit == "ms" else 1.0
 
 
-def _known(value: object, otherwise: float) -> float:
+def _number_or_default(value: object, default: float) -> float:
     """A number of an answer, whose JSON has null for what has no value."""
-    return float(value) if isinstance(value, int | float) and not math.isnan(value) else otherwise
+    return float(value) if isinstance(value, int | float) and not math.isnan(value) else default
 
 
-_NAMES: Final = {
+_SUBJECT_NAMES: Final = {
     "rate": "the whole time",
     "cpu": "CPU time",
     "wall": "thread time",
@@ -291,46 +307,49 @@ _NAMES: Final = {
 }
 
 
-def _named(condition: Condition) -> str:
-    if condition.subject in FUNCTIONS:
+def _describe_subject(condition: Condition) -> str:
+    if condition.subject in FUNCTION_SUBJECTS:
         return f"{'self time' if condition.subject == 'self' else 'time'} of {condition.pattern}"
-    return _NAMES[condition.subject]
+    return _SUBJECT_NAMES[condition.subject]
 
 
-def _limit(condition: Condition, *, beyond: bool) -> str:
-    return f"{'beyond' if beyond else 'not beyond'} {condition.limit}"
+def _describe_limit(condition: Condition, *, is_beyond: bool) -> str:
+    return f"{'beyond' if is_beyond else 'not beyond'} {condition.limit_text}"
 
 
-def _said(condition: Condition, effect: Mapping[str, Any], measured: _Measured) -> str:
+def _describe_change(condition: Condition, effect: Mapping[str, Any], scaled: _ScaledEffect) -> str:
     if not effect["baseline"]:
         return "A has none, B has some"
-    if not math.isfinite(measured.estimate):
+    if not math.isfinite(scaled.estimate):
         return "the whole time of A is not known"
-    said = _amount(condition, measured.estimate)
+    said = _format_signed_amount(condition, scaled.estimate)
     if condition.subject == "depth.max":
-        return f"{said} ({short(effect['baseline'])} \u2192 {short(effect['comparison'])})"
-    if not (math.isfinite(measured.low) and math.isfinite(measured.high)):
+        return f"{said} ({format_number(effect['baseline'])} \u2192 {format_number(effect['comparison'])})"
+    if not (math.isfinite(scaled.low) and math.isfinite(scaled.high)):
         return said
-    return f"{said} ({_amount(condition, measured.low)} to {_amount(condition, measured.high)})"
+    return (
+        f"{said} ({_format_signed_amount(condition, scaled.low)} to "
+        f"{_format_signed_amount(condition, scaled.high)})"
+    )
 
 
-def _amount(condition: Condition, value: float) -> str:
-    return signed(amount(condition, value), value)
+def _format_signed_amount(condition: Condition, value: float) -> str:
+    return format_signed(format_amount(condition, value), value)
 
 
-def _plain(value: float) -> str:
+def _format_threshold(value: float) -> str:
     """The shortest decimal digits of a threshold, without an exponent."""
     text = f"{value:.15f}".rstrip("0").rstrip(".")
     return repr(value).removesuffix(".0") if "e" not in repr(value) else text
 
 
-_MOST: Final = 1e9
-_UNITS: Final = {"": " frames", "%": " %", "pp": " points", "ms": " ms", "s": " s"}
+_MAX_AMOUNT: Final = 1e9
+_UNIT_LABELS: Final = {"": " frames", "%": " %", "pp": " points", "ms": " ms", "s": " s"}
 
 
-def _subjects() -> str:
-    return ", ".join((*_WORDS, *(f"{word}:PATTERN" for word in FUNCTIONS)))
+def _list_subjects() -> str:
+    return ", ".join((*_PLAIN_SUBJECTS, *(f"{word}:PATTERN" for word in FUNCTION_SUBJECTS)))
 
 
-def _skip(text: str, at: int) -> int:
+def _skip_spaces(text: str, at: int) -> int:
     return at + len(text[at:]) - len(text[at:].lstrip())

@@ -9,7 +9,17 @@ from typing import cast
 
 from sidelight_model.errors import BadLabel, LimitExceeded, Reason
 
-KNOWN = ("service", "version", "namespace", "pod", "container", "node", "process", "thread", "capture")
+RESERVED_LABELS = (
+    "service",
+    "version",
+    "namespace",
+    "pod",
+    "container",
+    "node",
+    "process",
+    "thread",
+    "capture",
+)
 """Labels with a meaning of their own; every other name is a free label."""
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -23,7 +33,7 @@ class LabelLimits:
     max_labels: int = 32
     max_name_bytes: int = 64
     max_value_bytes: int = 256
-    nameless: bool = False
+    allow_missing_service: bool = False
     """Whether `service` may be missing, for who fills it in."""
 
 
@@ -40,7 +50,7 @@ class Labels(Mapping[str, str]):
         self._pairs = tuple(sorted((name, value) for name, value in pairs.items() if value))
 
     @classmethod
-    def check(cls, raw: object, limits: LabelLimits | None = None) -> Labels:
+    def parse(cls, raw: object, limits: LabelLimits | None = None) -> Labels:
         """Turn what a client sent into labels.
 
         Raises BadLabel for a name or value that is not allowed and for a missing `service`,
@@ -58,7 +68,7 @@ class Labels(Mapping[str, str]):
         for name, value in raw.items():
             _check_name(name, limits)
             _check_value(name, value, limits)
-        if not raw.get("service") and not limits.nameless:
+        if not raw.get("service") and not limits.allow_missing_service:
             raise BadLabel("the label `service` is missing", hint="Every window names its service.")
         return cls(cast("Mapping[str, str]", raw))
 

@@ -14,17 +14,21 @@ from typing import Final, NamedTuple
 _LEADING = re.compile(r"^[/<]+")
 _ENDING = re.compile(r"\.(?:py|pyx|so)\Z|>\Z")
 
-_GONE = (
+_REMOVED_MODULES = (
     "aifc asynchat asyncore audioop cgi cgitb chunk crypt distutils imghdr imp lib2to3 mailcap msilib nis "
     "nntplib ossaudiodev pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib"
 )
-STDLIB: Final = frozenset(
-    [*(name for name in sys.stdlib_module_names if not name.startswith("_")), *_GONE.split(), "_weakrefset"]
+STDLIB_MODULES: Final = frozenset(
+    [
+        *(name for name in sys.stdlib_module_names if not name.startswith("_")),
+        *_REMOVED_MODULES.split(),
+        "_weakrefset",
+    ]
 )
 """Modules of the standard library, those included that versions after 3.11 have no longer."""
 
 
-class Kind(StrEnum):
+class PackageKind(StrEnum):
     """Whose a package is: the standard library's, anybody else's, or nobody's (a frame without a file)."""
 
     PACKAGE = "package"
@@ -36,24 +40,27 @@ class Package(NamedTuple):
     """A top-level package, and whose it is."""
 
     name: str
-    kind: Kind
+    kind: PackageKind
 
 
-def package_of(text: str) -> Package:
+def classify_frame(text: str) -> Package:
     """The package of a frame as people read it (not escaped), `function (file)` or `function (file:line)`."""
-    file = file_of(text)
+    file = extract_file(text)
     if not file:
-        return Package("", Kind.NONE)
-    name = package(file)
-    return Package(name, Kind.STDLIB if name in STDLIB or file.startswith("<frozen") else Kind.PACKAGE)
+        return Package("", PackageKind.NONE)
+    name = find_package_name(file)
+    return Package(
+        name,
+        PackageKind.STDLIB if name in STDLIB_MODULES or file.startswith("<frozen") else PackageKind.PACKAGE,
+    )
 
 
-def package(file: str) -> str:
+def find_package_name(file: str) -> str:
     """The top-level package a file lies in; a file with no folder is a package of its own."""
     return _ENDING.sub("", _LEADING.sub("", file).split("/", 1)[0])
 
 
-def file_of(text: str) -> str:
+def extract_file(text: str) -> str:
     """The file in a frame's text, empty where it names none."""
     opened = text.rfind(" (")
     if opened <= 0 or not text.endswith(")"):

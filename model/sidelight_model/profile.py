@@ -1,7 +1,7 @@
 """A profile is stacks with weights: samples for statistics, nanoseconds for time.
 
 Windows sampled at 99 Hz and at 100 Hz add exactly, because each sample's period is multiplied in
-before anything is added. `merge` is associative and commutative, and EMPTY changes nothing.
+before anything is added. `merge_profiles` is associative and commutative, and EMPTY changes nothing.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sidelight_model.counts import ZERO, Counts, ProfileType
-from sidelight_model.folded import Stack, split
-from sidelight_model.frames import without_line
-from sidelight_model.tree import Row, Tree, build
+from sidelight_model.folded import Stack, split_stack
+from sidelight_model.frames import strip_line_number
+from sidelight_model.tree import StackRow, Tree, build_tree_from_rows
 from sidelight_model.window import Window
 
 
@@ -24,38 +24,38 @@ class Profile:
     times_ns: Mapping[Stack, Counts] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, window: Window) -> Profile:
+    def from_window(cls, window: Window) -> Profile:
         """One window as a profile."""
         times = {stack: counts.times(window.period_ns) for stack, counts in window.counts.items()}
         return cls(dict(window.counts), times)
 
     def total(self) -> Counts:
         """Samples by state, over all stacks."""
-        return _sum(self.samples)
+        return _sum_counts(self.samples)
 
     def total_ns(self) -> Counts:
         """Nanoseconds by state, over all stacks."""
-        return _sum(self.times_ns)
+        return _sum_counts(self.times_ns)
 
-    def rows(self, kind: ProfileType, *, lines: bool = True) -> Iterator[Row]:
+    def rows(self, kind: ProfileType, *, lines: bool = True) -> Iterator[StackRow]:
         """(frames, samples, nanoseconds) of each stack that has samples of this type.
 
         Without `lines` the frames carry no line numbers, so a stack may come more than once.
         """
         for stack, counts in self.samples.items():
-            if samples := counts.of(kind):
-                frames = split(stack)
+            if samples := counts.for_type(kind):
+                frames = split_stack(stack)
                 yield (
-                    frames if lines else [without_line(frame) for frame in frames],
+                    frames if lines else [strip_line_number(frame) for frame in frames],
                     samples,
-                    self.times_ns[stack].of(kind),
+                    self.times_ns[stack].for_type(kind),
                 )
 
 
-EMPTY = Profile()
+EMPTY_PROFILE = Profile()
 
 
-def merge(*profiles: Profile) -> Profile:
+def merge_profiles(*profiles: Profile) -> Profile:
     """The sum of profiles."""
     samples: dict[Stack, Counts] = {}
     times: dict[Stack, Counts] = {}
@@ -66,19 +66,21 @@ def merge(*profiles: Profile) -> Profile:
     return Profile(samples, times)
 
 
-def tree(profile: Profile, kind: ProfileType = ProfileType.WALL, *, lines: bool = False) -> Tree:
+def build_profile_tree(
+    profile: Profile, kind: ProfileType = ProfileType.WALL, *, lines: bool = False
+) -> Tree:
     """The call tree of one profile."""
-    return build([profile.rows(kind, lines=lines)])
+    return build_tree_from_rows([profile.rows(kind, lines=lines)])
 
 
-def compare(
+def build_comparison_tree(
     baseline: Profile, comparison: Profile, kind: ProfileType = ProfileType.WALL, *, lines: bool = False
 ) -> Tree:
     """The call tree of two profiles, each call path with both sides' numbers."""
-    return build([baseline.rows(kind, lines=lines), comparison.rows(kind, lines=lines)])
+    return build_tree_from_rows([baseline.rows(kind, lines=lines), comparison.rows(kind, lines=lines)])
 
 
-def _sum(counts: Mapping[Stack, Counts]) -> Counts:
+def _sum_counts(counts: Mapping[Stack, Counts]) -> Counts:
     total = ZERO
     for one in counts.values():
         total = total.plus(one)

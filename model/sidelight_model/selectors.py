@@ -34,11 +34,11 @@ def python_fullmatch(pattern: str, value: str) -> bool:
     return re.fullmatch(pattern, value) is not None
 
 
-CheckPattern = Callable[[str], None]
+PatternCheck = Callable[[str], None]
 """Raises ValueError, saying why, for a pattern that the matching to come cannot use."""
 
 
-def python_pattern(pattern: str) -> None:
+def check_python_pattern(pattern: str) -> None:
     """Accepts the syntax of Python's own `re`."""
     try:
         re.compile(pattern)
@@ -90,63 +90,63 @@ _QUOTED = re.compile(r'"((?:[^"\\\n]|\\.)*)"' + r"|'((?:[^'\\\n]|\\.)*)'")
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
 
 
-def parse_selector(text: str, check: CheckPattern = python_pattern) -> Selector:
+def parse_selector(text: str, check_pattern: PatternCheck = check_python_pattern) -> Selector:
     """Read a selector; raises BadSelector with the position of what could not be read."""
     if len(text) > MAX_SELECTOR_CHARACTERS:
         raise BadSelector(MAX_SELECTOR_CHARACTERS, f"longer than {MAX_SELECTOR_CHARACTERS} characters")
-    at = _skip(text, 0)
+    at = _skip_spaces(text, 0)
     braces = text.startswith("{", at)
-    at = _skip(text, at + 1) if braces else at
+    at = _skip_spaces(text, at + 1) if braces else at
     end = "}" if braces else ""
     matchers: list[Matcher] = []
     while at < len(text) and not (braces and text[at] == end):
-        matcher, at = _matcher(text, at, check)
+        matcher, at = _parse_matcher(text, at, check_pattern)
         matchers.append(matcher)
         if at < len(text) and text[at] == ",":
-            at = _skip(text, at + 1)
+            at = _skip_spaces(text, at + 1)
         elif at < len(text) and text[at : at + 1] != end:
             raise BadSelector(at, f"`,`{' or `}`' if braces else ''} was expected, not {text[at]!r}")
     if braces:
         if at >= len(text):
             raise BadSelector(at, "the closing `}` is missing")
-        at = _skip(text, at + 1)
+        at = _skip_spaces(text, at + 1)
         if at < len(text):
             raise BadSelector(at, "nothing may follow the closing `}`")
     return Selector(tuple(matchers))
 
 
-def side_matchers(side: str) -> str:
+def expand_side(side: str) -> str:
     """What a side of a comparison stands for: `version:2` is a matcher, all else is matchers."""
     if side.startswith("version:"):
         return str(Matcher("version", Op.EQUAL, side.removeprefix("version:")))
     return side.removeprefix("match:")
 
 
-def _matcher(text: str, at: int, check: CheckPattern) -> tuple[Matcher, int]:
+def _parse_matcher(text: str, at: int, check_pattern: PatternCheck) -> tuple[Matcher, int]:
     name = _NAME.match(text, at)
     if name is None:
         raise BadSelector(at, "a label name was expected")
-    at = _skip(text, name.end())
+    at = _skip_spaces(text, name.end())
     op = _OP.match(text, at)
     if op is None:
         raise BadSelector(at, "one of = != =~ !~ was expected")
-    at = _skip(text, op.end())
+    at = _skip_spaces(text, op.end())
     quoted = _QUOTED.match(text, at)
     if quoted is None:
         raise BadSelector(at, 'a value in quotes was expected, such as "shop"')
     value = _unquote(quoted[1] if quoted[1] is not None else quoted[2], at)
     if Op(op[0]) in (Op.MATCHES, Op.NOT_MATCHES):
         try:
-            check(value)
+            check_pattern(value)
         except ValueError as error:
             raise BadSelector(at, f"the regular expression cannot be read: {error}") from error
-    return Matcher(name[0], Op(op[0]), value), _skip(text, quoted.end())
+    return Matcher(name[0], Op(op[0]), value), _skip_spaces(text, quoted.end())
 
 
 def _unquote(body: str, at: int) -> str:
     """Undo the escapes of a quoted value; an unknown one, as in `\\d`, is an error as in Prometheus."""
 
-    def one(found: re.Match[str]) -> str:
+    def replace_escape(found: re.Match[str]) -> str:
         if found[1] not in _ESCAPES:
             raise BadSelector(
                 at + 1 + found.start(),
@@ -154,9 +154,9 @@ def _unquote(body: str, at: int) -> str:
             )
         return _ESCAPES[found[1]]
 
-    return re.sub(r"\\(.)", one, body)
+    return re.sub(r"\\(.)", replace_escape, body)
 
 
-def _skip(text: str, at: int) -> int:
+def _skip_spaces(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     return found.end() if found else at

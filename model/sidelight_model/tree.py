@@ -19,10 +19,10 @@ from typing import Literal, TypeAlias
 
 from sidelight_model.frames import OTHER
 
-Row: TypeAlias = tuple[Sequence[str], int, int]
+StackRow: TypeAlias = tuple[Sequence[str], int, int]
 """(frames, root first; samples; nanoseconds)."""
 
-ROOT = "total"
+ROOT_NAME = "total"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +31,21 @@ class Tree:
 
     names: Sequence[str]
     level: Sequence[int]
-    name: Sequence[int]
+    name_index: Sequence[int]
     self_samples: Sequence[Sequence[int]]
     self_ns: Sequence[Sequence[int]]
 
     @property
-    def sides(self) -> int:
+    def side_count(self) -> int:
         return len(self.self_samples)
 
     def __len__(self) -> int:
         return len(self.level)
 
 
-def build(sides: Sequence[Iterable[Row]]) -> Tree:
+def build_tree_from_rows(sides: Sequence[Iterable[StackRow]]) -> Tree:
     """The tree of one side or more; a call path that only one side has is zero on the other."""
-    codes: dict[str, int] = {ROOT: 0}
+    codes: dict[str, int] = {ROOT_NAME: 0}
     children: dict[tuple[int, int], int] = {}
     parent, frame = [0], [0]
     weights: list[tuple[list[int], list[int]]] = [([0], [0]) for _ in sides]
@@ -69,7 +69,7 @@ def build(sides: Sequence[Iterable[Row]]) -> Tree:
         samples.extend([0] * missing)
         ns.extend([0] * missing)
     names = list(codes)
-    order, level = preorder(parent, [names[code] for code in frame])
+    order, level = sort_preorder(parent, [names[code] for code in frame])
     return Tree(
         names,
         level,
@@ -79,7 +79,7 @@ def build(sides: Sequence[Iterable[Row]]) -> Tree:
     )
 
 
-def preorder(parent: Sequence[int], text: Sequence[str]) -> tuple[list[int], list[int]]:
+def sort_preorder(parent: Sequence[int], text: Sequence[str]) -> tuple[list[int], list[int]]:
     """Nodes in pre-order with children sorted by text, and the level of each."""
     below: list[list[int]] = [[] for _ in parent]
     for node in sorted(range(1, len(parent)), key=text.__getitem__, reverse=True):
@@ -95,16 +95,16 @@ def preorder(parent: Sequence[int], text: Sequence[str]) -> tuple[list[int], lis
     return order, level
 
 
-def totals(tree: Tree, side: int, of: Literal["samples", "ns"] = "samples") -> list[int]:
+def compute_totals(tree: Tree, side: int, unit: Literal["samples", "ns"] = "samples") -> list[int]:
     """Each node's total: its self and everything below it."""
-    total = list((tree.self_samples if of == "samples" else tree.self_ns)[side])
-    for node, above in reversed(list(enumerate(parents(tree)))):
+    total = list((tree.self_samples if unit == "samples" else tree.self_ns)[side])
+    for node, above in reversed(list(enumerate(find_parents(tree)))):
         if node:
             total[above] += total[node]
     return total
 
 
-def parents(tree: Tree) -> list[int]:
+def find_parents(tree: Tree) -> list[int]:
     """The node above each node; the root's is itself."""
     above = [0] * len(tree)
     path = [0]
@@ -116,41 +116,41 @@ def parents(tree: Tree) -> list[int]:
     return above
 
 
-def prune(tree: Tree, nodes: int) -> tuple[Tree, int]:
-    """Keep about the `nodes` heaviest nodes; returns the tree and how many nodes were folded away.
+def prune_tree(tree: Tree, max_nodes: int) -> tuple[Tree, int]:
+    """Keep about the `max_nodes` heaviest nodes; returns the tree and how many nodes were folded away.
 
     What is dropped becomes one child `(other)` of the node it hung from, so every kept node's
     total, and the root's, stay what they were. A node weighs its largest share of any side's
-    time. The result has at most `nodes` nodes besides the `(other)` ones.
+    time. The result has at most `max_nodes` nodes besides the `(other)` ones.
     """
-    pruned, dropped, _ = prune_to(tree, nodes)
+    pruned, dropped, _ = prune_with_mapping(tree, max_nodes)
     return pruned, dropped
 
 
-def prune_to(tree: Tree, nodes: int) -> tuple[Tree, int, Sequence[int]]:
+def prune_with_mapping(tree: Tree, max_nodes: int) -> tuple[Tree, int, Sequence[int]]:
     """The same, and where each node of the tree went."""
-    if nodes < 1:
+    if max_nodes < 1:
         raise ValueError("a tree keeps at least its root")
-    if len(tree) <= nodes:
+    if len(tree) <= max_nodes:
         return tree, 0, range(len(tree))
-    keep = _heaviest(tree, nodes)
+    keep = _select_heaviest(tree, max_nodes)
     names = list(tree.names)
     other = names.index(OTHER) if OTHER in names else len(names)
     if other == len(names):
         names.append(OTHER)
     level: list[int] = []
     name: list[int] = []
-    samples: list[list[int]] = [[] for _ in range(tree.sides)]
-    ns: list[list[int]] = [[] for _ in range(tree.sides)]
+    samples: list[list[int]] = [[] for _ in range(tree.side_count)]
+    ns: list[list[int]] = [[] for _ in range(tree.side_count)]
     folded: dict[int, int] = {}
-    moved: list[int] = []
+    new_index: list[int] = []
     path: list[int] = []  # kept nodes above the current one, as old numbers
     at: list[int] = []  # the same as new numbers
 
-    def put(depth: int, code: int) -> int:
+    def append_node(depth: int, code: int) -> int:
         level.append(depth)
         name.append(code)
-        for side in range(tree.sides):
+        for side in range(tree.side_count):
             samples[side].append(0)
             ns[side].append(0)
         return len(level) - 1
@@ -161,25 +161,25 @@ def prune_to(tree: Tree, nodes: int) -> tuple[Tree, int, Sequence[int]]:
             at.pop()
         if keep[node]:
             # A subtree that reappears below a dropped node cannot happen: a child never outweighs its parent.
-            target = put(tree.level[node], tree.name[node])
+            target = append_node(tree.level[node], tree.name_index[node])
             path.append(node)
             at.append(target)
         else:
             target = folded.get(at[-1], -1)
             if target < 0:
-                target = folded[at[-1]] = put(level[at[-1]] + 1, other)
-        moved.append(target)
-        for side in range(tree.sides):
+                target = folded[at[-1]] = append_node(level[at[-1]] + 1, other)
+        new_index.append(target)
+        for side in range(tree.side_count):
             samples[side][target] += tree.self_samples[side][node]
             ns[side][target] += tree.self_ns[side][node]
     pruned = Tree(names, level, name, samples, ns)
-    return pruned, len(tree) - sum(keep), moved
+    return pruned, len(tree) - sum(keep), new_index
 
 
-def ends(tree: Tree, stacks: Iterable[Sequence[str]]) -> list[int]:
+def find_end_nodes(tree: Tree, stacks: Iterable[Sequence[str]]) -> list[int]:
     """The node of an unpruned tree that each of these stacks ends at, of those it was built from."""
     code = {text: at for at, text in enumerate(tree.names)}
-    children = {(above, tree.name[node]): node for node, above in enumerate(parents(tree)) if node}
+    children = {(above, tree.name_index[node]): node for node, above in enumerate(find_parents(tree)) if node}
     found = []
     for frames in stacks:
         node = 0
@@ -189,26 +189,28 @@ def ends(tree: Tree, stacks: Iterable[Sequence[str]]) -> list[int]:
     return found
 
 
-def _heaviest(tree: Tree, nodes: int) -> list[bool]:
-    sides = [(totals(tree, side, "ns"), totals(tree, side)) for side in range(tree.sides)]
+def _select_heaviest(tree: Tree, max_nodes: int) -> list[bool]:
+    sides = [
+        (compute_totals(tree, side, "ns"), compute_totals(tree, side)) for side in range(tree.side_count)
+    ]
     weight = [0.0] * len(tree)
     for ns, samples in sides:
         column = ns if ns[0] else samples
         if whole := column[0]:
             weight = [max(old, value / whole) for old, value in zip(weight, column, strict=True)]
     # Pre-order breaks ties, so a parent is always chosen before an equally heavy child.
-    chosen = heapq.nsmallest(nodes, range(len(tree)), key=lambda node: (-weight[node], node))
+    chosen = heapq.nsmallest(max_nodes, range(len(tree)), key=lambda node: (-weight[node], node))
     keep = [False] * len(tree)
     for node in chosen:
         keep[node] = True
     return keep
 
 
-def outline(tree: Tree) -> str:
+def render_outline(tree: Tree) -> str:
     """The tree as text, for people and tests: `frame  total/self` for each side, in samples."""
-    columns = [(totals(tree, side), tree.self_samples[side]) for side in range(tree.sides)]
+    columns = [(compute_totals(tree, side), tree.self_samples[side]) for side in range(tree.side_count)]
     lines = []
     for node, level in enumerate(tree.level):
         values = "  ".join(f"{total[node]}/{own[node]}" for total, own in columns)
-        lines.append(f"{'  ' * level}{tree.names[tree.name[node]]}  {values}")
+        lines.append(f"{'  ' * level}{tree.names[tree.name_index[node]]}  {values}")
     return "\n".join(lines)

@@ -15,14 +15,14 @@ from typing import Any
 
 from sidelight_model.counts import ZERO, Counts
 from sidelight_model.errors import BadHeader, LimitExceeded, Reason
-from sidelight_model.folded import Stack, decode_line, parse_lines, render_folded, split
+from sidelight_model.folded import Stack, decode_line, parse_folded_lines, render_folded, split_stack
 from sidelight_model.frames import TRUNCATED
 from sidelight_model.labels import LabelLimits, Labels
 
-FORMAT = 1
+WINDOW_FORMAT = 1
 _ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _MAX_INT = 2**63 - 1
-_MAX_WORDS = 32
+_MAX_ENTRIES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Quality:
     reduced: tuple[str, ...] = ()
 
     @property
-    def failed(self) -> int:
+    def failed_attempts(self) -> int:
         """Ticks that gave no stacks."""
         return sum(self.errors.values())
 
@@ -99,7 +99,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WindowLimits:
     """What a body of windows may hold at most; deeper stacks are clipped, all else is refused."""
 
     max_windows: int = 1000
@@ -109,35 +109,39 @@ class Limits:
     labels: LabelLimits = field(default_factory=LabelLimits)
 
 
-def encode(windows: Iterable[Window]) -> bytes:
+def encode_windows(windows: Iterable[Window]) -> bytes:
     """Windows as they go over the wire and lie in the spool."""
-    return "".join(f"# {_header(window)}\n{render_folded(window.counts)}" for window in windows).encode()
+    return "".join(
+        f"# {_render_header(window)}\n{render_folded(window.counts)}" for window in windows
+    ).encode()
 
 
-def decode(body: bytes, limits: Limits | None = None) -> list[Window]:
-    """Read what `encode` wrote, from anybody.
+def decode_windows(body: bytes, limits: WindowLimits | None = None) -> list[Window]:
+    """Read what `encode_windows` wrote, from anybody.
 
     Raises BadHeader or BadFolded with the line's number, BadLabel, or LimitExceeded. Stacks that are
     clipped here are counted in `quality.truncated`, as those that the sampler clipped are.
     """
-    limits = limits or Limits()
+    limits = limits or WindowLimits()
     windows: list[Window] = []
     lines = iter(enumerate(body.split(b"\n"), 1))
-    header = _first_header(lines)
+    header = _find_first_header(lines)
     while header is not None:
         if len(windows) == limits.max_windows:
-            raise too_many_windows(limits.max_windows)
-        part = _Part(lines)
-        counts = parse_lines(part, max_stacks=limits.max_stacks, max_depth=limits.max_depth)
-        windows.append(replace(read_header(*header, limits, clipped=clipped(counts)), counts=counts))
+            raise too_many_windows_error(limits.max_windows)
+        part = _WindowLines(lines)
+        counts = parse_folded_lines(part, max_stacks=limits.max_stacks, max_depth=limits.max_depth)
+        windows.append(
+            replace(parse_header(*header, limits, truncated_samples=count_truncated(counts)), counts=counts)
+        )
         header = part.next_header
     return windows
 
 
-def too_many_windows(most: int) -> LimitExceeded:
+def too_many_windows_error(max_windows: int) -> LimitExceeded:
     """The refusal of a body with more windows than allowed."""
     return LimitExceeded(
-        f"more than {most} windows in one request",
+        f"more than {max_windows} windows in one request",
         reason=Reason.TOO_MANY_WINDOWS,
         hint="Send fewer windows at once.",
     )
@@ -148,7 +152,7 @@ def is_window_id(text: str) -> bool:
     return _ULID.fullmatch(text) is not None
 
 
-class _Part:
+class _WindowLines:
     """The folded lines of one window, up to the next header or the end."""
 
     def __init__(self, lines: Iterator[tuple[int, bytes]]) -> None:
@@ -163,7 +167,7 @@ class _Part:
             yield number, decode_line(number, line)
 
 
-def _first_header(lines: Iterator[tuple[int, bytes]]) -> tuple[int, bytes] | None:
+def _find_first_header(lines: Iterator[tuple[int, bytes]]) -> tuple[int, bytes] | None:
     for number, line in lines:
         if line.startswith(b"#"):
             return number, line
@@ -172,10 +176,10 @@ def _first_header(lines: Iterator[tuple[int, bytes]]) -> tuple[int, bytes] | Non
     return None
 
 
-def _header(window: Window) -> str:
+def _render_header(window: Window) -> str:
     quality = {f.name: getattr(window.quality, f.name) for f in fields(Quality)}
     header = {
-        "format": FORMAT,
+        "format": WINDOW_FORMAT,
         "id": window.id,
         "labels": dict(window.labels),
         "start_ns": window.start_ns,
@@ -187,8 +191,9 @@ def _header(window: Window) -> str:
     return json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=dict)
 
 
-def read_header(number: int, line: bytes, limits: Limits, *, clipped: int = 0) -> Window:
-    """A window as its header line says, its stacks left out, of which so many samples are `clipped`.
+def parse_header(number: int, line: bytes, limits: WindowLimits, *, truncated_samples: int = 0) -> Window:
+    """A window as its header line says, its stacks left out, of which so many samples are
+    `truncated_samples`.
 
     Raises BadHeader with the line's number, BadLabel, or LimitExceeded.
     """
@@ -198,33 +203,39 @@ def read_header(number: int, line: bytes, limits: Limits, *, clipped: int = 0) -
         raise BadHeader(number, f"not JSON: {error}") from error
     if not isinstance(raw, dict):
         raise BadHeader(number, "not a JSON object")
-    if raw.get("format") != FORMAT:
-        raise BadHeader(number, f"format {raw.get('format')!r} is not known here (this is format {FORMAT})")
+    if raw.get("format") != WINDOW_FORMAT:
+        raise BadHeader(
+            number, f"format {raw.get('format')!r} is not known here (this is format {WINDOW_FORMAT})"
+        )
     known = {"format", "id", "labels", "start_ns", "duration_ns", "period_ns", "quality"}
     if unknown := sorted(set(raw) - known):
         raise BadHeader(number, f"unknown field {unknown[0]!r}")
     if not isinstance(raw.get("id"), str) or not is_window_id(raw["id"]):
         raise BadHeader(number, "`id` is not a ULID")
-    start, duration, period = (_whole(number, raw, name) for name in ("start_ns", "duration_ns", "period_ns"))
+    start, duration, period = (
+        _parse_int(number, raw, name) for name in ("start_ns", "duration_ns", "period_ns")
+    )
     if not 0 < duration <= limits.max_duration_ns:
         raise BadHeader(number, f"`duration_ns` must be above 0 and at most {limits.max_duration_ns}")
     if not 0 < period <= 10**10:
         raise BadHeader(number, "`period_ns` must be above 0 and at most 10^10")
-    labels = Labels.check(raw.get("labels"), limits.labels)
-    quality = _quality(number, raw.get("quality", {}))
-    if clipped > quality.truncated:
-        quality = replace(quality, truncated=clipped)
+    labels = Labels.parse(raw.get("labels"), limits.labels)
+    quality = _parse_quality(number, raw.get("quality", {}))
+    if truncated_samples > quality.truncated:
+        quality = replace(quality, truncated=truncated_samples)
     return Window(raw["id"], labels, start, duration, period, {}, quality)
 
 
-def clipped(counts: Mapping[Stack, Counts]) -> int:
+def count_truncated(counts: Mapping[Stack, Counts]) -> int:
     """Samples whose stack was clipped, here or before."""
     return sum(
-        count.wall for stack, count in counts.items() if TRUNCATED in stack and TRUNCATED in split(stack)
+        count.wall
+        for stack, count in counts.items()
+        if TRUNCATED in stack and TRUNCATED in split_stack(stack)
     )
 
 
-def _quality(number: int, raw: object) -> Quality:
+def _parse_quality(number: int, raw: object) -> Quality:
     if not isinstance(raw, dict):
         raise BadHeader(number, "`quality` is not a JSON object")
     values: dict[str, Any] = {}
@@ -233,31 +244,33 @@ def _quality(number: int, raw: object) -> Quality:
             continue
         value = raw[spec.name]
         if spec.name == "errors":
-            if not isinstance(value, dict) or len(value) > _MAX_WORDS:
-                raise BadHeader(number, f"`quality.errors` is not an object of at most {_MAX_WORDS} counts")
-            value = {_word(number, kind): _whole(number, value, kind) for kind in sorted(value)}
+            if not isinstance(value, dict) or len(value) > _MAX_ENTRIES:
+                raise BadHeader(number, f"`quality.errors` is not an object of at most {_MAX_ENTRIES} counts")
+            value = {_parse_word(number, kind): _parse_int(number, value, kind) for kind in sorted(value)}
         elif spec.name in ("missing_states", "reduced"):
-            if not isinstance(value, list) or len(value) > _MAX_WORDS:
-                raise BadHeader(number, f"`quality.{spec.name}` is not a list of at most {_MAX_WORDS} words")
-            value = tuple(_word(number, word) for word in value)
+            if not isinstance(value, list) or len(value) > _MAX_ENTRIES:
+                raise BadHeader(
+                    number, f"`quality.{spec.name}` is not a list of at most {_MAX_ENTRIES} words"
+                )
+            value = tuple(_parse_word(number, word) for word in value)
         elif spec.name in ("mode", "sampler", "python", "reader"):
-            value = _word(number, value)
+            value = _parse_word(number, value)
         else:
-            value = _whole(number, raw, spec.name)
+            value = _parse_int(number, raw, spec.name)
         values[spec.name] = value
     if unknown := sorted(set(raw) - {spec.name for spec in fields(Quality)}):
         raise BadHeader(number, f"unknown field `quality.{unknown[0]}`")
     return Quality(**values)
 
 
-def _whole(number: int, raw: Mapping[str, Any], name: str) -> int:
+def _parse_int(number: int, raw: Mapping[str, Any], name: str) -> int:
     value = raw.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_INT:
         raise BadHeader(number, f"`{name}` is not a whole number from 0 to 2^63-1")
     return value
 
 
-def _word(number: int, value: object) -> str:
+def _parse_word(number: int, value: object) -> str:
     if not isinstance(value, str) or len(value) > 64 or not value.isprintable():
         raise BadHeader(number, f"{str(value)[:40]!r} is not a short text")
     return value

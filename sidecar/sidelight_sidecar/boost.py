@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sidelight_sidecar.triggers import Fired, labels_of
+from sidelight_sidecar.triggers import TriggerEvent, build_trigger_labels
 
 
 @dataclass(slots=True)
@@ -17,18 +17,18 @@ class Boost:
 
     seconds: float
     rate_hz: int
-    fired: list[Fired] = field(default_factory=list)
+    events: list[TriggerEvent] = field(default_factory=list)
     until: float | None = None
 
     @property
-    def begun(self) -> bool:
+    def has_started(self) -> bool:
         return self.until is not None
 
     @property
     def labels(self) -> Mapping[str, str]:
-        return labels_of(self.fired)
+        return build_trigger_labels(self.events)
 
-    def add(self, fired: Fired) -> None:
+    def add(self, event: TriggerEvent) -> None:
         """Say why as well; the same word again says nothing new."""
-        if all(one.word != fired.word for one in self.fired):
-            self.fired.append(fired)
+        if all(one.trigger != event.trigger for one in self.events):
+            self.events.append(event)

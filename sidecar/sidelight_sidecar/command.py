@@ -8,12 +8,12 @@ import os
 from sidelight import logs
 from sidelight_sidecar.main import serve
 from sidelight_sidecar.samplers import malloc_tuning
-from sidelight_sidecar.settings import parse
+from sidelight_sidecar.settings import parse_sidecar_settings
 
 
 def run(argv: list[str]) -> int:
     """0 after a signal, 1 when a root task died; raises SidelightError for what is wrong at start."""
-    settings = parse(argv, os.environ)
+    settings = parse_sidecar_settings(argv, os.environ)
     logs.configure(json=settings.log_json, level=settings.log_level)
-    malloc_tuning.keep_one()
+    malloc_tuning.limit_arenas()
     return asyncio.run(serve(settings))

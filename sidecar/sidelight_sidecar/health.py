@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sidelight_model.errors import Reason, SidelightError
 
-READINESS = (
+READINESS_REASONS = (
     Reason.NOTHING_TO_WATCH,
     Reason.PTRACE_DENIED,
     Reason.NOT_PYTHON,
@@ -31,35 +31,37 @@ READINESS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing an operator may have to mend; `lacks` is a word of `permissions.Lack` or empty."""
+class HealthIssue:
+    """One thing an operator may have to mend; `missing_permission` is a word of `permissions.Lack` or
+    empty.
+    """
 
     reason: Reason
     message: str
     hint: str = ""
-    lacks: str = ""
+    missing_permission: str = ""
 
     @classmethod
-    def of(cls, error: SidelightError) -> Problem:
+    def from_error(cls, error: SidelightError) -> HealthIssue:
         return cls(error.reason, error.message, error.hint, getattr(error, "lacks", ""))
 
 
-class Board:
+class HealthBoard:
     """Problems by what they are about ("collector", "process 12"); a problem stands until cleared."""
 
     def __init__(self) -> None:
-        self._problems: dict[str, Problem] = {}
+        self._issues: dict[str, HealthIssue] = {}
 
-    def report(self, subject: str, problem: Problem) -> bool:
+    def report(self, subject: str, issue: HealthIssue) -> bool:
         """Put up a problem; true when it is news."""
-        news = self._problems.get(subject) != problem
-        self._problems[subject] = problem
-        return news
+        is_new = self._issues.get(subject) != issue
+        self._issues[subject] = issue
+        return is_new
 
     def clear(self, subject: str) -> bool:
         """Take a subject's problem down; true when there was one."""
-        return self._problems.pop(subject, None) is not None
+        return self._issues.pop(subject, None) is not None
 
     @property
-    def problems(self) -> dict[str, Problem]:
-        return dict(sorted(self._problems.items()))
+    def issues(self) -> dict[str, HealthIssue]:
+        return dict(sorted(self._issues.items()))

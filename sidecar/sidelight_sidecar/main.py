@@ -19,67 +19,71 @@ from aiohttp import web
 from ulid import ULID
 
 from sidelight import __version__
-from sidelight.settings import shown
+from sidelight.settings import mask_secrets
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_sidecar.captures.agent_status import AgentStatusReader
-from sidelight_sidecar.captures.capture_poller import Orders
-from sidelight_sidecar.captures.captures import Bounds, Captures
-from sidelight_sidecar.captures.remote_capture import Means as OrderMeans
-from sidelight_sidecar.captures.trigger_monitor import Lookout
+from sidelight_sidecar.captures.capture_poller import CapturePoller
+from sidelight_sidecar.captures.captures import CaptureLimits, CaptureRegistry
+from sidelight_sidecar.captures.remote_capture import CaptureContext as OrderMeans
+from sidelight_sidecar.captures.trigger_monitor import TriggerMonitor
 from sidelight_sidecar.discovery.cgroup import Cgroups
-from sidelight_sidecar.discovery.processes import Choice, Watched
+from sidelight_sidecar.discovery.processes import ProcessFilter, SelectedProcess
 from sidelight_sidecar.discovery.procfs import ProcFs
-from sidelight_sidecar.health import Board
-from sidelight_sidecar.metrics import Metrics
-from sidelight_sidecar.one_shot import Errand
+from sidelight_sidecar.health import HealthBoard
+from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.one_shot import OneShotCapture
 from sidelight_sidecar.overhead.budget import Budget
 from sidelight_sidecar.overhead.governor import CAPTURE, ORDINARY, Governor
-from sidelight_sidecar.overhead.pause_control import Switches
+from sidelight_sidecar.overhead.pause_control import PauseControl
 from sidelight_sidecar.samplers import native_sampler
-from sidelight_sidecar.samplers.attach_limiter import Turns
+from sidelight_sidecar.samplers.attach_limiter import AttachLimiter
 from sidelight_sidecar.samplers.guard import Guard
-from sidelight_sidecar.samplers.sampler_registry import Samplers
-from sidelight_sidecar.samplers.schedule import Plan
-from sidelight_sidecar.sampling.process_sampler import Means, Watch
-from sidelight_sidecar.sampling.process_watcher import Fleet
-from sidelight_sidecar.sampling.session_handle import Hold
-from sidelight_sidecar.server import Server
-from sidelight_sidecar.settings import Settings
-from sidelight_sidecar.shipping.collector_client import Reach, Route
+from sidelight_sidecar.samplers.sampler_registry import SamplerRegistry
+from sidelight_sidecar.samplers.schedule import SamplingPlan
+from sidelight_sidecar.sampling.process_sampler import ProcessSampler, SamplerContext
+from sidelight_sidecar.sampling.process_watcher import ProcessWatcher
+from sidelight_sidecar.sampling.session_handle import SessionHandle
+from sidelight_sidecar.server import SidecarServer
+from sidelight_sidecar.settings import SidecarSettings
+from sidelight_sidecar.shipping.collector_client import ClientConfig, CollectorClient
 from sidelight_sidecar.shipping.ship import Shipper
 from sidelight_sidecar.shipping.spool import Spool
 from sidelight_sidecar.startup_checks import check_pids, check_token
 from sidelight_sidecar.windows.preroll import Preroll
-from sidelight_sidecar.windows.timeline_recording import Room
-from sidelight_sidecar.windows.window_writer import Intake
-from sidelight_sidecar.windows.windows import Source
+from sidelight_sidecar.windows.timeline_recording import RecordingBudget
+from sidelight_sidecar.windows.window_writer import WindowWriter
+from sidelight_sidecar.windows.windows import TargetLabels
 
-_THREADS = 32
-_CLOSE_SECONDS = 5.0
+_MAX_THREADS = 32
+_MIN_CLOSE_SECONDS = 5.0
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_sidecar")
 
 
-async def serve(settings: Settings) -> int:
+async def serve(settings: SidecarSettings) -> int:
     """Run until SIGTERM or SIGINT; 0 when all of it ended in order.
 
     Raises SidelightError for what is wrong at start, before anything is sampled.
     """
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "sidelight"))
-    _log.info("the sidecar starts", sidelight=__version__, settings=shown(settings))
-    procfs, metrics, board = ProcFs(containers=bool(settings.target_container)), Metrics(), Board()
-    switches = _switches(settings, metrics)
-    choice = Choice(
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_MAX_THREADS, "sidelight"))
+    _log.info("the sidecar starts", sidelight=__version__, settings=mask_secrets(settings))
+    procfs, metrics, health = (
+        ProcFs(read_containers=bool(settings.target_container)),
+        SidecarMetrics(),
+        HealthBoard(),
+    )
+    pause_control = _build_pause_control(settings, metrics)
+    process_filter = ProcessFilter(
         frozenset(settings.pid),
-        settings.pattern,
+        settings.match_pattern,
         settings.all,
         settings.include_children,
         settings.target_container,
     )
     check_token(settings.token_file, "--token-file")
     check_token(settings.capture_token_file, "--capture-token-file")
-    check_pids(procfs.processes(), choice, own_pid=os.getpid())
-    extension = native_sampler.load()
-    samplers = Samplers(
+    check_pids(procfs.list_processes(), process_filter, own_pid=os.getpid())
+    extension = native_sampler.load_extension()
+    samplers = SamplerRegistry(
         extension,
         procfs,
         max_depth=settings.max_depth,
@@ -89,10 +93,10 @@ async def serve(settings: Settings) -> int:
     sampler = samplers.get(settings.mode)
     metrics.sampler.labels("command" if sampler.mode == "command" else "extension").set(1)
     metrics.rate_target_hz.set(settings.rate)
-    spool = Spool(settings.spool, settings.spool_max_bytes, metrics, _next_to)
+    spool = Spool(settings.spool_directory, settings.spool_max_bytes, metrics, _new_adjacent_id)
     # Sent windows go straight to the collector, never through a proxy somebody set for the service.
     async with aiohttp.ClientSession(trust_env=False) as http:
-        route = Route(
+        client_config = ClientConfig(
             settings.collector,
             settings.token_file,
             settings.batch_max_bytes,
@@ -100,52 +104,70 @@ async def serve(settings: Settings) -> int:
             settings.send_backoff_max_seconds,
             settings.one_shot_token.token,
         )
-        shipper = Shipper(spool, route, http, metrics, board, random.random)
+        shipper = Shipper(spool, client_config, http, metrics, health, random.random)
         preroll = Preroll(settings.preroll_seconds, settings.preroll_max_bytes)
-        intake = Intake(spool, preroll, metrics, board, _new_id, shipper.wake)
+        window_writer = WindowWriter(spool, preroll, metrics, health, _new_id, shipper.wake)
         governor = Governor(
-            _budgets(settings), Cgroups(), lambda: samplers.cpu_seconds, metrics, board, time.monotonic
+            _build_budgets(settings), Cgroups(), lambda: samplers.cpu_seconds, metrics, health, time.monotonic
         )
-        plan = Plan(settings.window_seconds, settings.interval_seconds, settings.jitter, settings.on_demand)
-        means = Means(
+        plan = SamplingPlan(
+            settings.window_seconds,
+            settings.interval_seconds,
+            settings.effective_jitter_seconds,
+            settings.on_demand,
+        )
+        sampler_context = SamplerContext(
             sampler,
-            intake,
+            window_writer,
             governor,
-            switches,
+            pause_control,
             metrics,
-            board,
+            health,
             plan,
-            preroll.on and not plan.continuous,
+            preroll.is_enabled and not plan.is_continuous,
             settings.rate,
-            settings.triggers,
-            settings.trigger_hz,
+            settings.trigger_rules,
+            settings.trigger_rate_hz,
             settings.max_stacks,
             settings.attach_retry_max_seconds,
             time.monotonic,
             random.random,
         )
         guard, labels = Guard(procfs), settings.labels
-        turns = Turns(time.monotonic, random.random)
+        attach_limiter = AttachLimiter(time.monotonic, random.random)
 
-        def make_watch(found: Watched) -> Watch:
-            proc = found.proc
-            source = Source(labels, found.role, proc.pid)
-            return Watch(proc.key, Hold(proc, guard, turns, metrics, board), source, means)
+        def make_process_sampler(selected: SelectedProcess) -> ProcessSampler:
+            proc = selected.proc
+            target_labels = TargetLabels(labels, selected.role, proc.pid)
+            return ProcessSampler(
+                proc.key,
+                SessionHandle(proc, guard, attach_limiter, metrics, health),
+                target_labels,
+                sampler_context,
+            )
 
-        fleet = Fleet(
+        process_watcher = ProcessWatcher(
             procfs,
-            choice,
+            process_filter,
             own_pid=os.getpid(),
-            most=settings.max_processes,
+            max_processes=settings.max_processes,
             scan_seconds=settings.scan_interval_seconds,
-            make_watch=make_watch,
+            make_process_sampler=make_process_sampler,
             metrics=metrics,
-            board=board,
-            done_seconds=settings.exit_when_done_seconds,
+            health=health,
+            exit_after_seconds=settings.exit_when_done_seconds,
         )
-        lookout = Lookout(settings.triggers, fleet, intake, switches, Cgroups(), metrics, time.monotonic)
-        switches.told = lambda: _wake(fleet)
-        bounds = Bounds(
+        trigger_monitor = TriggerMonitor(
+            settings.trigger_rules,
+            process_watcher,
+            window_writer,
+            pause_control,
+            Cgroups(),
+            metrics,
+            time.monotonic,
+        )
+        pause_control.on_change = lambda: _wake_process_samplers(process_watcher)
+        capture_limits = CaptureLimits(
             settings.capture_max_seconds,
             settings.capture_max_rate,
             settings.window_seconds,
@@ -153,13 +175,24 @@ async def serve(settings: Settings) -> int:
             min(settings.rate, settings.capture_max_rate),
             settings.mode,
         )
-        room = Room(settings.timeline_recording_memory_bytes, metrics.timeline_recording_bytes.set)
-        captures = Captures(fleet, switches, bounds, samplers.get, room, metrics, _new_id, time.monotonic)
+        recording_budget = RecordingBudget(
+            settings.timeline_recording_memory_bytes, metrics.timeline_recording_bytes.set
+        )
+        captures = CaptureRegistry(
+            process_watcher,
+            pause_control,
+            capture_limits,
+            samplers.get,
+            recording_budget,
+            metrics,
+            _new_id,
+            time.monotonic,
+        )
         agent = settings.one_shot_token.agent or _new_id()
-        order_means = OrderMeans(
+        capture_context = OrderMeans(
             captures,
             spool,
-            Reach(route, http),
+            CollectorClient(client_config, http),
             metrics,
             agent,
             labels,
@@ -168,66 +201,85 @@ async def serve(settings: Settings) -> int:
             settings.send_backoff_max_seconds,
             time.monotonic,
             random.random,
-            attached=bool(settings.one_shot_token),
+            is_one_shot=bool(settings.one_shot_token),
         )
         status = AgentStatusReader(
-            agent, labels, sampler.mode, samplers.modes, bounds, fleet, switches, board
+            agent,
+            labels,
+            sampler.mode,
+            samplers.capture_modes,
+            capture_limits,
+            process_watcher,
+            pause_control,
+            health,
         )
-        orders = Orders(order_means, status.read, hold_seconds=settings.capture_poll_timeout_seconds)
-        fell_back = settings.mode == "auto" and extension is None
-        server = Server(
+        capture_poller = CapturePoller(
+            capture_context, status.read, poll_timeout_seconds=settings.capture_poll_timeout_seconds
+        )
+        is_fallback = settings.mode == "auto" and extension is None
+        server = SidecarServer(
             captures,
-            fleet,
-            board,
+            process_watcher,
+            health,
             metrics,
-            switches,
-            lookout,
+            pause_control,
+            trigger_monitor,
             sampler,
-            fell_back,
+            is_fallback,
             settings.capture_token_file,
         )
-        runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=1.0)
+        runner = web.AppRunner(server.build_app(), access_log=None, shutdown_timeout=1.0)
         try:
-            await _listen(runner, settings.address)
-            asking = orders if settings.captures_from_collector else None
-            looks = [governor.run, switches.run, lookout.run]
-            over = asyncio.Event()
+            await _listen(runner, settings.listen_address)
+            enabled_poller = capture_poller if settings.captures_from_collector else None
+            periodic_tasks = [governor.run, pause_control.run, trigger_monitor.run]
+            done_event = asyncio.Event()
             if settings.one_shot_token:
-                errand = Errand(
-                    settings.one_shot_token, settings.capture_max_seconds, over.set, time.monotonic
+                one_shot_capture = OneShotCapture(
+                    settings.one_shot_token, settings.capture_max_seconds, done_event.set, time.monotonic
                 )
-                looks.append(partial(errand.run, orders))
-                orders.ready = partial(errand.ready, lambda: bool(fleet.watches))
-            return await _run(fleet, lookout, shipper, asking, looks, over, settings.shutdown_flush_seconds)
+                periodic_tasks.append(partial(one_shot_capture.run, capture_poller))
+                capture_poller.wait_until_ready = partial(
+                    one_shot_capture.wait_for_process, lambda: bool(process_watcher.process_samplers)
+                )
+            return await _run_root_tasks(
+                process_watcher,
+                trigger_monitor,
+                shipper,
+                enabled_poller,
+                periodic_tasks,
+                done_event,
+                settings.shutdown_flush_seconds,
+            )
         finally:
             await runner.cleanup()
             samplers.close()
-            _log.info("the sidecar has stopped", windows_left=len(spool), spool=str(settings.spool))
+            _log.info("the sidecar has stopped", windows_left=len(spool), spool=str(settings.spool_directory))
             spool.close()
             if settings.one_shot_token:
-                shutil.rmtree(settings.spool, ignore_errors=True)
+                shutil.rmtree(settings.spool_directory, ignore_errors=True)
 
 
-def _switches(settings: Settings, metrics: Metrics) -> Switches:
+def _build_pause_control(settings: SidecarSettings, metrics: SidecarMetrics) -> PauseControl:
     """The kill switch, with its signals: in place before anything else, for they would end the process."""
-    switches = Switches(metrics, pid=os.getpid(), pause_file=settings.pause_file)
+    pause_control = PauseControl(metrics, pid=os.getpid(), pause_file=settings.pause_file)
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGUSR1, switches.turn, "signal", True)
-    loop.add_signal_handler(signal.SIGUSR2, switches.turn, "signal", False)
-    switches.look()
-    return switches
+    loop.add_signal_handler(signal.SIGUSR1, pause_control.set_switch, "signal", True)
+    loop.add_signal_handler(signal.SIGUSR2, pause_control.set_switch, "signal", False)
+    pause_control.refresh()
+    return pause_control
 
 
-def _wake(fleet: Fleet) -> None:
-    for watch in fleet.watches:
+def _wake_process_samplers(process_watcher: ProcessWatcher) -> None:
+    for watch in process_watcher.process_samplers:
         watch.wake()
 
 
-def _budgets(settings: Settings) -> dict[str, Budget]:
+def _build_budgets(settings: SidecarSettings) -> dict[str, Budget]:
     capture = settings.capture_budget_percent / 100
     return {
         ORDINARY: Budget(settings.budget_cpu_percent / 100, settings.budget_stop_percent / 100),
-        CAPTURE: Budget(capture, capture, rows=False),
+        CAPTURE: Budget(capture, capture, can_skip_windows=False),
     }
 
 
@@ -252,13 +304,13 @@ async def _listen(runner: web.AppRunner, address: tuple[str, int]) -> None:
         _log.info("listening", url=f"http://{bound[0]}:{bound[1]}")
 
 
-async def _run(
-    fleet: Fleet,
-    lookout: Lookout,
+async def _run_root_tasks(
+    process_watcher: ProcessWatcher,
+    trigger_monitor: TriggerMonitor,
     shipper: Shipper,
-    orders: Orders | None,
-    looks: Sequence[Callable[[], Coroutine[None, None, None]]],
-    over: asyncio.Event,
+    capture_poller: CapturePoller | None,
+    periodic_tasks: Sequence[Callable[[], Coroutine[None, None, None]]],
+    done_event: asyncio.Event,
     flush_seconds: float,
 ) -> int:
     """Run the root tasks until a signal, or until there is no more to do.
@@ -269,31 +321,33 @@ async def _run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signalled.set)
-    ended = asyncio.Event()
-    fleet.when_done = ended.set
+    all_ended = asyncio.Event()
+    process_watcher.on_done = all_ended.set
     died: list[BaseException] = []
     try:
         async with asyncio.TaskGroup() as group:
-            following = group.create_task(fleet.run(), name="follow processes")
+            following = group.create_task(process_watcher.run(), name="follow processes")
             shipping = group.create_task(shipper.run(), name="ship windows")
-            asking = group.create_task(orders.run(), name="ask for captures") if orders else None
-            looking = [group.create_task(look(), name="look every second") for look in looks]
-            await _first(signalled, ended, over)
-            if ended.is_set():
+            asking = (
+                group.create_task(capture_poller.run(), name="ask for captures") if capture_poller else None
+            )
+            looking = [group.create_task(look(), name="look every second") for look in periodic_tasks]
+            await _wait_for_any(signalled, all_ended, done_event)
+            if all_ended.is_set():
                 _log.info("every process that was watched has ended: so does the sidecar")
-            elif not over.is_set():
-                lookout.sigterm()
+            elif not done_event.is_set():
+                trigger_monitor.fire_sigterm()
             _log.info("stopping: windows are closed and sent", flush_seconds=flush_seconds)
             deadline = loop.time() + flush_seconds
-            fleet.stop()
-            await _finish(following, loop.time() + max(flush_seconds, _CLOSE_SECONDS))
+            process_watcher.stop()
+            await _wait_or_cancel(following, loop.time() + max(flush_seconds, _MIN_CLOSE_SECONDS))
             if signalled.is_set():
-                await lookout.ship_rest()
+                await trigger_monitor.flush()
             shipper.drain()
-            if orders is not None and asking is not None:
-                orders.drain()
-                await _finish(asking, deadline)
-            await _finish(shipping, deadline)
+            if capture_poller is not None and asking is not None:
+                capture_poller.drain()
+                await _wait_or_cancel(asking, deadline)
+            await _wait_or_cancel(shipping, deadline)
             for task in looking:
                 task.cancel()
     except* Exception as failures:  # noqa: BLE001 - the root of the process
@@ -303,7 +357,7 @@ async def _run(
     return 1 if died else 0
 
 
-async def _first(*events: asyncio.Event) -> None:
+async def _wait_for_any(*events: asyncio.Event) -> None:
     """Wait for any of them."""
     async with asyncio.TaskGroup() as group:
         waits = {group.create_task(event.wait(), name="wait for the end") for event in events}
@@ -312,7 +366,7 @@ async def _first(*events: asyncio.Event) -> None:
             wait.cancel()
 
 
-async def _finish(task: asyncio.Task[None], deadline: float) -> None:
+async def _wait_or_cancel(task: asyncio.Task[None], deadline: float) -> None:
     done, _ = await asyncio.wait({task}, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
     if not done:
         task.cancel()
@@ -322,5 +376,5 @@ def _new_id() -> str:
     return str(ULID())
 
 
-def _next_to(window_id: str) -> str:
+def _new_adjacent_id(window_id: str) -> str:
     return str(ULID.from_timestamp(ULID.from_str(window_id).timestamp))

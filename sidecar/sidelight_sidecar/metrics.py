@@ -7,14 +7,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from sidelight_model.errors import Reason
 
 _PREFIX = "sidelight_sidecar"
-_OF_THE_EXTENSION = {
+_EXTENSION_ERROR_KINDS = {
     *("copy", "depth", "exec", "exited", "leaving", "lock", "moved", "other", "panic", "read", "slow"),
     *("stopped", "traced", "unstoppable"),
 }
-_OF_THE_COMMAND = {"failed_ticks", "no_output", "unreadable_lines", "watchdog"}
+_COMMAND_ERROR_KINDS = {"failed_ticks", "no_output", "unreadable_lines", "watchdog"}
 
 
-class Metrics:
+class SidecarMetrics:
     """The sidecar's metrics and the registry that owns them."""
 
     def __init__(self) -> None:
@@ -115,11 +115,11 @@ class Metrics:
         return Gauge(f"{_PREFIX}_{name}", text, labels or [], registry=self.registry)
 
 
-def known_reason(word: str) -> str:
+def to_reason_label(word: str) -> str:
     """A reason word that came from elsewhere, as a label: one of the closed set, or "other"."""
     return word if word in set(Reason) else "other"
 
 
-def known_kind(word: str) -> str:
+def to_kind_label(word: str) -> str:
     """A kind of sampling error, as a label."""
-    return word if word in _OF_THE_EXTENSION | _OF_THE_COMMAND else "other"
+    return word if word in _EXTENSION_ERROR_KINDS | _COMMAND_ERROR_KINDS else "other"

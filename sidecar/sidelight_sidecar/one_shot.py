@@ -14,16 +14,16 @@ from typing import Protocol
 
 import structlog
 
-_IDLE_SECONDS = 300.0
-_SLACK_SECONDS = 600.0
-_LOOK_SECONDS = 0.5
-_FIND_SECONDS, _FIND_TIMES = 0.2, 50
-_TICKET = re.compile(r"slat_(c_[0-9A-HJKMNP-TV-Z]{26})\.([0-9A-HJKMNP-TV-Z]{26})\.[A-Za-z0-9_-]{43}")
+_JOB_TIMEOUT_SECONDS = 300.0
+_GRACE_SECONDS = 600.0
+_CHECK_SECONDS = 0.5
+_PROCESS_CHECK_SECONDS, _PROCESS_CHECKS = 0.2, 50
+_TOKEN_PATTERN = re.compile(r"slat_(c_[0-9A-HJKMNP-TV-Z]{26})\.([0-9A-HJKMNP-TV-Z]{26})\.[A-Za-z0-9_-]{43}")
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_sidecar")
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class OneTimeToken:
     """A one-time token, the capture that it is for, and the name of this sidecar."""
 
     token: str
@@ -37,56 +37,60 @@ class Ticket:
         return "***" if self.token else ""
 
 
-NO_TICKET = Ticket("", "", "")
+NO_ONE_TIME_TOKEN = OneTimeToken("", "", "")
 
 
-def ticket(text: str) -> Ticket:
+def parse_one_time_token(text: str) -> OneTimeToken:
     """Read a one-time token; raises ValueError, which does not quote it."""
-    found = _TICKET.fullmatch(text)
+    found = _TOKEN_PATTERN.fullmatch(text)
     if found is None:
         raise ValueError("it is not a one-time token of a capture")
-    return Ticket(text, found[1], found[2])
+    return OneTimeToken(text, found[1], found[2])
 
 
-class Taken(Protocol):
+class CaptureStatus(Protocol):
     """What is asked of the loop that asks for orders."""
 
-    def begun(self, capture: str) -> bool: ...
+    def has_started(self, capture: str) -> bool: ...
 
-    def told(self, capture: str) -> bool: ...
+    def is_reported(self, capture: str) -> bool: ...
 
 
-class Errand:
+class OneShotCapture:
     """Says when there is no more to do: `over` is called once, in any case."""
 
     def __init__(
-        self, ticket: Ticket, seconds: float, over: Callable[[], None], clock: Callable[[], float]
+        self,
+        token: OneTimeToken,
+        max_seconds: float,
+        on_finished: Callable[[], None],
+        clock: Callable[[], float],
     ) -> None:
-        self._ticket = ticket
-        self._seconds = seconds
-        self._over = over
+        self._token = token
+        self._max_seconds = max_seconds
+        self._on_finished = on_finished
         self._clock = clock
 
-    async def ready(self, found: Callable[[], bool]) -> None:
+    async def wait_for_process(self, has_process: Callable[[], bool]) -> None:
         """Wait until a process is found, so that a capture that is ordered at once has what to sample."""
-        for _ in range(_FIND_TIMES):
-            if found():
+        for _ in range(_PROCESS_CHECKS):
+            if has_process():
                 return
-            await asyncio.sleep(_FIND_SECONDS)
+            await asyncio.sleep(_PROCESS_CHECK_SECONDS)
 
-    async def run(self, taken: Taken) -> None:
+    async def run(self, status: CaptureStatus) -> None:
         """Look at how far it is until it is over."""
-        began, capture = self._clock(), self._ticket.capture
+        began, capture = self._clock(), self._token.capture
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            passed = self._clock() - began
-            if taken.told(capture):
+            await asyncio.sleep(_CHECK_SECONDS)
+            elapsed = self._clock() - began
+            if status.is_reported(capture):
                 _log.info("the capture that this sidecar was attached for is over", capture=capture)
-            elif not taken.begun(capture) and passed > _IDLE_SECONDS:
-                _log.warning("no order came: the capture may have ended", capture=capture, waited=passed)
-            elif passed > self._seconds + _IDLE_SECONDS + _SLACK_SECONDS:
+            elif not status.has_started(capture) and elapsed > _JOB_TIMEOUT_SECONDS:
+                _log.warning("no order came: the capture may have ended", capture=capture, waited=elapsed)
+            elif elapsed > self._max_seconds + _JOB_TIMEOUT_SECONDS + _GRACE_SECONDS:
                 _log.warning("the capture does not end: this sidecar does", capture=capture)
             else:
                 continue
-            self._over()
+            self._on_finished()
             return

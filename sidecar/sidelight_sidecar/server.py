@@ -13,17 +13,17 @@ import structlog
 from aiohttp import web
 
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_sidecar.captures.captures import Capture, Captures, read_wish
-from sidelight_sidecar.captures.trigger_monitor import Lookout
-from sidelight_sidecar.health import Board
-from sidelight_sidecar.metrics import Metrics
-from sidelight_sidecar.overhead.pause_control import Switches
-from sidelight_sidecar.samplers.sampler import COMMAND, Sampler
-from sidelight_sidecar.sampling.process_watcher import Fleet
+from sidelight_sidecar.captures.captures import CaptureRegistry, LocalCapture, parse_capture_parameters
+from sidelight_sidecar.captures.trigger_monitor import TriggerMonitor
+from sidelight_sidecar.health import HealthBoard
+from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.overhead.pause_control import PauseControl
+from sidelight_sidecar.samplers.sampler import COMMAND_MODE, Sampler
+from sidelight_sidecar.sampling.process_watcher import ProcessWatcher
 
 _MAX_BODY = 64 << 10
-_TICK_SECONDS = 1.0
-_SLOW_CLIENT_SECONDS = 10.0
+_PROGRESS_SECONDS = 1.0
+_WRITE_TIMEOUT_SECONDS = 10.0
 _STATUS = {
     Reason.BAD_JSON: 400,
     Reason.BAD_PARAMETER: 400,
@@ -43,38 +43,38 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_si
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Server:
+class SidecarServer:
     """The handlers, with what they need."""
 
     def __init__(
         self,
-        captures: Captures,
-        fleet: Fleet,
-        board: Board,
-        metrics: Metrics,
-        switches: Switches,
-        lookout: Lookout,
+        captures: CaptureRegistry,
+        process_watcher: ProcessWatcher,
+        health: HealthBoard,
+        metrics: SidecarMetrics,
+        pause_control: PauseControl,
+        trigger_monitor: TriggerMonitor,
         sampler: Sampler,
-        fell_back: bool,
+        is_fallback: bool,
         capture_token_file: Path | None,
     ) -> None:
         self._captures = captures
-        self._fleet = fleet
-        self._board = board
+        self._process_watcher = process_watcher
+        self._health = health
         self._metrics = metrics
-        self._switches = switches
-        self._lookout = lookout
+        self._pause_control = pause_control
+        self._trigger_monitor = trigger_monitor
         self._sampler = sampler
-        self._fell_back = fell_back
+        self._is_fallback = is_fallback
         self._token_file = capture_token_file
 
-    def app(self) -> web.Application:
-        app = web.Application(client_max_size=_MAX_BODY, middlewares=[self._refusals])
+    def build_app(self) -> web.Application:
+        app = web.Application(client_max_size=_MAX_BODY, middlewares=[self._handle_errors])
         app.router.add_get("/livez", self.livez)
         app.router.add_get("/readyz", self.readyz)
         app.router.add_get("/metrics", self.metrics)
         app.router.add_post("/capture", self.capture)
-        app.router.add_get("/capture/{id}", self.capture_state)
+        app.router.add_get("/capture/{id}", self.get_capture)
         app.router.add_post("/pause", self.pause)
         app.router.add_post("/resume", self.resume)
         return app
@@ -87,24 +87,27 @@ class Server:
         """200 when windows are taken and sent; else 503 with what is wrong and what to do."""
         problems = [
             {"about": subject, "error": problem.reason, "message": problem.message, "hint": problem.hint}
-            | ({"lacks": problem.lacks} if problem.lacks else {})
-            for subject, problem in self._board.problems.items()
+            | ({"lacks": problem.missing_permission} if problem.missing_permission else {})
+            for subject, problem in self._health.issues.items()
         ]
-        watches = self._fleet.watches
-        processes = [watch.told for watch in watches]
-        told = {
+        process_samplers = self._process_watcher.process_samplers
+        processes = [watch.status for watch in process_samplers]
+        fields = {
             "ready": not problems,
-            "degraded": self._fell_back or any(one["reduced"] for one in processes),
-            "paused": list(self._switches.on),
-            "triggers": self._lookout.told,
+            "degraded": self._is_fallback or any(one["reduced"] for one in processes),
+            "paused": list(self._pause_control.active_switches),
+            "triggers": self._trigger_monitor.status,
             "problems": problems,
-            "notices": [*notices(self._sampler, fell_back=self._fell_back), *self._pauses()],
+            "notices": [
+                *list_notices(self._sampler, is_fallback=self._is_fallback),
+                *self._list_pause_notices(),
+            ],
             "sampler": {"name": self._sampler.name, "mode": self._sampler.mode},
             "missing_states": list(self._sampler.missing_states),
-            "pids": [watch.key.pid for watch in watches],
+            "pids": [watch.key.pid for watch in process_samplers],
             "processes": processes,
         }
-        return web.json_response(told, status=503 if problems else 200)
+        return web.json_response(fields, status=503 if problems else 200)
 
     async def metrics(self, request: web.Request) -> web.Response:
         body = self._metrics.render()
@@ -112,22 +115,22 @@ class Server:
 
     async def capture(self, request: web.Request) -> web.StreamResponse:
         """Start a capture and tell how it goes, a JSON object a line; it goes on if the client leaves."""
-        await self._allow(request)
+        await self._authorize(request)
         try:
             raw = json.loads(await request.read() or b"{}")
         except (ValueError, RecursionError) as error:
             raise SidelightError(
                 f"the body is not JSON: {error}", reason=Reason.BAD_JSON, hint='{"seconds": 30}'
             ) from error
-        capture = await self._captures.start(read_wish(raw, self._captures.bounds))
+        capture = await self._captures.start(parse_capture_parameters(raw, self._captures.limits))
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
         response.headers["Location"] = f"/capture/{capture.id}"
         try:
             await response.prepare(request)
             while not capture.done.is_set():
-                await self._line(response, capture)
-                await _wait(capture.done, _TICK_SECONDS)
-            await self._line(response, capture)
+                await self._write_progress(response, capture)
+                await _wait_for_event(capture.done, _PROGRESS_SECONDS)
+            await self._write_progress(response, capture)
             await response.write_eof()
         except (ConnectionError, TimeoutError):
             _log.info("the client of a capture has left; the capture goes on", capture=capture.id)
@@ -135,41 +138,41 @@ class Server:
 
     async def pause(self, request: web.Request) -> web.Response:
         """Detach from every process until POST /resume; again: the same."""
-        await self._allow(request)
-        self._switches.turn("api", True)
-        return web.json_response({"paused": list(self._switches.on)})
+        await self._authorize(request)
+        self._pause_control.set_switch("api", True)
+        return web.json_response({"paused": list(self._pause_control.active_switches)})
 
     async def resume(self, request: web.Request) -> web.Response:
         """Undo POST /pause; refused while another switch goes on pausing."""
-        await self._allow(request)
-        self._switches.turn("api", False)
-        if self._switches.paused:
-            raise self._switches.refuse()
+        await self._authorize(request)
+        self._pause_control.set_switch("api", False)
+        if self._pause_control.is_paused:
+            raise self._pause_control.make_paused_error()
         return web.json_response({"paused": []})
 
-    async def capture_state(self, request: web.Request) -> web.Response:
+    async def get_capture(self, request: web.Request) -> web.Response:
         """A capture's state, running or done."""
-        return web.json_response(self._captures.get(request.match_info["id"]).told(self._captures.clock()))
+        return web.json_response(self._captures.get(request.match_info["id"]).to_json(self._captures.clock()))
 
-    async def _line(self, response: web.StreamResponse, capture: Capture) -> None:
-        async with asyncio.timeout(_SLOW_CLIENT_SECONDS):
-            await response.write(json.dumps(capture.told(self._captures.clock())).encode() + b"\n")
+    async def _write_progress(self, response: web.StreamResponse, capture: LocalCapture) -> None:
+        async with asyncio.timeout(_WRITE_TIMEOUT_SECONDS):
+            await response.write(json.dumps(capture.to_json(self._captures.clock())).encode() + b"\n")
 
-    async def _allow(self, request: web.Request) -> None:
+    async def _authorize(self, request: web.Request) -> None:
         """For whoever has the token or, without one, for this machine; never for web pages."""
         if "Origin" in request.headers:
             raise SidelightError(
                 "a web page may not do this", reason=Reason.FORBIDDEN, hint="Use curl or a script."
             )
         if self._token_file is None:
-            if not _local(request.remote):
+            if not _is_loopback(request.remote):
                 raise SidelightError(
                     "sampling is controlled from this machine only",
                     reason=Reason.FORBIDDEN,
                     hint="Use kubectl port-forward, or give --capture-token-file.",
                 )
             return
-        token = await asyncio.to_thread(_token, self._token_file)
+        token = await asyncio.to_thread(_read_token, self._token_file)
         given = request.headers.get("Authorization", "")
         if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
             raise SidelightError(
@@ -179,50 +182,57 @@ class Server:
             )
 
     @web.middleware
-    async def _refusals(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _handle_errors(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
         except SidelightError as error:
-            return self._refusal(_STATUS.get(error.reason, 500), error.reason, error.message, error.hint)
+            return self._build_error_response(
+                _STATUS.get(error.reason, 500), error.reason, error.message, error.hint
+            )
         except web.HTTPException as error:
             reason = _HTTP_REASONS.get(error.status, Reason.BAD_PARAMETER)
             hint = "There are /capture, /capture/ID, /pause, /resume, /livez, /readyz and /metrics."
             if reason is Reason.TOO_LARGE:
                 hint = f"A body has at most {_MAX_BODY >> 10} KiB."
-            refusal = self._refusal(error.status, reason, error.reason, hint)
+            refusal = self._build_error_response(error.status, reason, error.reason, hint)
             if "Allow" in error.headers:
                 refusal.headers["Allow"] = error.headers["Allow"]
             return refusal
         except Exception:  # noqa: BLE001 - the root of a request
             self._metrics.loop_errors.labels("http").inc()
             _log.exception("an unexpected error in a request", path=request.path)
-            return self._refusal(500, Reason.INTERNAL, "an unexpected error", "See the sidecar's log.")
+            return self._build_error_response(
+                500, Reason.INTERNAL, "an unexpected error", "See the sidecar's log."
+            )
 
-    def _pauses(self) -> list[str]:
-        if not self._switches.paused:
+    def _list_pause_notices(self) -> list[str]:
+        if not self._pause_control.is_paused:
             return []
-        return [f"Sampling is paused by: {', '.join(self._switches.on)}. {self._switches.hint}"]
+        return [
+            f"Sampling is paused by: {', '.join(self._pause_control.active_switches)}. "
+            f"{self._pause_control.hint}"
+        ]
 
-    def _refusal(self, status: int, reason: Reason, message: str, hint: str) -> web.Response:
+    def _build_error_response(self, status: int, reason: Reason, message: str, hint: str) -> web.Response:
         self._metrics.http_refusals.labels(reason.value).inc()
         return web.json_response({"error": reason, "message": message, "hint": hint}, status=status)
 
 
-def notices(sampler: Sampler, *, fell_back: bool) -> list[str]:
+def list_notices(sampler: Sampler, *, is_fallback: bool) -> list[str]:
     """What an operator should know though nothing is wrong."""
-    said = []
-    if sampler.mode == COMMAND:
-        why = "sidelight_native is not built for this Python (make native)" if fell_back else "as was asked"
-        said.append(
+    messages = []
+    if sampler.mode == COMMAND_MODE:
+        why = "sidelight_native is not built for this Python (make native)" if is_fallback else "as was asked"
+        messages.append(
             f"The py-spy command samples, in its blocking mode, not the extension: {why}. "
             f"It has missing states: {', '.join(sampler.missing_states)}; a short gap lies between windows."
         )
     if sampler.mode == "nonblocking":
-        said.append("Nonblocking sampling does not stop the target, and many of its stacks may be wrong.")
-    return said
+        messages.append("Nonblocking sampling does not stop the target, and many of its stacks may be wrong.")
+    return messages
 
 
-async def _wait(event: asyncio.Event, seconds: float) -> None:
+async def _wait_for_event(event: asyncio.Event, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -230,14 +240,14 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         return
 
 
-def _local(remote: str | None) -> bool:
+def _is_loopback(remote: str | None) -> bool:
     try:
         return remote is not None and ipaddress.ip_address(remote).is_loopback
     except ValueError:
         return False
 
 
-def _token(file: Path) -> str:
+def _read_token(file: Path) -> str:
     try:
         token = file.read_text().strip()
     except (OSError, ValueError) as error:

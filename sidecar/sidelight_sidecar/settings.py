@@ -14,31 +14,31 @@ from urllib.parse import urlsplit
 from sidelight import settings as house
 from sidelight.settings import BadSetting, setting
 from sidelight_model.errors import BadLabel
-from sidelight_model.labels import KNOWN, Labels
-from sidelight_sidecar.one_shot import NO_TICKET, Ticket, ticket
-from sidelight_sidecar.triggers import Growth, Rules
+from sidelight_model.labels import RESERVED_LABELS, Labels
+from sidelight_sidecar.one_shot import NO_ONE_TIME_TOKEN, OneTimeToken, parse_one_time_token
+from sidelight_sidecar.triggers import GrowthThreshold, TriggerRules
 
-MODES = ("auto", "gil", "blocking", "nonblocking", "command")
+SAMPLING_MODES = ("auto", "gil", "blocking", "nonblocking", "command")
 # Unwinding the C stack takes ten times as long: for a minute that was asked for, not for always.
-CAPTURE_MODES = (*MODES, "native")
-_HALF_HOUR = 1800.0
+CAPTURE_MODES = (*SAMPLING_MODES, "native")
+_MAX_WINDOW_SECONDS = 1800.0
 
 
-def _pid(text: str) -> int:
-    value = house.whole(text)
+def _parse_pid(text: str) -> int:
+    value = house.parse_nonnegative_int(text)
     if value < 1:
         raise ValueError(f"{text!r} is not a process id")
     return value
 
 
-def _label(text: str) -> tuple[str, str]:
+def _parse_label(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ValueError(f"{text!r} is not NAME=VALUE")
     return name, value
 
 
-def _url(text: str) -> str:
+def _parse_url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{text!r} is not an http:// or https:// URL")
@@ -47,43 +47,45 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _growth(text: str) -> Growth:
+def _parse_growth(text: str) -> GrowthThreshold:
     if text.endswith("%"):
-        return Growth(share=house.positive(text[:-1].strip()) / 100)
-    size = house.size(text)
+        return GrowthThreshold(share=house.parse_positive_float(text[:-1].strip()) / 100)
+    size = house.parse_byte_size(text)
     if size < 1:
         raise ValueError(f"{text!r} is no growth")
-    return Growth(size=size)
+    return GrowthThreshold(size_bytes=size)
 
 
-def _growing(text: str) -> str:
-    _growth(text)
+def _check_growth(text: str) -> str:
+    _parse_growth(text)
     return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class SidecarSettings:
     """What `sidelight sidecar` was told. Names carry their units."""
 
-    collector: str = setting("", "where windows are sent", read=_url, required=True, metavar="URL")
+    collector: str = setting("", "where windows are sent", parse=_parse_url, required=True, metavar="URL")
     token_file: Path | None = setting(
-        None, "file with the bearer token for the collector, read anew for every request", read=Path
+        None, "file with the bearer token for the collector, read anew for every request", parse=Path
     )
-    one_shot_token: Ticket = setting(
-        NO_TICKET,
+    one_shot_token: OneTimeToken = setting(
+        NO_ONE_TIME_TOKEN,
         "one-time token of a collector that attached this sidecar: it takes that one capture and ends",
-        read=ticket,
+        parse=parse_one_time_token,
         secret=True,
         metavar="TOKEN",
     )
-    pid: tuple[int, ...] = setting((), "watch this process; may be repeated", read=_pid, metavar="N")
+    pid: tuple[int, ...] = setting((), "watch this process; may be repeated", parse=_parse_pid, metavar="N")
     match: str = setting("", "watch Python processes whose command line this pattern finds", metavar="REGEX")
     all: bool = setting(False, "watch every Python process of this PID namespace")
     include_children: bool = setting(True, "watch the Python descendants of what is watched as well")
     target_container: str = setting(
         "", "watch only what runs in this container of the pod, as Kubernetes names it", metavar="NAME"
     )
-    max_processes: int = setting(64, "watch at most this many processes at once", read=house.whole)
+    max_processes: int = setting(
+        64, "watch at most this many processes at once", parse=house.parse_nonnegative_int
+    )
     service: str = setting("", "label: the service", required=True, metavar="NAME")
     version: str = setting("", "label: the version deployed")
     namespace: str = setting("", "label: the namespace", metavar="NAME")
@@ -91,38 +93,44 @@ class Settings:
     container: str = setting("", "label: the container", metavar="NAME")
     node: str = setting("", "label: the node", metavar="NAME")
     label: tuple[tuple[str, str], ...] = setting(
-        (), "a label of your own; may be repeated", read=_label, metavar="NAME=VALUE"
+        (), "a label of your own; may be repeated", parse=_parse_label, metavar="NAME=VALUE"
     )
-    rate: int = setting(100, "samples per second, at most 1000", read=house.whole, metavar="HZ")
-    window_seconds: float = setting(10.0, "length of a window", read=house.positive)
+    rate: int = setting(
+        100, "samples per second, at most 1000", parse=house.parse_nonnegative_int, metavar="HZ"
+    )
+    window_seconds: float = setting(10.0, "length of a window", parse=house.parse_positive_float)
     interval_seconds: float | None = setting(
-        None, "take one window per interval of this length; not given: without a gap", read=house.positive
+        None,
+        "take one window per interval of this length; not given: without a gap",
+        parse=house.parse_positive_float,
     )
     jitter_seconds: float | None = setting(
         None,
         "begin a scheduled window up to this much later, by chance; not given: a tenth of the interval",
-        read=house.seconds,
+        parse=house.parse_seconds,
     )
     on_demand: bool = setting(False, "sample only when a capture or a trigger asks for it")
     trigger_cpu_percent: float | None = setting(
         None,
         "look closer when a container takes more than this of its CPU limit, or a process of one core where "
         "there is no limit",
-        read=house.positive,
+        parse=house.parse_positive_float,
     )
     trigger_throttled_percent: float | None = setting(
         None,
         "look closer when a container is throttled in more than this much of its periods",
-        read=house.positive,
+        parse=house.parse_positive_float,
     )
     trigger_window_seconds: float = setting(
-        30.0, "the time over which CPU and throttling are measured for that", read=house.positive
+        30.0, "the time over which CPU and throttling are measured for that", parse=house.parse_positive_float
     )
     trigger_rss_growth: str = setting(
-        "", "look closer when a process has grown by this: bytes (200M) or a share (50%)", read=_growing
+        "", "look closer when a process has grown by this: bytes (200M) or a share (50%)", parse=_check_growth
     )
     trigger_rss_window_seconds: float = setting(
-        300.0, "the time within which; as much after a process's start does not count", read=house.positive
+        300.0,
+        "the time within which; as much after a process's start does not count",
+        parse=house.parse_positive_float,
     )
     trigger_ready: bool = setting(
         False, "look closer when a service that was started with the sidecar, or anew, is ready"
@@ -133,12 +141,14 @@ class Settings:
     trigger_rate: int | None = setting(
         None,
         "samples per second after a trigger; not given: twice --rate, at most 1000",
-        read=house.whole,
+        parse=house.parse_nonnegative_int,
         metavar="HZ",
     )
-    trigger_duration_seconds: float = setting(30.0, "how long a closer look lasts", read=house.positive)
+    trigger_duration_seconds: float = setting(
+        30.0, "how long a closer look lasts", parse=house.parse_positive_float
+    )
     trigger_cooldown_seconds: float = setting(
-        600.0, "after one, no trigger fires on the same process for this long", read=house.seconds
+        600.0, "after one, no trigger fires on the same process for this long", parse=house.parse_seconds
     )
     mode: str = setting(
         "auto",
@@ -147,89 +157,107 @@ class Settings:
         "before Python 3.11, command where the extension is missing",
     )
     budget_cpu_percent: float = setting(
-        1.0, "sampling all processes takes at most this much of one core; rates give way", read=house.positive
+        1.0,
+        "sampling all processes takes at most this much of one core; rates give way",
+        parse=house.parse_positive_float,
     )
     budget_stop_percent: float = setting(
         1.0,
         "a process stands still for at most this much of its time; its rate gives way",
-        read=house.positive,
+        parse=house.parse_positive_float,
     )
     max_stop_ms: float = setting(
-        2.0, "a process never stands still for longer than this at a time", read=house.positive
+        2.0, "a process never stands still for longer than this at a time", parse=house.parse_positive_float
     )
-    max_depth: int = setting(1024, "clip deeper stacks with a (truncated) frame", read=house.whole)
+    max_depth: int = setting(
+        1024, "clip deeper stacks with a (truncated) frame", parse=house.parse_nonnegative_int
+    )
     max_stacks: int = setting(
-        50_000, "stacks told apart in one window; the rest is counted as (other)", read=house.whole
+        50_000,
+        "stacks told apart in one window; the rest is counted as (other)",
+        parse=house.parse_nonnegative_int,
     )
     preroll_seconds: float = setting(
         0.0,
         "between scheduled windows, and with --on-demand, keep the last so many seconds in memory: "
         "a capture ships them first",
-        read=house.seconds,
+        parse=house.parse_seconds,
     )
-    preroll_max_bytes: int = setting(16 << 20, "room for what is kept so", read=house.size)
-    pause_file: Path | None = setting(None, "nothing is sampled while this file exists", read=Path)
+    preroll_max_bytes: int = setting(16 << 20, "room for what is kept so", parse=house.parse_byte_size)
+    pause_file: Path | None = setting(None, "nothing is sampled while this file exists", parse=Path)
     scan_interval_seconds: float = setting(
-        0.5, "look for new and ended processes this often", read=house.positive
+        0.5, "look for new and ended processes this often", parse=house.parse_positive_float
     )
     attach_retry_max_seconds: float = setting(
-        60.0, "longest wait before a process that could not be read is tried again", read=house.positive
+        60.0,
+        "longest wait before a process that could not be read is tried again",
+        parse=house.parse_positive_float,
     )
     spool_dir: Path | None = setting(
-        None, "directory for windows not yet sent; not given: one of its own under /tmp", read=Path
+        None, "directory for windows not yet sent; not given: one of its own under /tmp", parse=Path
     )
-    spool_max_bytes: int = setting(256 << 20, "room for the spool", read=house.size)
-    batch_max_bytes: int = setting(8 << 20, "most bytes of windows in one request", read=house.size)
-    send_timeout_seconds: float = setting(30.0, "wait this long for the collector", read=house.positive)
+    spool_max_bytes: int = setting(256 << 20, "room for the spool", parse=house.parse_byte_size)
+    batch_max_bytes: int = setting(
+        8 << 20, "most bytes of windows in one request", parse=house.parse_byte_size
+    )
+    send_timeout_seconds: float = setting(
+        30.0, "wait this long for the collector", parse=house.parse_positive_float
+    )
     send_backoff_max_seconds: float = setting(
-        60.0, "longest pause between tries to send", read=house.positive
+        60.0, "longest pause between tries to send", parse=house.parse_positive_float
     )
     listen: str = setting("127.0.0.1:8081", "where /capture and /metrics are", metavar="HOST:PORT")
     capture_token_file: Path | None = setting(
-        None, "file with the bearer token that POST /capture, /pause and /resume ask for", read=Path
+        None, "file with the bearer token that POST /capture, /pause and /resume ask for", parse=Path
     )
-    capture_max_seconds: float = setting(600.0, "longest capture", read=house.positive)
-    capture_max_rate: int = setting(1000, "fastest capture, samples per second", read=house.whole)
+    capture_max_seconds: float = setting(600.0, "longest capture", parse=house.parse_positive_float)
+    capture_max_rate: int = setting(
+        1000, "fastest capture, samples per second", parse=house.parse_nonnegative_int
+    )
     capture_budget_percent: float = setting(
         10.0,
         "captures take at most this much of one core together, and of each process's time",
-        read=house.positive,
+        parse=house.parse_positive_float,
     )
     captures_from_collector: bool = setting(
         True, "ask the collector for captures that people start there, and take them"
     )
     capture_poll_timeout_seconds: float = setting(
-        25.0, "the collector may keep such a question open for this long", read=house.positive
+        25.0, "the collector may keep such a question open for this long", parse=house.parse_positive_float
     )
     timeline_recording_max_bytes: int = setting(
-        8 << 20, "room for what one process's capture keeps in time order, compressed", read=house.size
+        8 << 20,
+        "room for what one process's capture keeps in time order, compressed",
+        parse=house.parse_byte_size,
     )
     timeline_recording_memory_bytes: int = setting(
-        64 << 20, "memory for all that is kept in time order until it is sent", read=house.size
+        64 << 20, "memory for all that is kept in time order until it is sent", parse=house.parse_byte_size
     )
     timeline_recording_retry_seconds: float = setting(
-        600.0, "go on trying to send what was kept in time order for this long", read=house.positive
+        600.0,
+        "go on trying to send what was kept in time order for this long",
+        parse=house.parse_positive_float,
     )
     exit_when_done_seconds: float | None = setting(
         None,
         "end, with exit code 0, when processes were watched and none has been left for this long, as beside "
         "a Job; not given: wait for others",
-        read=house.seconds,
+        parse=house.parse_seconds,
     )
     shutdown_flush_seconds: float = setting(
-        10.0, "at SIGTERM, go on sending for at most this long", read=house.seconds
+        10.0, "at SIGTERM, go on sending for at most this long", parse=house.parse_seconds
     )
     log_json: bool = setting(False, "log lines as JSON")
-    log_level: str = setting("info", "least level logged: debug, info, warning, error", read=str.lower)
+    log_level: str = setting("info", "least level logged: debug, info, warning, error", parse=str.lower)
 
     def __post_init__(self) -> None:
         _check_targets(self)
         _check_times(self)
         _check_bounds(self)
         _check_triggers(self)
-        _ = self.address
-        if self.mode not in MODES:
-            raise BadSetting(f"--mode {self.mode!r} is not one of {', '.join(MODES)}")
+        _ = self.listen_address
+        if self.mode not in SAMPLING_MODES:
+            raise BadSetting(f"--mode {self.mode!r} is not one of {', '.join(SAMPLING_MODES)}")
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise BadSetting(f"--log-level {self.log_level!r} is not one of debug, info, warning, error")
         names = [name for name, _ in self.label]
@@ -242,7 +270,7 @@ class Settings:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise BadSetting(f"--label {twice[0]} is given twice", hint="A label has one value.")
-        reserved = [name for name in names if name in KNOWN]
+        reserved = [name for name in names if name in RESERVED_LABELS]
         if reserved:
             raise BadSetting(
                 f"--label {reserved[0]}: this label has a meaning of its own",
@@ -250,24 +278,24 @@ class Settings:
             )
 
     @property
-    def pattern(self) -> re.Pattern[str] | None:
+    def match_pattern(self) -> re.Pattern[str] | None:
         """`--match`, compiled."""
         return re.compile(self.match) if self.match else None
 
     @property
-    def address(self) -> tuple[str, int]:
+    def listen_address(self) -> tuple[str, int]:
         """`--listen` as host and port."""
-        return house.address(self.listen)
+        return house.parse_address(self.listen)
 
     @property
-    def spool(self) -> Path:
+    def spool_directory(self) -> Path:
         """Where the spool lies: stable over restarts of the same sidecar."""
         if self.spool_dir is not None:
             return self.spool_dir
-        return Path(tempfile.gettempdir()) / f"sidelight-spool-{os.getuid()}-{self.address[1]}"
+        return Path(tempfile.gettempdir()) / f"sidelight-spool-{os.getuid()}-{self.listen_address[1]}"
 
     @property
-    def jitter(self) -> float:
+    def effective_jitter_seconds(self) -> float:
         """Seconds of jitter, never so long that a window could meet the next."""
         if self.interval_seconds is None:
             return 0.0
@@ -275,22 +303,22 @@ class Settings:
         return min(room, self.interval_seconds / 10) if self.jitter_seconds is None else self.jitter_seconds
 
     @property
-    def triggers(self) -> Rules:
+    def trigger_rules(self) -> TriggerRules:
         """What makes it look closer."""
-        return Rules(
-            cpu=_share(self.trigger_cpu_percent),
-            throttled=_share(self.trigger_throttled_percent),
-            over=self.trigger_window_seconds,
-            growth=_growth(self.trigger_rss_growth) if self.trigger_rss_growth else None,
-            growth_seconds=self.trigger_rss_window_seconds,
-            ready=self.trigger_ready,
-            sigterm=self.trigger_sigterm,
-            lasts=self.trigger_duration_seconds,
-            rest=self.trigger_cooldown_seconds,
+        return TriggerRules(
+            cpu_share=_to_share(self.trigger_cpu_percent),
+            throttled_share=_to_share(self.trigger_throttled_percent),
+            window_seconds=self.trigger_window_seconds,
+            rss_growth=_parse_growth(self.trigger_rss_growth) if self.trigger_rss_growth else None,
+            rss_growth_seconds=self.trigger_rss_window_seconds,
+            fires_on_ready=self.trigger_ready,
+            fires_on_sigterm=self.trigger_sigterm,
+            boost_seconds=self.trigger_duration_seconds,
+            cooldown_seconds=self.trigger_cooldown_seconds,
         )
 
     @property
-    def trigger_hz(self) -> int:
+    def trigger_rate_hz(self) -> int:
         """The rate after a trigger."""
         return min(1000, 2 * self.rate) if self.trigger_rate is None else self.trigger_rate
 
@@ -305,13 +333,13 @@ class Settings:
             "container": self.container,
             "node": self.node,
         }
-        return Labels.check({**known, **dict(self.label)})
+        return Labels.parse({**known, **dict(self.label)})
 
 
-def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
+def parse_sidecar_settings(argv: Sequence[str], environ: Mapping[str, str]) -> SidecarSettings:
     """The settings from flags, then `SIDELIGHT_…` variables, then defaults; raises SidelightError."""
-    settings = house.parse(
-        Settings, "sidecar", "Sample the Python processes beside it and ship windows.", argv, environ
+    settings = house.parse_settings(
+        SidecarSettings, "sidecar", "Sample the Python processes beside it and ship windows.", argv, environ
     )
     try:
         _ = settings.labels
@@ -320,7 +348,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
     return settings
 
 
-def _check_targets(settings: Settings) -> None:
+def _check_targets(settings: SidecarSettings) -> None:
     given = [
         flag
         for flag, on in (("--pid", settings.pid), ("--match", settings.match), ("--all", settings.all))
@@ -340,7 +368,7 @@ def _check_targets(settings: Settings) -> None:
         ) from error
 
 
-def _check_bounds(settings: Settings) -> None:
+def _check_bounds(settings: SidecarSettings) -> None:
     if not 2 <= settings.max_depth <= 4096:
         raise BadSetting("--max-depth must be from 2 to 4096", hint="py-spy reads at most 4096 frames.")
     if not 100 <= settings.max_stacks <= 100_000:
@@ -374,8 +402,8 @@ def _check_bounds(settings: Settings) -> None:
         )
 
 
-def _check_triggers(settings: Settings) -> None:
-    if not settings.rate <= settings.trigger_hz <= 1000:
+def _check_triggers(settings: SidecarSettings) -> None:
+    if not settings.rate <= settings.trigger_rate_hz <= 1000:
         raise BadSetting(
             "--trigger-rate must be from --rate to 1000", hint="A closer look takes more samples, not fewer."
         )
@@ -394,14 +422,14 @@ def _check_triggers(settings: Settings) -> None:
             raise BadSetting(f"{flag} must be from 1 to 3600")
 
 
-def _share(percent: float | None) -> float | None:
+def _to_share(percent: float | None) -> float | None:
     return None if percent is None else percent / 100
 
 
-def _check_times(settings: Settings) -> None:
+def _check_times(settings: SidecarSettings) -> None:
     if not 1 <= settings.rate <= 1000:
         raise BadSetting("--rate must be from 1 to 1000", hint="100 costs little and is enough for most.")
-    if not 0.1 <= settings.window_seconds <= _HALF_HOUR:
+    if not 0.1 <= settings.window_seconds <= _MAX_WINDOW_SECONDS:
         raise BadSetting("--window-seconds must be from 0.1 to 1800", hint="Collectors take an hour at most.")
     if settings.interval_seconds is None:
         if settings.jitter_seconds is not None:
@@ -411,7 +439,7 @@ def _check_times(settings: Settings) -> None:
         raise BadSetting("--on-demand and --interval-seconds cannot go together")
     if settings.interval_seconds < settings.window_seconds:
         raise BadSetting("--interval-seconds must not be shorter than --window-seconds")
-    if settings.jitter > settings.interval_seconds - settings.window_seconds + 1e-9:
+    if settings.effective_jitter_seconds > settings.interval_seconds - settings.window_seconds + 1e-9:
         raise BadSetting(
             "--jitter-seconds must fit between two windows",
             hint="It is at most --interval-seconds minus --window-seconds.",

@@ -7,21 +7,21 @@ from pathlib import Path
 
 from sidelight.settings import BadSetting
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_sidecar.discovery.processes import Choice, Proc, watched
+from sidelight_sidecar.discovery.processes import Proc, ProcessFilter, select_processes
 
 
-def check_pids(procs: Sequence[Proc], choice: Choice, *, own_pid: int) -> None:
+def check_pids(procs: Sequence[Proc], process_filter: ProcessFilter, *, own_pid: int) -> None:
     """Raise SidelightError when a pid that was named is gone, is this sidecar, or leads to no Python."""
-    alive = {proc.pid for proc in procs if proc.alive}
-    for pid in sorted(choice.pids):
+    alive = {proc.pid for proc in procs if proc.is_alive}
+    for pid in sorted(process_filter.pids):
         if pid not in alive:
             raise SidelightError(
                 f"there is no process {pid}",
                 reason=Reason.PID_GONE,
                 hint="Check --pid; in Kubernetes, set shareProcessNamespace: true on the pod.",
             )
-        one = Choice(frozenset({pid}), include_children=choice.include_children)
-        if not watched(procs, one, own_pid=own_pid):
+        pid_filter = ProcessFilter(frozenset({pid}), include_children=process_filter.include_children)
+        if not select_processes(procs, pid_filter, own_pid=own_pid):
             raise SidelightError(
                 f"process {pid} does not run Python",
                 reason=Reason.NOT_PYTHON,

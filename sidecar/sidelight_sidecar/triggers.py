@@ -16,83 +16,89 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 CPU, THROTTLED, RSS, READY, SIGTERM = "cpu", "throttled", "rss", "ready", "sigterm"
-WORDS = (CPU, THROTTLED, RSS, READY, SIGTERM)
+TRIGGER_NAMES = (CPU, THROTTLED, RSS, READY, SIGTERM)
 """What a window's label `trigger` says, and the labels of the metric."""
 
-_CALM = 0.8
-_POINTS = 60
-_MOST_REASON = 256
+_RESET_SHARE = 0.8
+_MAX_POINTS = 60
+_MAX_REASON_CHARACTERS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class GrowthThreshold:
     """So many bytes, or such a share of what there was."""
 
-    size: int = 0
+    size_bytes: int = 0
     share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class TriggerRules:
     """Thresholds as shares (None: that trigger is off), times in seconds."""
 
-    cpu: float | None = None
-    throttled: float | None = None
-    over: float = 30.0
-    growth: Growth | None = None
-    growth_seconds: float = 300.0
-    ready: bool = False
-    sigterm: bool = False
-    lasts: float = 30.0
-    rest: float = 600.0
+    cpu_share: float | None = None
+    throttled_share: float | None = None
+    window_seconds: float = 30.0
+    rss_growth: GrowthThreshold | None = None
+    rss_growth_seconds: float = 300.0
+    fires_on_ready: bool = False
+    fires_on_sigterm: bool = False
+    boost_seconds: float = 30.0
+    cooldown_seconds: float = 600.0
 
     @property
-    def on(self) -> tuple[str, ...]:
+    def enabled_triggers(self) -> tuple[str, ...]:
         """The words of those that are on."""
-        shown = (self.cpu is not None, self.throttled is not None, self.growth is not None)
-        return tuple(word for word, on in zip(WORDS, (*shown, self.ready, self.sigterm), strict=True) if on)
+        shown = (self.cpu_share is not None, self.throttled_share is not None, self.rss_growth is not None)
+        return tuple(
+            word
+            for word, on in zip(
+                TRIGGER_NAMES, (*shown, self.fires_on_ready, self.fires_on_sigterm), strict=True
+            )
+            if on
+        )
 
     @property
-    def tick_seconds(self) -> float:
+    def check_interval_seconds(self) -> float:
         """How often to look: a tenth of the shortest time that is measured, from one second to three."""
-        return min(3.0, max(1.0, min(self.over, self.growth_seconds) / 10))
+        return min(3.0, max(1.0, min(self.window_seconds, self.rss_growth_seconds) / 10))
 
     @property
-    def watches(self) -> bool:
+    def needs_polling(self) -> bool:
         """Whether processes have to be looked at for it."""
-        return bool(set(self.on) - {SIGTERM})
+        return bool(set(self.enabled_triggers) - {SIGTERM})
 
 
-class Fired(NamedTuple):
+class TriggerEvent(NamedTuple):
     """A trigger and, in words with figures, why."""
 
-    word: str
+    trigger: str
     reason: str
 
 
-class Trail:
+class SlidingWindow:
     """Values of the last `seconds`, at most sixty of them."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._points: deque[tuple[float, Sequence[float]]] = deque()
 
-    def add(self, at: float, values: Sequence[float]) -> None:
-        if self._points and at - self._points[-1][0] < self._seconds / _POINTS:
+    def add(self, now: float, values: Sequence[float]) -> None:
+        if self._points and now - self._points[-1][0] < self._seconds / _MAX_POINTS:
             return
-        self._points.append((at, values))
+        self._points.append((now, values))
         # The newest that is old enough stays: what happened since then is what is asked for.
-        while len(self._points) > 1 and self._points[1][0] <= at - self._seconds:
+        while len(self._points) > 1 and self._points[1][0] <= now - self._seconds:
             self._points.popleft()
 
-    def since(self, now: float) -> tuple[float, Sequence[float]] | None:
+    def find_baseline(self, now: float) -> tuple[float, Sequence[float]] | None:
         """The newest values that are `seconds` old, with their age; None while there are none."""
         if not self._points or self._points[0][0] > now - self._seconds:
             return None
         at, values = self._points[0]
         return now - at, values
 
-    def least(self) -> float:
+    def compute_minimum(self) -> float:
         """The least of the first values kept; infinite when there are none."""
         return min((values[0] for _, values in self._points), default=math.inf)
 
@@ -100,121 +106,150 @@ class Trail:
         self._points.clear()
 
 
-class Latch:
+class Hysteresis:
     """Lets a condition through once, until it has calmed down."""
 
     def __init__(self) -> None:
-        self._set = True
+        self._is_armed = True
 
-    def passes(self, value: float | None, above: float, *, free: bool) -> bool:
-        """Whether it fires now; one that is true while it is not `free` to fire does when it is."""
+    def should_fire(self, value: float | None, threshold: float, *, can_fire: bool) -> bool:
+        """Whether it fires now; one that is true while it is not `can_fire` to fire does when it is."""
         if value is None:
             return False
-        if self._set and value > above:
-            self._set = not free
-            return free
-        self._set = self._set or value < _CALM * above
+        if self._is_armed and value > threshold:
+            self._is_armed = not can_fire
+            return can_fire
+        self._is_armed = self._is_armed or value < _RESET_SHARE * threshold
         return False
 
 
-class ProcessTrail:
+class ProcessTriggers:
     """One process: its CPU time where no limit is known, and its memory."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: TriggerRules) -> None:
         self._rules = rules
-        self._cpu, self._rss = Trail(rules.over), Trail(rules.growth_seconds)
-        self._cpu_latch, self._rss_latch = Latch(), Latch()
+        self._cpu_window, self._rss_window = (
+            SlidingWindow(rules.window_seconds),
+            SlidingWindow(rules.rss_growth_seconds),
+        )
+        self._cpu_hysteresis, self._rss_hysteresis = Hysteresis(), Hysteresis()
 
-    def judge(
-        self, now: float, *, age: float, cpu_seconds: float, rss: int, limited: bool, free: bool
-    ) -> list[Fired]:
-        """What fires now; `age` is how long it lives, `limited` whether it is judged with its container."""
-        fired = []
+    def evaluate(
+        self, now: float, *, age: float, cpu_seconds: float, rss: int, has_cpu_limit: bool, can_fire: bool
+    ) -> list[TriggerEvent]:
+        """What fires now; `age` is how long it lives, `has_cpu_limit` whether it is judged with its
+        container.
+        """
+        events = []
         rules = self._rules
-        if rules.cpu is not None and not limited:
-            self._cpu.add(now, (cpu_seconds,))
-            share = _rate(self._cpu, now, cpu_seconds)
-            if self._cpu_latch.passes(share, rules.cpu, free=free) and share is not None:
-                fired.append(Fired(CPU, f"CPU {_percent(share)} of a core over {rules.over:g} s"))
-        if rules.growth is not None and age >= rules.growth_seconds:
-            self._rss.add(now, (float(rss),))
-            least = self._rss.least()
-            above = rules.growth.size or rules.growth.share * least
-            if self._rss_latch.passes(rss - least, above, free=free):
-                self._rss.clear()
-                grown = f"{_megabytes(rss - least)} ({_percent((rss - least) / max(1.0, least))})"
-                text = f"RSS grew by {grown} to {_megabytes(rss)} within {rules.growth_seconds:g} s"
-                fired.append(Fired(RSS, text))
-        return fired
+        if rules.cpu_share is not None and not has_cpu_limit:
+            self._cpu_window.add(now, (cpu_seconds,))
+            share = _compute_rate(self._cpu_window, now, cpu_seconds)
+            if (
+                self._cpu_hysteresis.should_fire(share, rules.cpu_share, can_fire=can_fire)
+                and share is not None
+            ):
+                events.append(
+                    TriggerEvent(
+                        CPU, f"CPU {_format_percent(share)} of a core over {rules.window_seconds:g} s"
+                    )
+                )
+        if rules.rss_growth is not None and age >= rules.rss_growth_seconds:
+            self._rss_window.add(now, (float(rss),))
+            least = self._rss_window.compute_minimum()
+            above = rules.rss_growth.size_bytes or rules.rss_growth.share * least
+            if self._rss_hysteresis.should_fire(rss - least, above, can_fire=can_fire):
+                self._rss_window.clear()
+                grown = (
+                    f"{_format_mebibytes(rss - least)} ({_format_percent((rss - least) / max(1.0, least))})"
+                )
+                text = (
+                    f"RSS grew by {grown} to {_format_mebibytes(rss)} within {rules.rss_growth_seconds:g} s"
+                )
+                events.append(TriggerEvent(RSS, text))
+        return events
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class CpuUsage:
     """What a container's cgroup says: its limit in cores (None: none is known) and its counters."""
 
-    limit: float | None
-    used: float = 0.0
+    limit_cores: float | None
+    cpu_seconds: float = 0.0
     periods: int = 0
-    throttles: int = 0
+    throttled_periods: int = 0
 
 
-class ContainerTrail:
+class ContainerTriggers:
     """One container: what it takes of its limit, and how often it was frozen for it."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: TriggerRules) -> None:
         self._rules = rules
-        self._trail = Trail(rules.over)
-        self._cpu, self._throttled = Latch(), Latch()
+        self._usage_window = SlidingWindow(rules.window_seconds)
+        self._cpu_hysteresis, self._throttled_hysteresis = Hysteresis(), Hysteresis()
 
-    def judge(self, now: float, spent: Spent, *, free: bool) -> list[Fired]:
+    def evaluate(self, now: float, usage: CpuUsage, *, can_fire: bool) -> list[TriggerEvent]:
         """What fires now."""
-        if spent.limit is None:
-            self._trail.clear()
+        if usage.limit_cores is None:
+            self._usage_window.clear()
             return []
-        rules, limit = self._rules, spent.limit
-        self._trail.add(now, (spent.used, spent.periods, spent.throttles))
-        before = self._trail.since(now)
+        rules, limit = self._rules, usage.limit_cores
+        self._usage_window.add(now, (usage.cpu_seconds, usage.periods, usage.throttled_periods))
+        before = self._usage_window.find_baseline(now)
         if before is None:
             return []
         elapsed, (used, periods, throttles) = before
-        fired = []
-        share = (spent.used - used) / elapsed / limit
-        if rules.cpu is not None and self._cpu.passes(share, rules.cpu, free=free):
-            text = f"CPU {_percent(share)} of the limit of {limit:g} cores over {rules.over:g} s"
-            fired.append(Fired(CPU, text))
-        frozen = (spent.throttles - throttles) / max(1.0, spent.periods - periods)
-        if rules.throttled is not None and self._throttled.passes(frozen, rules.throttled, free=free):
-            text = f"throttled in {_percent(frozen)} of its periods over {rules.over:g} s"
-            fired.append(Fired(THROTTLED, f"{text}, limit {limit:g} cores"))
-        return fired
+        events = []
+        share = (usage.cpu_seconds - used) / elapsed / limit
+        if rules.cpu_share is not None and self._cpu_hysteresis.should_fire(
+            share, rules.cpu_share, can_fire=can_fire
+        ):
+            text = (
+                f"CPU {_format_percent(share)} of the limit of {limit:g} cores over "
+                f"{rules.window_seconds:g} s"
+            )
+            events.append(TriggerEvent(CPU, text))
+        throttled_share = (usage.throttled_periods - throttles) / max(1.0, usage.periods - periods)
+        if rules.throttled_share is not None and self._throttled_hysteresis.should_fire(
+            throttled_share, rules.throttled_share, can_fire=can_fire
+        ):
+            text = (
+                f"throttled in {_format_percent(throttled_share)} of its periods over "
+                f"{rules.window_seconds:g} s"
+            )
+            events.append(TriggerEvent(THROTTLED, f"{text}, limit {limit:g} cores"))
+        return events
 
 
-def rests(rules: Rules, fired_at: float | None, now: float) -> bool:
+def is_in_cooldown(rules: TriggerRules, fired_at: float | None, now: float) -> bool:
     """Whether no trigger may fire on a process now, given when one last did."""
-    if fired_at is None or now < fired_at + rules.lasts:
+    if fired_at is None or now < fired_at + rules.boost_seconds:
         return False
-    return now < fired_at + rules.lasts + rules.rest
+    return now < fired_at + rules.boost_seconds + rules.cooldown_seconds
 
 
-def labels_of(fired: Sequence[Fired]) -> dict[str, str]:
+def build_trigger_labels(events: Sequence[TriggerEvent]) -> dict[str, str]:
     """The labels of the windows that were taken for this."""
-    words = [word for word in WORDS if any(one.word == word for one in fired)]
-    return {"trigger": "+".join(words), "trigger_reason": _clipped("; ".join(one.reason for one in fired))}
+    words = [word for word in TRIGGER_NAMES if any(one.trigger == word for one in events)]
+    return {
+        "trigger": "+".join(words),
+        "trigger_reason": _truncate_reason("; ".join(one.reason for one in events)),
+    }
 
 
-def _rate(trail: Trail, now: float, value: float) -> float | None:
-    before = trail.since(now)
+def _compute_rate(window: SlidingWindow, now: float, value: float) -> float | None:
+    before = window.find_baseline(now)
     return None if before is None else (value - before[1][0]) / before[0]
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _megabytes(size: float) -> str:
+def _format_mebibytes(size: float) -> str:
     return f"{size / 2**20:.0f} MiB"
 
 
-def _clipped(text: str) -> str:
+def _truncate_reason(text: str) -> str:
     # A collector takes 256 bytes of a label; all that is said here is ASCII.
-    return text if len(text) <= _MOST_REASON else text[: _MOST_REASON - 3] + "..."
+    return text if len(text) <= _MAX_REASON_CHARACTERS else text[: _MAX_REASON_CHARACTERS - 3] + "..."

@@ -8,8 +8,8 @@ import pytest
 
 from bench.corpus import Corpus, Shape
 from bench.corpus.stacks import PROGRAMS, recorded, service, version
-from sidelight_collector.stack_hashing import HashedWindow, hashed
-from sidelight_model.window import decode, encode
+from sidelight_collector.stack_hashing import HashedWindow, hash_window
+from sidelight_model.window import decode_windows, encode_windows
 
 SMALL = Shape(pods=3, processes=2, days=0.05, versions=2, stacks=60, distinct=900)
 
@@ -26,15 +26,15 @@ def columns(row: HashedWindow) -> tuple[object, ...]:
 def test_equal_seeds_give_equal_bytes_and_others_do_not() -> None:
     shape = replace(SMALL, days=0.01)
     corpus, same, other = Corpus(shape), Corpus(shape), Corpus(replace(shape, seed=2))
-    text = [encode([corpus.window(row)]) for row in corpus.windows()]
-    assert text == [encode([same.window(row)]) for row in same.windows()]
-    assert not set(text) & {encode([other.window(row)]) for row in other.windows()}
+    text = [encode_windows([corpus.window(row)]) for row in corpus.windows()]
+    assert text == [encode_windows([same.window(row)]) for row in same.windows()]
+    assert not set(text) & {encode_windows([other.window(row)]) for row in other.windows()}
 
 
 def test_a_window_made_as_columns_is_the_one_that_is_read_from_its_text(corpus: Corpus) -> None:
     for row in corpus.windows():
-        (read,) = decode(encode([corpus.window(row)]))
-        assert columns(hashed(read)) == columns(row)
+        (read,) = decode_windows(encode_windows([corpus.window(row)]))
+        assert columns(hash_window(read)) == columns(row)
 
 
 def test_there_are_as_many_windows_and_stacks_as_asked_for(corpus: Corpus) -> None:

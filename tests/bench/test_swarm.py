@@ -12,7 +12,7 @@ from bench.corpus import Corpus, Shape
 from bench.swarm.__main__ import Outcome, Plan, run
 from bench.swarm.proof import prove
 from bench.swarm.sidecars import Body, Shipped, blocks, frame
-from sidelight_collector.decompress import unpack
+from sidelight_collector.decompress import decompress_body
 from sidelight_collector.stack_hashing import HashedWindow
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.segments import write_hashed_segment
@@ -134,5 +134,5 @@ def test_a_body_is_one_frame_that_says_its_length_as_a_sidecars_is(stored: Store
     body = Body(0, stored[0][0].window, blocks(text), len(text), b"")
     packed = frame(header, body)
     assert zstandard.frame_content_size(packed) == len(header + text)
-    assert unpack(packed, "zstd", 1 << 20) == header + text
-    assert unpack(packed + packed, "zstd", 1 << 21) == (header + text) * 2
+    assert decompress_body(packed, "zstd", 1 << 20) == header + text
+    assert decompress_body(packed + packed, "zstd", 1 << 21) == (header + text) * 2

@@ -19,7 +19,7 @@ from tests.cluster.pki import Authority, kubeconfig
 from tests.cluster.programs import eventually
 
 if TYPE_CHECKING:
-    from sidelight_kubernetes.kubernetes_client import Cluster
+    from sidelight_kubernetes.kubernetes_client import KubernetesClient
 
 
 class Api:
@@ -148,10 +148,10 @@ class Api:
             path, self.url, self.ca, {"token": self.token(namespace, account, seconds=3600)}, namespace
         )
 
-    def cluster(self, namespace: str | None = None, account: str | None = None) -> Cluster:
+    def cluster(self, namespace: str | None = None, account: str | None = None) -> KubernetesClient:
         """The product's own client, as the administrator or as an account."""
-        from sidelight_kubernetes.kubernetes_client import Cluster
+        from sidelight_kubernetes.kubernetes_client import KubernetesClient
 
         if namespace and account:
-            return Cluster.open(str(self.kubeconfig_of(namespace, account)))
-        return Cluster.open(str(self.kubeconfig))
+            return KubernetesClient.open(str(self.kubeconfig_of(namespace, account)))
+        return KubernetesClient.open(str(self.kubeconfig))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from sidelight_kubernetes.kubernetes_client import Cluster, ClusterError
+from sidelight_kubernetes.kubernetes_client import ClusterError, KubernetesClient
 from tests.cluster.node import Node
 from tests.cluster.policies import TABLE, Json, held, table
 
@@ -48,14 +48,14 @@ class Seen:
         """List and watch, for ever; an API server that is away is asked again."""
         while True:
             try:
-                cluster = Cluster.open(self._kubeconfig)
+                cluster = KubernetesClient.open(self._kubeconfig)
                 pages = cluster.pages(kind)
                 listed = {one["metadata"]["uid"]: one for one in pages}
                 self._change(kind, listed)
                 for event in cluster.watch(kind, pages.version, timeout_seconds=300):
-                    if event.kind in ("ADDED", "MODIFIED"):
+                    if event.type in ("ADDED", "MODIFIED"):
                         listed[event.object["metadata"]["uid"]] = event.object
-                    elif event.kind == "DELETED":
+                    elif event.type == "DELETED":
                         listed.pop(event.object["metadata"]["uid"], None)
                     self._change(kind, listed)
             except ClusterError as error:

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from sidelight_injector.certificates.certificates import Plan, make_authority, make_leaf
-from sidelight_injector.certificates.tls import Tls
+from sidelight_injector.certificates.certificates import CertificatePolicy, make_authority, make_leaf
+from sidelight_injector.certificates.tls import TlsContext
 from sidelight_injector.metrics import Metrics
 from tests.cluster.api import Api
 from tests.cluster.injecting import ASKED
@@ -63,11 +63,11 @@ def _with_theirs(review: dict[str, Any]) -> dict[str, Any]:
 def somebody_else(api: Api) -> Iterator[None]:
     """Another team's webhook, asked after ours: its name is later in the alphabet."""
     now = datetime.datetime.now(datetime.UTC)
-    plan = Plan(("127.0.0.1",), DAY, 3 * DAY, DAY)
-    authority = make_authority(now, plan.authority)
+    plan = CertificatePolicy(("127.0.0.1",), DAY, 3 * DAY, DAY)
+    authority = make_authority(now, plan.authority_lifetime)
     leaf = make_leaf(authority, now, plan)
-    tls = Tls(Metrics())
-    tls.use(leaf.certificate, leaf.key)
+    tls = TlsContext(Metrics())
+    tls.set_certificate(leaf.certificate, leaf.key)
     with serving(tls.context) as (port, _):
         bundle = base64.b64encode(authority.certificate.encode()).decode()
         rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}

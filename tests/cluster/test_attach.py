@@ -268,7 +268,7 @@ def test_without_the_right_to_attach_the_capture_says_which_is_missing(
         for command in told["hint"].partition("by hand: ")[2].split(" && "):
             api.kubectl(*command.split()[1:])
         cluster = api.cluster(namespace, "no")
-        assert cluster.may("patch", "pods", namespace, subresource="ephemeralcontainers")
+        assert cluster.is_allowed("patch", "pods", namespace, subresource="ephemeralcontainers")
 
 
 def test_pod_security_that_refuses_is_named_with_the_label_that_allows(api: Api, tmp_path: Path) -> None:

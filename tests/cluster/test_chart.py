@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sidelight_collector.kubernetes_discovery.k8s_objects import Kind
+from sidelight_collector.kubernetes_discovery.k8s_objects import ResourceKind
 from tests.cluster.api import Api
 from tests.cluster.programs import eventually
 
@@ -155,7 +155,7 @@ def test_collectors_may_look_and_review_tokens_and_nothing_else(release: Release
     release.install()
     assert release.may("create", "tokenreviews.authentication.k8s.io")
     assert release.may("get", "pods", anywhere=True)
-    for kind in Kind:
+    for kind in ResourceKind:
         for verb in ("list", "watch"):
             what = f"{kind}.{kind.group}" if kind.group else kind
             assert release.may(verb, what, anywhere=True), (verb, kind)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from sidelight_kubernetes.kubernetes_client import (
-    Cluster,
-    ClusterAway,
+    AccessDenied,
+    ClusterUnavailable,
     Conflict,
-    Denied,
-    Expired,
-    Invalid,
+    InvalidRequest,
+    KubernetesClient,
     NotFoundInCluster,
+    ResourceVersionExpired,
 )
 from tests.cluster.api import Api
 from tests.cluster.programs import eventually
@@ -37,7 +37,7 @@ def test_objects_are_made_read_changed_and_deleted(api: Api) -> None:
             cluster.replace(f"{maps}/a", {**made, "data": {"x": "3"}})
         steps = [{"op": "remove", "path": "/data/x"}]
         assert cluster.patch(f"{maps}/a", steps, "json")["data"] == {"y": "2"}
-        with pytest.raises(Invalid):
+        with pytest.raises(InvalidRequest):
             cluster.create(maps, config_map("NOT A NAME"))
         cluster.delete(f"{maps}/a")
         with pytest.raises(NotFoundInCluster):
@@ -69,7 +69,7 @@ def test_a_watch_tells_what_happened_since_the_list(api: Api) -> None:
         watching = cluster.watch(maps, pages.version, timeout_seconds=30)
         for event in watching:
             if event.object["metadata"].get("name") == "b":
-                told.append(event.kind)
+                told.append(event.type)
             if len(told) == 3:
                 break
         watching.close()
@@ -96,7 +96,7 @@ def test_a_watch_from_a_version_that_is_no_longer_known_is_told_to_list_again(ap
     try:
         path = f"/apis/{group}/v1/things"
         eventually("it is served", lambda: api.call("GET", path)[0] == 200)
-        with pytest.raises(Expired):
+        with pytest.raises(ResourceVersionExpired):
             list(cluster.watch(path, "1", timeout_seconds=5))
     finally:
         cluster.delete(f"{definitions}/things.{group}")
@@ -106,24 +106,24 @@ def test_what_is_not_allowed_is_said_as_a_rule_would_name_it(api: Api) -> None:
     with api.namespace() as namespace:
         api.service_account(namespace, "nobody")
         cluster = api.cluster(namespace, "nobody")
-        assert not cluster.may("list", "pods", namespace)
-        assert not cluster.may("create", "tokenreviews", group="authentication.k8s.io")
-        with pytest.raises(Denied) as told:
+        assert not cluster.is_allowed("list", "pods", namespace)
+        assert not cluster.is_allowed("create", "tokenreviews", group="authentication.k8s.io")
+        with pytest.raises(AccessDenied) as told:
             list(cluster.pages(f"/api/v1/namespaces/{namespace}/pods"))
         assert (told.value.verb, told.value.resource) == ("list", "pods")
         assert "list pods" in told.value.hint
-        with pytest.raises(Denied) as told:
+        with pytest.raises(AccessDenied) as told:
             cluster.review_token("x", "sidelight")
         assert (told.value.verb, told.value.resource) == ("create", "tokenreviews")
         assert "nobody" in told.value.message
-        assert api.cluster().may("list", "pods", namespace)
+        assert api.cluster().is_allowed("list", "pods", namespace)
 
 
 def test_a_server_that_is_away_is_said_to_be(api: Api, tmp_path: Path) -> None:
     text = api.kubeconfig.read_text()
     (tmp_path / "config").write_text(text.replace(api.url, "https://127.0.0.1:1"))
-    with pytest.raises(ClusterAway) as told:
-        Cluster.open(str(tmp_path / "config")).get("/version")
+    with pytest.raises(ClusterUnavailable) as told:
+        KubernetesClient.open(str(tmp_path / "config")).get("/version")
     assert told.value.reason == "cluster_unavailable"
 
 

@@ -225,7 +225,7 @@ def test_with_pods_alone_the_rest_is_named_as_missing(api: Api, namespace: str, 
         # What it says to do, done: each command as it stands.
         for command in grant:
             api.kubectl(*command.split()[1:])
-        may = api.cluster(namespace, "pods").may("watch", "replicasets", namespace, "apps")
+        may = api.cluster(namespace, "pods").is_allowed("watch", "replicasets", namespace, "apps")
         assert may
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import subprocess
 import sys
@@ -17,9 +18,9 @@ import pytest
 import zstandard
 from ulid import ULID
 
-from sidelight_collector.auth.token_review import Busy, ReviewRules, Reviews
+from sidelight_collector.auth.token_review import TokenReviewer, TokenReviewPolicy, TooManyPendingReviews
 from sidelight_collector.metrics import Metrics
-from sidelight_kubernetes.kubernetes_client import Cluster
+from sidelight_kubernetes.kubernetes_client import KubernetesClient
 from tests.cluster.api import Api
 from tests.cluster.identifying import (
     JSON,
@@ -65,7 +66,8 @@ def begin(api: Api, tmp_path: Path) -> Iterator[Any]:
                 allowed = api.cluster(namespace, "collector")
                 for rule in rules:
                     verb, resource, group = rule["verbs"][0], rule["resources"][0], rule["apiGroups"][0]
-                    eventually(f"may {verb} {resource}", lambda: allowed.may(verb, resource, "", group))  # noqa: B023
+                    check = functools.partial(allowed.is_allowed, verb, resource, "", group)
+                    eventually(f"may {verb} {resource}", check)
             collector.process = Process(
                 tmp_path,
                 str(tmp_path / f"store-{namespace}"),
@@ -463,18 +465,20 @@ async def test_no_more_tokens_wait_for_a_review_than_allowed(api: Api, begin: An
     relay.hold()
     config = Path(api.kubeconfig.with_name("held.kubeconfig"))
     config.write_text(api.kubeconfig.read_text().replace(api.url, f"https://127.0.0.1:{relay.port}"))
-    asking = Reviews(Cluster.open(str(config)), ReviewRules(at_once=1, waiting=2), Metrics())
+    asking = TokenReviewer(
+        KubernetesClient.open(str(config)), TokenReviewPolicy(concurrency=1, max_pending=2), Metrics()
+    )
     try:
         async with asyncio.TaskGroup() as group:
-            waiting = [group.create_task(asking.writer(token)) for token in tokens[:2]]
+            waiting = [group.create_task(asking.identify(token)) for token in tokens[:2]]
             await asyncio.sleep(0)
-            with pytest.raises(Busy) as told:
-                await asking.writer(tokens[2])
+            with pytest.raises(TooManyPendingReviews) as told:
+                await asking.identify(tokens[2])
             assert told.value.reason == "overloaded"
             assert told.value.hint
             relay.go_on()
         assert {task.result().pod for task in waiting} == {"shop-0", "shop-1"}
-        assert (await asking.writer(tokens[2])).pod == "shop-2"
+        assert (await asking.identify(tokens[2])).pod == "shop-2"
     finally:
         asking.close()
         relay.cut()

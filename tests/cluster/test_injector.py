@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from sidelight_injector.certificates import certificates
-from sidelight_injector.certificates.certificates import Plan, make_authority, make_leaf, read, written
-from sidelight_injector.certificates.tls import Tls
+from sidelight_injector.certificates.certificates import (
+    CertificatePolicy,
+    decode_keyring,
+    encode_keyring,
+    make_authority,
+    make_leaf,
+)
+from sidelight_injector.certificates.tls import TlsContext
 from sidelight_injector.metrics import Metrics
 from sidelight_kubernetes import label_names
 from tests.cluster.injecting import ASKED, NAME, Injector, installed, made, of_kind, pod, sidecars, told
@@ -271,10 +277,10 @@ def test_a_certificate_that_is_not_trusted_costs_nobody_a_pod_and_mends_itself(a
     ours = injector.trusted()
     injector.programs.end("injector")
     injector.trust(make_authority(datetime.datetime.now(datetime.UTC), DAY).certificate)
-    impostor = Tls(Metrics())
-    keyring = read(injector.secret())
+    impostor = TlsContext(Metrics())
+    keyring = decode_keyring(injector.secret())
     assert keyring is not None
-    impostor.use(keyring.leaf.certificate, keyring.leaf.key)
+    impostor.set_certificate(keyring.leaf.certificate, keyring.leaf.key)
     with serving(impostor.context, injector.port) as (_, asked):
         eventually(
             "the API server no longer trusts it",
@@ -292,11 +298,11 @@ def test_an_old_authority_is_replaced_and_no_pod_goes_without_meanwhile(api, sho
     """A keyring of months ago: a new authority is announced, waits, signs, and the old one is forgotten."""
     injector.programs.end("injector")
     now = datetime.datetime.now(datetime.UTC)
-    plan = Plan(("127.0.0.1", f"{NAME}.{injector.namespace}.svc"), 30 * DAY, 365 * DAY, DAY)
-    authority = make_authority(now - 250 * DAY, plan.authority)
+    plan = CertificatePolicy(("127.0.0.1", f"{NAME}.{injector.namespace}.svc"), 30 * DAY, 365 * DAY, DAY)
+    authority = make_authority(now - 250 * DAY, plan.authority_lifetime)
     old = certificates.Keyring(authority, make_leaf(authority, now - 5 * DAY, plan))
-    injector.keep(written(old))
-    injector.trust(old.trusted)
+    injector.keep(encode_keyring(old))
+    injector.trust(old.ca_bundle)
     injector.start("injector", "--ca-overlap-seconds", "3")
     injector.ready()
     seen: list[str] = []
@@ -304,7 +310,7 @@ def test_an_old_authority_is_replaced_and_no_pod_goes_without_meanwhile(api, sho
     def changed() -> bool:
         # Whatever is going on: each pod that is made has its sidecar.
         assert sidecars(made(api, shop, pod("meanwhile"), dry_run=True)), seen
-        keyring = read(injector.secret())
+        keyring = decode_keyring(injector.secret())
         assert keyring is not None
         state = f"next: {keyring.next is not None}, former: {bool(keyring.former)}"
         if state not in seen:
@@ -346,8 +352,8 @@ def test_a_certificate_that_somebody_else_mounts_is_taken_as_it_changes(api, sho
     """As cert-manager's: a Secret that is mounted, with another certificate in it from time to time."""
     injector.programs.end("injector")
     now = datetime.datetime.now(datetime.UTC)
-    plan = Plan(("127.0.0.1",), DAY, 3 * DAY, DAY)
-    authority = make_authority(now, plan.authority)
+    plan = CertificatePolicy(("127.0.0.1",), DAY, 3 * DAY, DAY)
+    authority = make_authority(now, plan.authority_lifetime)
     injector.trust(authority.certificate)
     injector.start("injector", "--certificate-dir", str(tmp_path))
 

@@ -11,11 +11,11 @@ from typing import Any
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
-from sidelight_collector.auth.authorizer import Tokens
-from sidelight_collector.http.api.answer_cache import Origin
+from sidelight_collector.auth.authorizer import BearerTokens
+from sidelight_collector.http.api.answer_cache import AnswerOrigin
 from sidelight_collector.http.api.routes import routes
 from sidelight_collector.http.app import Readiness, build_app
-from sidelight_collector.ingest.stats import Activity
+from sidelight_collector.ingest.stats import IngestStats
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_limits import QueryLimits
@@ -41,15 +41,15 @@ async def serving(
     store: ObjectStore,
     limits: QueryLimits | None = None,
     *,
-    activity: Activity | None = None,
-    tokens: Tokens | None = None,
-    told: Callable[[Origin], None] = lambda _: None,
+    activity: IngestStats | None = None,
+    tokens: BearerTokens | None = None,
+    told: Callable[[AnswerOrigin], None] = lambda _: None,
     page: str | None = None,
 ) -> AsyncIterator[Client]:
     """A client of a collector's read API on a free port."""
     engine = QueryEngine(store, limits or QueryLimits())
-    api = routes(engine, activity or Activity(), store.kind, lambda: NOW_NS, told, page=page)
-    app = build_app(api, Metrics(), tokens or Tokens(), Readiness())
+    api = routes(engine, activity or IngestStats(), store.kind, lambda: NOW_NS, told, offline_page=page)
+    app = build_app(api, Metrics(), tokens or BearerTokens(), Readiness())
     try:
         async with TestClient(TestServer(app)) as client:
             yield client

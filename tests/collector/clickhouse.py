@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouse
-from sidelight_collector.query.engines.clickhouse.stage1 import Elsewhere, place
-from sidelight_collector.settings.engine_url import EngineUrl
+from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouseClient
+from sidelight_collector.query.engines.clickhouse.stage1 import ClickHouseStage1, build_object_prefix
+from sidelight_collector.settings.engine_url import ClickHouseUrl
 from tests.running import ROOT, eventually, running
 
 KEPT = dict.fromkeys(("retention_raw_days", "retention_hour_days", "retention_day_days"), 36_525)
@@ -22,17 +22,19 @@ USER, PASSWORD = "sidelight", "pa55/word@of:the#reader"
 
 
 def engine(
-    at: EngineUrl, store: str, endpoint: str, *, seconds: float = 120, fallback: bool = False
-) -> Elsewhere:
+    at: ClickHouseUrl, store: str, endpoint: str, *, seconds: float = 120, fallback: bool = False
+) -> ClickHouseStage1:
     """Stage 1 there, over an s3:// store."""
-    return Elsewhere(ClickHouse(at), place(at, store, endpoint), Metrics(), seconds, fallback)
+    return ClickHouseStage1(
+        ClickHouseClient(at), build_object_prefix(at, store, endpoint), Metrics(), seconds, fallback
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
     """Where it is, and the file with the statements that it was asked."""
 
-    url: EngineUrl
+    url: ClickHouseUrl
     seen: Path
 
     def statements(self) -> list[str]:
@@ -42,7 +44,7 @@ class Server:
         """Which table each statement read."""
         return [text.rpartition("/")[2].removesuffix(".parquet") for text in self.statements()]
 
-    def with_(self, **changes: str) -> EngineUrl:
+    def with_(self, **changes: str) -> ClickHouseUrl:
         return replace(self.url, **changes)  # type: ignore[arg-type]
 
 
@@ -64,4 +66,4 @@ def clickhouse(folder: Path, env: Mapping[str, str], config: str = "") -> Iterat
             return port_file.read_text() if port_file.exists() else ""
 
         number = int(eventually("ClickHouse listens", port))
-        yield Server(EngineUrl("127.0.0.1", number, user=USER, password=PASSWORD), seen)
+        yield Server(ClickHouseUrl("127.0.0.1", number, user=USER, password=PASSWORD), seen)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from sidelight_kubernetes.kubernetes_client import ClusterError, Event, Expired
+from sidelight_kubernetes.kubernetes_client import ClusterError, ResourceVersionExpired, WatchEvent
 
 NOW = 1_795_253_400.0
 STARTED = "2026-11-21T09:00:00Z"
@@ -155,15 +155,15 @@ class Server:
         self._fail(f"list {path}")
         return Pages([deepcopy(one) for one in self.objects.values()], str(self.version))
 
-    def watch(self, path: str, version: str, /, *, timeout_seconds: int, **_: str) -> Iterator[Event]:
+    def watch(self, path: str, version: str, /, *, timeout_seconds: int, **_: str) -> Iterator[WatchEvent]:
         assert timeout_seconds > 0
         self._fail(f"watch {path} {version}")
         if int(version) < self.oldest:
-            raise Expired("too old")
+            raise ResourceVersionExpired("too old")
         for at, kind, item in list(self.log):
             if at > int(version):
-                yield Event(kind, {**item, "metadata": {**item["metadata"], "resourceVersion": str(at)}})
-        yield Event("BOOKMARK", {"metadata": {"resourceVersion": str(self.version)}})
+                yield WatchEvent(kind, {**item, "metadata": {**item["metadata"], "resourceVersion": str(at)}})
+        yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": str(self.version)}})
 
     def _happened(self, kind: str, item: dict[str, Any]) -> None:
         self.version += 1

@@ -6,10 +6,10 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from sidelight_collector.answers.flame import Flame, flame
-from sidelight_collector.comparison.answer import Verdict, VerdictAnswer, verdict
-from sidelight_collector.comparison.request import Wanted
-from sidelight_collector.query.stack_filter import ALL, Pick
+from sidelight_collector.answers.flame import FlameGraph, query_flame_graph
+from sidelight_collector.comparison.answer import Verdict, VerdictAnswer, query_verdict
+from sidelight_collector.comparison.request import ComparisonOptions
+from sidelight_collector.query.stack_filter import NO_FILTER, StackFilter
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Quality, Window
@@ -82,10 +82,14 @@ def two(luck: int = 7, **second: Any) -> ObjectStore:
 SIDES = [question(f'{{version="{one}"}}') for one in ("1", "2")]
 
 
-def judged(store: ObjectStore, kind: ProfileType = CPU, pick: Pick = ALL, **wanted: Any) -> VerdictAnswer:
+def judged(
+    store: ObjectStore, kind: ProfileType = CPU, pick: StackFilter = NO_FILTER, **wanted: Any
+) -> VerdictAnswer:
     return asked(
         store,
-        lambda reading: verdict(reading, SIDES, kind, pick=pick, wanted=Wanted(**wanted), most=50_000),
+        lambda reading: query_verdict(
+            reading, SIDES, kind, stack_filter=pick, options=ComparisonOptions(**wanted), max_nodes=50_000
+        ),
     )
 
 
@@ -93,18 +97,18 @@ def said(store: ObjectStore, kind: ProfileType = CPU, **wanted: Any) -> Verdict:
     return judged(store, kind, **wanted)["verdict"]
 
 
-def drawn(store: ObjectStore, *, lines: bool = False, states: bool = False) -> Flame:
+def drawn(store: ObjectStore, *, lines: bool = False, states: bool = False) -> FlameGraph:
     return asked(
         store,
-        lambda reading: flame(
+        lambda reading: query_flame_graph(
             reading,
             SIDES,
             CPU,
             lines=lines,
             nodes=None,
-            most=50_000,
+            max_nodes=50_000,
             states=states,
-            wanted=Wanted(),
+            comparison_options=ComparisonOptions(),
         ),
     )
 

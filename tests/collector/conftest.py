@@ -17,12 +17,12 @@ import pytest
 from aiohttp import ClientSession
 from ulid import ULID
 
-from sidelight_collector.auth.authorizer import Tokens
+from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.main import serve
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.backends.no_conditional_writes import UnconditionalStore
+from sidelight_collector.storage.backends.no_conditional_writes import SingleWriterStore
 from sidelight_collector.storage.backends.s3 import S3Store
 from sidelight_collector.storage.objects import ObjectStore, StoreRefused
 from sidelight_model.folded import parse_folded
@@ -77,7 +77,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "directory":
         return DirectoryStore(tmp_path / "store")
     if request.param == "unconditional":
-        return UnconditionalStore(Forgetful())
+        return SingleWriterStore(Forgetful())
     server: S3Server = request.getfixturevalue("s3_server")
     bucket = request.getfixturevalue("new_bucket")()
     return S3Store(bucket, "some/prefix", endpoint=server.endpoint)
@@ -146,14 +146,14 @@ def serving() -> Serve:
 
     @asynccontextmanager
     async def begin(
-        store: ObjectStore, /, tokens: Tokens | None = None, **changes: object
+        store: ObjectStore, /, tokens: BearerTokens | None = None, **changes: object
     ) -> AsyncIterator[Running]:
         values: dict[str, Any] = {"store": "given", "listen": "127.0.0.1:0", "flush_seconds": 0.0, **changes}
         stop = asyncio.Event()
         port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         async with asyncio.TaskGroup() as group, ClientSession() as session:
             task = group.create_task(
-                serve(Settings(**values), store, tokens or Tokens(), stop, port.set_result)
+                serve(Settings(**values), store, tokens or BearerTokens(), stop, port.set_result)
             )
             async with asyncio.timeout(START_SECONDS):
                 await asyncio.wait([port, task], return_when=asyncio.FIRST_COMPLETED)

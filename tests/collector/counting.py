@@ -21,8 +21,8 @@ class Counting:
         return self.store.kind
 
     @property
-    def where(self) -> str:
-        return self.store.where
+    def location(self) -> str:
+        return self.store.location
 
     def get(self, key: str) -> bytes:
         self.gets[key] += 1

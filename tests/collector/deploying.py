@@ -11,17 +11,17 @@ from math import sqrt
 from random import Random
 from typing import Any, TypeVar
 
-from sidelight_collector.deploys.deploy import Deploy, Rules
-from sidelight_collector.deploys.deploy_repository import Shelf
-from sidelight_collector.deploys.evaluation import Judge
-from sidelight_collector.deploys.evaluator import Alerts, Watch
-from sidelight_collector.deploys.rate_limiter import Pace
+from sidelight_collector.deploys.deploy import Deploy, DeployPolicy
+from sidelight_collector.deploys.deploy_repository import DeployRepository
+from sidelight_collector.deploys.evaluation import Analyser
+from sidelight_collector.deploys.evaluator import DeployEvaluator, Notifier
+from sidelight_collector.deploys.rate_limiter import AnalysisRateLimiter
 from sidelight_collector.kubernetes_discovery.rollouts import Rollout
-from sidelight_collector.lru import Lru
+from sidelight_collector.lru import LruCache
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.query.engine.query_engine import MANIFESTS, until_complete
+from sidelight_collector.query.engine.query_engine import MANIFEST_CACHE_DIVISOR, run_until_complete
 from sidelight_collector.query.query_cache import TableCache
-from sidelight_collector.query.query_context import Deadline, Reading
+from sidelight_collector.query.query_context import Deadline, QueryContext
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.lease import Leases
@@ -37,7 +37,7 @@ MINUTE = 60.0
 HOUR = 3600.0
 DAY = 86_400.0
 LEASE_SECONDS = 120.0
-RULES = Rules()
+RULES = DeployPolicy()
 LIMITS = QueryLimits(timeout_seconds=300)
 
 
@@ -59,18 +59,18 @@ class Asked:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._cache = TableCache(LIMITS.cache_bytes)
-        self._manifests: Lru[Manifest] = Lru(LIMITS.cache_bytes // MANIFESTS)
+        self._manifests: LruCache[Manifest] = LruCache(LIMITS.cache_bytes // MANIFEST_CACHE_DIVISOR)
         self._pool = SameThread()
         self.cpu_seconds = 0.0
         self.fails: Callable[[], None] = lambda: None
 
-    def __call__(self, answer: Callable[[Reading], Answer]) -> Answer:
+    def __call__(self, answer: Callable[[QueryContext], Answer]) -> Answer:
         self.fails()
         begin = time.thread_time()
         deadline = Deadline(LIMITS.timeout_seconds)
-        reading = Reading(self._store, self._cache, self._pool, deadline, manifests=self._manifests)
+        reading = QueryContext(self._store, self._cache, self._pool, deadline, manifests=self._manifests)
         try:
-            return until_complete(answer, reading)
+            return run_until_complete(answer, reading)
         finally:
             self.cpu_seconds = time.thread_time() - begin
 
@@ -136,18 +136,18 @@ class World:
         stored(*segments.values(), store=self.store)
 
     @property
-    def shelf(self) -> Shelf:
-        return Shelf(self.store)
+    def shelf(self) -> DeployRepository:
+        return DeployRepository(self.store)
 
     def deploys(self) -> list[Deploy]:
         """All there are, whole, the newest first."""
         with closing(self.shelf) as shelf:
-            return [shelf.deploy(one.id) for one in shelf.newest(1000, lambda _: True)]
+            return [shelf.get(one.id) for one in shelf.list_newest(1000, lambda _: True)]
 
     def readable(self) -> list[Deploy]:
         """Those that can be read, without their verdicts."""
         with closing(self.shelf) as shelf:
-            return shelf.newest(1000, lambda _: True)
+            return shelf.list_newest(1000, lambda _: True)
 
     def only(self) -> Deploy:
         """The one there is."""
@@ -161,30 +161,30 @@ class Looker:
     def __init__(
         self,
         world: World,
-        judge: Judge | None = None,
-        rules: Rules = RULES,
+        judge: Analyser | None = None,
+        rules: DeployPolicy = RULES,
         *,
-        alerts: Alerts | None = None,
+        alerts: Notifier | None = None,
         rollouts: Iterable[Rollout] = (),
         leased: bool = True,
-        pace: Pace | None = None,
+        pace: AnalysisRateLimiter | None = None,
         keep_days: float = 90,
     ) -> None:
         self.world = world
         self.metrics = Metrics()
         self.ask = Asked(world.store)
-        self.shelf = Shelf(world.store)
-        self.watch = Watch(
+        self.shelf = DeployRepository(world.store)
+        self.watch = DeployEvaluator(
             self.shelf,
             self.ask,
             judge,
             rules,
             self.metrics,
-            pace=pace or Pace(1000, 1000.0, world.at),
+            rate_limiter=pace or AnalysisRateLimiter(1000, 1000.0, world.at),
             interval_seconds=60,
-            keep_days=keep_days,
-            alerts=alerts,
-            rollouts=lambda: rollouts,
+            retention_days=keep_days,
+            notifier=alerts,
+            list_rollouts=lambda: rollouts,
             leases=Leases(world.store, LEASE_SECONDS, timer=lambda: world.at) if leased else None,
             clock=lambda: world.now,
             timer=lambda: world.at,
@@ -194,7 +194,7 @@ class Looker:
         """Let time pass until a moment, and look as often as a collector does."""
         while self.world.at < at:
             self.world.at = min(at, self.world.at + step)
-            self.watch.tick()
+            self.watch.run_once()
 
     def dies(self) -> None:
         """Be gone without giving anything back."""
@@ -202,7 +202,7 @@ class Looker:
 
     def ends(self) -> None:
         """End as a collector does that is told to."""
-        self.watch.leave()
+        self.watch.release()
         self.shelf.close()
 
     def value(self, name: str, **labels: str) -> float:
@@ -238,7 +238,7 @@ def states(deploys: Iterable[Deploy]) -> Mapping[str, str]:
     return {one.version: str(one.state) for one in deploys}
 
 
-def given(rules: Rules, **changes: Any) -> Rules:
+def given(rules: DeployPolicy, **changes: Any) -> DeployPolicy:
     return replace(rules, **changes)
 
 

@@ -38,7 +38,7 @@ class FaultyStore:
     """
 
     kind = "faulty"
-    where = "memory"
+    location = "memory"
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sidelight_collector.storage.backends.directory import DirectoryStore
-from sidelight_collector.storage.live_objects import live
+from sidelight_collector.storage.live_objects import list_live_objects
 from sidelight_collector.storage.segments import read_segment
 
 SECONDS = 300.0
@@ -79,7 +79,7 @@ def stored(root: Path) -> set[str]:
     """Ids of the windows in what counts."""
     store = DirectoryStore(root)
     ids: set[str] = set()
-    for ref in live(store, 0, 2**63 - 1).refs:
+    for ref in list_live_objects(store, 0, 2**63 - 1).refs:
         in_profiles = set(read_segment(store, ref, "profiles")["wid"].to_pylist())
         in_samples = set(read_segment(store, ref, "samples")["wid"].to_pylist())
         assert in_profiles == in_samples

@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sidelight_collector.ingest.batch import FlushRule
-from sidelight_collector.ingest.dedup import DuplicateId, RecentIds, stored_ids
-from sidelight_collector.ingest.segment_writer import Flusher
-from sidelight_collector.ingest.stats import Activity
+from sidelight_collector.ingest.batch import FlushPolicy
+from sidelight_collector.ingest.dedup import DedupCache, DuplicateId, read_recent_ids
+from sidelight_collector.ingest.segment_writer import SegmentWriter
+from sidelight_collector.ingest.stats import IngestStats
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.query_cache import TableCache
 from sidelight_collector.query.query_errors import QueryTimeout
-from sidelight_collector.settings.types import Days
-from sidelight_collector.stack_hashing import hashed
+from sidelight_collector.settings.types import RetentionDays
+from sidelight_collector.stack_hashing import hash_window
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.lifecycle import retention
-from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.objects import StoreError
 from sidelight_collector.storage.segments import read_segment
-from sidelight_collector.storage.tables import ADDED_UP
+from sidelight_collector.storage.tables import ROLLUP_PARTS
 from sidelight_model.errors import SidelightError
 from tests.collector.faults import Died
 from tests.collector.simulated_queries import ask, drawn
@@ -65,7 +65,13 @@ class Request:
     answer: str | None = None
 
 
-RULES = Rules(segments=2, wait_seconds=600, block_rows=16, gone_seconds=600, stray_seconds=3600)
+RULES = CompactionPolicy(
+    min_segments=2,
+    max_wait_seconds=600,
+    max_block_rows=16,
+    deletion_delay_seconds=600,
+    orphan_age_seconds=3600,
+)
 
 
 class Sidecar:
@@ -140,20 +146,20 @@ class Collector:
     async def _serve(self, process: Process) -> None:
         world = self._world
         line = Line(world, process)
-        recent = RecentIds(world.luck.choice((1, 1, 50)))
-        rule = FlushRule(world.luck.choice((0.0, 2.0)), 1 << 20)
-        flusher = Flusher(
+        recent = DedupCache(world.luck.choice((1, 1, 50)))
+        rule = FlushPolicy(world.luck.choice((0.0, 2.0)), 1 << 20)
+        flusher = SegmentWriter(
             line,
             rule,
             METRICS,
-            Activity(),
+            IngestStats(),
             recent,
             clock=lambda: world.now,
-            wall_ns=lambda: int(world.now * 1e9),
+            wall_clock_ns=lambda: int(world.now * 1e9),
         )
         writing = asyncio.create_task(flusher.run())
         with suppress(StoreError):
-            recent.recall(stored_ids(line, recent.capacity, int(world.now * 1e9)))
+            recent.load(read_recent_ids(line, recent.capacity, int(world.now * 1e9)))
         posts = set()
         while not process.dead:
             while self.inbox:
@@ -163,9 +169,9 @@ class Collector:
             posts = {each for each in posts if not each.done()}
             world.pause(0.5 if posts or self.inbox else math.inf)
 
-    async def _post(self, flusher: Flusher, request: Request, process: Process) -> None:
+    async def _post(self, flusher: SegmentWriter, request: Request, process: Process) -> None:
         try:
-            await flusher.submit([hashed(each.window) for each in request.windows], 1000)
+            await flusher.submit([hash_window(each.window) for each in request.windows], 1000)
         except DuplicateId:
             request.answer = "refused"
         except SidelightError as error:
@@ -197,7 +203,7 @@ class Compactor:
             )
             try:
                 while True:
-                    one.look()
+                    one.run_once()
                     world.pause(luck.choice((10.0, 60.0, 700.0)))
                     if luck.random() < 0.2:
                         process.skew = luck.choice((-50.0, -2.0, 2.0, 30.0, 100.0)) * 3600
@@ -221,11 +227,11 @@ class Expiring:
             process, days = Process("retention"), luck.choice((0, 1, 5))
             now = datetime.fromtimestamp(world.now, UTC)
             kept = luck.choice(((days, days, days), (days, days + 1, days + 5), (days, days + 5, 400)))
-            policy = retention.Policy(Days(*kept))
-            world.expired = max(world.expired, retention.last_expired(now, days))
+            policy = retention.RetentionPolicy(RetentionDays(*kept))
+            world.expired = max(world.expired, retention.last_expired_day(now, days))
             with suppress(Died):
                 one = retention.Retention(Line(world, process), METRICS, policy=policy, interval_seconds=1)
-                one.look(now)
+                one.run_once(now)
 
 
 class Rot:
@@ -251,7 +257,7 @@ class Rot:
         if key.endswith(".json"):
             known = manifest.decode(world.pristine[key], key)
             return [each for block in known.blocks for each in self._ids(block.ref.key_prefix)]
-        if key.removesuffix(".parquet").rpartition("/")[2] in ADDED_UP:
+        if key.removesuffix(".parquet").rpartition("/")[2] in ROLLUP_PARTS:
             return []
         return self._ids(key[: key.rfind("/") + 1])
 
@@ -260,7 +266,7 @@ class Rot:
             def get(_, key: str) -> bytes:  # noqa: N805
                 return self._world.pristine[key]
 
-        table = read_segment(Pristine(), manifest.place(prefix), "profiles", ["wid"])  # type: ignore[arg-type]
+        table = read_segment(Pristine(), manifest.parse_key_prefix(prefix), "profiles", ["wid"])  # type: ignore[arg-type]
         return [str(each) for each in table["wid"].to_pylist()]
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from sidelight_collector.answers.export import folded
-from sidelight_collector.answers.timeline import timeline
+from sidelight_collector.answers.export import export_folded
+from sidelight_collector.answers.timeline import query_timeline
 from sidelight_collector.query.query_cache import TableCache
-from sidelight_collector.query.query_context import Deadline, Incomplete, Reading
-from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.query.query_context import Deadline, QueryContext, SegmentUnreadable
+from sidelight_collector.query.select.matchers import parse_re2_selector
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.tables import HOUR_NS
@@ -82,19 +82,19 @@ def ask(
     clock: Callable[[], float] = lambda: 0.0,
 ) -> Claim:
     """The claim with its answer, asked as the collector asks, but in one thread."""
-    selector = read_selector(f'{{pod="{claim.pod}"}}' if claim.pod else "")
-    question = Question(selector, claim.from_ns, claim.until_ns, claim.by_window)
-    reading = Reading(store, cache or TableCache(1 << 20), Inline(), Deadline(30.0, clock))
+    selector = parse_re2_selector(f'{{pod="{claim.pod}"}}' if claim.pod else "")
+    question = WindowQuery(selector, claim.from_ns, claim.until_ns, claim.by_window)
+    reading = QueryContext(store, cache or TableCache(1 << 20), Inline(), Deadline(30.0, clock))
     while True:
         try:
             if claim.timeline:
-                drawn = timeline(reading, question, ProfileType.WALL, step_ns=HOUR_NS, most=2**62)
+                drawn = query_timeline(reading, question, ProfileType.WALL, step_ns=HOUR_NS, max_steps=2**62)
                 assert sum(drawn["windows"]) == drawn["basis"]["windows"]
                 basis, counted = drawn["basis"], digits(sum(drawn["samples"]) // 2)
             else:
-                told = folded(reading, [question], ProfileType.WALL, lines=True, states=False)
+                told = export_folded(reading, [question], ProfileType.WALL, lines=True, states=False)
                 basis, counted = told.basis, read(told.content.decode())
-        except Incomplete:
+        except SegmentUnreadable:
             continue
         assert digits(basis["samples"] // 2) == counted, "the basis is of other windows than the answer"
         return replace(

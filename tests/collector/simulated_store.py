@@ -49,7 +49,7 @@ class Line:
     """The store as one process sees it."""
 
     kind = "simulated"
-    where = "memory"
+    location = "memory"
 
     def __init__(self, world: World, process: Process) -> None:
         self._world = world

@@ -185,8 +185,8 @@ class World:
             self.store, METRICS, RULES, interval_seconds=1, clock=lambda: self.now, timer=lambda: self.now
         )
         for _ in range(5):
-            one.look()
-            self.now += RULES.stray_seconds
+            one.run_once()
+            self.now += RULES.orphan_age_seconds
         for claim in (self.luck.choice((Claim(by_window=True), Claim(timeline=True), Claim())),):
             found = ask(self.store, claim)
             self.check(found, wanted, self.now, "settled")
@@ -197,9 +197,9 @@ class World:
 
     def _is_tidy(self) -> None:
         keys = {entry.key for entry in self.store.list("v1/")}
-        days = manifest.days(self.store)
+        days = manifest.list_days(self.store)
         named = [block for day in days for block in manifest.read(self.store, day).manifest.blocks]
-        gone = [key for day in days for key in manifest.read(self.store, day).manifest.gone]
+        gone = [key for day in days for key in manifest.read(self.store, day).manifest.tombstones]
         wanted = {manifest.key_of(day) for day in days} | {b.ref.key(part) for b in named for part in b.parts}
         # Tables of segments that were never committed stay until retention.
         left = {key for key in keys - wanted if not key.startswith("v1/l0/") or parse_segment_key(key)}
@@ -299,7 +299,9 @@ class World:
         told = sum(counted.values())
         assert claim.windows == told, f"{when}: {claim.windows} windows are told of {told}"
         if claim.unreadable:
-            excused = self.spoils or self.expired > date.min or self.now - began >= RULES.gone_seconds
+            excused = (
+                self.spoils or self.expired > date.min or self.now - began >= RULES.deletion_delay_seconds
+            )
             excused = excused or (self.stalls and when != "settled")
             assert excused, f"{when}: {claim.unreadable} segments are called unreadable"
             if self.storm:

@@ -12,13 +12,13 @@ from hypothesis import settings
 
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_context import (
-    Reading,
+    QueryContext,
     Stage1,
 )
 from sidelight_collector.query.query_limits import QueryLimits
-from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.query.select.matchers import parse_re2_selector
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
@@ -86,20 +86,20 @@ def copied(store: ObjectStore) -> MemoryStore:
     return copy
 
 
-def question(selector: str = "", *, start: float = -3600, end: float = 3600) -> Question:
+def question(selector: str = "", *, start: float = -3600, end: float = 3600) -> WindowQuery:
     """A selector over a range in seconds from START_NS."""
-    return Question(
-        read_selector(selector), START_NS + round(start * SECOND_NS), START_NS + round(end * SECOND_NS)
+    return WindowQuery(
+        parse_re2_selector(selector), START_NS + round(start * SECOND_NS), START_NS + round(end * SECOND_NS)
     )
 
 
 def asked(
     store: ObjectStore,
-    answer: Callable[[Reading], Answer],
+    answer: Callable[[QueryContext], Answer],
     limits: QueryLimits | None = None,
     left_out: Callable[[int], None] = lambda _: None,
     stage1: Stage1 | None = None,
 ) -> Answer:
     """What a query answers over a store, run as the collector runs it, with time for a busy machine."""
     with closing(QueryEngine(store, limits or QueryLimits(timeout_seconds=300), left_out, stage1)) as engine:
-        return asyncio.run(engine.ask(answer))
+        return asyncio.run(engine.run(answer))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sidelight_collector.ingest.stats import Activity
+from sidelight_collector.ingest.stats import IngestStats
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.window import Quality
@@ -236,8 +236,8 @@ async def test_export_gives_a_flame_graph_that_may_run_its_own_script_only(clien
 
 
 async def test_status_says_what_came_in_and_whether_the_store_answers() -> None:
-    activity = Activity()
-    activity.acknowledged([("pod-1", "shop")], START_NS)
+    activity = IngestStats()
+    activity.record_acknowledged([("pod-1", "shop")], START_NS)
     async with serving(shop(), activity=activity) as client:
         answer = await get(client, "status")
     assert answer["store"] == {"kind": "memory", "ok": True}

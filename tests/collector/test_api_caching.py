@@ -15,20 +15,25 @@ from typing import Any
 
 import pytest
 
-from sidelight_collector.answers.export import folded
-from sidelight_collector.http.api.answer_cache import OVERHEAD_BYTES, Answers, Asked, Origin
-from sidelight_collector.http.api.responses import Reply, json_reply
+from sidelight_collector.answers.export import export_folded
+from sidelight_collector.http.api.answer_cache import (
+    OVERHEAD_BYTES,
+    AnswerCache,
+    AnswerOrigin,
+    CacheableQuery,
+)
+from sidelight_collector.http.api.responses import EncodedResponse, encode_json_response
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_errors import QueryTimeout
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType
 from tests.collector.asking import NOW_NS, Client, serving
@@ -81,7 +86,9 @@ async def collector(
 
 
 def compact(store: ObjectStore) -> None:
-    Compaction(store, Metrics(), Rules(segments=1, gone_seconds=1e9), interval_seconds=1).look()
+    Compaction(
+        store, Metrics(), CompactionPolicy(min_segments=1, deletion_delay_seconds=1e9), interval_seconds=1
+    ).run_once()
 
 
 EVERY = [
@@ -249,19 +256,19 @@ async def test_whatever_happens_in_the_store_answers_are_what_they_would_be_with
 ) -> None:
     luck = random.Random(seed)
     sides = [question('version="1"', end=100), question('version="1"'), question(), question(start=50)]
-    whole = partial(folded, kind=ProfileType.WALL, lines=True, states=True)
+    whole = partial(export_folded, kind=ProfileType.WALL, lines=True, states=True)
 
-    def made(side: Question, reading: Reading) -> Reply:
+    def made(side: WindowQuery, reading: QueryContext) -> EncodedResponse:
         exported = whole(reading, [side])
         # How finely windows were read is no part of what they add up to.
         basis = {name: value for name, value in exported.basis.items() if name != "resolutions"}
-        return json_reply({"text": exported.content.decode(), **basis}, gzip=False)
+        return encode_json_response({"text": exported.content.decode(), **basis}, gzip=False)
 
-    store, origins, unharmed = MemoryStore(), Counter[Origin](), MemoryStore()
+    store, origins, unharmed = MemoryStore(), Counter[AnswerOrigin](), MemoryStore()
     copies: dict[str, bytes] = {}
     limits = QueryLimits(cache_bytes=0, answer_bytes=luck.choice([3_000, 1 << 20]))
     with closing(QueryEngine(store, limits)) as engine:
-        answers = Answers(engine, lambda origin: origins.update([origin]))
+        answers = AnswerCache(engine, lambda origin: origins.update([origin]))
         for _ in range(40):
             happens = luck.random()
             if happens < 0.3:
@@ -279,15 +286,15 @@ async def test_whatever_happens_in_the_store_answers_are_what_they_would_be_with
                 for key, content in copies.items():
                     store.put(key, content)
             elif happens < 0.53:
-                for entry in list(store.list(manifest.BLOCKS))[:1]:
+                for entry in list(store.list(manifest.BLOCK_ROOT))[:1]:
                     store.delete(entry.key)
             side = luck.choice(sides)
-            answer = await answers.answer(partial(Asked, repr(side), [side], partial(made, side)))
+            answer = await answers.get(partial(CacheableQuery, repr(side), [side], partial(made, side)))
             complete = answer.etag is not None
             assert complete == (b'"unreadable_segments":0' in answer.body)
             expected = unharmed if complete else store
             assert answer.body == (await asyncio.to_thread(asked, expected, partial(made, side), limits)).body
-    assert origins[Origin.KEPT]
+    assert origins[AnswerOrigin.CACHED]
 
 
 class Slow(MemoryStore):
@@ -308,28 +315,28 @@ class Slow(MemoryStore):
 class Slowly:
     """One question, asked of a slow store with a window as often as one likes."""
 
-    def __init__(self, answers: Answers, store: Slow) -> None:
+    def __init__(self, answers: AnswerCache, store: Slow) -> None:
         self._answers = answers
         self.store = store
-        self.worked_on: list[Reading] = []
-        self.asked: list[asyncio.Task[Reply]] = []
+        self.worked_on: list[QueryContext] = []
+        self.asked: list[asyncio.Task[EncodedResponse]] = []
 
-    def ask(self) -> asyncio.Task[Reply]:
+    def ask(self) -> asyncio.Task[EncodedResponse]:
         side = question()
-        folds = partial(folded, sides=[side], kind=ProfileType.WALL, lines=True, states=True)
+        folds = partial(export_folded, sides=[side], kind=ProfileType.WALL, lines=True, states=True)
 
-        def made(reading: Reading) -> Reply:
+        def made(reading: QueryContext) -> EncodedResponse:
             self.worked_on.append(reading)
-            return Reply(folds(reading).content, "text/plain")
+            return EncodedResponse(folds(reading).content, "text/plain")
 
-        asked = Asked("the question", [side], made)
-        self.asked.append(asyncio.create_task(self._answers.answer(lambda: asked), name="asked"))
+        asked = CacheableQuery("the question", [side], made)
+        self.asked.append(asyncio.create_task(self._answers.get(lambda: asked), name="asked"))
         return self.asked[-1]
 
     async def wait_for(self, *waiting: int) -> None:
         """Until so many wait for each answer that is, or was, worked on."""
         async with asyncio.timeout(30):
-            while [reading.deadline.waiting for reading in self.worked_on] != [*waiting]:
+            while [reading.deadline.waiters for reading in self.worked_on] != [*waiting]:
                 await asyncio.sleep(0.001)
 
 
@@ -338,7 +345,7 @@ async def slow(**limits: float) -> AsyncIterator[tuple[Slowly, Counter[str]]]:
     store, origins = Slow(), Counter[str]()
     stored([window("main;f 3")], store=store)
     with closing(QueryEngine(store, replace(QueryLimits(), **limits))) as engine:  # type: ignore[arg-type]
-        one = Slowly(Answers(engine, lambda origin: origins.update([origin])), store)
+        one = Slowly(AnswerCache(engine, lambda origin: origins.update([origin])), store)
         try:
             yield one, origins
         finally:
@@ -407,7 +414,7 @@ async def test_who_waits_for_anothers_answer_is_told_why_it_cannot_be_made() -> 
     async with slow() as (one, _):
         both = [one.ask(), one.ask()]
         await one.wait_for(2)
-        one.worked_on[0].deadline.waiting = 0
+        one.worked_on[0].deadline.waiters = 0
         one.store.opened.set()
         await asyncio.wait(both)
         assert [type(task.exception()) for task in both] == [QueryTimeout] * 2

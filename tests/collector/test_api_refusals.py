@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from sidelight_collector.auth.authorizer import Tokens
+from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectEntry, StoreUnavailable
@@ -105,7 +105,7 @@ async def test_a_path_or_method_that_is_not_there_is_refused_in_json(client: Cli
 
 
 async def test_a_reader_without_a_token_is_refused_where_tokens_are_asked_for() -> None:
-    async with serving(stored([window()]), tokens=Tokens(read=("secret",))) as client:
+    async with serving(stored([window()]), tokens=BearerTokens(read=("secret",))) as client:
         status, body = await refused(client, "services")
         assert (status, body["error"]) == (401, "unauthorized")
 

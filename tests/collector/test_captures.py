@@ -13,25 +13,38 @@ import pytest
 
 from sidelight_collector.captures.capture import (
     JOIN_SECONDS,
-    STOP_SECONDS,
+    STOP_GRACE_SECONDS,
     Capture,
+    CapturePart,
+    CapturePolicy,
+    CaptureRequest,
     Claim,
-    Part,
-    Rules,
-    Wish,
-    finished,
-    newer,
-    room,
-    seen,
-    stopped,
-    taken,
+    build_outcome,
+    claim_slots,
+    compute_progress,
+    count_free_slots,
+    is_newer_report,
+    request_stop,
 )
-from sidelight_collector.captures.capture_codec import decode, decode_part, encode, encode_part
-from sidelight_collector.captures.capture_repository import NoCapture, Shelf, new_id
-from sidelight_collector.captures.capture_requests import BadBody, read_id, read_wish
-from sidelight_collector.captures.recordings.recording_files import read_recording, runs, speedscope
-from sidelight_collector.doctor.layout import survey
-from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.captures.capture_codec import (
+    decode_capture,
+    decode_part,
+    encode_capture,
+    encode_part,
+)
+from sidelight_collector.captures.capture_repository import (
+    CaptureNotFound,
+    CaptureRepository,
+    generate_capture_id,
+)
+from sidelight_collector.captures.capture_requests import BadBody, parse_capture_id, parse_capture_request
+from sidelight_collector.captures.recordings.recording_files import (
+    merge_into_runs,
+    parse_recording,
+    render_speedscope,
+)
+from sidelight_collector.doctor.layout import survey_store
+from sidelight_collector.query.select.matchers import parse_re2_selector
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectDamaged, ObjectStore
 from sidelight_model.capture_protocol import CaptureReport, CaptureState, ProcessReport, TopFunction
@@ -40,55 +53,62 @@ from tests.collector.faults import FaultyStore
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
 NOW = 1_795_253_400.0
-RULES = Rules(wait_seconds=60.0, lost_seconds=30.0, max_pods=3)
+RULES = CapturePolicy(claim_timeout_seconds=60.0, agent_timeout_seconds=30.0, max_pods=3)
 
 
 def made(pods: int | str | tuple[str, ...] = 1, *claims: Claim, **changes: object) -> Capture:
-    wish = Wish("shop", 'version="2"', read_selector('version="2"'), pods, 60.0, 100, "auto", True)
-    return replace(Capture(new_id(NOW), wish, NOW, claims=claims), **changes)  # type: ignore[arg-type]
+    wish = CaptureRequest(
+        "shop", 'version="2"', parse_re2_selector('version="2"'), pods, 60.0, 100, "auto", True
+    )
+    return replace(Capture(generate_capture_id(NOW), wish, NOW, claims=claims), **changes)  # type: ignore[arg-type]
 
 
 def claim(agent: str, at: float = NOW, **labels: str) -> Claim:
     return Claim(agent, {"service": "shop", "pod": f"pod-{agent}", **labels}, at)
 
 
-def told(agent: str, state: CaptureState, last_seen: float = NOW, **report: object) -> dict[str, Part]:
-    return {agent: Part(agent, last_seen, CaptureReport("c", state, **report))}  # type: ignore[arg-type]
+def told(agent: str, state: CaptureState, last_seen: float = NOW, **report: object) -> dict[str, CapturePart]:
+    return {agent: CapturePart(agent, last_seen, CaptureReport("c", state, **report))}  # type: ignore[arg-type]
 
 
 def test_a_capture_goes_from_queued_to_uploading_as_its_sidecars_tell() -> None:
     capture = made()
-    assert seen(capture, {}, RULES, NOW).state is CaptureState.QUEUED
+    assert compute_progress(capture, {}, RULES, NOW).state is CaptureState.QUEUED
     capture = made(2, claim("a"), claim("b"))
-    assert seen(capture, {}, RULES, NOW).state is CaptureState.SCHEDULED
-    assert seen(capture, told("a", CaptureState.SAMPLING), RULES, NOW).state is CaptureState.SAMPLING
+    assert compute_progress(capture, {}, RULES, NOW).state is CaptureState.SCHEDULED
+    assert (
+        compute_progress(capture, told("a", CaptureState.SAMPLING), RULES, NOW).state is CaptureState.SAMPLING
+    )
     both = told("a", CaptureState.DONE, windows=2) | told("b", CaptureState.SAMPLING)
-    assert seen(capture, both, RULES, NOW).state is CaptureState.SAMPLING
+    assert compute_progress(capture, both, RULES, NOW).state is CaptureState.SAMPLING
     both = told("a", CaptureState.DONE, windows=2) | told("b", CaptureState.UPLOADING)
-    assert seen(capture, both, RULES, NOW).state is CaptureState.UPLOADING
+    assert compute_progress(capture, both, RULES, NOW).state is CaptureState.UPLOADING
     both = told("a", CaptureState.DONE, windows=2) | told("b", CaptureState.DONE)
-    assert seen(capture, both, RULES, NOW).state is CaptureState.UPLOADING
-    assert finished(capture, both, seen(capture, both, RULES, NOW), NOW).state is CaptureState.READY
+    assert compute_progress(capture, both, RULES, NOW).state is CaptureState.UPLOADING
+    assert (
+        build_outcome(capture, both, compute_progress(capture, both, RULES, NOW), NOW).state
+        is CaptureState.READY
+    )
 
 
 def test_a_capture_that_nobody_takes_fails_only_after_its_wait() -> None:
-    assert seen(made(), {}, RULES, NOW + 60).state is CaptureState.QUEUED
-    failed = seen(made(), {}, RULES, NOW + 60.001)
+    assert compute_progress(made(), {}, RULES, NOW + 60).state is CaptureState.QUEUED
+    failed = compute_progress(made(), {}, RULES, NOW + 60.001)
     assert (failed.state, "60 s" in failed.problem) == (CaptureState.FAILED, True)
-    assert room(made(), RULES, NOW + 60) == 1
-    assert room(made(), RULES, NOW + 60.001) == 0
+    assert count_free_slots(made(), RULES, NOW + 60) == 1
+    assert count_free_slots(made(), RULES, NOW + 60.001) == 0
 
 
 def test_a_sidecar_not_heard_of_has_failed_and_goes_on_when_it_is_heard_again() -> None:
     capture = made(1, claim("a"))
-    assert seen(capture, {}, RULES, NOW + 30).state is CaptureState.SCHEDULED
-    lost = seen(capture, {}, RULES, NOW + 30.001)
+    assert compute_progress(capture, {}, RULES, NOW + 30).state is CaptureState.SCHEDULED
+    lost = compute_progress(capture, {}, RULES, NOW + 30.001)
     assert (lost.state, "pod-a" in lost.problem, bool(lost.hint)) == (CaptureState.FAILED, True, True)
     part = told("a", CaptureState.SAMPLING, NOW + 10)
-    assert seen(capture, part, RULES, NOW + 40).state is CaptureState.SAMPLING
-    assert "while sampling" in seen(capture, part, RULES, NOW + 40.001).problem
+    assert compute_progress(capture, part, RULES, NOW + 40).state is CaptureState.SAMPLING
+    assert "while sampling" in compute_progress(capture, part, RULES, NOW + 40.001).problem
     assert (
-        seen(capture, told("a", CaptureState.SAMPLING, NOW + 50), RULES, NOW + 60).state
+        compute_progress(capture, told("a", CaptureState.SAMPLING, NOW + 50), RULES, NOW + 60).state
         is CaptureState.SAMPLING
     )
 
@@ -97,14 +117,14 @@ def test_one_sidecar_that_fails_does_not_fail_the_others() -> None:
     capture = made(2, claim("a"), claim("b"))
     parts = told("a", CaptureState.FAILED, problem="ptrace denied", hint="Add SYS_PTRACE.")
     both = parts | told("b", CaptureState.DONE, windows=3)
-    ended = finished(capture, both, seen(capture, both, RULES, NOW), NOW)
+    ended = build_outcome(capture, both, compute_progress(capture, both, RULES, NOW), NOW)
     assert (ended.state, ended.problem, ended.hint) == (
         CaptureState.READY,
         "1 of 2 pods failed: ptrace denied",
         "Add SYS_PTRACE.",
     )
     both = parts | told("b", CaptureState.FAILED, problem="gone")
-    failed = seen(capture, both, RULES, NOW)
+    failed = compute_progress(capture, both, RULES, NOW)
     assert (failed.state, failed.problem, failed.hint) == (
         CaptureState.FAILED,
         "ptrace denied",
@@ -114,34 +134,40 @@ def test_one_sidecar_that_fails_does_not_fail_the_others() -> None:
 
 def test_a_capture_without_a_sample_has_failed() -> None:
     assert (
-        seen(made(1, claim("a")), told("a", CaptureState.DONE), RULES, NOW).problem == "no sample was taken"
+        compute_progress(made(1, claim("a")), told("a", CaptureState.DONE), RULES, NOW).problem
+        == "no sample was taken"
     )
 
 
 def test_an_order_on_its_way_when_its_capture_is_stopped_may_still_be_heard_of() -> None:
-    capture = stopped(made(1, claim("a")), NOW + 1)
+    capture = request_stop(made(1, claim("a")), NOW + 1)
     assert capture is not None
-    assert seen(capture, {}, RULES, NOW + 1 + STOP_SECONDS).state is CaptureState.SCHEDULED
-    assert seen(capture, {}, RULES, NOW + 1.001 + STOP_SECONDS).state is CaptureState.STOPPED
-    begun = seen(capture, told("a", CaptureState.SAMPLING, NOW + 7), RULES, NOW + 8)
+    assert compute_progress(capture, {}, RULES, NOW + 1 + STOP_GRACE_SECONDS).state is CaptureState.SCHEDULED
+    assert (
+        compute_progress(capture, {}, RULES, NOW + 1.001 + STOP_GRACE_SECONDS).state is CaptureState.STOPPED
+    )
+    begun = compute_progress(capture, told("a", CaptureState.SAMPLING, NOW + 7), RULES, NOW + 8)
     assert begun.state is CaptureState.SAMPLING
     parts = told("a", CaptureState.STOPPED, NOW + 9, windows=1)
-    assert finished(capture, parts, seen(capture, parts, RULES, NOW + 9), NOW).state is CaptureState.STOPPED
+    assert (
+        build_outcome(capture, parts, compute_progress(capture, parts, RULES, NOW + 9), NOW).state
+        is CaptureState.STOPPED
+    )
 
 
 def test_a_stop_before_anybody_took_it_ends_it_and_a_second_changes_nothing() -> None:
-    capture = stopped(made(), NOW)
+    capture = request_stop(made(), NOW)
     assert capture is not None
-    assert seen(capture, {}, RULES, NOW).state is CaptureState.STOPPED
-    assert stopped(capture, NOW + 5) is None
-    assert taken(capture, [claim("a")], RULES, NOW) is None
+    assert compute_progress(capture, {}, RULES, NOW).state is CaptureState.STOPPED
+    assert request_stop(capture, NOW + 5) is None
+    assert claim_slots(capture, [claim("a")], RULES, NOW) is None
 
 
 def test_as_many_sidecars_take_a_capture_as_were_asked_for_and_one_of_a_pod() -> None:
     several = [claim("a"), claim("b"), claim("c", pod="pod-a"), claim("d"), claim("e")]
 
     def agents(capture: Capture) -> list[str]:
-        changed = taken(capture, several, RULES, NOW)
+        changed = claim_slots(capture, several, RULES, NOW)
         return [one.agent for one in changed.claims] if changed else []
 
     assert agents(made(2)) == ["a", "b"]
@@ -151,27 +177,30 @@ def test_as_many_sidecars_take_a_capture_as_were_asked_for_and_one_of_a_pod() ->
 
 
 def test_others_may_join_only_for_a_while() -> None:
-    assert room(made("all", claim("a", NOW)), RULES, NOW + JOIN_SECONDS) == 2
-    assert room(made("all", claim("a", NOW)), RULES, NOW + JOIN_SECONDS + 0.001) == 0
+    assert count_free_slots(made("all", claim("a", NOW)), RULES, NOW + JOIN_SECONDS) == 2
+    assert count_free_slots(made("all", claim("a", NOW)), RULES, NOW + JOIN_SECONDS + 0.001) == 0
 
 
 def test_a_late_report_never_takes_back_what_was_told() -> None:
-    def part(state: CaptureState, elapsed: float) -> Part:
-        return Part("a", NOW, CaptureReport("c", state, elapsed_seconds=elapsed))
+    def part(state: CaptureState, elapsed: float) -> CapturePart:
+        return CapturePart("a", NOW, CaptureReport("c", state, elapsed_seconds=elapsed))
 
-    assert newer(None, part(CaptureState.SAMPLING, 0))
-    assert newer(part(CaptureState.SAMPLING, 1), part(CaptureState.SAMPLING, 2))
-    assert not newer(part(CaptureState.SAMPLING, 2), part(CaptureState.SAMPLING, 1))
-    assert newer(part(CaptureState.SAMPLING, 9), part(CaptureState.UPLOADING, 1))
-    assert not newer(part(CaptureState.UPLOADING, 1), part(CaptureState.SAMPLING, 9))
-    assert not newer(part(CaptureState.DONE, 1), part(CaptureState.FAILED, 9))
+    assert is_newer_report(None, part(CaptureState.SAMPLING, 0))
+    assert is_newer_report(part(CaptureState.SAMPLING, 1), part(CaptureState.SAMPLING, 2))
+    assert not is_newer_report(part(CaptureState.SAMPLING, 2), part(CaptureState.SAMPLING, 1))
+    assert is_newer_report(part(CaptureState.SAMPLING, 9), part(CaptureState.UPLOADING, 1))
+    assert not is_newer_report(part(CaptureState.UPLOADING, 1), part(CaptureState.SAMPLING, 9))
+    assert not is_newer_report(part(CaptureState.DONE, 1), part(CaptureState.FAILED, 9))
 
 
 def test_a_selector_names_the_service_and_the_rest() -> None:
-    by_name = read_wish({"service": "shop", "query": 'version="2", pod!="x"'}, Rules())
-    assert read_wish({"selector": '{service="shop", version="2", pod!="x"}'}, Rules()) == by_name
-    assert read_wish({"service": "shop", "pods": "one"}, Rules()).pods == 1
-    assert read_wish({"service": "shop", "native": True}, Rules()).mode == "native"
+    by_name = parse_capture_request({"service": "shop", "query": 'version="2", pod!="x"'}, CapturePolicy())
+    assert (
+        parse_capture_request({"selector": '{service="shop", version="2", pod!="x"}'}, CapturePolicy())
+        == by_name
+    )
+    assert parse_capture_request({"service": "shop", "pods": "one"}, CapturePolicy()).pods == 1
+    assert parse_capture_request({"service": "shop", "native": True}, CapturePolicy()).mode == "native"
 
 
 @pytest.mark.parametrize(
@@ -190,24 +219,24 @@ def test_a_selector_names_the_service_and_the_rest() -> None:
 )
 def test_a_wish_that_means_nothing_is_refused(wish: dict[str, Any], says: str) -> None:
     with pytest.raises(BadBody, match=says):
-        read_wish(wish, Rules())
+        parse_capture_request(wish, CapturePolicy())
 
 
 def test_an_id_is_a_ulid_of_now() -> None:
     now = time.time()
-    name = new_id(now)
-    assert (read_id({"id": name}), read_id({})) == (name, "")
-    for bad in ("c_1", 7, new_id(now - 3600), new_id(now + 3600)):
+    name = generate_capture_id(now)
+    assert (parse_capture_id({"id": name}), parse_capture_id({})) == (name, "")
+    for bad in ("c_1", 7, generate_capture_id(now - 3600), generate_capture_id(now + 3600)):
         with pytest.raises(BadBody):
-            read_id({"id": bad})
+            parse_capture_id({"id": bad})
 
 
 def test_what_is_written_is_read_again(store: ObjectStore) -> None:
-    shelf = Shelf(store)
+    shelf = CaptureRepository(store)
     for pods in (1, "all", ("a", "b")):
         capture = made(pods, claim("a"), stop_at=NOW + 3)
         shelf.create(capture)
-        assert shelf.capture(capture.id) == capture == decode("k", encode(capture))
+        assert shelf.get(capture.id) == capture == decode_capture("k", encode_capture(capture))
     part = told(
         "a",
         CaptureState.SAMPLING,
@@ -216,48 +245,48 @@ def test_what_is_written_is_read_again(store: ObjectStore) -> None:
         processes=(ProcessReport(1),),
     )["a"]
     assert decode_part("k", encode_part(part)) == part
-    assert shelf.tell(capture.id, part)
-    assert shelf.whole(capture.id) == (capture, {"a": part})
+    assert shelf.put_part(capture.id, part)
+    assert shelf.get_with_parts(capture.id) == (capture, {"a": part})
     shelf.close()
 
 
 def test_the_newest_come_first_and_what_was_deleted_is_gone(store: ObjectStore) -> None:
-    shelf = Shelf(store)
-    captures = [replace(made(), id=new_id(NOW + at), created=NOW + at) for at in range(20)]
+    shelf = CaptureRepository(store)
+    captures = [replace(made(), id=generate_capture_id(NOW + at), created_at=NOW + at) for at in range(20)]
     for capture in captures:
         shelf.create(capture)
-    assert shelf.newest(3, lambda _: True) == captures[:-4:-1]
-    assert shelf.newest(99, lambda one: one.created < NOW + 2) == captures[1::-1]
-    assert shelf.since(NOW + 17.5) == captures[18:]
+    assert shelf.list_newest(3, lambda _: True) == captures[:-4:-1]
+    assert shelf.list_newest(99, lambda one: one.created_at < NOW + 2) == captures[1::-1]
+    assert shelf.list_since(NOW + 17.5) == captures[18:]
     shelf.delete(captures[19].id)
-    with pytest.raises(NoCapture):
-        shelf.capture(captures[19].id)
-    assert shelf.newest(1, lambda _: True) == [captures[18]]
+    with pytest.raises(CaptureNotFound):
+        shelf.get(captures[19].id)
+    assert shelf.list_newest(1, lambda _: True) == [captures[18]]
     shelf.close()
 
 
 def test_each_process_hears_what_others_told_of_their_sidecars_until_they_leave(store: ObjectStore) -> None:
-    with closing(Shelf(store)) as shelf:
+    with closing(CaptureRepository(store)) as shelf:
         here, there = "1" * 16, "2" * 16
         shelf.put_agents(here, {"agents": ["a"]})
         shelf.put_agents(there, {"agents": ["b"]})
-        assert list(shelf.agents(here, 0.0)) == [{"agents": ["b"]}]
-        assert list(shelf.agents(there, 0.0)) == [{"agents": ["a"]}]
-        assert list(shelf.agents(here, time.time() + 60)) == []
-        shelf.drop_agents(there)
-        assert list(shelf.agents(here, 0.0)) == []
+        assert list(shelf.list_remote_agents(here, 0.0)) == [{"agents": ["b"]}]
+        assert list(shelf.list_remote_agents(there, 0.0)) == [{"agents": ["a"]}]
+        assert list(shelf.list_remote_agents(here, time.time() + 60)) == []
+        shelf.delete_agents(there)
+        assert list(shelf.list_remote_agents(here, 0.0)) == []
 
 
 def test_captures_that_are_too_old_go_with_all_they_have_and_nothing_else(store: ObjectStore) -> None:
-    shelf = Shelf(store)
-    old, new = (replace(made(), id=new_id(NOW + at)) for at in (0, 86_400))
+    shelf = CaptureRepository(store)
+    old, new = (replace(made(), id=generate_capture_id(NOW + at)) for at in (0, 86_400))
     for capture in (old, new):
         shelf.create(capture)
-        shelf.tell(capture.id, told("a", CaptureState.DONE)["a"])
+        shelf.put_part(capture.id, told("a", CaptureState.DONE)["a"])
         shelf.put_recording(capture.id, "a-1", b"x", b"{}")
     store.put("v1/captures/notes.txt", b"somebody's own")
-    assert shelf.expire(NOW + 7 * 86_400 + 1, 7, lambda: True) == 0
-    assert shelf.expire(NOW + 7 * 86_400 + 1, 7) == 4
+    assert shelf.delete_expired(NOW + 7 * 86_400 + 1, 7, lambda: True) == 0
+    assert shelf.delete_expired(NOW + 7 * 86_400 + 1, 7) == 4
     kept = [entry.key for entry in store.list("v1/captures/")]
     assert len([key for key in kept if new.id in key]) == 4
     assert [key for key in kept if new.id not in key] == ["v1/captures/notes.txt"]
@@ -266,14 +295,16 @@ def test_captures_that_are_too_old_go_with_all_they_have_and_nothing_else(store:
 
 def test_a_capture_of_a_later_version_is_left_alone_and_one_that_is_damaged_left_out() -> None:
     store = MemoryStore()
-    shelf = Shelf(store)
-    good, bad, later = (replace(made(), id=new_id(NOW + at)) for at in range(3))
+    shelf = CaptureRepository(store)
+    good, bad, later = (replace(made(), id=generate_capture_id(NOW + at)) for at in range(3))
     shelf.create(good)
     store.put(f"v1/captures/{bad.id}/state.json", b"{")
-    store.put(f"v1/captures/{later.id}/state.json", encode(later).replace(b'"format":2', b'"format":3'))
-    assert shelf.newest(9, lambda _: True) == [good]
+    store.put(
+        f"v1/captures/{later.id}/state.json", encode_capture(later).replace(b'"format":2', b'"format":3')
+    )
+    assert shelf.list_newest(9, lambda _: True) == [good]
     with pytest.raises(ObjectDamaged, match="format 3"):
-        shelf.capture(later.id)
+        shelf.get(later.id)
     shelf.close()
 
 
@@ -282,17 +313,17 @@ def test_of_two_collectors_one_gives_a_capture_to_its_sidecar_whenever_the_other
     steps = 0
     while True:
         store = MemoryStore()
-        shelf = Shelf(store)
+        shelf = CaptureRepository(store)
         capture = made()
         shelf.create(capture)
 
-        def second(shelf: Shelf = shelf, capture: Capture = capture) -> None:
-            shelf.change(capture.id, lambda it: taken(it, [claim("b")], RULES, NOW))
+        def second(shelf: CaptureRepository = shelf, capture: Capture = capture) -> None:
+            shelf.update(capture.id, lambda it: claim_slots(it, [claim("b")], RULES, NOW))
 
         racing = FaultyStore(store, steps, meanwhile=second)
-        first = Shelf(racing)
-        first.change(capture.id, lambda one: taken(one, [claim("a")], RULES, NOW))
-        agents = [one.agent for one in shelf.capture(capture.id).claims]
+        first = CaptureRepository(racing)
+        first.update(capture.id, lambda one: claim_slots(one, [claim("a")], RULES, NOW))
+        agents = [one.agent for one in shelf.get(capture.id).claims]
         assert agents in (["a"], ["b"])
         done = racing.made <= steps
         first.close()
@@ -307,19 +338,19 @@ def test_a_stop_that_comes_while_a_sidecar_takes_it_is_not_lost() -> None:
     steps = 0
     while True:
         store = MemoryStore()
-        shelf = Shelf(store)
+        shelf = CaptureRepository(store)
         capture = made()
         shelf.create(capture)
         racing = FaultyStore(
             store,
             steps,
-            meanwhile=lambda shelf=shelf, capture=capture: shelf.change(  # type: ignore[misc]
-                capture.id, lambda one: stopped(one, NOW)
+            meanwhile=lambda shelf=shelf, capture=capture: shelf.update(  # type: ignore[misc]
+                capture.id, lambda one: request_stop(one, NOW)
             ),
         )
-        first = Shelf(racing)
-        first.change(capture.id, lambda one: taken(one, [claim("a")], RULES, NOW))
-        found = shelf.capture(capture.id)
+        first = CaptureRepository(racing)
+        first.update(capture.id, lambda one: claim_slots(one, [claim("a")], RULES, NOW))
+        found = shelf.get(capture.id)
         if racing.made > steps:
             assert found.stop_at == NOW
         first.close()
@@ -331,57 +362,58 @@ def test_a_stop_that_comes_while_a_sidecar_takes_it_is_not_lost() -> None:
 
 def test_samples_alike_are_drawn_as_one_and_what_is_not_known_as_nothing() -> None:
     raw = recording("c", "a", {"service": "shop"}, 12)
-    read = read_recording(json.dumps(raw).encode())
-    assert list(runs(read.threads[0], [(0, 10_000)])) == [
+    read = parse_recording(json.dumps(raw).encode())
+    assert list(merge_into_runs(read.threads[0], [(0, 10_000)])) == [
         (0, 10_000, 0, 0),
         (10_000, 30_000, 1, 1),
         (100_000, 110_000, 1, 2),
     ]
     # From the third sample on one stands for five times as long: nothing is missing.
-    slower = read_recording(json.dumps({**raw, "periods": [[0, 10_000], [20_000, 50_000]]}).encode())
-    assert list(runs(slower.threads[0], slower.periods))[1:] == [
+    slower = parse_recording(json.dumps({**raw, "periods": [[0, 10_000], [20_000, 50_000]]}).encode())
+    assert list(merge_into_runs(slower.threads[0], slower.periods))[1:] == [
         (10_000, 100_000, 1, 1),
         (100_000, 150_000, 1, 2),
     ]
-    drawn = json.loads(speedscope(read, "title", 100))
+    drawn = json.loads(render_speedscope(read, "title", 100))
     (profile,) = drawn["profiles"]
     assert profile["samples"] == [[0, 2], [0, 1], [], [0, 1]]
     assert profile["weights"] == [10_000, 20_000, 70_000, 10_000]
     assert (profile["startValue"], profile["endValue"]) == (0, 110_000)
     assert [frame["name"] for frame in drawn["shared"]["frames"]][-1] == "[idle]"
-    (cut,) = json.loads(speedscope(read, "title", 4))["profiles"]
+    (cut,) = json.loads(render_speedscope(read, "title", 4))["profiles"]
     assert cut["samples"] == [[0, 2], [0, 1]]
     assert "only until 0.0 s" in cut["name"]
 
 
 def test_the_doctor_knows_what_belongs_to_captures() -> None:
     store = MemoryStore()
-    shelf = Shelf(store)
+    shelf = CaptureRepository(store)
     capture = made()
     shelf.create(capture)
-    shelf.tell(capture.id, told("a", CaptureState.DONE)["a"])
+    shelf.put_part(capture.id, told("a", CaptureState.DONE)["a"])
     shelf.put_recording(capture.id, "a-1", b"x", b"{}")
     shelf.put_agents("3f0c5d2a9be81746", {"agents": []})
     store.put("v1/captures/notes.txt", b"somebody's own")
-    assert list(survey(store).unknown) == ["v1/captures/"]
-    assert survey(store).unknown["v1/captures/"].objects == 1
+    assert list(survey_store(store).unknown) == ["v1/captures/"]
+    assert survey_store(store).unknown["v1/captures/"].objects == 1
     shelf.close()
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_golden_captures_are_read_by_every_later_version(version: int) -> None:
-    capture = decode("golden", (GOLDEN / f"capture-{version}.json").read_bytes())
+    capture = decode_capture("golden", (GOLDEN / f"capture-{version}.json").read_bytes())
     assert capture.claims[0].labels["pod"] == "shop-1"
-    assert capture.wish.timeline
-    assert capture.ended is not None
-    assert capture.ended.state is CaptureState.READY
-    assert encode(capture) == (GOLDEN / "capture-2.json").read_bytes().strip()
+    assert capture.request.timeline
+    assert capture.outcome is not None
+    assert capture.outcome.state is CaptureState.READY
+    assert encode_capture(capture) == (GOLDEN / "capture-2.json").read_bytes().strip()
 
 
 def test_golden_capture_with_an_ephemeral_sidecar_is_read() -> None:
-    (claim,) = decode("golden", (GOLDEN / "capture-1-attached.json").read_bytes()).claims
-    assert claim.attached is not None
-    assert (claim.attached.container, claim.attached.until) == ("sidelight-7g3k2", 1795254900.0)
+    (claim,) = decode_capture("golden", (GOLDEN / "capture-1-attached.json").read_bytes()).claims
+    sidecar = claim.ephemeral_sidecar
+    assert sidecar is not None
+    assert (sidecar.container, sidecar.until) == ("sidelight-7g3k2", 1795254900.0)
 
 
 @pytest.mark.parametrize("version", [1, 2])

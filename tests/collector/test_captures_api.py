@@ -16,14 +16,19 @@ import zstandard
 from aiohttp import ClientSession
 from ulid import ULID
 
-from sidelight_collector.auth.authorizer import Guard, Tokens
-from sidelight_collector.auth.write_identity import AttachedWriter, NotKnown, NotYours
-from sidelight_collector.captures.capture import Attached, Capture, Claim, Wish
-from sidelight_collector.captures.capture_codec import decode, encode
-from sidelight_collector.captures.capture_repository import AGENTS, ROOT, Shelf, new_id
-from sidelight_collector.captures.capture_requests import POLL_BYTES, WISH_BYTES
-from sidelight_collector.captures.one_time_tokens import OneTime, attached_name, issue
-from sidelight_collector.main import known_tokens
+from sidelight_collector.auth.authorizer import Authorizer, BearerTokens
+from sidelight_collector.auth.write_identity import LabelMismatch, OneShotWriterIdentity, TokenRejected
+from sidelight_collector.captures.capture import Capture, CaptureRequest, Claim, EphemeralSidecar
+from sidelight_collector.captures.capture_codec import decode_capture, encode_capture
+from sidelight_collector.captures.capture_repository import (
+    AGENTS_ROOT,
+    ROOT,
+    CaptureRepository,
+    generate_capture_id,
+)
+from sidelight_collector.captures.capture_requests import MAX_CAPTURE_REQUEST_BYTES, MAX_POLL_BYTES
+from sidelight_collector.captures.one_time_tokens import OneTimeTokenVerifier, build_agent_name, issue_token
+from sidelight_collector.main import load_tokens
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
@@ -336,15 +341,15 @@ async def test_bodies_are_bounded_as_sent_and_as_unpacked(serving: Serve) -> Non
     async with serving(MemoryStore(), max_body_bytes=1 << 20) as collector:
         poll = "/api/v1/agents/poll"
         most = json.dumps({"agent": "a", "labels": {"service": "s"}, "x": ""}).encode()
-        most = most.replace(b'""', b'"' + b"x" * (POLL_BYTES - len(most)) + b'"')
-        assert len(most) == POLL_BYTES
+        most = most.replace(b'""', b'"' + b"x" * (MAX_POLL_BYTES - len(most)) + b'"')
+        assert len(most) == MAX_POLL_BYTES
         assert (await collector.ask("POST", poll, most, JSON)).status == 200
         assert (await collector.ask("POST", poll, most + b" ", JSON)).status == 413
         encoded = {**JSON, "Content-Encoding": "zstd"}
         assert (await collector.ask("POST", poll, zstandard.compress(most), encoded)).status == 200
         bomb = zstandard.compress(most + b" " * (64 << 20))
         assert (await collector.ask("POST", poll, bomb, encoded)).reason == "too_large"
-        wish = b'{"service":"s"}' + b" " * (WISH_BYTES - 15)
+        wish = b'{"service":"s"}' + b" " * (MAX_CAPTURE_REQUEST_BYTES - 15)
         assert (await collector.ask("POST", "/api/v1/captures", wish, JSON)).status == 201
         assert (await collector.ask("POST", "/api/v1/captures", wish + b" ", JSON)).status == 413
         assert (await collector.ask("POST", poll, b"[]", JSON)).reason == "bad_json"
@@ -471,7 +476,7 @@ async def test_sidecars_that_ask_another_collector_are_known_here(serving: Serve
 
         found = await until("both are known", both)
         assert {one["labels"]["pod"]: one["paused"] for one in found} == {"p-1": False, "p-2": True}
-    assert [entry.key for entry in store.list(AGENTS)] == []
+    assert [entry.key for entry in store.list(AGENTS_ROOT)] == []
 
 
 async def test_captures_may_be_switched_off(serving: Serve) -> None:
@@ -487,7 +492,7 @@ async def test_who_may_start_captures(tmp_path: Path, serving: Serve) -> None:
     for name, file in files.items():
         file.write_text(f"{name}-token\n")
 
-    async def allowed(tokens: Tokens) -> dict[str, set[str]]:
+    async def allowed(tokens: BearerTokens) -> dict[str, set[str]]:
         may: dict[str, set[str]] = {}
         async with serving(MemoryStore(), tokens) as collector:
             for who in ("", "write-token", "read-token", "capture-token"):
@@ -501,9 +506,9 @@ async def test_who_may_start_captures(tmp_path: Path, serving: Serve) -> None:
                 may[who] = {what for what, answer in answers.items() if answer.status < 300}
         return may
 
-    def given(listen: str, *names: str) -> Tokens:
+    def given(listen: str, *names: str) -> BearerTokens:
         tokens = {f"{name}_tokens_file": files[name] for name in names}
-        return known_tokens(Settings(store="given", listen=listen, **tokens))  # type: ignore[arg-type]
+        return load_tokens(Settings(store="given", listen=listen, **tokens))  # type: ignore[arg-type]
 
     on_loopback = await allowed(given("127.0.0.1:0"))
     assert all(may == {"start", "read", "poll"} for may in on_loopback.values())
@@ -602,7 +607,7 @@ async def test_a_capture_of_fewer_pods_than_asked_for_says_so(serving: Serve) ->
 
 async def test_a_request_that_is_sent_again_starts_nothing_new(serving: Serve) -> None:
     async with serving(MemoryStore()) as collector:
-        name = new_id(time.time())
+        name = generate_capture_id(time.time())
         first = await wished(collector, id=name, seconds=3)
         again = await wished(collector, id=name, seconds=3)
         other = await wished(collector, id=name, seconds=4)
@@ -641,64 +646,66 @@ async def test_a_capture_is_told_as_it_goes_on_until_it_has_ended(serving: Serve
         await asyncio.wait_for(following, 120)
         assert states[-1] == "ready"
         assert states == sorted(states, key=["queued", "scheduled", "sampling", "uploading", "ready"].index)
-        gone = await collector.ask("GET", f"/api/v1/captures/{new_id(time.time())}/events")
+        gone = await collector.ask("GET", f"/api/v1/captures/{generate_capture_id(time.time())}/events")
         assert gone.status == 404
 
 
 def ticket(store: MemoryStore, until_unix: float) -> tuple[str, str, str]:
     """A capture with an attached sidecar; its id, the sidecar's name and its token."""
-    capture_id, agent = new_id(time.time()), str(ULID())
-    token, secret = issue(capture_id, agent)
-    attached = Attached("sidelight-x", agent, "uid-1", secret, until_unix)
+    capture_id, agent = generate_capture_id(time.time()), str(ULID())
+    token, secret = issue_token(capture_id, agent)
+    attached = EphemeralSidecar("sidelight-x", agent, "uid-1", secret, until_unix)
     labels = {"service": "shop", "namespace": "ns", "pod": "p-1", "version": "2"}
-    wish = Wish("shop", "", Selector(), 1, 2.0, 100, "auto", True, True)
-    claim = Claim(attached_name(attached), labels, 1.0, attached)
+    wish = CaptureRequest("shop", "", Selector(), 1, 2.0, 100, "auto", True, True)
+    claim = Claim(build_agent_name(attached), labels, 1.0, attached)
     capture = Capture(capture_id, wish, 1.0, claims=(claim,))
-    assert decode("key", encode(capture)) == capture
-    Shelf(store).create(capture)
+    assert decode_capture("key", encode_capture(capture)) == capture
+    CaptureRepository(store).create(capture)
     return capture_id, agent, token
 
 
 async def test_a_one_time_token_is_good_for_one_pod_and_one_capture() -> None:
     store = MemoryStore()
     capture_id, agent, token = ticket(store, time.time() + 60)
-    writer = await OneTime(Shelf(store)).writer(token)
-    assert isinstance(writer, AttachedWriter)
+    writer = await OneTimeTokenVerifier(CaptureRepository(store)).identify(token)
+    assert isinstance(writer, OneShotWriterIdentity)
     assert (writer.namespace, writer.pod, writer.service, writer.capture) == ("ns", "p-1", "shop", capture_id)
-    assert writer.bound({"service": "shop"})["capture"] == capture_id
+    assert writer.bind_labels({"service": "shop"})["capture"] == capture_id
     for wrong in ({"pod": "p-2"}, {"service": "cart"}, {"namespace": "x"}, {"capture": "c_other"}):
-        with pytest.raises((NotYours, BadLabel)):
-            writer.bound({"service": "shop", **wrong})
-    writer.agent(agent)
-    with pytest.raises(NotYours):
-        writer.agent("another")
+        with pytest.raises((LabelMismatch, BadLabel)):
+            writer.bind_labels({"service": "shop", **wrong})
+    writer.qualify_agent_name(agent)
+    with pytest.raises(LabelMismatch):
+        writer.qualify_agent_name("another")
 
 
 async def test_a_one_time_token_counts_as_such_where_anybody_may_write() -> None:
     store = MemoryStore()
     _, _, token = ticket(store, time.time() + 60)
-    guard = Guard(Tokens(), attached=OneTime(Shelf(store)))
-    assert isinstance(await guard._writer(f"Bearer {token}"), AttachedWriter)
-    assert await guard._writer("Bearer of a file") is None
+    guard = Authorizer(BearerTokens(), one_time_identities=OneTimeTokenVerifier(CaptureRepository(store)))
+    assert isinstance(await guard._identify_writer(f"Bearer {token}"), OneShotWriterIdentity)
+    assert await guard._identify_writer("Bearer of a file") is None
 
 
 async def test_a_token_that_is_old_changed_or_of_no_capture_is_refused() -> None:
     store = MemoryStore()
-    shelf = Shelf(store)
+    shelf = CaptureRepository(store)
     _, _, token = ticket(store, time.time() + 60)
     _, _, old = ticket(store, time.time() - 1)
-    gone, _ = issue(new_id(time.time()), str(ULID()))
+    gone, _ = issue_token(generate_capture_id(time.time()), str(ULID()))
     last = "A" if token[-1] != "A" else "B"
     for bad in (old, gone, token[:-1] + last, token[:-1], "slat_", "other"):
-        with pytest.raises(NotKnown):
-            await OneTime(shelf).writer(bad)
+        with pytest.raises(TokenRejected):
+            await OneTimeTokenVerifier(shelf).identify(bad)
 
 
 async def test_a_token_reads_nothing_and_starts_nothing(serving: Serve) -> None:
     store = MemoryStore()
     _, _, token = ticket(store, time.time() + 60)
     bearer = {"Authorization": f"Bearer {token}", **JSON}
-    async with serving(store, tokens=Tokens(write=(), read=("reader",), capture=("reader",))) as collector:
+    async with serving(
+        store, tokens=BearerTokens(write=(), read=("reader",), capture=("reader",))
+    ) as collector:
         for method, path in (
             ("GET", "/api/v1/services"),
             ("GET", "/api/v1/captures"),

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from sidelight_collector.captures.capture import Capture, Rules, Wish
-from sidelight_collector.captures.capture_repository import Shelf
-from sidelight_collector.captures.coordinator import Desk
+from sidelight_collector.captures.capture import Capture, CapturePolicy, CaptureRequest
+from sidelight_collector.captures.capture_repository import CaptureRepository
+from sidelight_collector.captures.coordinator import CaptureCoordinator
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.query.select.matchers import parse_re2_selector
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.capture_protocol import (
@@ -79,17 +79,17 @@ class Collectors:
 
     def __init__(self, count: int = 1, store: ObjectStore | None = None, look_seconds: float = 60) -> None:
         self.store = SlowStore()
-        self.shelves = [Shelf(store or self.store) for _ in range(count)]
+        self.shelves = [CaptureRepository(store or self.store) for _ in range(count)]
         self.metrics = [Metrics() for _ in range(count)]
         self.desks = [
-            Desk(
+            CaptureCoordinator(
                 shelf,
-                Rules(),
+                CapturePolicy(),
                 metrics,
                 no_windows,
                 max_polls=100,
-                hold_seconds=HOLD,
-                look_seconds=look_seconds,
+                poll_timeout_seconds=HOLD,
+                check_interval_seconds=look_seconds,
             )
             for shelf, metrics in zip(self.shelves, self.metrics, strict=True)
         ]
@@ -107,8 +107,8 @@ async def no_windows(_: Capture, __: float) -> int:
     return 0
 
 
-def wish(service: str = "shop", pods: int = 1) -> Wish:
-    return Wish(service, "", read_selector(""), pods, 2.0, 100, "auto", True)
+def wish(service: str = "shop", pods: int = 1) -> CaptureRequest:
+    return CaptureRequest(service, "", parse_re2_selector(""), pods, 2.0, 100, "auto", True)
 
 
 def poll(agent: str = "a", *reports: CaptureReport) -> AgentPoll:
@@ -118,14 +118,14 @@ def poll(agent: str = "a", *reports: CaptureReport) -> AgentPoll:
     return AgentPoll(status, reports=reports)
 
 
-Act = Callable[[Desk, str], Awaitable[object]]
-ACTS = pytest.mark.parametrize("act", [Desk.stop, Desk.delete])
+Act = Callable[[CaptureCoordinator, str], Awaitable[object]]
+ACTS = pytest.mark.parametrize("act", [CaptureCoordinator.stop, CaptureCoordinator.delete])
 
 
 def obeys(orders: AgentPollResponse, capture: Capture, act: Act) -> None:
     """A sidecar is not told to begin a capture that has been stopped or deleted."""
     assert [one.capture for one in orders.capture_jobs] == []
-    assert orders.stop_captures == ((capture.id,) if act is Desk.stop else ())
+    assert orders.stop_captures == ((capture.id,) if act is CaptureCoordinator.stop else ())
 
 
 async def reached(gate: Gate) -> None:
@@ -137,23 +137,23 @@ async def reached(gate: Gate) -> None:
 async def test_stale_list_read_gives_no_order_of_a_stopped_capture(act: Act) -> None:
     with closing(Collectors()) as at:
         (desk,) = at.desks
-        await desk.poll(poll())
-        capture = await desk.begin(wish())
+        await desk.handle_poll(poll())
+        capture = await desk.start(wish())
         with at.store.held("get") as gate:
-            looking = asyncio.create_task(desk.begin(wish("cart")))  # which looks at all there are
+            looking = asyncio.create_task(desk.start(wish("cart")))  # which looks at all there are
             await reached(gate)
             await act(desk, capture.id)
         await looking
-        obeys(await desk.poll(poll()), capture, act)
+        obeys(await desk.handle_poll(poll()), capture, act)
 
 
 @ACTS
 async def test_claim_that_finishes_after_a_stop_gives_no_order(act: Act) -> None:
     with closing(Collectors()) as at:
         (desk,) = at.desks
-        capture = await desk.begin(wish())
+        capture = await desk.start(wish())
         with at.store.held("put") as gate:
-            asking = asyncio.create_task(desk.poll(poll()))
+            asking = asyncio.create_task(desk.handle_poll(poll()))
             await reached(gate)
             await act(desk, capture.id)
         obeys(await asking, capture, act)
@@ -163,10 +163,10 @@ async def test_claim_that_finishes_after_a_stop_gives_no_order(act: Act) -> None
 async def test_stop_during_the_last_read_before_an_order_gives_no_order(act: Act) -> None:
     with closing(Collectors()) as at:
         (desk,) = at.desks
-        await desk.poll(poll())
-        capture = await desk.begin(wish())
+        await desk.handle_poll(poll())
+        capture = await desk.start(wish())
         with at.store.held("get") as gate:
-            asking = asyncio.create_task(desk.poll(poll()))
+            asking = asyncio.create_task(desk.handle_poll(poll()))
             await reached(gate)
             await act(desk, capture.id)
         obeys(await asking, capture, act)
@@ -176,47 +176,47 @@ async def test_stop_during_the_last_read_before_an_order_gives_no_order(act: Act
 async def test_report_read_before_a_stop_gives_no_order_to_another_sidecar(act: Act) -> None:
     with closing(Collectors(2)) as at:
         first, second = at.desks
-        await first.poll(poll("a"))
-        await first.poll(poll("b"))
-        capture = await first.begin(wish(pods=2))
+        await first.handle_poll(poll("a"))
+        await first.handle_poll(poll("b"))
+        capture = await first.start(wish(pods=2))
         with at.store.held("get") as gate:
             telling = asyncio.create_task(
-                second.poll(poll("a", CaptureReport(capture.id, CaptureState.SAMPLING)))
+                second.handle_poll(poll("a", CaptureReport(capture.id, CaptureState.SAMPLING)))
             )
             await reached(gate)
             await act(second, capture.id)
         assert (await telling).capture_jobs == ()
-        obeys(await second.poll(poll("b")), capture, act)
+        obeys(await second.handle_poll(poll("b")), capture, act)
 
 
 @ACTS
 async def test_stop_at_another_collector_gives_no_order_here(act: Act) -> None:
     with closing(Collectors(2)) as at:
         here, elsewhere = at.desks
-        await here.poll(poll())
-        capture = await here.begin(wish())
+        await here.handle_poll(poll())
+        capture = await here.start(wish())
         await act(elsewhere, capture.id)
-        obeys(await here.poll(poll()), capture, act)
+        obeys(await here.handle_poll(poll()), capture, act)
 
 
 async def test_stop_reaches_a_running_sidecar_despite_a_stale_list_read() -> None:
     with closing(Collectors()) as at:
         (desk,) = at.desks
-        await desk.poll(poll())
-        capture = await desk.begin(wish())
-        assert [one.capture for one in (await desk.poll(poll())).capture_jobs] == [capture.id]
+        await desk.handle_poll(poll())
+        capture = await desk.start(wish())
+        assert [one.capture for one in (await desk.handle_poll(poll())).capture_jobs] == [capture.id]
         told = poll("a", CaptureReport(capture.id, CaptureState.SAMPLING))
         with at.store.held("get") as gate:
-            looking = asyncio.create_task(desk.begin(wish("cart")))
+            looking = asyncio.create_task(desk.start(wish("cart")))
             await reached(gate)
             await desk.stop(capture.id)
         await looking
-        assert (await desk.poll(told)).stop_captures == (capture.id,)
+        assert (await desk.handle_poll(told)).stop_captures == (capture.id,)
 
 
 async def waiting(at: Collectors, desk: int = 0) -> asyncio.Task[AgentPollResponse]:
     """A poll of sidecar a that is held."""
-    task = asyncio.create_task(at.desks[desk].poll(replace(poll(), timeout_seconds=HOLD)))
+    task = asyncio.create_task(at.desks[desk].handle_poll(replace(poll(), timeout_seconds=HOLD)))
     await until("the poll is held", lambda: at.value("sidelight_pending_polls", desk) == 1)
     return task
 
@@ -238,10 +238,10 @@ async def test_claim_that_is_written_while_the_capture_is_created_wakes_its_poll
         (desk,) = at.desks
         asking = await waiting(at)
         with at.store.held("put") as creating:
-            beginning = asyncio.create_task(desk.begin(wish()))
+            beginning = asyncio.create_task(desk.start(wish()))
             await reached(creating)
             with at.store.held("put") as claiming:
-                looking = asyncio.create_task(desk.begin(wish("cart")))  # which finds it in the list
+                looking = asyncio.create_task(desk.start(wish("cart")))  # which finds it in the list
                 await reached(claiming)
                 creating.released.set()
                 await until("it is begun", lambda: at.value("sidelight_captures_started_total") == 1)
@@ -253,10 +253,10 @@ async def test_claim_that_is_written_while_the_capture_is_created_wakes_its_poll
 async def test_claim_by_another_collector_wakes_the_poll_that_is_held_here() -> None:
     with closing(Collectors(2)) as at:
         elsewhere, here = at.desks
-        await elsewhere.poll(poll())
+        await elsewhere.handle_poll(poll())
         asking = await waiting(at, 1)
-        capture = await elsewhere.begin(wish())
-        await here.begin(wish("cart"))  # which looks at all there are
+        capture = await elsewhere.start(wish())
+        await here.start(wish("cart"))  # which looks at all there are
         assert await orders(asking) == [capture.id]
 
 
@@ -267,11 +267,11 @@ async def test_of_two_collectors_as_many_sidecars_take_a_capture_as_were_asked_f
         stop = asyncio.Event()
         looking = [asyncio.create_task(desk.run(stop)) for desk in at.desks]
         asking = [
-            asyncio.create_task(desk.poll(replace(poll(f"{pod}-{number}"), timeout_seconds=HOLD)))
+            asyncio.create_task(desk.handle_poll(replace(poll(f"{pod}-{number}"), timeout_seconds=HOLD)))
             for pod in range(6)
             for number, desk in enumerate(at.desks)
         ]
-        capture = await at.desks[0].begin(wish(pods=3))
+        capture = await at.desks[0].start(wish(pods=3))
         await until("three are told", lambda: sum(one.done() for one in asking) >= 3)
         for desk in at.desks:
             desk.close()
@@ -279,4 +279,4 @@ async def test_of_two_collectors_as_many_sidecars_take_a_capture_as_were_asked_f
         told = [one for asked in await asyncio.gather(*asking) for one in asked.capture_jobs]
         await asyncio.gather(*looking)
         assert [one.capture for one in told] == [capture.id] * 3
-        assert len(at.shelves[1].capture(capture.id).claims) == 3
+        assert len(at.shelves[1].get(capture.id).claims) == 3

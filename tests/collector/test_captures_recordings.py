@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.captures.recordings.loop_blocking import Holds, holds
-from sidelight_collector.captures.recordings.recording_files import Recording, Thread
+from sidelight_collector.captures.recordings.loop_blocking import LoopBlocking, measure_loop_blocking
+from sidelight_collector.captures.recordings.recording_files import CaptureRecording, RecordedThread
 from sidelight_collector.captures.recordings.subsecond_heatmap import (
-    Drawing,
-    Kept,
-    Recordings,
-    offsets,
-    picked,
-    read_moment,
-    read_step,
+    CaptureRecordings,
+    RecordingFlameOptions,
+    StoredRecording,
+    build_recording_flame,
+    build_subsecond_heatmap,
+    parse_offset_us,
+    parse_step,
 )
 from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.times import rfc3339
+from sidelight_collector.times import format_rfc3339
 from sidelight_model.counts import ProfileType
 from sidelight_model.labels import Labels
 from tests.collector.capturing import Sidecar, started
@@ -41,13 +41,15 @@ def recorded(
     start_ns: int = START * 10**9,
     pid: int = 12,
     periods: Sequence[tuple[int, int]] = (),
-) -> Kept:
+) -> StoredRecording:
     """A recording of threads with (microseconds, stack, state) in order."""
-    rows = [Thread(f"t{at}", *map(list, zip(*row, strict=True))) for at, row in enumerate(threads) if row]
-    recording = Recording(
+    rows = [
+        RecordedThread(f"t{at}", *map(list, zip(*row, strict=True))) for at, row in enumerate(threads) if row
+    ]
+    recording = CaptureRecording(
         "c_1", "a", Labels({"service": "shop"}), pid, start_ns, 10_000, 3, FRAMES, STACKS, rows, periods
     )
-    return Kept(f"a-{pid}", {"start": rfc3339(start_ns)}, lambda: recording)
+    return StoredRecording(f"a-{pid}", {"start": format_rfc3339(start_ns)}, lambda: recording)
 
 
 def cells(answer: Any) -> dict[tuple[int, int], tuple[int, int]]:
@@ -74,7 +76,7 @@ def test_samples_are_counted_by_second_of_the_clock_and_step() -> None:
         [(500_001, 0, 0)],
         start_ns=START * 10**9 + 500_000_000,
     )
-    answer = offsets(Recordings.of("c_1", [half]), CPU, 20)
+    answer = build_subsecond_heatmap(CaptureRecordings.select("c_1", [half]), CPU, 20)
     assert cells(answer) == {(0, 25): [1, 2], (0, 26): [1, 1], (0, 49): [1, 1], (1, 0): [1, 2]}
     assert (answer["start"], answer["seconds"], answer["step_ms"]) == (START, 2, 20)
     assert answer["recordings"] == [
@@ -95,17 +97,17 @@ def test_two_processes_lie_on_one_clock_and_each_can_be_asked_for() -> None:
         recorded([(0, 1, 2)], start_ns=(START + 3) * 10**9 + 7),
         recorded([(0, 1, 2)], pid=13, start_ns=START * 10**9 + 40_000_000),
     ]
-    both = offsets(Recordings.of("c_1", kept), GIL, 20)
+    both = build_subsecond_heatmap(CaptureRecordings.select("c_1", kept), GIL, 20)
     assert cells(both) == {(0, 2): [1, 1], (3, 0): [1, 1]}
-    one = offsets(Recordings.of("c_1", kept, "a-12"), GIL, 20)
+    one = build_subsecond_heatmap(CaptureRecordings.select("c_1", kept, "a-12"), GIL, 20)
     assert (one["start"], cells(one)) == (START, {(3, 0): [1, 1]})
 
 
 def test_a_span_is_drawn_without_its_end_and_with_lines_if_asked_for() -> None:
     kept = [recorded([(0, 0, 0), (10_000, 1, 1), (20_000, 2, 2), (30_000, 3, 2)])]
-    found = Recordings.of("c_1", kept)
+    found = CaptureRecordings.select("c_1", kept)
     draw = lambda kind, begin, end, *, lines=False: stacks(  # noqa: E731
-        picked(found, kind, begin, end, Drawing(100, lines=lines))
+        build_recording_flame(found, kind, begin, end, RecordingFlameOptions(100, by_line=lines))
     )
     assert draw(CPU, 10_000, 30_000) == {"main (a.py) > f (a.py)": (2, 20_000)}
     assert draw(CPU, 10_000, 30_000, lines=True) == {
@@ -115,7 +117,7 @@ def test_a_span_is_drawn_without_its_end_and_with_lines_if_asked_for() -> None:
     assert draw(WALL, 0, 1) == {"main (a.py)": (1, 10_000)}
     assert draw(GIL, 30_000, 10**9) == {"main (a.py) > f (a.py) > g; (b.py)": (1, 10_000)}
     assert draw(CPU, 40_000, 10**9) == {}
-    side = picked(found, CPU, 0, 10**9, Drawing(100))["sides"][0]
+    side = build_recording_flame(found, CPU, 0, 10**9, RecordingFlameOptions(100))["sides"][0]
     assert (side["states"], side["samples"], side["seconds"]) == (
         {"idle": 1, "running": 1, "gil": 2},
         3,
@@ -125,28 +127,48 @@ def test_a_span_is_drawn_without_its_end_and_with_lines_if_asked_for() -> None:
 
 def test_a_sample_stands_for_as_long_as_the_rate_said_when_it_was_taken() -> None:
     kept = [recorded([(0, 1, 2), (10_000, 1, 2), (50_000, 1, 2)], periods=[(0, 10_000), (50_000, 40_000)])]
-    answer = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, Drawing(100))
+    answer = build_recording_flame(
+        CaptureRecordings.select("c_1", kept), CPU, 0, 10**9, RecordingFlameOptions(100)
+    )
     assert stacks(answer) == {"main (a.py) > f (a.py)": (3, 60_000)}
 
 
 def test_the_rest_of_a_capture_stands_beside_a_span_with_the_time_each_was_watched() -> None:
     kept = [recorded([(at * 10_000, at % 2, 2) for at in range(10)])]
-    answer = picked(Recordings.of("c_1", kept), CPU, 20_000, 50_000, Drawing(100, rest=True))
+    answer = build_recording_flame(
+        CaptureRecordings.select("c_1", kept),
+        CPU,
+        20_000,
+        50_000,
+        RecordingFlameOptions(100, includes_outside=True),
+    )
     assert stacks(answer, 0) == {"main (a.py)": (3, 30_000), "main (a.py) > f (a.py)": (4, 40_000)}
     assert stacks(answer, 1) == {"main (a.py)": (2, 20_000), "main (a.py) > f (a.py)": (1, 10_000)}
     assert [side["pod_seconds"] for side in answer["sides"]] == [0.07, 0.03]
-    whole = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, Drawing(100, rest=True))
+    whole = build_recording_flame(
+        CaptureRecordings.select("c_1", kept),
+        CPU,
+        0,
+        10**9,
+        RecordingFlameOptions(100, includes_outside=True),
+    )
     assert [side["pod_seconds"] for side in whole["sides"]] == [0, 0.1]
 
 
 def test_a_tree_that_is_too_large_is_pruned_and_keeps_its_total() -> None:
     kept = [recorded([(at * 10_000, at % 4, 1) for at in range(40)])]
-    answer = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, Drawing(100, 3, lines=True))
+    answer = build_recording_flame(
+        CaptureRecordings.select("c_1", kept), CPU, 0, 10**9, RecordingFlameOptions(100, 3, by_line=True)
+    )
     assert answer["pruned"] == {"nodes": 2, "limit": 3}
     assert sum(answer["sides"][0]["self_samples"]) == 40
-    whole = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, Drawing(5, lines=True))
+    whole = build_recording_flame(
+        CaptureRecordings.select("c_1", kept), CPU, 0, 10**9, RecordingFlameOptions(5, by_line=True)
+    )
     assert whole["pruned"] == {"nodes": 0, "limit": None}
-    most = picked(Recordings.of("c_1", kept), CPU, 0, 10**9, Drawing(4, lines=True))
+    most = build_recording_flame(
+        CaptureRecordings.select("c_1", kept), CPU, 0, 10**9, RecordingFlameOptions(4, by_line=True)
+    )
     assert most["pruned"] == {"nodes": 1, "limit": 4}
 
 
@@ -169,7 +191,7 @@ def test_cells_and_spans_are_those_of_every_sample_by_itself(
         recorded(*threads, start_ns=START * 10**9 + ahead, pid=at)
         for at, (threads, ahead) in enumerate(processes)
     ]
-    found = Recordings.of("c_1", kept)
+    found = CaptureRecordings.select("c_1", kept)
     states = {WALL: (0, 1, 2), CPU: (1, 2), GIL: (2,)}[kind]
     ever = [
         (((START - found.start) * 10**9 + ahead) // 1000 + at, stack, state)
@@ -177,11 +199,17 @@ def test_cells_and_spans_are_those_of_every_sample_by_itself(
         for row in threads
         for at, stack, state in row
     ]
-    answer = offsets(found, kind, step_ms)
+    answer = build_subsecond_heatmap(found, kind, step_ms)
     sampled = Counter(divmod(at // (step_ms * 1000), 1000 // step_ms) for at, _, _ in ever)
     wanted = Counter(divmod(at // (step_ms * 1000), 1000 // step_ms) for at, _, s in ever if s in states)
     assert cells(answer) == {cell: [wanted[cell], sampled[cell]] for cell in sampled}
-    span = picked(found, kind, begin, begin + length, Drawing(100, lines=True, states=True, rest=True))
+    span = build_recording_flame(
+        found,
+        kind,
+        begin,
+        begin + length,
+        RecordingFlameOptions(100, by_line=True, by_state=True, includes_outside=True),
+    )
     inside = [(stack, state) for at, stack, state in ever if begin <= at < begin + length]
     expected = Counter(stack for stack, state in inside if state in states)
     rest, side = span["sides"]
@@ -201,18 +229,18 @@ def test_cells_and_spans_are_those_of_every_sample_by_itself(
 
 def test_cells_and_steps_have_bounds() -> None:
     kept = [recorded([(at * 20_000, 0, 1) for at in range(10)])]
-    found = Recordings.of("c_1", kept)
-    assert len(cells(offsets(found, CPU, 20, most=10))) == 10
+    found = CaptureRecordings.select("c_1", kept)
+    assert len(cells(build_subsecond_heatmap(found, CPU, 20, max_cells=10))) == 10
     with pytest.raises(BadParameter, match="more than 9 cells"):
-        offsets(found, CPU, 20, most=9)
-    assert [read_step(text) for text in ("", "5", "1000")] == [20, 5, 1000]
+        build_subsecond_heatmap(found, CPU, 20, max_cells=9)
+    assert [parse_step(text) for text in ("", "5", "1000")] == [20, 5, 1000]
     for text in ("4", "0", "1001", "30", "-5", "1e2", "10000"):
         with pytest.raises(BadParameter, match="step_ms"):
-            read_step(text)
-    assert [read_moment("from_us", text, 7) for text in ("", "0", str(2**53))] == [7, 0, 2**53]
+            parse_step(text)
+    assert [parse_offset_us("from_us", text, 7) for text in ("", "0", str(2**53))] == [7, 0, 2**53]
     for text in ("-1", "1.5", str(2**53 + 1), "9" * 40, "٣"):
         with pytest.raises(BadParameter, match="from_us"):
-            read_moment("from_us", text, 7)
+            parse_offset_us("from_us", text, 7)
 
 
 async def test_offsets_and_spans_are_answered_as_documented(serving: Serve) -> None:
@@ -270,26 +298,26 @@ ORDER = list(LOOP_STACKS)
 LOOP_FRAMES = sorted({frame for stack in LOOP_STACKS.values() for frame in stack})
 
 
-def looped(*threads: str, pid: int = 7, start_us: int = 0, jitter: Sequence[int] = ()) -> Kept:
+def looped(*threads: str, pid: int = 7, start_us: int = 0, jitter: Sequence[int] = ()) -> StoredRecording:
     """A recording with a sample in each period: a letter for its stack, a space where there is none."""
     rows = []
     for at, text in enumerate(threads):
         seen = [(tick, one) for tick, one in enumerate(text) if one != " "]
         times = [tick * PERIOD_US + (jitter[tick] if jitter else 0) for tick, _ in seen]
-        rows.append(Thread(f"t{at}", times, [ORDER.index(one) for _, one in seen], [2] * len(seen)))
+        rows.append(RecordedThread(f"t{at}", times, [ORDER.index(one) for _, one in seen], [2] * len(seen)))
     stacks = [[LOOP_FRAMES.index(frame) for frame in stack] for stack in LOOP_STACKS.values()]
     start_ns = START * 10**9 + start_us * 1000
-    recording = Recording(
+    recording = CaptureRecording(
         "c_1", "a", Labels({"service": "shop"}), pid, start_ns, PERIOD_US, 0, LOOP_FRAMES, stacks, rows
     )
-    return Kept(f"a-{pid}", {"start": rfc3339(start_ns)}, lambda: recording)
+    return StoredRecording(f"a-{pid}", {"start": format_rfc3339(start_ns)}, lambda: recording)
 
 
-def held_by(*kept: Kept, limit: int = 20) -> Holds:
-    return holds(Recordings.of("c_1", kept), limit)
+def held_by(*kept: StoredRecording, limit: int = 20) -> LoopBlocking:
+    return measure_loop_blocking(CaptureRecordings.select("c_1", kept), limit)
 
 
-def stretches(found: Holds) -> list[tuple[str, int, int]]:
+def stretches(found: LoopBlocking) -> list[tuple[str, int, int]]:
     spans = found["blocking_spans"]
     return [(one["function"], one["from_us"] // 1000, one["until_us"] // 1000) for one in spans]
 
@@ -365,7 +393,7 @@ async def test_loops_of_a_capture_are_answered_as_documented(serving: Serve) -> 
 
 
 def _parts(text: str) -> dict[str, object]:
-    recording = looped(text).read()
+    recording = looped(text).load()
     (thread,) = recording.threads
     sent = {"name": thread.name, "at_us": thread.at_us, "stack": thread.stack, "state": thread.state}
     return {"stacks": recording.stacks, "threads": [sent]}

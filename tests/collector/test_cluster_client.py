@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sidelight.settings import BadSetting
-from sidelight_kubernetes.kubernetes_client import Cluster, resource_of
+from sidelight_kubernetes.kubernetes_client import KubernetesClient, resource_of
 
 
 def test_nobody_pays_for_the_client_library_who_does_not_open_a_cluster() -> None:
@@ -27,14 +27,14 @@ def test_no_way_to_a_cluster_is_a_setting_to_mend(
 ) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(BadSetting) as told:
-        Cluster.open(where)
+        KubernetesClient.open(where)
     assert hint in told.value.hint
 
 
 def test_a_broken_kubeconfig_is_a_setting_to_mend(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("clusters: [")
     with pytest.raises(BadSetting):
-        Cluster.open(str(tmp_path / "config"))
+        KubernetesClient.open(str(tmp_path / "config"))
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from sidelight.settings import BadSetting, parse
+from sidelight.settings import BadSetting, parse_settings
 from sidelight_collector.auth.authorizer import read_tokens
-from sidelight_collector.main import admission, query_limits, retention_policy
+from sidelight_collector.main import build_ingest_limits, build_query_limits, build_retention_policy
 from sidelight_collector.settings.collector import Settings
-from sidelight_collector.settings.types import Days
-from sidelight_collector.storage.lifecycle.retention import Policy, last_expired
+from sidelight_collector.settings.types import RetentionDays
+from sidelight_collector.storage.lifecycle.retention import RetentionPolicy, last_expired_day
 
 CENTURY = {
     "retention_raw_days": 36_525,
@@ -27,8 +27,11 @@ CENTURY = {
 
 def test_a_century_may_be_kept_and_nothing_reckons_beyond_what_dates_hold() -> None:
     settings = Settings(store="given", **CENTURY)  # type: ignore[arg-type]
-    assert last_expired(datetime.now(UTC), settings.retention_raw_days).year > 1900
-    assert admission(settings).max_age_ns == query_limits(settings).max_range_days * 86_400 * 10**9
+    assert last_expired_day(datetime.now(UTC), settings.retention_raw_days).year > 1900
+    assert (
+        build_ingest_limits(settings).max_age_ns
+        == build_query_limits(settings).max_range_days * 86_400 * 10**9
+    )
 
 
 @pytest.mark.parametrize("name", ["retention_day_days", *list(CENTURY)[3:]])
@@ -58,10 +61,10 @@ def test_what_compaction_must_not_be_asked_for_is_refused(
     least: dict[str, float], below: dict[str, float]
 ) -> None:
     given = {"store": "given", **least}
-    assert parse(Settings, "collector", "", flags(given), {}) == Settings(**given)  # type: ignore[arg-type]
+    assert parse_settings(Settings, "collector", "", flags(given), {}) == Settings(**given)  # type: ignore[arg-type]
     [name] = below
     with pytest.raises(BadSetting, match=rf"{name}|--{name.replace('_', '-')}"):
-        parse(Settings, "collector", "", flags({**given, **below}), {})
+        parse_settings(Settings, "collector", "", flags({**given, **below}), {})
 
 
 @pytest.mark.parametrize(
@@ -83,26 +86,26 @@ def test_what_retention_must_not_be_asked_for_is_refused(
     least: dict[str, float], below: dict[str, float]
 ) -> None:
     given = {"store": "given", **least}
-    parse(Settings, "collector", "", flags(given), {})
+    parse_settings(Settings, "collector", "", flags(given), {})
     with pytest.raises(BadSetting, match="retention"):
-        parse(Settings, "collector", "", flags({**given, **below}), {})
+        parse_settings(Settings, "collector", "", flags({**given, **below}), {})
 
 
 def test_services_may_be_kept_for_days_of_their_own() -> None:
     words = ["--store=given", "--retention-services=shop=7/8/9", "--retention-services=ads=30/30/30"]
-    settings = parse(Settings, "collector", "", words, {})
-    assert retention_policy(settings) == Policy(
-        Days(14, 90, 400), {"shop": Days(7, 8, 9), "ads": Days(30, 30, 30)}
+    settings = parse_settings(Settings, "collector", "", words, {})
+    assert build_retention_policy(settings) == RetentionPolicy(
+        RetentionDays(14, 90, 400), {"shop": RetentionDays(7, 8, 9), "ads": RetentionDays(30, 30, 30)}
     )
     assert (
-        parse(
+        parse_settings(
             Settings, "collector", "", words[:1], {"SIDELIGHT_RETENTION_SERVICES": "shop=7/8/9,ads=30/30/30"}
         )
         == settings
     )
-    alone = parse(Settings, "collector", "", [*words, "--compact-interval-seconds=0"], {})
-    assert retention_policy(alone) == Policy(
-        Days(14, 14, 14), {"shop": Days(7, 7, 7), "ads": Days(30, 30, 30)}
+    alone = parse_settings(Settings, "collector", "", [*words, "--compact-interval-seconds=0"], {})
+    assert build_retention_policy(alone) == RetentionPolicy(
+        RetentionDays(14, 14, 14), {"shop": RetentionDays(7, 7, 7), "ads": RetentionDays(30, 30, 30)}
     )
 
 
@@ -123,9 +126,9 @@ def test_what_processes_must_not_be_asked_for_is_refused(
     most: dict[str, Any], beyond: dict[str, Any]
 ) -> None:
     given = {"store": "given", **most}
-    assert parse(Settings, "collector", "", flags(given), {}) == Settings(**given)
+    assert parse_settings(Settings, "collector", "", flags(given), {}) == Settings(**given)
     with pytest.raises(BadSetting):
-        parse(Settings, "collector", "", flags({**given, **beyond}), {})
+        parse_settings(Settings, "collector", "", flags({**given, **beyond}), {})
 
 
 def flags(given: dict[str, Any]) -> list[str]:

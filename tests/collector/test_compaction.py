@@ -11,15 +11,27 @@ from datetime import date
 import pyarrow as pa
 import pytest
 
-from sidelight_collector.answers.export import Exported, folded
+from sidelight_collector.answers.export import ExportedProfile, export_folded
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.lifecycle.compaction import Compaction, Day, Rules, is_over, next_step
-from sidelight_collector.storage.manifest import Block, Manifest, Version
+from sidelight_collector.storage.lifecycle.compaction import (
+    Compaction,
+    CompactionPolicy,
+    DayInputs,
+    is_day_complete,
+    select_merge_inputs,
+)
+from sidelight_collector.storage.manifest import Block, Manifest, ManifestVersion
 from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
-from sidelight_collector.storage.segments import SegmentRef, event_day, list_segments, parquet, write_segment
-from sidelight_collector.storage.tables import PARTS, Part
+from sidelight_collector.storage.segments import (
+    SegmentRef,
+    encode_parquet,
+    event_day,
+    list_segments,
+    write_segment,
+)
+from sidelight_collector.storage.tables import SEGMENT_PARTS, SegmentPart
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Window
 from tests.collector.faults import Died, Fault, FaultyStore, steps
@@ -28,7 +40,13 @@ from tests.collector.storing import START_NS, asked, copied, question, stored, w
 DAY = event_day(START_NS)
 EVER = (0, 2**63 - 1)
 LATER = START_NS / 1e9 + 3 * 86_400
-RULES = Rules(segments=4, wait_seconds=600, block_rows=40, gone_seconds=600, stray_seconds=3600)
+RULES = CompactionPolicy(
+    min_segments=4,
+    max_wait_seconds=600,
+    max_block_rows=40,
+    deletion_delay_seconds=600,
+    orphan_age_seconds=3600,
+)
 
 
 @dataclass
@@ -44,7 +62,7 @@ class Clock:
 
 
 def compaction(
-    store: ObjectStore, clock: Clock, rules: Rules = RULES, metrics: Metrics | None = None
+    store: ObjectStore, clock: Clock, rules: CompactionPolicy = RULES, metrics: Metrics | None = None
 ) -> Compaction:
     return Compaction(
         store,
@@ -61,14 +79,16 @@ def settle(store: ObjectStore) -> None:
     clock = Clock()
     one = compaction(store, clock)
     for _ in range(4):
-        one.look()
+        one.run_once()
         clock.wait(3600)
 
 
-def told(store: ObjectStore) -> Exported:
+def told(store: ObjectStore) -> ExportedProfile:
     """What is answered over everything; from where it was taken may change."""
     whole = question(start=-(10**6), end=10**6)
-    found = asked(store, lambda reading: folded(reading, [whole], ProfileType.WALL, lines=True, states=True))
+    found = asked(
+        store, lambda reading: export_folded(reading, [whole], ProfileType.WALL, lines=True, states=True)
+    )
     return replace(found, basis={**found.basis, "resolutions": []})
 
 
@@ -100,16 +120,16 @@ def test_segments_become_one_block_and_are_deleted_after_a_while() -> None:
     store, clock = stored(*some_windows()), Clock()
     before, segments = told(store), keys(store, "v1/l0/")
     one = compaction(store, clock)
-    one.look()
+    one.run_once()
     blocks = manifest.read(store, DAY).manifest.blocks
     assert [block.windows for block in blocks] == [12]
     assert keys(store, "v1/l0/") == segments
     assert told(store) == before
-    clock.wait(RULES.gone_seconds - 1)
-    one.look()
+    clock.wait(RULES.deletion_delay_seconds - 1)
+    one.run_once()
     assert keys(store, "v1/l0/") == segments
     clock.wait(1)
-    one.look()
+    one.run_once()
     assert keys(store) == [manifest.key_of(DAY), *sorted(objects(blocks[0]))]
     assert manifest.read(store, DAY).manifest == Manifest(blocks)
     assert told(store) == before
@@ -119,14 +139,16 @@ def test_it_works_on_every_kind_of_store(store: ObjectStore) -> None:
     clock = Clock()
     stored(*some_windows(), store=store)
     before = told(store)
-    one = compaction(store, clock, replace(RULES, segments=2, block_rows=16))
+    one = compaction(store, clock, replace(RULES, min_segments=2, max_block_rows=16))
     for _ in range(3):
-        one.look()
+        one.run_once()
         assert told(store) == before
-        clock.wait(RULES.gone_seconds)
+        clock.wait(RULES.deletion_delay_seconds)
     assert keys(store, "v1/l0/") == []
     blocks = manifest.read(store, DAY).manifest.blocks
-    assert sorted(keys(store, manifest.BLOCKS)) == sorted(key for block in blocks for key in objects(block))
+    assert sorted(keys(store, manifest.BLOCK_ROOT)) == sorted(
+        key for block in blocks for key in objects(block)
+    )
 
 
 def test_what_comes_late_becomes_part_of_the_block_of_its_day() -> None:
@@ -136,7 +158,7 @@ def test_what_comes_late_becomes_part_of_the_block_of_its_day() -> None:
     write_segment(store, [late])
     clock = Clock()
     one = compaction(store, clock)
-    one.look()
+    one.run_once()
     (block,) = manifest.read(store, DAY).manifest.blocks
     assert block.windows == 13
     assert b"main;late 2" in told(store).content
@@ -147,23 +169,23 @@ def test_a_day_in_order_is_not_looked_at_again() -> None:
     settle(store)
     counted = FaultyStore(store, at=-1)
     one = compaction(counted, clock)
-    one.look()
+    one.run_once()
     first = counted.made
-    one.look()
+    one.run_once()
     assert counted.made - first == 2 < first  # which days have segments, and which have manifests
 
 
-def tended(store: ObjectStore, clock: Clock, rules: Rules) -> None:
+def tended(store: ObjectStore, clock: Clock, rules: CompactionPolicy) -> None:
     """Three looks, each after the objects of the one before may be deleted."""
     one = compaction(store, clock, rules)
     for _ in range(3):
-        one.look()
-        clock.wait(RULES.gone_seconds)
+        one.run_once()
+        clock.wait(RULES.deletion_delay_seconds)
 
 
 @pytest.mark.parametrize("fault", Fault)
 def test_whatever_goes_wrong_at_any_step_nothing_is_lost_or_counted_twice(fault: Fault) -> None:
-    expected, rules = told(SMALL), replace(RULES, segments=2, block_rows=16)
+    expected, rules = told(SMALL), replace(RULES, min_segments=2, max_block_rows=16)
     unharmed = FaultyStore(copied(SMALL), at=-1)
     tended(unharmed, Clock(), rules)
     assert unharmed.made > 30
@@ -185,12 +207,12 @@ def test_two_at_once_never_undo_each_other() -> None:
     while True:
         store, clock = copied(SMALL), Clock()
         other = compaction(store, clock)
-        racing = FaultyStore(store, step, meanwhile=other.look)
-        one = compaction(racing, clock, replace(RULES, segments=2, block_rows=16))
+        racing = FaultyStore(store, step, meanwhile=other.run_once)
+        one = compaction(racing, clock, replace(RULES, min_segments=2, max_block_rows=16))
         for _ in range(3):
-            one.look()
+            one.run_once()
             assert told(store) == expected, f"step {step}"
-            clock.wait(RULES.gone_seconds)
+            clock.wait(RULES.deletion_delay_seconds)
         if racing.made <= step:
             break
         settle(store)
@@ -204,8 +226,8 @@ def test_a_query_that_began_before_a_step_ends_with_the_same_answer() -> None:
     step = 0
     while True:
         store, clock = copied(SMALL), Clock()
-        one = compaction(store, clock, replace(RULES, segments=2))
-        reading = FaultyStore(store, step, meanwhile=one.look)
+        one = compaction(store, clock, replace(RULES, min_segments=2))
+        reading = FaultyStore(store, step, meanwhile=one.run_once)
         assert told(reading) == expected, f"step {step}"
         if reading.made <= step:
             break
@@ -215,10 +237,10 @@ def test_a_query_that_began_before_a_step_ends_with_the_same_answer() -> None:
 
 def test_a_block_that_took_too_long_is_not_committed() -> None:
     store, clock = stored(*some_windows()), Clock()
-    slow = FaultyStore(store, 5, meanwhile=lambda: clock.wait(RULES.stray_seconds / 2 + 1))
-    compaction(slow, clock).look()
+    slow = FaultyStore(store, 5, meanwhile=lambda: clock.wait(RULES.orphan_age_seconds / 2 + 1))
+    compaction(slow, clock).run_once()
     assert manifest.read(store, DAY).etag is None
-    assert len({key.rpartition("/")[0] for key in keys(store, manifest.BLOCKS)}) == 1
+    assert len({key.rpartition("/")[0] for key in keys(store, manifest.BLOCK_ROOT)}) == 1
 
 
 def test_a_block_that_was_deleted_before_it_was_committed_is_not_committed() -> None:
@@ -226,14 +248,14 @@ def test_a_block_that_was_deleted_before_it_was_committed_is_not_committed() -> 
     expected = told(store)
 
     def delete() -> None:
-        for key in keys(store, manifest.BLOCKS):
+        for key in keys(store, manifest.BLOCK_ROOT):
             store.delete(key)
 
     steps = 0
     while not manifest.read(store, DAY).manifest.blocks:
         # Just before the block is looked at for the last time.
         racing = FaultyStore(store, steps, meanwhile=delete)
-        compaction(racing, clock).look()
+        compaction(racing, clock).run_once()
         assert told(store) == expected
         steps += 1
 
@@ -245,14 +267,14 @@ def test_samples_of_a_segment_that_was_deleted_while_it_was_sent_once_more_go(kn
     expected = told(store)
     settle(store)
     ref = write_segment(store, windows[0] if known else [window("main;new 2"), window("main;new 3")])
-    for part in PARTS:
+    for part in SEGMENT_PARTS:
         if part != "samples":
             store.delete(ref.key(part))
     assert told(store).basis["unreadable_segments"] == 1
     one = compaction(store, clock, metrics=metrics)
     for _ in range(3):
-        one.look()
-        clock.wait(RULES.gone_seconds)
+        one.run_once()
+        clock.wait(RULES.deletion_delay_seconds)
     left = told(store)
     assert left.content == expected.content
     assert left.basis["unreadable_segments"] == (0 if known else 1)
@@ -262,19 +284,21 @@ def test_samples_of_a_segment_that_was_deleted_while_it_was_sent_once_more_go(kn
 
 
 def other_columns() -> bytes:
-    return parquet(pa.table({"wid": ["x"]}))
+    return encode_parquet(pa.table({"wid": ["x"]}))
 
 
 @pytest.mark.parametrize(
     ("part", "content"),
     [
-        *((part, b"PAR1 and no more") for part in PARTS),
-        *((part, other_columns()) for part in PARTS),
+        *((part, b"PAR1 and no more") for part in SEGMENT_PARTS),
+        *((part, other_columns()) for part in SEGMENT_PARTS),
         ("profiles", None),
         ("stacks", None),
     ],
 )
-def test_a_damaged_segment_stays_and_the_others_are_compacted(part: Part, content: bytes | None) -> None:
+def test_a_damaged_segment_stays_and_the_others_are_compacted(
+    part: SegmentPart, content: bytes | None
+) -> None:
     store, clock, metrics = stored(*some_windows()), Clock(), Metrics()
     ref = list_segments(store, *EVER)[0]
     whole = told(store)
@@ -286,8 +310,8 @@ def test_a_damaged_segment_stays_and_the_others_are_compacted(part: Part, conten
     assert before.basis["unreadable_segments"] == 1
     one = compaction(store, clock, metrics=metrics)
     for _ in range(4):
-        one.look()
-        clock.wait(RULES.gone_seconds)
+        one.run_once()
+        clock.wait(RULES.deletion_delay_seconds)
     assert list_segments(store, *EVER) == [ref]
     # The block may have the stacks that the segment lost.
     assert told(store) == (whole if part == "stacks" else before)
@@ -300,7 +324,7 @@ def test_a_damaged_manifest_stops_its_own_day_only() -> None:
     write_segment(store, [next_day])
     store.put(manifest.key_of(DAY), b"{")
     before = told(store)
-    compaction(store, clock, metrics=metrics).look()
+    compaction(store, clock, metrics=metrics).run_once()
     assert manifest.read(store, event_day(next_day.start_ns)).manifest.blocks
     assert told(store) == before
     assert metrics.registry.get_sample_value("sidelight_compaction_errors_total") == 1
@@ -323,18 +347,23 @@ def test_foreign_objects_are_left_alone() -> None:
 
 def sized(rows: Sequence[int], root: str = "raw") -> list[tuple[SegmentRef, int]]:
     return [
-        (manifest.place(f"v1/{root}/{DAY}/{1_795_253_400_000 + at:013d}-1795253500000-{at:016x}/"), count)
+        (
+            manifest.parse_key_prefix(
+                f"v1/{root}/{DAY}/{1_795_253_400_000 + at:013d}-1795253500000-{at:016x}/"
+            ),
+            count,
+        )
         for at, count in enumerate(rows)
     ]
 
 
-def day_of(blocks: Sequence[int] = (), segments: Sequence[int] = ()) -> Day:
-    return Day(DAY, Version(Manifest(), None), sized(blocks), sized(segments, "l0"))
+def day_of(blocks: Sequence[int] = (), segments: Sequence[int] = ()) -> DayInputs:
+    return DayInputs(DAY, ManifestVersion(Manifest(), None), sized(blocks), sized(segments, "l0"))
 
 
-def chosen(day: Day, now: float, rules: Rules) -> list[int]:
+def chosen(day: DayInputs, now: float, rules: CompactionPolicy) -> list[int]:
     """The numbers of the segments or blocks that become one."""
-    return [int(ref.key_prefix[-17:-1], 16) for ref in next_step(day, now, rules)]
+    return [int(ref.key_prefix[-17:-1], 16) for ref in select_merge_inputs(day, now, rules)]
 
 
 SOON = 1_795_253_500 + 599
@@ -365,14 +394,17 @@ SOON = 1_795_253_500 + 599
         (day_of(blocks=[10] * 8, segments=[1]), LATER, [0]),
     ],
 )
-def test_what_is_compacted_first(day: Day, now: float, expected: list[int]) -> None:
-    assert chosen(day, now, Rules(segments=4, wait_seconds=600, block_rows=1000)) == expected
+def test_what_is_compacted_first(day: DayInputs, now: float, expected: list[int]) -> None:
+    assert (
+        chosen(day, now, CompactionPolicy(min_segments=4, max_wait_seconds=600, max_block_rows=1000))
+        == expected
+    )
 
 
 def test_a_day_is_over_an_hour_after_its_end() -> None:
     midnight = 1_795_305_600
-    assert not is_over(date(2026, 11, 21), midnight + 3599)
-    assert is_over(date(2026, 11, 21), midnight + 3600)
+    assert not is_day_complete(date(2026, 11, 21), midnight + 3599)
+    assert is_day_complete(date(2026, 11, 21), midnight + 3600)
 
 
 def test_it_stops_between_two_steps() -> None:
@@ -383,7 +415,7 @@ def test_it_stops_between_two_steps() -> None:
         looks += 1
         return looks > 2
 
-    compaction(store, clock, replace(RULES, segments=2, block_rows=16)).look(stopped)
+    compaction(store, clock, replace(RULES, min_segments=2, max_block_rows=16)).run_once(stopped)
     assert len(manifest.read(store, DAY).manifest.blocks) <= 1
 
 
@@ -412,7 +444,7 @@ def test_blocks_keep_the_order_in_which_they_count() -> None:
     first = [window("main 1", at=at) for at in range(6)]
     for one in first:
         write_segment(store, [one])
-        compaction(store, clock, replace(RULES, segments=1, block_rows=2)).look()
+        compaction(store, clock, replace(RULES, min_segments=1, max_block_rows=2)).run_once()
     order = [block.ref.min_start_ms for block in manifest.read(store, DAY).manifest.blocks]
     assert order == sorted(order)
     assert isinstance(manifest.read(store, DAY).manifest.blocks[0], Block)

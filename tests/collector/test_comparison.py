@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from sidelight_collector.comparison.answer import verdict
+from sidelight_collector.comparison.answer import query_verdict
 from sidelight_collector.comparison.model import Verdict
-from sidelight_collector.comparison.request import Wanted
+from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.query.query_limits import QueryLimits
-from sidelight_collector.query.select.window_query import Question
-from sidelight_collector.query.stack_filter import ALL, Pick
+from sidelight_collector.query.select.window_query import WindowQuery
+from sidelight_collector.query.stack_filter import NO_FILTER, StackFilter
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
-from sidelight_model.gates import parse
+from sidelight_model.gates import parse_condition
 from tests.collector.asking import get, refused, serving
 from tests.collector.comparison_data import (
     CPU,
@@ -150,7 +150,7 @@ def test_kinds_of_threads_wait_each_for_themselves() -> None:
 
 def test_rates_are_per_request_where_requests_are_given() -> None:
     store = two(busy=1.5)
-    found = said(store, requests=(1e6, 1.5e6))
+    found = said(store, request_counts=(1e6, 1.5e6))
     assert found["method"]["unit"] == "request"
     assert found["direction"] == "unchanged"
     assert "seconds per request" in found["summary"]
@@ -160,7 +160,7 @@ def test_rates_are_per_request_where_requests_are_given() -> None:
 
 def test_later_looks_ask_for_more_and_say_so() -> None:
     store = two()
-    only, first, third = said(store), said(store, look=1), said(store, look=3)
+    only, first, third = said(store), said(store, analysis_index=1), said(store, analysis_index=3)
     levels = [found["method"]["alpha_spent"] for found in (only, first, third)]
     assert levels == pytest.approx([0.05, 0.05 / 2, 0.05 / 12])
     assert third["rate"]["high"] - third["rate"]["low"] > first["rate"]["high"] - first["rate"]["low"]  # type: ignore[operator]
@@ -198,7 +198,7 @@ CASES = [
 
 
 def test_conditions_are_judged_by_the_numbers_that_they_are_about() -> None:
-    conditions = tuple(parse(text) for text, _ in CASES)
+    conditions = tuple(parse_condition(text) for text, _ in CASES)
     told = said(two(render=1.3), conditions=conditions)["conditions"]
     assert [(one["condition"], one["state"]) for one in told] == CASES
     assert all(one["summary"] for one in told)
@@ -210,7 +210,7 @@ def test_conditions_are_judged_by_the_numbers_that_they_are_about() -> None:
 
 
 def test_a_condition_on_another_type_than_asked_has_that_types_numbers() -> None:
-    store, conditions = two(render=1.3), (parse("cpu>+3%"), parse("wall>+3%"))
+    store, conditions = two(render=1.3), (parse_condition("cpu>+3%"), parse_condition("wall>+3%"))
     cpu, wall = said(store, CPU, conditions=conditions), said(store, WALL, conditions=conditions)
     for at in (0, 1):
         one, other = (found["conditions"][at] for found in (cpu, wall))
@@ -222,13 +222,17 @@ def test_a_condition_on_another_type_than_asked_has_that_types_numbers() -> None
 
 def test_a_type_that_can_be_compared_is_judged_beside_one_that_cannot() -> None:
     blind = replace(WELL, missing_states=("idle",))
-    found = said(two(quality=blind, render=1.3), WALL, conditions=(parse("cpu>+3%"), parse("wall>+3%")))
+    found = said(
+        two(quality=blind, render=1.3),
+        WALL,
+        conditions=(parse_condition("cpu>+3%"), parse_condition("wall>+3%")),
+    )
     assert [one["state"] for one in found["conditions"]] == ["regressed", "not_comparable"]
 
 
 def test_a_verdict_is_about_the_stacks_that_are_picked() -> None:
     store = two(render=1.3)
-    found = judged(store, pick=Pick(function="parse"))
+    found = judged(store, pick=StackFilter(function="parse"))
     assert found["verdict"]["direction"] in ("unchanged", "inconclusive")
     assert functions(found["verdict"]).keys() == {"main", "handle", "parse"}
     assert found["verdict"]["rate"]["baseline"] == pytest.approx(
@@ -273,7 +277,9 @@ def test_what_is_kept_by_the_hour_is_compared_and_said_to_be() -> None:
         collector.look(days)
         answer = asked(
             collector.store,
-            lambda reading: verdict(reading, wide, CPU, pick=ALL, wanted=Wanted(), most=10**5),
+            lambda reading: query_verdict(
+                reading, wide, CPU, stack_filter=NO_FILTER, options=ComparisonOptions(), max_nodes=10**5
+            ),
         )
         found = answer["verdict"]
         rates.append((found["rate"]["baseline"], found["rate"]["comparison"]))
@@ -292,7 +298,7 @@ def test_a_verdict_is_the_same_before_and_after_compaction() -> None:
 
 def test_beyond_so_many_rows_hours_are_read_instead_of_windows() -> None:
     store = compacted(built(render=1.3))
-    windows, hours = judged(store), judged(store, most_rows=100)
+    windows, hours = judged(store), judged(store, max_rows=100)
     assert "hour" in [one["resolution"] for one in hours["basis"]["resolutions"]]
     assert [one["resolution"] for one in windows["basis"]["resolutions"]] == ["window"]
     assert hours["verdict"]["rate"]["baseline"] == pytest.approx(windows["verdict"]["rate"]["baseline"])
@@ -411,19 +417,22 @@ async def test_requests_of_one_side_alone_are_no_rates_and_said_to_be_missing() 
         assert "comparison_requests is not given" in load["text"]
 
 
-def apart(store: ObjectStore, sides: list[Question], **wanted: Any) -> Verdict:
+def apart(store: ObjectStore, sides: list[WindowQuery], **wanted: Any) -> Verdict:
     """The verdict on two sides at different times."""
-    ask = Wanted(**wanted)
-    return asked(store, lambda reading: verdict(reading, sides, CPU, pick=ALL, wanted=ask, most=50_000))[
-        "verdict"
-    ]
+    ask = ComparisonOptions(**wanted)
+    return asked(
+        store,
+        lambda reading: query_verdict(
+            reading, sides, CPU, stack_filter=NO_FILTER, options=ask, max_nodes=50_000
+        ),
+    )["verdict"]
 
 
 def test_sides_of_different_times_report_no_change_however_large() -> None:
     rng = random.Random(4)
     store = stored([*shop("1", rng, thread="main"), *shop("2", rng, busy=3.0, at=3600, thread="main")])
     sides = [question('{version="1"}'), question('{version="2"}', start=3600, end=7200)]
-    found = apart(store, sides, conditions=(parse("cpu>+5%"),))
+    found = apart(store, sides, conditions=(parse_condition("cpu>+5%"),))
     rate = found["rate"]
     assert found["method"]["load"] == "unknown"
     assert (found["direction"], rate["direction"]) == ("inconclusive", "inconclusive")

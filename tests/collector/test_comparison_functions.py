@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from sidelight_collector.answers.flame import Flame, flame
-from sidelight_collector.comparison.answer import verdict
+from sidelight_collector.answers.flame import FlameGraph, query_flame_graph
+from sidelight_collector.comparison.answer import query_verdict
 from sidelight_collector.comparison.model import Verdict
-from sidelight_collector.comparison.request import Wanted
-from sidelight_collector.query.stack_filter import ALL
+from sidelight_collector.comparison.request import ComparisonOptions
+from sidelight_collector.query.stack_filter import NO_FILTER
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType
-from sidelight_model.gates import parse
-from sidelight_model.tree import Tree, outline
+from sidelight_model.gates import parse_condition
+from sidelight_model.tree import Tree, render_outline
 from sidelight_model.window import Quality, Window
 from tests.collector.comparison_data import CPU, WELL, drawn, functions, said
 from tests.collector.storing import asked, question, stored, window
@@ -64,7 +64,7 @@ def test_many_that_did_not_change_are_not_found() -> None:
 
 @pytest.mark.parametrize("subject", ["function", "self"])
 def test_a_condition_knows_of_a_function_what_the_table_does(subject: str) -> None:
-    found = said(of_many(MANY, 1.3), conditions=(parse(f"{subject}:f0>+5%"),))
+    found = said(of_many(MANY, 1.3), conditions=(parse_condition(f"{subject}:f0>+5%"),))
     told = found["conditions"][0]
     assert told["state"] == "regressed"
     of = found["functions"]
@@ -97,24 +97,24 @@ def renamed(was: str, now: str, *, times: float = 1.0) -> ObjectStore:
     return stored([*renaming("1", was, luck), *renaming("2", now, luck, times=times)])
 
 
-def compared(store: ObjectStore, *, lines: bool = False, states: bool = False, **wanted: Any) -> Flame:
+def compared(store: ObjectStore, *, lines: bool = False, states: bool = False, **wanted: Any) -> FlameGraph:
     sides = [question(f'{{version="{one}"}}') for one in ("1", "2")]
     return asked(
         store,
-        lambda reading: flame(
+        lambda reading: query_flame_graph(
             reading,
             sides,
             CPU,
             lines=lines,
             nodes=None,
-            most=50_000,
+            max_nodes=50_000,
             states=states,
-            wanted=Wanted(**wanted),
+            comparison_options=ComparisonOptions(**wanted),
         ),
     )
 
 
-def origins(found: Flame) -> dict[str, tuple[str, str | None, str]]:
+def origins(found: FlameGraph) -> dict[str, tuple[str, str | None, str]]:
     """Of each function its file, what it was, and the direction of its own time."""
     of = found["verdict"]["functions"]
     rows = zip(of["file"], of["renamed_from"], of["self"]["direction"], strict=True)
@@ -122,7 +122,7 @@ def origins(found: Flame) -> dict[str, tuple[str, str | None, str]]:
 
 
 def test_a_renamed_function_is_no_change_under_its_new_name() -> None:
-    found = compared(renamed("old (app/views.py:60)", "new (app/views.py:62)"), detect=0.1)
+    found = compared(renamed("old (app/views.py:60)", "new (app/views.py:62)"), min_effect=0.1)
     assert origins(found)["new"] == ("app/views.py", "old", "unchanged")
     assert "old" not in origins(found)
     assert {direction for _, _, direction in origins(found).values()} <= {"unchanged", "inconclusive"}
@@ -138,7 +138,7 @@ def test_a_renamed_function_that_got_slower_is_found_as_such() -> None:
 
 
 def test_a_function_that_moved_to_another_file_says_where_it_was() -> None:
-    found = compared(renamed("render (app/views.py:60)", "render (app/pages.py:10)"), detect=0.1)
+    found = compared(renamed("render (app/views.py:60)", "render (app/pages.py:10)"), min_effect=0.1)
     assert origins(found)["render"] == ("app/pages.py", "render (app/views.py)", "unchanged")
 
 
@@ -154,7 +154,7 @@ def test_the_tree_has_one_node_for_both_names_with_what_is_below_it() -> None:
             [one for one, _ in sides],
             [one for _, one in sides],
         )
-        rows = [line.split("  ") for line in outline(tree).splitlines()]
+        rows = [line.split("  ") for line in render_outline(tree).splitlines()]
         assert [" ".join(row[:-2]).strip() for row in rows] == [
             "total",
             "main (a.py)",
@@ -172,11 +172,11 @@ def test_the_tree_has_one_node_for_both_names_with_what_is_below_it() -> None:
 
 def test_a_condition_on_the_new_name_is_about_the_old_one_too() -> None:
     store = renamed("old (app/views.py:60)", "new (app/views.py:62)")
-    (one,) = compared(store, conditions=(parse("function:new>+15%"),))["verdict"]["conditions"]
+    (one,) = compared(store, conditions=(parse_condition("function:new>+15%"),))["verdict"]["conditions"]
     assert one["state"] == "pass"
     (one,) = compared(
         renamed("old (app/views.py:60)", "new (app/views.py:62)", times=1.5),
-        conditions=(parse("function:new>+15%"),),
+        conditions=(parse_condition("function:new>+15%"),),
     )["verdict"]["conditions"]
     assert one["state"] == "regressed"
 
@@ -206,7 +206,7 @@ def _other(windows: list[Window], now: str) -> Iterator[Window]:
 
 
 def test_with_lines_the_table_still_knows_renames() -> None:
-    found = compared(renamed("old (app/views.py:60)", "new (app/views.py:62)"), lines=True, detect=0.1)
+    found = compared(renamed("old (app/views.py:60)", "new (app/views.py:62)"), lines=True, min_effect=0.1)
     assert origins(found)["new"] == ("app/views.py", "old", "unchanged")
 
 
@@ -236,7 +236,10 @@ def looping(
 def of_loop(store: ObjectStore, kind: ProfileType) -> Verdict:
     sides = [question(f'{{version="{one}"}}') for one in ("1", "2")]
     return asked(
-        store, lambda reading: verdict(reading, sides, kind, pick=ALL, wanted=Wanted(), most=50_000)
+        store,
+        lambda reading: query_verdict(
+            reading, sides, kind, stack_filter=NO_FILTER, options=ComparisonOptions(), max_nodes=50_000
+        ),
     )["verdict"]
 
 

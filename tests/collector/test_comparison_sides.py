@@ -11,27 +11,37 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sidelight_collector.arrow_ops import floats as column
-from sidelight_collector.comparison.answer import verdict
-from sidelight_collector.comparison.cost_tables import Rows, functions, nodes, spans
-from sidelight_collector.comparison.matrix import Cuts, choose_apart, counted, cut
+from sidelight_collector.arrow_ops import to_float64 as column
+from sidelight_collector.comparison.answer import query_verdict
+from sidelight_collector.comparison.cost_tables import (
+    CostRows,
+    build_function_costs,
+    build_node_costs,
+    compute_parents_and_subtree_ends,
+)
+from sidelight_collector.comparison.matrix import (
+    PairedObservations,
+    build_observations,
+    select_comparison_windows,
+    sum_stacks_by_cell,
+)
 from sidelight_collector.comparison.model import Verdict
-from sidelight_collector.comparison.request import Wanted
+from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.native_kernel import NATIVE
-from sidelight_collector.query.call_tree import painted
-from sidelight_collector.query.data_basis import side
-from sidelight_collector.query.engine.stack_text import rows, weigh
-from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.stack_filter import ALL, Pick
+from sidelight_collector.query.call_tree import build_tree_and_pool
+from sidelight_collector.query.data_basis import summarize_side
+from sidelight_collector.query.engine.stack_text import iter_stack_rows, weigh_stacks
+from sidelight_collector.query.query_context import QueryContext
+from sidelight_collector.query.stack_filter import NO_FILTER, StackFilter
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
-from sidelight_model.aggregate import top
+from sidelight_model.aggregate import rank_functions
 from sidelight_model.counts import ProfileType
-from sidelight_model.gates import parse
-from sidelight_model.tree import build, totals
+from sidelight_model.gates import parse_condition
+from sidelight_model.tree import build_tree_from_rows, compute_totals
 from sidelight_model.window import Window
 from tests.collector.comparison_data import CPU, WALL, WELL, check, shop
 from tests.collector.comparison_data import functions as directions
@@ -42,8 +52,10 @@ from tests.collector.test_rotation import DAY_SECONDS, Collector
 MANY = 10**9
 
 
-def cuts(store: ObjectStore, sides: Sequence[Question], most_rows: int = MANY) -> Cuts:
-    return asked(store, lambda reading: cut(sides, choose_apart(reading, sides, most_rows)))
+def cuts(store: ObjectStore, sides: Sequence[WindowQuery], most_rows: int = MANY) -> PairedObservations:
+    return asked(
+        store, lambda reading: build_observations(sides, select_comparison_windows(reading, sides, most_rows))
+    )
 
 
 def service(
@@ -62,54 +74,54 @@ def service(
     ]
 
 
-def versions(start: float = -DAY_SECONDS, end: float = DAY_SECONDS) -> list[Question]:
+def versions(start: float = -DAY_SECONDS, end: float = DAY_SECONDS) -> list[WindowQuery]:
     return [question(f'{{version="{one}"}}', start=start, end=end) for one in ("1", "2")]
 
 
 def test_each_pod_is_a_row_and_a_range_is_cut_into_sixteen_blocks() -> None:
     found = cuts(stored([*service("1", 3), *service("2", 2, at=3600)]), versions())
-    assert found.a.shape == (3, 16)
-    assert found.b.shape == (2, 16)
-    assert found.a.side.pods == (("pod-1-0",), ("pod-1-1",), ("pod-1-2",))
-    assert found.a.side.watched.tolist() == [[120.0] * 16] * 3
-    assert (found.a.side.seconds, found.paired, found.same_pods) == (120, "", False)
-    assert found.a.seconds(("running",)).tolist() == [[0.02 * (pod + 1)] * 16 for pod in range(3)]
+    assert found.baseline.shape == (3, 16)
+    assert found.comparison.shape == (2, 16)
+    assert found.baseline.matrix.pods == (("pod-1-0",), ("pod-1-1",), ("pod-1-2",))
+    assert found.baseline.matrix.exposure.tolist() == [[120.0] * 16] * 3
+    assert (found.baseline.matrix.block_seconds, found.pairing, found.same_pods) == (120, "", False)
+    assert found.baseline.sum_seconds(("running",)).tolist() == [[0.02 * (pod + 1)] * 16 for pod in range(3)]
 
 
 def test_no_block_is_shorter_than_a_window() -> None:
     found = cuts(stored(service("1", 1, minutes=5)), versions())
-    assert found.a.shape == (1, 5)
+    assert found.baseline.shape == (1, 5)
 
 
 def test_more_pods_than_rows_share_them_by_their_names() -> None:
-    many = cuts(stored(service("1", 40, minutes=2)), versions()).a
-    more = cuts(stored(service("1", 60, minutes=2)), versions()).a
+    many = cuts(stored(service("1", 40, minutes=2)), versions()).baseline
+    more = cuts(stored(service("1", 60, minutes=2)), versions()).baseline
     assert many.shape[0] == more.shape[0] == 16
-    assert many.pods == 40
-    assert all(set(few) <= set(all_) for few, all_ in zip(many.side.pods, more.side.pods, strict=True))
-    assert sum(map(len, more.side.pods)) == 60
+    assert many.pod_count == 40
+    assert all(set(few) <= set(all_) for few, all_ in zip(many.matrix.pods, more.matrix.pods, strict=True))
+    assert sum(map(len, more.matrix.pods)) == 60
 
 
 def test_versions_that_ran_at_the_same_time_have_the_same_blocks() -> None:
     found = cuts(stored([*service("1", 2), *service("2", 1, at=120, minutes=30)]), versions())
-    assert found.paired == "time"
-    assert found.a.shape[1] == found.b.shape[1] == 16
-    assert found.b.side.watched[0].tolist() == [0.0, *[120.0] * 15]
+    assert found.pairing == "time"
+    assert found.baseline.shape[1] == found.comparison.shape[1] == 16
+    assert found.comparison.matrix.exposure[0].tolist() == [0.0, *[120.0] * 15]
 
 
 def test_the_same_hours_of_another_day_have_the_same_blocks_and_pods_that_stayed_the_same_rows() -> None:
     store = stored([*service("1", 2), *service("1", 2, at=DAY_SECONDS)])
     sides = [question(start=0, end=1920), question(start=DAY_SECONDS, end=DAY_SECONDS + 1920)]
     found = cuts(store, sides)
-    assert (found.paired, found.same_pods) == ("hours", True)
+    assert (found.pairing, found.same_pods) == ("hours", True)
     shifted = [question(start=0, end=1920), question(start=DAY_SECONDS - 60, end=DAY_SECONDS + 1860)]
-    assert cuts(store, shifted).paired == ""
+    assert cuts(store, shifted).pairing == ""
 
 
 def test_sides_without_windows_have_one_empty_cell() -> None:
     found = cuts(MemoryStore(), versions())
-    assert found.a.side.watched.tolist() == [[0.0]]
-    assert (found.a.pods, found.same_pods, found.paired) == (0, False, "")
+    assert found.baseline.matrix.exposure.tolist() == [[0.0]]
+    assert (found.baseline.pod_count, found.same_pods, found.pairing) == (0, False, "")
 
 
 SELECTORS = [
@@ -130,15 +142,15 @@ def test_cells_add_up_to_the_side_whatever_is_chosen(most_rows: int, blocks: boo
     if blocks:
         store = compacted(store)
 
-    def both(reading: Reading, sides: Sequence[Question]) -> None:
-        found = cut(sides, choose_apart(reading, sides, most_rows))
-        for asked_for, own in zip(sides, (found.a, found.b), strict=True):
-            whole, table = side(asked_for, own.windows, WALL), counted(reading, own)
-            assert own.side.whole == pytest.approx(whole["pod_seconds"])
-            assert own.seconds(("idle", "running", "gil")).sum() == pytest.approx(whole["seconds"])
+    def both(reading: QueryContext, sides: Sequence[WindowQuery]) -> None:
+        found = build_observations(sides, select_comparison_windows(reading, sides, most_rows))
+        for asked_for, own in zip(sides, (found.baseline, found.comparison), strict=True):
+            whole, table = summarize_side(asked_for, own.windows, WALL), sum_stacks_by_cell(reading, own)
+            assert own.matrix.total_exposure == pytest.approx(whole["pod_seconds"])
+            assert own.sum_seconds(("idle", "running", "gil")).sum() == pytest.approx(whole["seconds"])
             for state, samples in whole["states"].items():
                 by_cell = np.bincount(column(table["cell"]).to_numpy().astype(int), column(table[state]))
-                seen = own.added(own.windows.table[state].to_numpy().astype(float)).ravel()
+                seen = own.sum_by_cell(own.windows.table[state].to_numpy().astype(float)).ravel()
                 assert by_cell.sum() == samples
                 assert by_cell.tolist() == pytest.approx(seen[: len(by_cell)].tolist())
 
@@ -151,19 +163,19 @@ def test_what_is_kept_by_the_hour_or_day_is_cut_by_it_and_pods_are_one_row() -> 
     collector = Collector(stored(service("1", 2, minutes=12, step=3600, seconds=600)))
     for days, blocks in ((0.5, 16), (3, 12), (5, 1)):
         collector.look(days)
-        own = cuts(collector.store, versions()).a
-        assert own.told is (days < 1)
-        assert own.shape == (2 if own.told else 1, blocks)
-        assert own.side.whole == 2 * 12 * 600
-        rows = asked(collector.store, lambda reading, own=own: counted(reading, own))  # type: ignore[misc]
+        own = cuts(collector.store, versions()).baseline
+        assert own.has_pod_rows is (days < 1)
+        assert own.shape == (2 if own.has_pod_rows else 1, blocks)
+        assert own.matrix.total_exposure == 2 * 12 * 600
+        rows = asked(collector.store, lambda reading, own=own: sum_stacks_by_cell(reading, own))  # type: ignore[misc]
         assert sum(rows["running"].to_pylist()) == 12 * 3
-        assert set(rows["cell"].to_pylist()) == set(own.cell.tolist())
+        assert set(rows["cell"].to_pylist()) == set(own.cell_ids.tolist())
 
 
 def test_hours_of_one_pod_are_told_apart() -> None:
     store = compacted(stored(service("1", 1, minutes=8, step=3600, seconds=600)))
-    own = cuts(store, versions(), 0).a
-    assert (own.told, own.shape) == (True, (1, 8))
+    own = cuts(store, versions(), 0).baseline
+    assert (own.has_pod_rows, own.shape) == (True, (1, 8))
 
 
 @pytest.mark.parametrize("native", [NATIVE, None])
@@ -174,30 +186,32 @@ def test_functions_and_nodes_took_in_all_cells_what_they_take_in_the_tree(
     store = stored(fleet())
     sides = [question('{version="1"}', start=-3600, end=7200), question("", start=-3600, end=7200)]
 
-    def check(reading: Reading) -> None:
-        found = cut(sides, choose_apart(reading, sides, MANY))
-        own = (found.a, found.b)
-        weights = [weigh(counted(reading, one), WALL) for one in own]
+    def check(reading: QueryContext) -> None:
+        found = build_observations(sides, select_comparison_windows(reading, sides, MANY))
+        own = (found.baseline, found.comparison)
+        weights = [weigh_stacks(sum_stacks_by_cell(reading, one), WALL) for one in own]
         columns = [(one.windows, each) for one, each in zip(own, weights, strict=True)]
-        tree, pooled = painted(reading, columns, lines=False, most=most, native=native)
-        a, b = (Rows.of(numbers, one) for numbers, one in zip(pooled.sides, own, strict=True))
-        spelled = [list(rows(reading, *one, lines=False)) for one in columns]
-        costs, whole = top(spelled), build(spelled)
-        of, known = functions(pooled, a, b, 1000), nodes(tree, a, b, 1000)
+        tree, pooled = build_tree_and_pool(reading, columns, lines=False, max_nodes=most, native=native)
+        a, b = (CostRows.build(numbers, one) for numbers, one in zip(pooled.sides, own, strict=True))
+        spelled = [list(iter_stack_rows(reading, *one, lines=False)) for one in columns]
+        costs, whole = rank_functions(spelled), build_tree_from_rows(spelled)
+        of, known = build_function_costs(pooled, a, b, 1000), build_node_costs(tree, a, b, 1000)
         often = {name for name, both in costs.items() if sum(one.total_samples for one in both) >= 6}
         assert set(of.names) == often
-        assert of.in_all == len(costs)
+        assert of.function_count == len(costs)
         for at, name in enumerate(of.names):
             one, two = costs[name]
-            assert of.total.samples_a[at] == one.total_samples
-            assert of.total.a[at].sum() == pytest.approx(one.total_ns / 1e9)
-            assert of.total.b[at].sum() == pytest.approx(two.total_ns / 1e9)
-            assert of.own.b[at].sum() == pytest.approx(two.self_ns / 1e9)
-        for cells, at in ((known.total.a, 0), (known.total.b, 1)):
-            ns = totals(whole, at, "ns")
+            assert of.total_costs.samples_a[at] == one.total_samples
+            assert of.total_costs.a[at].sum() == pytest.approx(one.total_ns / 1e9)
+            assert of.total_costs.b[at].sum() == pytest.approx(two.total_ns / 1e9)
+            assert of.self_costs.b[at].sum() == pytest.approx(two.self_ns / 1e9)
+        for cells, at in ((known.total_costs.a, 0), (known.total_costs.b, 1)):
+            ns = compute_totals(whole, at, "ns")
             assert cells[0].sum() == pytest.approx(ns[0] / 1e9)
             if most > len(whole):
-                assert cells.sum((1, 2)).tolist() == pytest.approx([ns[node] / 1e9 for node in known.at])
+                assert cells.sum((1, 2)).tolist() == pytest.approx(
+                    [ns[node] / 1e9 for node in known.node_ids]
+                )
 
     asked(store, check)
 
@@ -205,20 +219,26 @@ def test_functions_and_nodes_took_in_all_cells_what_they_take_in_the_tree(
 def test_no_more_is_tested_than_may_be_and_the_heaviest_first() -> None:
     store = stored([window("main;a 50 | main;b 40 | main;c 30 | main;rare 5", version=one) for one in "12"])
 
-    def few(reading: Reading) -> tuple[list[str], list[int]]:
-        found = cut(versions(), choose_apart(reading, versions(), MANY))
-        weights = [weigh(counted(reading, one), WALL) for one in (found.a, found.b)]
-        columns = [(one.windows, each) for one, each in zip((found.a, found.b), weights, strict=True)]
-        tree, pooled = painted(reading, columns, lines=False, most=100)
-        a, b = (Rows.of(*one) for one in zip(pooled.sides, (found.a, found.b), strict=True))
-        of, known = functions(pooled, a, b, 2), nodes(tree, a, b, 3)
-        return sorted(of.names), [tree.name[node] for node in known.at]
+    def few(reading: QueryContext) -> tuple[list[str], list[int]]:
+        found = build_observations(versions(), select_comparison_windows(reading, versions(), MANY))
+        weights = [
+            weigh_stacks(sum_stacks_by_cell(reading, one), WALL) for one in (found.baseline, found.comparison)
+        ]
+        columns = [
+            (one.windows, each) for one, each in zip((found.baseline, found.comparison), weights, strict=True)
+        ]
+        tree, pooled = build_tree_and_pool(reading, columns, lines=False, max_nodes=100)
+        a, b = (
+            CostRows.build(*one) for one in zip(pooled.sides, (found.baseline, found.comparison), strict=True)
+        )
+        of, known = build_function_costs(pooled, a, b, 2), build_node_costs(tree, a, b, 3)
+        return sorted(of.names), [tree.name[node] for node in known.node_ids]
 
     assert asked(store, few) == (["a", "main"], [0, 1, 2])
 
 
 def test_a_subtree_ends_where_the_next_node_is_no_deeper() -> None:
-    above, end = spans(np.array([0, 1, 2, 2, 1, 2, 3, 1], np.int32))
+    above, end = compute_parents_and_subtree_ends(np.array([0, 1, 2, 2, 1, 2, 3, 1], np.int32))
     assert above.tolist() == [0, 0, 1, 1, 0, 4, 5, 0]
     assert end.tolist() == [8, 4, 3, 4, 7, 7, 7, 8]
 
@@ -240,12 +260,14 @@ def timed(taken: float = TAKEN, **second: Any) -> ObjectStore:
 
 
 def measured(
-    store: ObjectStore, kind: ProfileType = CPU, pick: Pick = ALL, more: str = "", **wanted: Any
+    store: ObjectStore, kind: ProfileType = CPU, pick: StackFilter = NO_FILTER, more: str = "", **wanted: Any
 ) -> Verdict:
     sides = [question(f'{{version="{one}"{more}}}') for one in ("1", "2")]
     return asked(
         store,
-        lambda reading: verdict(reading, sides, kind, pick=pick, wanted=Wanted(**wanted), most=50_000),
+        lambda reading: query_verdict(
+            reading, sides, kind, stack_filter=pick, options=ComparisonOptions(**wanted), max_nodes=50_000
+        ),
     )["verdict"]
 
 
@@ -278,7 +300,7 @@ def test_what_is_only_a_part_of_the_process_is_taken_from_samples() -> None:
     for part in (
         measured(store, more=', thread="main"'),
         measured(store, more=', thread="other"'),
-        measured(store, pick=Pick(function="render")),
+        measured(store, pick=StackFilter(function="render")),
         measured(store, WALL),
     ):
         assert part["method"]["rate_source"] == "samples"
@@ -309,14 +331,14 @@ def test_the_clock_goes_on_while_ticks_fail() -> None:
 
 
 def test_a_request_has_its_part_of_the_clock() -> None:
-    found = measured(timed(2 * TAKEN), requests=(1e6, 2e6))
+    found = measured(timed(2 * TAKEN), request_counts=(1e6, 2e6))
     assert (found["method"]["rate_source"], found["method"]["unit"]) == ("clock", "request")
     assert found["direction"] == "unchanged"
     assert found["rate"]["baseline"] == pytest.approx(6 * 32 * TAKEN / 1e6, rel=0.01)
 
 
 def test_a_condition_on_cpu_time_is_by_the_clock_whatever_type_is_asked_for() -> None:
-    store, conditions = timed(busy=1.4), (parse("cpu>+3%"), parse("function:render>+10%"))
+    store, conditions = timed(busy=1.4), (parse_condition("cpu>+3%"), parse_condition("function:render>+10%"))
     for kind in (CPU, WALL):
         told = measured(store, kind, conditions=conditions)["conditions"]
         assert [one["state"] for one in told] == ["pass", "regressed"]

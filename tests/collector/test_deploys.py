@@ -17,16 +17,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidelight_collector.deploys import deploy_codec, deploy_repository, version_registry
-from sidelight_collector.deploys.deploy import Deploy, Over, Rules, Span, State, Why, deploy_id, new, offsets
-from sidelight_collector.deploys.query_client import Busy
-from sidelight_collector.deploys.rate_limiter import Pace
-from sidelight_collector.deploys.version_discovery import Seen, versions_seen
-from sidelight_collector.deploys.version_registry import Known
-from sidelight_collector.doctor.layout import survey
+from sidelight_collector.deploys.deploy import (
+    Deploy,
+    DeployEnd,
+    DeployPolicy,
+    DeployState,
+    FinishReason,
+    ObservedSpan,
+    build_deploy_id,
+    create_deploy,
+    list_analysis_offsets,
+)
+from sidelight_collector.deploys.query_client import QueryEngineBusy
+from sidelight_collector.deploys.rate_limiter import AnalysisRateLimiter
+from sidelight_collector.deploys.version_discovery import VersionSpan, list_version_spans
+from sidelight_collector.deploys.version_registry import VersionRegistry
+from sidelight_collector.doctor.layout import survey_store
 from sidelight_collector.kubernetes_discovery.rollouts import Rollout
 from sidelight_collector.query.query_errors import QueryTimeout
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage import lease
@@ -48,7 +58,7 @@ def test_a_new_version_is_a_deploy_and_what_was_there_before_is_none() -> None:
     deploy = world.only()
     assert (deploy.namespace, deploy.service, deploy.version, deploy.previous) == ("", "shop", "2", "1")
     assert deploy.first_seen == deploy.started == START + HOUR
-    assert deploy.state is State.WATCHING
+    assert deploy.state is DeployState.WATCHING
     assert deploy.due == START + HOUR + 12 * MINUTE
     assert looker.value("sidelight_deploys_detected_total") == 1
     assert looker.value("sidelight_deploys_active") == 1
@@ -126,8 +136,8 @@ def test_of_two_collectors_one_looks_and_the_other_takes_over() -> None:
     one, other = Looker(world), Looker(world)
     for _ in range(20):
         world.at += MINUTE
-        one.watch.tick()
-        other.watch.tick()
+        one.watch.run_once()
+        other.watch.run_once()
     assert (one.value("sidelight_deploys_active"), other.value("sidelight_deploys_active")) == (1, 0)
     assert [entry.key for entry in world.store.list(lease.ROOT)] == [f"{lease.ROOT}deploys.json"]
     one.dies()
@@ -147,14 +157,14 @@ def test_two_that_look_in_the_same_moment_find_a_deploy_once(store: ObjectStore)
     for _ in range(6):
         world.at += 5 * MINUTE
         for looker in lookers:
-            looker.watch.tick()
+            looker.watch.run_once()
     assert world.only().version == "2"
     assert sum(one.value("sidelight_deploys_detected_total") for one in lookers) == 1
     world.ships("3", 20 * MINUTE, 2 * HOUR, step=300)
     for _ in range(6):
         world.at += 5 * MINUTE
         for looker in lookers:
-            looker.watch.tick()
+            looker.watch.run_once()
     assert states(world.deploys()) == {"2": "finished", "3": "watching"}
     for looker in lookers:
         looker.ends()
@@ -168,9 +178,13 @@ def test_the_next_version_ends_the_deploy_of_the_one_before() -> None:
     looker = Looker(world)
     looker.until(50 * MINUTE)
     newest, older = world.deploys()
-    assert (newest.version, newest.previous, newest.state) == ("3", "2", State.WATCHING)
+    assert (newest.version, newest.previous, newest.state) == ("3", "2", DeployState.WATCHING)
     assert older.finished is not None
-    assert (older.state, older.finished.reason, older.finished.successor) == (State.OVER, Why.REPLACED, "3")
+    assert (older.state, older.finished.reason, older.finished.successor) == (
+        DeployState.FINISHED,
+        FinishReason.REPLACED,
+        "3",
+    )
     assert older.due is None
     looker.ends()
 
@@ -182,11 +196,11 @@ def test_a_version_that_is_gone_while_its_service_is_not_was_rolled_back() -> No
     world.ships("1", 40 * MINUTE, 2 * HOUR)
     looker = Looker(world)
     looker.until(50 * MINUTE)
-    assert world.only().state is State.WATCHING
+    assert world.only().state is DeployState.WATCHING
     looker.until(HOUR)
     over = world.only().finished
     assert over is not None
-    assert (over.reason, over.successor, over.at) == (Why.ROLLED_BACK, "1", START + 40 * MINUTE)
+    assert (over.reason, over.successor, over.at) == (FinishReason.ROLLED_BACK, "1", START + 40 * MINUTE)
     looker.until(90 * MINUTE)
     assert world.only().previous == "1"  # and that it came back is no deploy
     looker.ends()
@@ -229,13 +243,13 @@ def test_deploys_are_deleted_when_they_are_too_old_and_the_doctor_knows_them(sto
     looker.until(30 * MINUTE, step=5 * MINUTE)
     looker.ends()
     keys = {entry.key for entry in store.list("v1/deploys/")}
-    assert keys == {deploy_repository.SEEN, deploy_repository.key_of(world.only().id)}
-    assert all(map(deploy_repository.is_own, keys))
-    assert survey(store).unknown == {}
+    assert keys == {deploy_repository.VERSIONS_KEY, deploy_repository.build_deploy_key(world.only().id)}
+    assert all(map(deploy_repository.is_deploy_key, keys))
+    assert survey_store(store).unknown == {}
     with closing(world.shelf) as kept:
-        assert kept.expire(START + 89 * DAY, 90) == 0
-        assert kept.expire(START + 92 * DAY, 90, stopped=lambda: True) == 0
-        assert kept.expire(START + 92 * DAY, 90) == 1
+        assert kept.delete_expired(START + 89 * DAY, 90) == 0
+        assert kept.delete_expired(START + 92 * DAY, 90, should_stop=lambda: True) == 0
+        assert kept.delete_expired(START + 92 * DAY, 90) == 1
     assert world.deploys() == []
 
 
@@ -247,13 +261,13 @@ def test_deploys_are_listed_by_day_the_newest_first(store: ObjectStore) -> None:
             deploy = Deployed(made)
             assert kept.create(deploy.one)
             assert not kept.create(deploy.one)
-        found = kept.newest(3, lambda _: True)
+        found = kept.list_newest(3, lambda _: True)
         assert [(one.first_seen - START) / DAY for one in found] == [40, 3, 2]
-        between = kept.newest(10, lambda _: True, START + DAY, START + 3 * DAY)
+        between = kept.list_newest(10, lambda _: True, START + DAY, START + 3 * DAY)
         assert [(one.first_seen - START) / DAY for one in between] == [2, 1]
-        assert len(kept.newest(10, lambda one: one.version == "v3")) == 1
-        assert kept.days() == sorted(kept.days(), reverse=True)
-        assert len(kept.days()) == 5
+        assert len(kept.list_newest(10, lambda one: one.version == "v3")) == 1
+        assert kept.list_days() == sorted(kept.list_days(), reverse=True)
+        assert len(kept.list_days()) == 5
 
 
 class Deployed:
@@ -261,7 +275,9 @@ class Deployed:
 
     def __init__(self, at: float) -> None:
         days = round((at - START) / DAY)
-        self.one = new(("", "shop", f"v{days}"), at, "v", Span(at - HOUR, at), None, Rules())
+        self.one = create_deploy(
+            ("", "shop", f"v{days}"), at, "v", ObservedSpan(at - HOUR, at), None, DeployPolicy()
+        )
 
 
 def test_what_cannot_be_read_is_left_out() -> None:
@@ -269,37 +285,45 @@ def test_what_cannot_be_read_is_left_out() -> None:
     with closing(world.shelf) as kept:
         one = Deployed(START).one
         assert kept.create(one)
-        world.store.put(deploy_repository.key_of(deploy_id("", "x", "1", START)), b"{}")
-        assert [each.id for each in kept.newest(10, lambda _: True)] == [one.id]
-    world.store.put(deploy_repository.SEEN, b"nothing of the kind")
+        world.store.put(deploy_repository.build_deploy_key(build_deploy_id("", "x", "1", START)), b"{}")
+        assert [each.id for each in kept.list_newest(10, lambda _: True)] == [one.id]
+    world.store.put(deploy_repository.VERSIONS_KEY, b"nothing of the kind")
     looker = Looker(world)
     looker.until(5 * MINUTE)
     looker.ends()
-    content = world.store.get(deploy_repository.SEEN)
-    assert version_registry.decode(content) is not None
+    content = world.store.get(deploy_repository.VERSIONS_KEY)
+    assert version_registry.decode_registry(content) is not None
 
 
 def test_looks_double_until_the_last() -> None:
-    minutes = [offset / 60 for offset in offsets(Rules())]
+    minutes = [offset / 60 for offset in list_analysis_offsets(DeployPolicy())]
     assert minutes == [10, 20, 40, 80, 160, 320, 640, 1440]
-    assert offsets(Rules(first_seconds=600, last_seconds=600)) == (600,)
-    assert offsets(Rules(first_seconds=100, last_seconds=400)) == (100, 200, 400)
+    assert list_analysis_offsets(DeployPolicy(first_analysis_seconds=600, last_analysis_seconds=600)) == (
+        600,
+    )
+    assert list_analysis_offsets(DeployPolicy(first_analysis_seconds=100, last_analysis_seconds=400)) == (
+        100,
+        200,
+        400,
+    )
 
 
 def test_of_other_services_nothing_is_read(store: ObjectStore) -> None:
-    with closing(deploy_repository.Shelf(store)) as kept:
+    with closing(deploy_repository.DeployRepository(store)) as kept:
         labels = [("a", "shop", "2"), ("b", "shop", "2"), ("a", "cart", "2"), ("a", "sho", "p2")]
         for each in labels:
-            assert kept.create(new(each, START, "1", Span(START - HOUR, START), None, Rules()))
+            assert kept.create(
+                create_deploy(each, START, "1", ObservedSpan(START - HOUR, START), None, DeployPolicy())
+            )
         read: list[str] = []
 
         def wanted(one: Deploy) -> bool:
             read.append(one.service)
             return True
 
-        assert len(kept.newest(10, wanted, service="shop")) == 2
+        assert len(kept.list_newest(10, wanted, service="shop")) == 2
         assert read == ["shop", "shop"]
-        assert kept.newest(10, wanted, service="other") == []
+        assert kept.list_newest(10, wanted, service="other") == []
 
 
 def test_a_deploy_that_is_damaged_keeps_no_other_from_being_looked_after() -> None:
@@ -310,12 +334,12 @@ def test_a_deploy_that_is_damaged_keeps_no_other_from_being_looked_after() -> No
     looker = Looker(world)
     looker.until(15 * MINUTE)
     one, other = world.deploys()
-    world.store.put(deploy_repository.key_of(one.id), b"damaged")
+    world.store.put(deploy_repository.build_deploy_key(one.id), b"damaged")
     looker.until(20 * MINUTE)
     assert looker.value("sidelight_deploys_active") == 1
     world.ships("3", 20 * MINUTE, 2 * HOUR, service=other.service)
     looker.until(25 * MINUTE)
-    assert {each.state for each in world.readable() if each.id == other.id} == {State.OVER}
+    assert {each.state for each in world.readable() if each.id == other.id} == {DeployState.FINISHED}
     looker.ends()
 
 
@@ -362,7 +386,7 @@ def test_no_place_for_a_query_is_no_error() -> None:
     world = World()
 
     def fails() -> None:
-        raise Busy("all taken")
+        raise QueryEngineBusy("all taken")
 
     looker = Looker(world)
     looker.ask.fails = fails
@@ -373,52 +397,52 @@ def test_no_place_for_a_query_is_no_error() -> None:
 
 
 def test_an_id_is_that_of_the_day_and_of_what_was_deployed() -> None:
-    one = deploy_id("ns", "shop", "2", START)
+    one = build_deploy_id("ns", "shop", "2", START)
     assert one.startswith("20261121-")
-    assert one == deploy_id("ns", "shop", "2", START + HOUR)
+    assert one == build_deploy_id("ns", "shop", "2", START + HOUR)
     others = [("", "shop", "2"), ("ns", "shop2", ""), ("ns", "shop", "3")]
-    assert len({one, *(deploy_id(*labels, START) for labels in others)}) == 4
+    assert len({one, *(build_deploy_id(*labels, START) for labels in others)}) == 4
     assert datetime.fromtimestamp(START, UTC).day == 21
 
 
 def test_the_pace_allows_so_many_looks_a_minute_and_so_much_of_a_core() -> None:
-    pace = Pace(3, 0.5, 0.0)
+    pace = AnalysisRateLimiter(3, 0.5, 0.0)
     for _ in range(3):
-        assert pace.ready(0.0)
-        pace.looked()
-    assert not pace.ready(0.0)
-    assert not pace.ready(19.0)
-    assert pace.ready(20.0)
-    pace.spent(40.0)  # 30 s of them were put by
-    assert not pace.ready(39.0)
-    assert pace.ready(41.0)
+        assert pace.can_start(0.0)
+        pace.record_start()
+    assert not pace.can_start(0.0)
+    assert not pace.can_start(19.0)
+    assert pace.can_start(20.0)
+    pace.record_cpu(40.0)  # 30 s of them were put by
+    assert not pace.can_start(39.0)
+    assert pace.can_start(41.0)
 
 
 def test_a_deploy_reads_as_it_was_written() -> None:
     one = Deployed(START).one
-    assert deploy_codec.decode("key", deploy_codec.encode(one)) == one
+    assert deploy_codec.decode_deploy("key", deploy_codec.encode_deploy(one)) == one
     assert {field.name for field in dataclasses.fields(one)} >= {"id", "state", "analyses"}
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_golden_deploys_are_read_by_every_later_version(version: int) -> None:
-    one = deploy_codec.decode("golden", (GOLDEN / f"deploy-{version}.json").read_bytes())
-    assert (one.state, one.conclusion) == (State.OVER, "pass")
+    one = deploy_codec.decode_deploy("golden", (GOLDEN / f"deploy-{version}.json").read_bytes())
+    assert (one.state, one.conclusion) == (DeployState.FINISHED, "pass")
     modes = [(each.index, each.state, each.comparison_mode) for each in one.analyses]
     assert modes == [
-        (1, State.UNCLEAR, "none"),
-        (2, State.REGRESSED, "previous_period"),
-        (3, State.FINE, "same_hours"),
-        (4, State.INCOMPARABLE, "canary"),
+        (1, DeployState.INCONCLUSIVE, "none"),
+        (2, DeployState.REGRESSED, "previous_period"),
+        (3, DeployState.PASS, "same_hours"),
+        (4, DeployState.NOT_COMPARABLE, "canary"),
     ]
-    assert one.finished == Over(1_795_260_600.0, Why.ROLLED_BACK, "1")
+    assert one.finished == DeployEnd(1_795_260_600.0, FinishReason.ROLLED_BACK, "1")
     assert one.resolved is not None
     assert (one.resolved.user, one.deliveries[0].attempts) == ("olga", 1)
-    assert deploy_codec.encode(one) == (GOLDEN / "deploy-2.json").read_bytes().strip()
+    assert deploy_codec.encode_deploy(one) == (GOLDEN / "deploy-2.json").read_bytes().strip()
 
 
-RULES = Rules()
-GONE = RULES.gone_seconds
+RULES = DeployPolicy()
+GONE = RULES.absent_seconds
 
 
 def shipped(version: str, spans: list[tuple[float, float]], world: World, **labels: str) -> None:
@@ -449,14 +473,17 @@ def test_each_arrival_is_compared_with_the_version_that_ran_before_it() -> None:
     looker.until(80 * MINUTE)
     assert arrivals(world) == BACK_AND_FORTH[1:]
     back, before = world.deploys()
-    assert (before.id, before.finished) == (first.id, Over(START + 60 * MINUTE, Why.ROLLED_BACK, "1"))
-    assert (back.state, back.due) == (State.WATCHING, START + 72 * MINUTE)
+    assert (before.id, before.finished) == (
+        first.id,
+        DeployEnd(START + 60 * MINUTE, FinishReason.ROLLED_BACK, "1"),
+    )
+    assert (back.state, back.due) == (DeployState.WATCHING, START + 72 * MINUTE)
     assert back.previous_seen.first == START + 20 * MINUTE
     looker.until(2 * HOUR)
     assert arrivals(world) == BACK_AND_FORTH
     again, back, _ = world.deploys()
-    assert back.finished == Over(START + 100 * MINUTE, Why.ROLLED_BACK, "2")
-    assert (again.state, again.finished) == (State.WATCHING, None)
+    assert back.finished == DeployEnd(START + 100 * MINUTE, FinishReason.ROLLED_BACK, "2")
+    assert (again.state, again.finished) == (DeployState.WATCHING, None)
     assert again.id != first.id
     assert looker.value("sidelight_deploys_detected_total") == 3
     looker.ends()
@@ -514,7 +541,7 @@ def test_how_long_that_is_can_be_set() -> None:
     world = World()
     shipped("1", [(-3 * HOUR, 2 * HOUR)], world)
     shipped("2", [(20 * MINUTE, 40 * MINUTE), (45 * MINUTE, 2 * HOUR)], world)
-    looker = Looker(world, rules=replace(RULES, gone_seconds=300.0))
+    looker = Looker(world, rules=replace(RULES, absent_seconds=300.0))
     looker.until(90 * MINUTE)
     assert [version for version, *_ in arrivals(world)] == ["2", "2"]
     looker.ends()
@@ -561,8 +588,8 @@ def test_one_that_comes_back_beside_a_newer_one_does_not_end_its_deploy() -> Non
     looker.until(90 * MINUTE)
     stands = {one.version: one for one in world.deploys()}
     assert stands["1"].previous == "3"
-    assert stands["1"].finished == Over(START + 45 * MINUTE, Why.ROLLED_BACK, "3")
-    assert (stands["3"].state, stands["3"].finished) == (State.WATCHING, None)
+    assert stands["1"].finished == DeployEnd(START + 45 * MINUTE, FinishReason.ROLLED_BACK, "3")
+    assert (stands["3"].state, stands["3"].finished) == (DeployState.WATCHING, None)
     looker.ends()
 
 
@@ -573,7 +600,7 @@ def test_what_comes_and_goes_all_day_is_compared_so_often_and_no_more(
     world = World()
     shipped("1", [(-3 * HOUR, 4 * HOUR)], world)
     shipped("2", [(at * HOUR, at * HOUR + 10 * MINUTE) for at in (1, 2, 3)], world)
-    looker = Looker(world, rules=replace(RULES, arrivals=most))
+    looker = Looker(world, rules=replace(RULES, max_arrivals_per_day=most))
     looker.until(4 * HOUR, step=3 * MINUTE)
     assert [version for version, *_ in arrivals(world)] == ["2"] * deploys
     assert looker.value("sidelight_deploys_skipped_total") == passed
@@ -586,7 +613,7 @@ def test_two_that_look_in_the_same_moment_find_an_arrival_once() -> None:
     while world.at < 3 * HOUR:
         world.at += 5 * MINUTE
         for one in lookers:
-            one.watch.tick()
+            one.watch.run_once()
     assert arrivals(world) == BACK_AND_FORTH
     assert sum(one.value("sidelight_deploys_detected_total") for one in lookers) == 3
     for one in lookers:
@@ -624,22 +651,24 @@ def test_the_rollout_of_an_earlier_arrival_is_not_that_of_a_later_one() -> None:
 
 def test_what_was_known_before_arrivals_were_told_apart_is_read() -> None:
     old = {"format": 1, "until": 30.0, "services": [["n", "shop", [["1", 10.0, 20.0], ["2", 15.0, 30.0]]]]}
-    read = version_registry.decode(zstandard.compress(orjson.dumps(old)))
+    read = version_registry.decode_registry(zstandard.compress(orjson.dumps(old)))
     assert read is not None
-    assert read.services["n", "shop"]["1"] == version_registry.Run(10.0, 20.0, 10.0)
-    assert read.over(new(("n", "shop", "2"), 15.0, "1", Span(10, 15), None, RULES)) is None
-    assert version_registry.decode(version_registry.encode(read)) == read
-    assert version_registry.decode(zstandard.compress(orjson.dumps({**old, "format": 3}))) is None
+    assert read.services["n", "shop"]["1"] == version_registry.VersionRun(10.0, 20.0, 10.0)
+    assert (
+        read.find_end(create_deploy(("n", "shop", "2"), 15.0, "1", ObservedSpan(10, 15), None, RULES)) is None
+    )
+    assert version_registry.decode_registry(version_registry.encode_registry(read)) == read
+    assert version_registry.decode_registry(zstandard.compress(orjson.dumps({**old, "format": 3}))) is None
 
 
 def test_a_run_is_cut_where_a_version_pauses_for_so_long() -> None:
     world = World()
     shipped("1", [(0, 300), (360, 600), (480, 900), (1500, 1560)], world)
     shipped("2", [(100, 160)], world)
-    question = Question(Selector(), round((START - 10) * 1e9), round((START + DAY) * 1e9))
+    question = WindowQuery(Selector(), round((START - 10) * 1e9), round((START + DAY) * 1e9))
 
     def spans(pause: float) -> list[tuple[str, float, float]]:
-        seen = Asked(world.store)(lambda reading: versions_seen(reading, question, pause))
+        seen = Asked(world.store)(lambda reading: list_version_spans(reading, question, pause))
         return [(one.version, one.span.first - START, one.span.last - START) for one in seen]
 
     assert spans(601) == [("1", 0, 1560), ("2", 100, 160)]
@@ -648,21 +677,23 @@ def test_a_run_is_cut_where_a_version_pauses_for_so_long() -> None:
 
 
 def test_looking_through_the_same_windows_again_changes_nothing() -> None:
-    def seen(version: str, first: float, last: float) -> Seen:
-        return Seen("", "shop", version, Span(START + first, START + last))
+    def seen(version: str, first: float, last: float) -> VersionSpan:
+        return VersionSpan("", "shop", version, ObservedSpan(START + first, START + last))
 
     runs = [seen("1", 0, 1200), seen("2", 1200, 3600), seen("1", 3600, 6000)]
-    learnt = Known()
-    assert [one.version for one in learnt.learn(runs, GONE)] == ["2", "1"]
+    learnt = VersionRegistry()
+    assert [one.version for one in learnt.record_spans(runs, GONE)] == ["2", "1"]
     before = {name: dict(versions) for name, versions in learnt.services.items()}
-    assert learnt.learn(runs, GONE) == []
-    assert learnt.learn([seen("1", 900, 1200), seen("2", 3000, 3600), seen("1", 4000, 4100)], GONE) == []
+    assert learnt.record_spans(runs, GONE) == []
+    assert (
+        learnt.record_spans([seen("1", 900, 1200), seen("2", 3000, 3600), seen("1", 4000, 4100)], GONE) == []
+    )
     assert learnt.services == before
 
 
 def test_an_id_has_the_arrival_of_the_day_from_the_second_on() -> None:
-    ids = [deploy_id("n", "shop", "2", START, number) for number in (1, 2, 3)]
-    assert ids[0] == deploy_id("n", "shop", "2", START)
+    ids = [build_deploy_id("n", "shop", "2", START, number) for number in (1, 2, 3)]
+    assert ids[0] == build_deploy_id("n", "shop", "2", START)
     assert len(set(ids)) == 3
     assert all(one[:17] == other[:17] for one, other in pairwise(ids))
 
@@ -694,10 +725,10 @@ def stretches(minutes: Minutes) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
-def seen_between(active: Mapping[str, Minutes], begin: int, until: int) -> list[Seen]:
+def seen_between(active: Mapping[str, Minutes], begin: int, until: int) -> list[VersionSpan]:
     """What a collector sees that looks at this range."""
     found = [
-        Seen("", "shop", version, Span(first * 60.0, last * 60.0))
+        VersionSpan("", "shop", version, ObservedSpan(first * 60.0, last * 60.0))
         for version, minutes in active.items()
         for first, last in stretches({at for at in minutes if begin <= at < until})
     ]
@@ -726,11 +757,13 @@ def test_arrivals_are_the_same_however_often_one_looks(
         version: {at for first, last in stretches(minutes) for at in range(first, last)}
         for version, minutes in drawn.items()
     }
-    whole = Known().learn(seen_between(active, 0, LAST), PAUSE * 60.0)
-    version_registry, parts, until = Known(), [], 0
+    whole = VersionRegistry().record_spans(seen_between(active, 0, LAST), PAUSE * 60.0)
+    version_registry, parts, until = VersionRegistry(), [], 0
     while until < LAST:
         at = until + steps[len(parts) % len(steps)]
-        parts.append(version_registry.learn(seen_between(active, max(0, until - PAUSE), at), PAUSE * 60.0))
+        parts.append(
+            version_registry.record_spans(seen_between(active, max(0, until - PAUSE), at), PAUSE * 60.0)
+        )
         until = at
     named = [(one.version, one.previous, one.first_seen) for one in whole]
     assert [(one.version, one.previous, one.first_seen) for part in parts for one in part] == named
@@ -739,8 +772,8 @@ def test_arrivals_are_the_same_however_often_one_looks(
 @settings(max_examples=150, deadline=None)
 @given(active_minutes)
 def test_who_comes_back_was_gone_and_who_was_gone_comes_back(active: Mapping[str, Minutes]) -> None:
-    arrived = Known().learn(seen_between(active, 0, LAST), PAUSE * 60.0)
-    back = {(one.version, round(one.first_seen / 60)) for one in arrived if one.before}
+    arrived = VersionRegistry().record_spans(seen_between(active, 0, LAST), PAUSE * 60.0)
+    back = {(one.version, round(one.first_seen / 60)) for one in arrived if one.previous_last_seen}
     for version, minutes in active.items():
         ordered = sorted(minutes)
         for last, first in pairwise(ordered):

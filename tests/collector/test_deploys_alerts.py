@@ -16,26 +16,26 @@ from typing import Any
 
 import pytest
 
-from sidelight.settings import BadSetting, parse, shown
+from sidelight.settings import BadSetting, mask_secrets, parse_settings
 from sidelight_collector.deploys.deploy import (
     Deploy,
-    Look,
-    Over,
-    Range,
-    Rules,
-    Span,
-    State,
-    Why,
-    ended,
-    looked,
-    new,
-    resolved,
+    DeployAnalysis,
+    DeployEnd,
+    DeployPolicy,
+    DeployState,
+    FinishReason,
+    ObservedSpan,
+    TimeRange,
+    add_analysis,
+    create_deploy,
+    finish_deploy,
+    resolve_deploy,
 )
-from sidelight_collector.deploys.deploy_repository import Shelf
-from sidelight_collector.deploys.deploy_wiring import receivers
+from sidelight_collector.deploys.deploy_repository import DeployRepository
+from sidelight_collector.deploys.deploy_wiring import build_notifier
 from sidelight_collector.deploys.notify import notifications
 from sidelight_collector.deploys.notify.notifications import ALERTMANAGER, WEBHOOK
-from sidelight_collector.deploys.notify.notifiers import Address, Receivers
+from sidelight_collector.deploys.notify.notifiers import DeployNotifier, ReceiverAddress
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.backends.memory import MemoryStore
@@ -46,15 +46,15 @@ from tests.collector.deploying import HOUR, ships_until_now, working
 from tests.collector.processes import Process, metric
 from tests.running import S3Server, eventually
 
-RULES = Rules()
+RULES = DeployPolicy()
 SECRET = b"a secret of many bytes"
 
 
-def look(k: int, at: float, state: State) -> Look:
+def look(k: int, at: float, state: DeployState) -> DeployAnalysis:
     condition = {"condition": "cpu>+5%", "state": str(state), "summary": "CPU time: +8 %, beyond +5 %."}
-    sides = Range(at - 600, at), Range(at - 600, at)
+    sides = TimeRange(at - 600, at), TimeRange(at - 600, at)
     rate = {"baseline": 1.0}
-    return Look(k, at, 600.0 * k, state, "canary", *sides, "B takes 8 % more.", rate, (condition,))
+    return DeployAnalysis(k, at, 600.0 * k, state, "canary", *sides, "B takes 8 % more.", rate, (condition,))
 
 
 @dataclass
@@ -68,33 +68,37 @@ class Place:
     id: str = ""
 
     def __post_init__(self) -> None:
-        self.shelf = Shelf(self.store)
+        self.shelf = DeployRepository(self.store)
         labels = ("prod", self.service, "2")
-        one = new(labels, self.at - 900, "1", Span(self.at - 9000, self.at - 900), None, RULES)
+        one = create_deploy(
+            labels, self.at - 900, "1", ObservedSpan(self.at - 9000, self.at - 900), None, RULES
+        )
         assert self.shelf.create(one)
         self.id = one.id
 
-    def judged(self, state: State) -> None:
+    def judged(self, state: DeployState) -> None:
         """One more look."""
 
         def change(one: Deploy) -> Deploy:
-            return looked(one, look(len(one.analyses) + 1, self.at, state), None, RULES)
+            return add_analysis(one, look(len(one.analyses) + 1, self.at, state), None, RULES)
 
-        self.shelf.change(self.id, change)
+        self.shelf.update(self.id, change)
 
     def over(self) -> None:
-        self.shelf.change(self.id, lambda one: ended(one, Over(self.at, Why.ROLLED_BACK, "1")))
+        self.shelf.update(
+            self.id, lambda one: finish_deploy(one, DeployEnd(self.at, FinishReason.ROLLED_BACK, "1"))
+        )
 
     @property
     def deploy(self) -> Deploy:
-        return self.shelf.deploy(self.id)
+        return self.shelf.get(self.id)
 
-    def receivers(self, *, clock: Callable[[], float] | None = None, **given: Any) -> Receivers:
+    def receivers(self, *, clock: Callable[[], float] | None = None, **given: Any) -> DeployNotifier:
         given = {"public_url": "https://sidelight.example/p", "retry_seconds": 3600.0, **given}
-        return Receivers(self.shelf, self.metrics, clock=clock or (lambda: self.at), **given)
+        return DeployNotifier(self.shelf, self.metrics, clock=clock or (lambda: self.at), **given)
 
-    def told(self, to: Receivers, ended: Callable[[], bool] = lambda: False) -> Deploy:
-        to.tell([self.deploy], ended)
+    def told(self, to: DeployNotifier, ended: Callable[[], bool] = lambda: False) -> Deploy:
+        to.notify([self.deploy], ended)
         return self.deploy
 
     def counted(self, receiver: str, outcome: str) -> float:
@@ -139,14 +143,14 @@ def manager(tmp_path_factory: pytest.TempPathFactory, notified: Webhook) -> Iter
 def test_a_webhook_is_told_once_that_it_regressed_and_once_that_it_is_over(
     place: Place, hook: Webhook
 ) -> None:
-    to = place.receivers(webhook=Address(hook.url))
+    to = place.receivers(webhook=ReceiverAddress(hook.url))
     place.told(to)
     assert hook.got == []
-    place.judged(State.REGRESSED)
+    place.judged(DeployState.REGRESSED)
     for _ in range(3):
         place.told(to)
         place.at += 60
-    place.judged(State.REGRESSED)
+    place.judged(DeployState.REGRESSED)
     place.told(to)
     assert hook.events == ["regressed"]
     place.over()
@@ -169,33 +173,33 @@ def test_a_webhook_is_told_once_that_it_regressed_and_once_that_it_is_over(
 def test_a_regression_that_is_over_is_told_and_one_that_comes_again_too(
     place: Place, hook: Webhook, how: str
 ) -> None:
-    to = place.receivers(webhook=Address(hook.url))
-    place.judged(State.REGRESSED)
+    to = place.receivers(webhook=ReceiverAddress(hook.url))
+    place.judged(DeployState.REGRESSED)
     place.told(to)
     if how == "pass":
-        place.judged(State.FINE)
+        place.judged(DeployState.PASS)
     else:
-        place.shelf.change(place.id, lambda one: resolved(one, place.at, "olga"))
+        place.shelf.update(place.id, lambda one: resolve_deploy(one, place.at, "olga"))
     place.told(to)
     assert hook.got[1].json["reason"] == how
-    place.judged(State.REGRESSED)
+    place.judged(DeployState.REGRESSED)
     place.told(to)
     # Whoever resolved it has said all there is to say.
     assert hook.events == ["regressed", "resolved"] + (["regressed"] if how == "pass" else [])
 
 
 def test_a_look_that_cannot_tell_resolves_nothing(place: Place, hook: Webhook) -> None:
-    to = place.receivers(webhook=Address(hook.url))
-    place.judged(State.REGRESSED)
+    to = place.receivers(webhook=ReceiverAddress(hook.url))
+    place.judged(DeployState.REGRESSED)
     place.told(to)
-    place.judged(State.UNCLEAR)
+    place.judged(DeployState.INCONCLUSIVE)
     place.told(to)
-    assert (hook.events, place.deploy.state) == (["regressed"], State.REGRESSED)
+    assert (hook.events, place.deploy.state) == (["regressed"], DeployState.REGRESSED)
 
 
 def test_what_a_webhook_gets_is_signed(place: Place, hook: Webhook) -> None:
-    place.judged(State.REGRESSED)
-    place.told(place.receivers(webhook=Address(hook.url), secret=SECRET))
+    place.judged(DeployState.REGRESSED)
+    place.told(place.receivers(webhook=ReceiverAddress(hook.url), secret=SECRET))
     (sent,) = hook.got
     stamp, _, given = sent.headers["Sidelight-Signature"].partition(",")
     signed = stamp.removeprefix("t=").encode() + b"." + sent.body
@@ -208,8 +212,8 @@ def test_what_a_webhook_gets_is_signed(place: Place, hook: Webhook) -> None:
 
 def test_an_unreachable_receiver_is_tried_less_often_and_then_given_up(place: Place) -> None:
     with webhook_away() as (away, _):
-        to = place.receivers(webhook=Address(f"http://me:pass@127.0.0.1:{away.port}/token-in-path"))
-        place.judged(State.REGRESSED)
+        to = place.receivers(webhook=ReceiverAddress(f"http://me:pass@127.0.0.1:{away.port}/token-in-path"))
+        place.judged(DeployState.REGRESSED)
         begin, tries, before = place.at, [], 0
         while place.at < begin + 7200:
             now = sum(one.attempts for one in place.told(to).deliveries)
@@ -231,24 +235,24 @@ def test_an_unreachable_receiver_is_tried_less_often_and_then_given_up(place: Pl
 
 def test_a_receiver_that_comes_back_is_told_what_it_missed(place: Place) -> None:
     with webhook_away() as (hook, begin):
-        place.judged(State.REGRESSED)
-        place.told(place.receivers(webhook=Address(hook.url)))
+        place.judged(DeployState.REGRESSED)
+        place.told(place.receivers(webhook=ReceiverAddress(hook.url)))
         assert place.deploy.deliveries[0].outcome == "pending"
         begin()
-        place.told(place.receivers(webhook=Address(hook.url)))
+        place.told(place.receivers(webhook=ReceiverAddress(hook.url)))
         assert hook.got == []  # it is not yet time
         place.at += 11
         # Another process goes on where the first ended.
-        place.told(place.receivers(webhook=Address(hook.url)))
+        place.told(place.receivers(webhook=ReceiverAddress(hook.url)))
         assert hook.events == ["regressed"]
         assert (place.deploy.deliveries[0].attempts, place.deploy.deliveries[0].problem) == (2, "")
 
 
 def test_what_nobody_heard_of_need_not_be_resolved(place: Place, hook: Webhook) -> None:
-    place.judged(State.REGRESSED)
-    place.told(place.receivers(webhook=Address(hook.url)), ended=lambda: True)
-    to = place.receivers(webhook=Address(hook.url))
-    place.judged(State.FINE)
+    place.judged(DeployState.REGRESSED)
+    place.told(place.receivers(webhook=ReceiverAddress(hook.url)), ended=lambda: True)
+    to = place.receivers(webhook=ReceiverAddress(hook.url))
+    place.judged(DeployState.PASS)
     place.told(to)
     assert hook.got == []
     assert place.deploy.deliveries == ()
@@ -259,8 +263,8 @@ def test_a_receiver_that_refuses_is_not_asked_again(
     place: Place, hook: Webhook, status: int, outcome: str
 ) -> None:
     hook.answers, hook.location = status, "http://127.0.0.1:1/elsewhere"
-    to = place.receivers(webhook=Address(hook.url))
-    place.judged(State.REGRESSED)
+    to = place.receivers(webhook=ReceiverAddress(hook.url))
+    place.judged(DeployState.REGRESSED)
     for _ in range(5):
         place.told(to)
         place.at += 1000
@@ -274,8 +278,8 @@ def test_a_receiver_that_refuses_is_not_asked_again(
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
 def test_a_receiver_that_cannot_now_is_asked_again(place: Place, hook: Webhook, status: int) -> None:
     hook.answers = status
-    to = place.receivers(webhook=Address(hook.url))
-    place.judged(State.REGRESSED)
+    to = place.receivers(webhook=ReceiverAddress(hook.url))
+    place.judged(DeployState.REGRESSED)
     place.told(to)
     hook.answers = 204
     place.at += 11
@@ -288,23 +292,23 @@ def test_a_receiver_that_cannot_now_is_asked_again(place: Place, hook: Webhook, 
 def test_two_collectors_tell_it_once(store: ObjectStore, hook: Webhook) -> None:
     place = Place(store)
     with closing(place.shelf):
-        place.judged(State.REGRESSED)
+        place.judged(DeployState.REGRESSED)
         seen = place.deploy
-        both = [place.receivers(webhook=Address(hook.url)) for _ in range(2)]
+        both = [place.receivers(webhook=ReceiverAddress(hook.url)) for _ in range(2)]
         for to in both:
-            to.tell([seen], lambda: False)  # each goes by what it read before the other told
+            to.notify([seen], lambda: False)  # each goes by what it read before the other told
         for to in both:
             place.told(to)
         assert hook.events == ["regressed"]
 
 
 def test_one_that_died_while_it_told_is_made_up_for_with_the_same_id(place: Place, hook: Webhook) -> None:
-    place.judged(State.REGRESSED)
-    one = notifications.noticed(place.deploy, [WEBHOOK], place.at)
+    place.judged(DeployState.REGRESSED)
+    one = notifications.update_deliveries(place.deploy, [WEBHOOK], place.at)
     assert one is not None
-    claimed = notifications.tried(one, one.deliveries[0], place.at)
-    place.shelf.change(place.id, lambda _: claimed)  # and then the process was gone
-    to = place.receivers(webhook=Address(hook.url))
+    claimed = notifications.record_attempt(one, one.deliveries[0], place.at)
+    place.shelf.update(place.id, lambda _: claimed)  # and then the process was gone
+    to = place.receivers(webhook=ReceiverAddress(hook.url))
     place.told(to)
     assert hook.got == []
     place.at += 11
@@ -322,11 +326,11 @@ def test_alertmanager_has_the_alert_until_it_is_resolved(manager: Alertmanager, 
     with closing(place.shelf):
         now = {"at": time.time()}
 
-        def collector() -> Receivers:
-            to = [Address(manager.url)]
+        def collector() -> DeployNotifier:
+            to = [ReceiverAddress(manager.url)]
             return place.receivers(alertmanagers=to, resend_seconds=60.0, clock=lambda: now["at"])
 
-        place.judged(State.REGRESSED)
+        place.judged(DeployState.REGRESSED)
         place.told(collector())
         assert place.deploy.deliveries[0].outcome == "sent"
         (alert,) = of(manager, place)
@@ -363,8 +367,10 @@ def test_alertmanager_has_the_alert_until_it_is_resolved(manager: Alertmanager, 
 
 
 def test_an_alertmanager_that_was_away_gets_the_alert_again(place: Place, hook: Webhook) -> None:
-    to = place.receivers(alertmanagers=[Address(f"http://127.0.0.1:{hook.port}/")], resend_seconds=60.0)
-    place.judged(State.REGRESSED)
+    to = place.receivers(
+        alertmanagers=[ReceiverAddress(f"http://127.0.0.1:{hook.port}/")], resend_seconds=60.0
+    )
+    place.judged(DeployState.REGRESSED)
     place.told(to)
     assert [one.path for one in hook.got] == ["/api/v2/alerts"]
     hook.answers = 503
@@ -385,9 +391,10 @@ def test_all_alertmanagers_of_a_cluster_are_told(manager: Alertmanager) -> None:
     place = Place(service="cluster")
     with closing(place.shelf), webhook_away() as (dead, _):
         to = place.receivers(
-            alertmanagers=[Address(f"http://127.0.0.1:{dead.port}"), Address(manager.url)], clock=time.time
+            alertmanagers=[ReceiverAddress(f"http://127.0.0.1:{dead.port}"), ReceiverAddress(manager.url)],
+            clock=time.time,
         )
-        place.judged(State.REGRESSED)
+        place.judged(DeployState.REGRESSED)
         place.told(to)
         assert len(of(manager, place)) == 1
         assert place.deploy.deliveries[0].outcome == "sent"
@@ -395,11 +402,11 @@ def test_all_alertmanagers_of_a_cluster_are_told(manager: Alertmanager) -> None:
 
 def test_the_end_of_a_first_arrival_does_not_end_the_alert_of_the_second(manager: Alertmanager) -> None:
     now = float(int(time.time()))
-    shelf, labels = Shelf(MemoryStore()), ("prod", "returned", "2")
+    shelf, labels = DeployRepository(MemoryStore()), ("prod", "returned", "2")
 
     def regressed(number: int, at: float) -> Deploy:
-        one = new(labels, at - 900, "1", Span(at - 9000, at - 900), None, RULES, number)
-        judged = looked(one, look(1, at, State.REGRESSED), None, RULES)
+        one = create_deploy(labels, at - 900, "1", ObservedSpan(at - 9000, at - 900), None, RULES, number)
+        judged = add_analysis(one, look(1, at, DeployState.REGRESSED), None, RULES)
         assert shelf.create(judged)
         return judged
 
@@ -408,27 +415,33 @@ def test_the_end_of_a_first_arrival_does_not_end_the_alert_of_the_second(manager
         return [one["status"]["state"] for one in found]
 
     with closing(shelf):
-        to = Receivers(shelf, Metrics(), alertmanagers=(Address(manager.url),), clock=lambda: now)
+        to = DeployNotifier(
+            shelf, Metrics(), alertmanagers=(ReceiverAddress(manager.url),), clock=lambda: now
+        )
         first = regressed(1, now - 7200)
-        to.tell([first], lambda: False)
-        gone = shelf.change(first.id, lambda one: ended(one, Over(now - 3600, Why.ROLLED_BACK, "1")))
+        to.notify([first], lambda: False)
+        gone = shelf.update(
+            first.id, lambda one: finish_deploy(one, DeployEnd(now - 3600, FinishReason.ROLLED_BACK, "1"))
+        )
         again = regressed(2, now)
-        to.tell([again, gone], lambda: False)
+        to.notify([again, gone], lambda: False)
         eventually("it fires", lambda: alerts() == ["active"])
-        assert [one.event for one in shelf.deploy(again.id).deliveries] == ["regressed"]
-        (told,) = shelf.deploy(first.id).deliveries
+        assert [one.event for one in shelf.get(again.id).deliveries] == ["regressed"]
+        (told,) = shelf.get(first.id).deliveries
         assert (told.receiver, told.event, told.outcome) == (ALERTMANAGER, "resolved", "sent")
-        over = shelf.change(again.id, lambda one: ended(one, Over(now, Why.ROLLED_BACK, "1")))
-        to.tell([over], lambda: False)
+        over = shelf.update(
+            again.id, lambda one: finish_deploy(one, DeployEnd(now, FinishReason.ROLLED_BACK, "1"))
+        )
+        to.notify([over], lambda: False)
         eventually("it ends", lambda: alerts() == [])
 
 
 def test_a_user_and_a_password_in_a_url_are_sent_as_such(place: Place, hook: Webhook) -> None:
     url = hook.url.replace("://", "://me:p%40ss@") + "?room=1"
-    assert Address(url).host == f"127.0.0.1:{hook.port}"
-    assert "p%40ss" not in repr(Address(url))
-    place.judged(State.REGRESSED)
-    place.told(place.receivers(webhook=Address(url)))
+    assert ReceiverAddress(url).host == f"127.0.0.1:{hook.port}"
+    assert "p%40ss" not in repr(ReceiverAddress(url))
+    place.judged(DeployState.REGRESSED)
+    place.told(place.receivers(webhook=ReceiverAddress(url)))
     (sent,) = hook.got
     assert sent.headers["Authorization"] == "Basic bWU6cEBzcw=="
     assert sent.path == "/hook?room=1"
@@ -458,7 +471,7 @@ GOOD = {"--store": "x"}
 )
 def test_settings_that_cannot_be_used_are_refused(words: list[str], said: str) -> None:
     with pytest.raises(BadSetting) as refused:
-        parse(Settings, "collector", "", ["--store", "x", *words], {})
+        parse_settings(Settings, "collector", "", ["--store", "x", *words], {})
     assert said in refused.value.message
     assert "hunter2" not in refused.value.message
 
@@ -467,11 +480,13 @@ def test_settings_at_the_edge_are_taken_and_urls_are_starred() -> None:
     words = ["--deploy-last-analysis-seconds", "1209600", "--deploy-cpu-budget-percent", "100"]
     words += ["--deploy-fail-on", "cpu>+5%", "--deploy-fail-on", "depth.p95>+5"]
     words += ["--alertmanager-url", "http://u:hunter2@x", "--deploy-webhook-url", "http://u:hunter2@x"]
-    settings = parse(Settings, "collector", "", ["--store", "x", *words], {})
+    settings = parse_settings(Settings, "collector", "", ["--store", "x", *words], {})
     assert settings.deploy_fail_on == ("cpu>+5%", "depth.p95>+5")
-    assert "hunter2" not in str(shown(settings))
+    assert "hunter2" not in str(mask_secrets(settings))
     by_variable = {"SIDELIGHT_STORE": "x", "SIDELIGHT_DEPLOY_FAIL_ON": "cpu>+5%,depth.p95>+5"}
-    assert parse(Settings, "collector", "", [], by_variable).deploy_fail_on == settings.deploy_fail_on
+    assert (
+        parse_settings(Settings, "collector", "", [], by_variable).deploy_fail_on == settings.deploy_fail_on
+    )
 
 
 @pytest.mark.parametrize(("content", "said"), [(b"short", "fewer than 16 bytes"), (None, "cannot read")])
@@ -483,14 +498,14 @@ def test_a_secret_that_cannot_be_used_is_refused(
         file.write_bytes(content)
     given = Settings(store="x", deploy_webhook_url="https://x", deploy_webhook_secret_file=file)
     with pytest.raises(BadSetting, match=said):
-        receivers(given, place.shelf, place.metrics)
+        build_notifier(given, place.shelf, place.metrics)
     file.write_bytes(b"x" * 16 + b"\n")
-    assert receivers(given, place.shelf, place.metrics).names == [WEBHOOK]
+    assert build_notifier(given, place.shelf, place.metrics).receiver_names == [WEBHOOK]
 
 
 def test_nobody_is_told_without_a_url(place: Place) -> None:
-    place.judged(State.REGRESSED)
-    place.told(receivers(Settings(store="x"), place.shelf, place.metrics))
+    place.judged(DeployState.REGRESSED)
+    place.told(build_notifier(Settings(store="x"), place.shelf, place.metrics))
     assert place.deploy.deliveries == ()
     assert replace(place.deploy, deliveries=()) == place.deploy
 

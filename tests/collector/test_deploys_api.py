@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from sidelight_collector.auth.authorizer import Tokens
+from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.deploys.deploy import (
     Delivery,
     Deploy,
-    Look,
-    Over,
-    Range,
-    Rolled,
-    Rules,
-    Span,
-    State,
-    Why,
-    new,
+    DeployAnalysis,
+    DeployEnd,
+    DeployPolicy,
+    DeployRollout,
+    DeployState,
+    FinishReason,
+    ObservedSpan,
+    TimeRange,
+    create_deploy,
 )
-from sidelight_collector.deploys.deploy_repository import Shelf
+from sidelight_collector.deploys.deploy_repository import DeployRepository
 from sidelight_collector.deploys.routes import PARAMETERS, PATH
 from sidelight_collector.storage.backends.memory import MemoryStore
 from tests.collector.alertmanagers import Webhook, webhook
@@ -36,14 +36,14 @@ from tests.collector.test_api_document import DOCUMENT, check, resolved
 START = 1_795_253_400.0
 DAY = 86_400.0
 EFFECT = {"baseline": 0.5, "comparison": 0.54, "relative": 0.08, "direction": "increased"}
-LOOK = Look(
+LOOK = DeployAnalysis(
     1,
     START + 720,
     600.0,
-    State.REGRESSED,
+    DeployState.REGRESSED,
     "previous_period",
-    Range(START - 540, START),
-    Range(START + 60, START + 600),
+    TimeRange(START - 540, START),
+    TimeRange(START + 60, START + 600),
     "Version 2 takes more.",
     EFFECT,
     ({"condition": "cpu>+5%", "state": "regressed", "summary": "up", "effect": EFFECT},),
@@ -51,19 +51,21 @@ LOOK = Look(
 
 
 def deploy(service: str = "shop", version: str = "2", namespace: str = "ns", at: float = START) -> Deploy:
-    rolled = Rolled("Deployment", "web", 4, at - 20, None)
-    return new((namespace, service, version), at, "1", Span(at - DAY, at), rolled, Rules())
+    rolled = DeployRollout("Deployment", "web", 4, at - 20, None)
+    return create_deploy(
+        (namespace, service, version), at, "1", ObservedSpan(at - DAY, at), rolled, DeployPolicy()
+    )
 
 
 def regressed(**of: Any) -> Deploy:
     told = Delivery("webhook", "regressed", 1, START, START, "sent", 1, START)
-    one = replace(deploy(**of), state=State.REGRESSED, conclusion="regressed", analyses=(LOOK,))
+    one = replace(deploy(**of), state=DeployState.REGRESSED, conclusion="regressed", analyses=(LOOK,))
     return replace(one, verdict={"baseline": 1}, deliveries=(told,), regressed_at=START + 720)
 
 
 def kept(*deploys: Deploy) -> MemoryStore:
     store = MemoryStore()
-    with closing(Shelf(store)) as shelf:
+    with closing(DeployRepository(store)) as shelf:
         for one in deploys:
             assert shelf.create(one)
     return store
@@ -81,11 +83,13 @@ def listed(answer: Answer) -> list[str]:
 
 
 async def test_deploys_are_listed_the_newest_first_by_what_is_asked_for(serving: Serve) -> None:
-    ended = Over(START, Why.ROLLED_BACK, "1")
+    ended = DeployEnd(START, FinishReason.ROLLED_BACK, "1")
     store = kept(
         deploy(version="a", at=START - 2 * DAY),
         regressed(version="c"),
-        replace(deploy(version="b", at=START - DAY, namespace="other"), state=State.OVER, finished=ended),
+        replace(
+            deploy(version="b", at=START - DAY, namespace="other"), state=DeployState.FINISHED, finished=ended
+        ),
         deploy(version="d", service="cart", at=START + DAY),
     )
     async with serving(store) as collector:
@@ -143,7 +147,7 @@ async def test_a_deploy_that_is_not_there_is_not_found(serving: Serve, name: str
 
 async def test_an_alert_is_resolved_once_and_by_name(serving: Serve) -> None:
     one, other = regressed(), deploy(service="cart")
-    tokens = Tokens(capture=("ops",), names={"ops": "olga"}, capture_apart=True)
+    tokens = BearerTokens(capture=("ops",), token_names={"ops": "olga"}, has_capture_tokens=True)
     async with serving(kept(one, other), tokens) as collector:
         path = f"/api/v1/deploys/{one.id}/resolve"
         assert (await collector.ask("POST", path)).status == 401

@@ -14,17 +14,30 @@ import pytest
 
 from sidelight.settings import BadSetting
 from sidelight_collector.deploys import evaluation
-from sidelight_collector.deploys.baseline_selection import Sides, earlier_days, sides
-from sidelight_collector.deploys.deploy import Deploy, Range, Rules, Span, State, Why, new
-from sidelight_collector.deploys.deploy_wiring import judge as made_judge
-from sidelight_collector.deploys.evaluation import Found, Judge, comparing, judge_with
-from sidelight_collector.deploys.notify.deploy_links import api_link, view_link
-from sidelight_collector.deploys.notify.notifiers import Address, Receivers
-from sidelight_collector.deploys.query_client import Asking, Busy
-from sidelight_collector.deploys.rate_limiter import Pace
-from sidelight_collector.deploys.version_discovery import of_version, span_of
+from sidelight_collector.deploys.baseline_selection import DeploySides, list_earlier_days, select_sides
+from sidelight_collector.deploys.deploy import (
+    Deploy,
+    DeployPolicy,
+    DeployState,
+    FinishReason,
+    ObservedSpan,
+    TimeRange,
+    create_deploy,
+)
+from sidelight_collector.deploys.deploy_wiring import build_analyser as made_judge
+from sidelight_collector.deploys.evaluation import (
+    Analyser,
+    AnalysisResult,
+    make_analyser,
+    make_compare_function,
+)
+from sidelight_collector.deploys.notify.deploy_links import build_api_link, build_view_link
+from sidelight_collector.deploys.notify.notifiers import DeployNotifier, ReceiverAddress
+from sidelight_collector.deploys.query_client import EngineQueryClient, QueryEngineBusy
+from sidelight_collector.deploys.rate_limiter import AnalysisRateLimiter
+from sidelight_collector.deploys.version_discovery import build_version_selector, find_observed_span
 from sidelight_collector.query.engine.query_engine import QueryEngine
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_errors import QueryTimeout
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.backends.directory import DirectoryStore
@@ -35,25 +48,27 @@ from tests.collector.alertmanagers import Webhook, webhook
 from tests.collector.deploying import DAY, HOUR, MINUTE, START, Looker, World, given, working
 from tests.running import S3Server
 
-RULES = Rules()
-SHORT = Rules(last_seconds=80 * MINUTE)
+RULES = DeployPolicy()
+SHORT = DeployPolicy(last_analysis_seconds=80 * MINUTE)
 
 
 @dataclass
 class Judging:
     """Judges as it is told to, the last word for ever, and keeps what it was asked."""
 
-    states: Sequence[State] = (State.FINE,)
+    states: Sequence[DeployState] = (DeployState.PASS,)
     asked: list[tuple[str, float, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._left: Iterator[State] = chain(self.states, repeat(self.states[-1]))
+        self._left: Iterator[DeployState] = chain(self.states, repeat(self.states[-1]))
 
-    def __call__(self, _: Reading, deploy: Deploy, offset: float, k: int) -> Found:
+    def __call__(self, _: QueryContext, deploy: Deploy, offset: float, k: int) -> AnalysisResult:
         self.asked.append((deploy.version, offset / MINUTE, k))
         state = next(self._left)
         condition = {"condition": "cpu>+5%", "state": str(state), "summary": "so", "effect": None}
-        return Found(state, "canary", sentence=f"Look {k}.", conditions=(condition,), verdict={"k": k})
+        return AnalysisResult(
+            state, "canary", summary=f"Look {k}.", conditions=(condition,), verdict={"k": k}
+        )
 
 
 def shop(store: ObjectStore | None = None, until: float = 4 * HOUR, step: float = 300.0) -> World:
@@ -78,19 +93,19 @@ def test_a_deploy_is_compared_at_doubling_ages_and_comparisons_are_numbered() ->
         (3, 40),
         (4, 80),
     ]
-    assert (deploy.state, deploy.due, deploy.verdict) == (State.FINE, None, {"k": 4})
+    assert (deploy.state, deploy.due, deploy.verdict) == (DeployState.PASS, None, {"k": 4})
     assert looker.value("sidelight_deploy_analyses_total", state="pass") == 4
     assert looker.value("sidelight_deploys_active") == 0
     looker.ends()
 
 
 F, R, U, N, OVER, W = (
-    State.FINE,
-    State.REGRESSED,
-    State.UNCLEAR,
-    State.INCOMPARABLE,
-    State.OVER,
-    State.WATCHING,
+    DeployState.PASS,
+    DeployState.REGRESSED,
+    DeployState.INCONCLUSIVE,
+    DeployState.NOT_COMPARABLE,
+    DeployState.FINISHED,
+    DeployState.WATCHING,
 )
 
 
@@ -107,7 +122,9 @@ F, R, U, N, OVER, W = (
         ([F, N, U, N], [F, N, N, N]),
     ],
 )
-def test_a_look_that_cannot_tell_leaves_the_state_as_it_was(looks: list[State], stands: list[State]) -> None:
+def test_a_look_that_cannot_tell_leaves_the_state_as_it_was(
+    looks: list[DeployState], stands: list[DeployState]
+) -> None:
     world, judge = shop(), Judging(looks)
     looker = Looker(world, judge, SHORT)
     seen = []
@@ -151,7 +168,7 @@ def test_two_collectors_at_once_make_each_look_once(store: ObjectStore) -> None:
     while world.at < 45 * MINUTE:
         world.at += 5 * MINUTE
         for looker in lookers:
-            looker.watch.tick()
+            looker.watch.run_once()
     assert [one.index for one in world.only().analyses] == [1, 2, 3]
     assert [one.state for one in world.only().analyses] == [R, F, F]
     for looker in lookers:
@@ -162,7 +179,7 @@ def test_a_regressed_deploy_is_looked_after_until_it_is_over() -> None:
     world, judge = World(at=-10 * MINUTE), Judging([R])
     world.ships("1", -3 * HOUR, 0, step=600)
     world.ships("2", 0, 40 * HOUR, step=1800)
-    rules = given(RULES, last_seconds=20 * MINUTE)
+    rules = given(RULES, last_analysis_seconds=20 * MINUTE)
     first = Looker(world, judge, rules)
     first.until(30 * MINUTE, step=5 * MINUTE)
     assert (world.only().state, world.only().due) == (R, None)
@@ -178,7 +195,7 @@ def test_a_regressed_deploy_is_looked_after_until_it_is_over() -> None:
 
 def test_a_deploy_that_is_fine_for_good_is_left_alone() -> None:
     world = shop(until=10 * HOUR, step=1800)
-    rules = given(RULES, last_seconds=20 * MINUTE)
+    rules = given(RULES, last_analysis_seconds=20 * MINUTE)
     looker = Looker(world, Judging([F]), rules)
     looker.until(HOUR, step=5 * MINUTE)
     world.ships("3", HOUR, 4 * HOUR, step=1800)
@@ -189,10 +206,12 @@ def test_a_deploy_that_is_fine_for_good_is_left_alone() -> None:
 
 def test_other_settings_move_looks_that_are_to_come() -> None:
     world, judge = shop(until=3 * HOUR, step=600), Judging([U])
-    first = Looker(world, judge, given(RULES, last_seconds=80 * MINUTE))
+    first = Looker(world, judge, given(RULES, last_analysis_seconds=80 * MINUTE))
     first.until(25 * MINUTE, step=5 * MINUTE)
     first.ends()
-    second = Looker(world, judge, given(RULES, first_seconds=15 * MINUTE, last_seconds=20 * MINUTE))
+    second = Looker(
+        world, judge, given(RULES, first_analysis_seconds=15 * MINUTE, last_analysis_seconds=20 * MINUTE)
+    )
     second.until(50 * MINUTE, step=5 * MINUTE)
     assert judge.asked == [("2", 10, 1), ("2", 20, 2)]
     assert (world.only().state, world.only().due) == (U, None)
@@ -201,14 +220,14 @@ def test_other_settings_move_looks_that_are_to_come() -> None:
 
 def test_a_query_that_fails_is_asked_again_and_in_the_end_put_down() -> None:
     world, judge = shop(until=2 * HOUR), Judging()
-    looker = Looker(world, judge, given(RULES, last_seconds=10 * MINUTE))
+    looker = Looker(world, judge, given(RULES, last_analysis_seconds=10 * MINUTE))
     looker.until(11 * MINUTE)
 
     def fails() -> None:
         raise QueryTimeout(30)
 
-    learn = looker.watch._learn
-    looker.watch._learn = lambda: None  # type: ignore[method-assign]
+    learn = looker.watch._detect_deploys
+    looker.watch._detect_deploys = lambda: None  # type: ignore[method-assign]
     looker.ask.fails = fails
     looker.until(14 * MINUTE)
     assert world.only().analyses == ()
@@ -217,18 +236,18 @@ def test_a_query_that_fails_is_asked_again_and_in_the_end_put_down() -> None:
     assert (look.state, world.only().state) == (U, U)
     assert "longer than 30 s" in look.problem
     assert looker.value("sidelight_deploy_errors_total") == 5
-    looker.watch._learn = learn  # type: ignore[method-assign]
+    looker.watch._detect_deploys = learn  # type: ignore[method-assign]
     looker.ends()
 
 
 def test_a_defect_of_one_comparison_ends_nothing() -> None:
     world, asked = shop(until=2 * HOUR), []
 
-    def judge(_: Reading, deploy: Deploy, *__: object) -> Found:
+    def judge(_: QueryContext, deploy: Deploy, *__: object) -> AnalysisResult:
         asked.append(deploy.version)
         raise ZeroDivisionError
 
-    looker = Looker(world, judge, given(RULES, last_seconds=10 * MINUTE))
+    looker = Looker(world, judge, given(RULES, last_analysis_seconds=10 * MINUTE))
     looker.until(30 * MINUTE)
     assert len(asked) == 5
     assert world.only().state is U
@@ -242,7 +261,7 @@ def test_comparisons_wait_while_all_places_for_queries_are_taken() -> None:
     looker.until(11 * MINUTE)
 
     def fails() -> None:
-        raise Busy("busy")
+        raise QueryEngineBusy("busy")
 
     looker.ask.fails = fails
     looker.until(30 * MINUTE)
@@ -258,7 +277,9 @@ def test_comparisons_keep_to_their_pace_and_those_that_wait_longest_come_first()
     for at in range(6):
         world.ships("1", -3 * HOUR, HOUR, step=1200, service=f"s{at}", pods="a")
         world.ships(f"v{at}", at, HOUR, step=1200, service=f"s{at}", pods="b")
-    looker = Looker(world, judge, given(RULES, last_seconds=600.0), pace=Pace(2, 1000.0, world.at))
+    looker = Looker(
+        world, judge, given(RULES, last_analysis_seconds=600.0), pace=AnalysisRateLimiter(2, 1000.0, world.at)
+    )
     looker.until(12 * MINUTE + 30, step=30)
     assert [version for version, *_ in judge.asked] == ["v0", "v1", "v2"]
     assert looker.value("sidelight_deploy_analyses_postponed_total") > 0
@@ -284,9 +305,11 @@ def test_a_store_that_is_away_is_waited_for() -> None:
     looker.ends()
 
 
-def deploy(first_seen: float = 0.0, started: float | None = None, previous: Span | None = None) -> Deploy:
-    seen = previous or Span(START - 30 * DAY, START + first_seen)
-    one = new(("", "shop", "2"), START + first_seen, "1", seen, None, RULES)
+def deploy(
+    first_seen: float = 0.0, started: float | None = None, previous: ObservedSpan | None = None
+) -> Deploy:
+    seen = previous or ObservedSpan(START - 30 * DAY, START + first_seen)
+    one = create_deploy(("", "shop", "2"), START + first_seen, "1", seen, None, RULES)
     if started is None:
         return one
     return replace(one, started=START + started)
@@ -297,15 +320,15 @@ def chosen(
 ) -> tuple[str, float, float, float, float]:
     """The way, and both ranges in seconds from START, of versions that ran at these times."""
 
-    def seen(version: str, start: float, until: float) -> Span | None:
+    def seen(version: str, start: float, until: float) -> ObservedSpan | None:
         parts = [(max(START + a, start), min(START + b, until)) for name, a, b in ran if name == version]
         there = [part for part in parts if part[0] < part[1]]
-        return Span(min(a for a, _ in there), max(b for _, b in there)) if there else None
+        return ObservedSpan(min(a for a, _ in there), max(b for _, b in there)) if there else None
 
-    found = sides(of, offset, seen, RULES)
+    found = select_sides(of, offset, seen, RULES)
     assert found is not None
     both = (found.baseline, found.comparison)
-    return (found.way, *(edge - START for one in both for edge in (one.start, one.until)))  # type: ignore[return-value]
+    return (found.comparison_mode, *(edge - START for one in both for edge in (one.start, one.until)))  # type: ignore[return-value]
 
 
 def test_while_both_run_the_same_time_is_compared() -> None:
@@ -321,45 +344,60 @@ def test_a_promoted_canary_is_compared_while_both_ran_if_that_was_half_the_time(
 def test_else_the_same_hours_of_the_nearest_day_of_the_same_kind_are() -> None:
     # START is a Saturday: of the days before the first of the same kind is a week ago but one.
     two_weeks = ("1", -15 * DAY, 0.0), ("2", 0.0, DAY)
-    of = deploy(previous=Span(START - 15 * DAY, START))
+    of = deploy(previous=ObservedSpan(START - 15 * DAY, START))
     assert chosen(of, 4800, *two_weeks) == ("same_hours", 60 - 6 * DAY, 4800 - 6 * DAY, 60, 4800)
     monday = 2 * DAY
-    of = deploy(monday, previous=Span(START - 15 * DAY, START))
+    of = deploy(monday, previous=ObservedSpan(START - 15 * DAY, START))
     found = chosen(of, 4800, ("1", -15 * DAY, monday), ("2", monday, 3 * DAY))
     assert found[:2] == ("same_hours", monday + 60 - 3 * DAY)  # Friday
 
 
 def test_hours_in_which_the_previous_version_hardly_ran_are_not_compared() -> None:
-    of = deploy(previous=Span(START - 12.5 * DAY, START))
+    of = deploy(previous=ObservedSpan(START - 12.5 * DAY, START))
     long_ago, since = ("1", -12.5 * DAY, -6 * DAY - 600), ("1", -3 * DAY, 0.0)
     ran = (long_ago, ("1", -6 * DAY + 600, -6 * DAY + 900), since, ("2", 0.0, DAY))
     assert chosen(of, 4800, *ran)[:2] == ("same_hours", 60 - 7 * DAY)
 
 
 def test_else_the_time_just_before_is() -> None:
-    of = deploy(100.0, started=80.0, previous=Span(START - 7200, START + 100))
+    of = deploy(100.0, started=80.0, previous=ObservedSpan(START - 7200, START + 100))
     found = chosen(of, 1200, ("1", -7200, 100.0), ("2", 100.0, DAY))
     assert found == ("previous_period", 80 - 1140, 80, 160, 1300)
     # A version that ran for less long than that gives what there is.
-    young = deploy(100.0, previous=Span(START - 200, START + 100))
+    young = deploy(100.0, previous=ObservedSpan(START - 200, START + 100))
     assert chosen(young, 1200, ("1", -200.0, 100.0), ("2", 100.0, DAY))[:3] == ("previous_period", -200, 100)
 
 
 def test_a_version_that_was_gone_for_a_while_is_compared_as_it_was_last() -> None:
-    of = deploy(previous=Span(START - 9 * HOUR, START - 5 * HOUR))
+    of = deploy(previous=ObservedSpan(START - 9 * HOUR, START - 5 * HOUR))
     found = chosen(of, 1200, ("1", -9 * HOUR, -5 * HOUR), ("2", 0.0, DAY))
     assert found == ("previous_period", -5 * HOUR - 1140, -5 * HOUR, 60, 1200)
 
 
 def test_without_windows_of_either_there_is_nothing_to_compare() -> None:
-    assert sides(deploy(), 600, lambda *_: None, RULES) is None
+    assert select_sides(deploy(), 600, lambda *_: None, RULES) is None
 
 
 def test_days_of_the_same_kind_come_first() -> None:
-    saturday = Range(START, START + 600)
-    assert list(earlier_days(saturday, START - 30 * DAY)) == [6, 7, 13, 14, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12]
-    assert list(earlier_days(saturday, START - 2.5 * DAY)) == [1, 2]
-    assert list(earlier_days(saturday, START)) == []
+    saturday = TimeRange(START, START + 600)
+    assert list(list_earlier_days(saturday, START - 30 * DAY)) == [
+        6,
+        7,
+        13,
+        14,
+        1,
+        2,
+        3,
+        4,
+        5,
+        8,
+        9,
+        10,
+        11,
+        12,
+    ]
+    assert list(list_earlier_days(saturday, START - 2.5 * DAY)) == [1, 2]
+    assert list(list_earlier_days(saturday, START)) == []
 
 
 def test_a_verdict_is_asked_for_with_the_labels_of_both_and_kept_as_it_was_said() -> None:
@@ -368,15 +406,19 @@ def test_a_verdict_is_asked_for_with_the_labels_of_both_and_kept_as_it_was_said(
     world.ships("2", 0, HOUR, namespace="n")
     asked = []
 
-    def compare(_: Reading, questions: object, k: int, rules: Rules) -> dict[str, object]:
+    def compare(_: QueryContext, questions: object, k: int, rules: DeployPolicy) -> dict[str, object]:
         asked.append((questions, k, rules.fail_on))
         said = {"condition": "cpu>+5%", "state": "regressed", "summary": "up"}
         return {"summary": "B takes more.", "rate": {"baseline": 1}, "conditions": [said]}
 
-    one = new(("n", "shop", "2"), START, "1", Span(START - HOUR, START), None, RULES)
-    judge = evaluation.judge_with(compare, RULES)  # type: ignore[arg-type]
+    one = create_deploy(("n", "shop", "2"), START, "1", ObservedSpan(START - HOUR, START), None, RULES)
+    judge = evaluation.make_analyser(compare, RULES)  # type: ignore[arg-type]
     found = Looker(world).ask(lambda reading: judge(reading, one, 600.0, 3))
-    assert (found.state, found.way, found.sentence) == (State.REGRESSED, "canary", "B takes more.")
+    assert (found.state, found.comparison_mode, found.summary) == (
+        DeployState.REGRESSED,
+        "canary",
+        "B takes more.",
+    )
     (((before, after), k, fail_on),) = asked
     assert (k, fail_on) == (3, ("cpu>+5%",))
     assert str(before.selector.matchers[2]) == 'version="1"'
@@ -385,8 +427,8 @@ def test_a_verdict_is_asked_for_with_the_labels_of_both_and_kept_as_it_was_said(
 
 
 def test_questions_name_both_versions_in_their_times() -> None:
-    one = Sides("previous_period", Range(START - 10, START), Range(START, START + 10))
-    before, after = evaluation.questions(deploy(), one)
+    one = DeploySides("previous_period", TimeRange(START - 10, START), TimeRange(START, START + 10))
+    before, after = evaluation.build_window_queries(deploy(), one)
     assert (before.until_ns, after.until_ns) == (round(START * 1e9), round((START + 10) * 1e9))
 
 
@@ -394,39 +436,39 @@ async def test_a_thread_asks_as_one_query_more_and_only_while_a_place_is_free() 
     engine = QueryEngine(MemoryStore(), QueryLimits(running=1))
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    asking = Asking(engine, stop.is_set, loop)
+    asking = EngineQueryClient(engine, stop.is_set, loop)
     assert await asyncio.to_thread(asking, lambda _: "so") == "so"
     release = asyncio.Event()
 
-    def waits(_: Reading) -> str:
+    def waits(_: QueryContext) -> str:
         asyncio.run_coroutine_threadsafe(release.wait(), loop).result()
         return "done"
 
     taken = loop.run_in_executor(None, partial(asking, waits))
-    while not engine.running:
+    while not engine.active_queries:
         await asyncio.sleep(0)
-    with pytest.raises(Busy):
-        await asyncio.to_thread(Asking(engine, stop.is_set, loop), lambda _: "not now")
+    with pytest.raises(QueryEngineBusy):
+        await asyncio.to_thread(EngineQueryClient(engine, stop.is_set, loop), lambda _: "not now")
     release.set()
     assert await taken == "done"
     # A collector that ends waits for none of it.
     release.clear()
     asked = loop.run_in_executor(None, partial(asking, waits))
-    while not engine.running:
+    while not engine.active_queries:
         await asyncio.sleep(0)
     stop.set()
-    with pytest.raises(Busy):
+    with pytest.raises(QueryEngineBusy):
         await asked
     release.set()
     await asyncio.to_thread(engine.close)
 
 
 PODS = "abcdef"
-FORTY = Rules(last_seconds=40 * MINUTE)
+FORTY = DeployPolicy(last_analysis_seconds=40 * MINUTE)
 
 
-def judge_of(rules: Rules = FORTY) -> Judge:
-    return judge_with(comparing(QueryLimits(), rules.fail_on), rules)
+def judge_of(rules: DeployPolicy = FORTY) -> Analyser:
+    return make_analyser(make_compare_function(QueryLimits(), rules.fail_on), rules)
 
 
 @pytest.fixture(params=["directory", "s3"])
@@ -444,8 +486,10 @@ def hook() -> Iterator[Webhook]:
         yield server
 
 
-def telling(looker: Looker, hook: Webhook) -> Receivers:
-    return Receivers(looker.shelf, looker.metrics, webhook=Address(hook.url), clock=lambda: looker.world.now)
+def telling(looker: Looker, hook: Webhook) -> DeployNotifier:
+    return DeployNotifier(
+        looker.shelf, looker.metrics, webhook=ReceiverAddress(hook.url), clock=lambda: looker.world.now
+    )
 
 
 def test_a_regression_is_found_reported_and_resolved_by_its_rollback(
@@ -455,10 +499,10 @@ def test_a_regression_is_found_reported_and_resolved_by_its_rollback(
     world.ships("1", -HOUR, 70 * MINUTE, text=working(0.30), pods=PODS)
     world.ships("2", 0, 40 * MINUTE, text=working(0.36, 2), pods=PODS)
     looker = Looker(world, judge_of())
-    looker.watch._alerts = telling(looker, hook)
+    looker.watch._notifier = telling(looker, hook)
     looker.until(15 * MINUTE, step=5 * MINUTE)
     deploy = world.only()
-    assert deploy.state is State.REGRESSED
+    assert deploy.state is DeployState.REGRESSED
     (look,) = deploy.analyses
     assert (look.comparison_mode, look.rate["direction"] if look.rate else "") == ("canary", "increased")
     assert look.rate is not None
@@ -473,7 +517,7 @@ def test_a_regression_is_found_reported_and_resolved_by_its_rollback(
     looker.ends()
     # Another collector goes on, and its look is the second.
     second = Looker(world, judge_of())
-    second.watch._alerts = telling(second, hook)
+    second.watch._notifier = telling(second, hook)
     second.until(25 * MINUTE, step=5 * MINUTE)
     deploy = world.only()
     assert [one.index for one in deploy.analyses] == [1, 2]
@@ -484,8 +528,8 @@ def test_a_regression_is_found_reported_and_resolved_by_its_rollback(
     deploy = world.only()
     assert deploy.finished is not None
     assert (deploy.state, deploy.finished.reason, deploy.conclusion) == (
-        State.OVER,
-        Why.ROLLED_BACK,
+        DeployState.FINISHED,
+        FinishReason.ROLLED_BACK,
         "regressed",
     )
     assert hook.events == ["regressed", "resolved"]
@@ -500,7 +544,7 @@ def test_a_version_that_takes_as_much_is_fine() -> None:
     looker = Looker(world, judge_of(rules), rules)
     looker.until(45 * MINUTE, step=5 * MINUTE)
     deploy = world.only()
-    assert (deploy.state, deploy.due) == (State.FINE, None)
+    assert (deploy.state, deploy.due) == (DeployState.PASS, None)
     assert [one["condition"] for one in deploy.analyses[-1].conditions] == list(rules.fail_on)
     looker.ends()
 
@@ -509,12 +553,12 @@ def test_too_little_data_is_said_to_be_too_little() -> None:
     world = World(at=-5 * MINUTE)
     world.ships("1", -HOUR, 30 * MINUTE, text=working(0.01, seconds=1), pods="a", step=300)
     world.ships("2", 0, 30 * MINUTE, text=working(0.01, 2, seconds=1), pods="b", step=300)
-    rules = replace(FORTY, last_seconds=20 * MINUTE, fail_on=("cpu>+1%",))
+    rules = replace(FORTY, last_analysis_seconds=20 * MINUTE, fail_on=("cpu>+1%",))
     looker = Looker(world, judge_of(rules), rules)
     looker.until(15 * MINUTE, step=5 * MINUTE)
-    assert world.only().state is State.WATCHING
+    assert world.only().state is DeployState.WATCHING
     looker.until(25 * MINUTE, step=5 * MINUTE)
-    assert world.only().state is State.UNCLEAR
+    assert world.only().state is DeployState.INCONCLUSIVE
     assert world.only().analyses[-1].summary
     looker.ends()
 
@@ -552,7 +596,7 @@ def test_a_pattern_that_re2_does_not_take_keeps_a_collector_from_starting() -> N
         made_judge(QueryLimits(), replace(FORTY, fail_on=("function:(?=x)>+1%",)))
 
 
-TWENTY = Rules(last_seconds=20 * MINUTE)
+TWENTY = DeployPolicy(last_analysis_seconds=20 * MINUTE)
 ID = "c_01M7YQVZYKSX6KCDH95ZVGXJS6"
 
 
@@ -568,19 +612,19 @@ def captured() -> World:
 def test_a_capture_of_a_bad_moment_does_not_make_a_deploy_regressed() -> None:
     world = captured()
     rules = replace(TWENTY, fail_on=("cpu>+10%",))
-    looker = Looker(world, judge_with(comparing(QueryLimits(), rules.fail_on), rules), rules)
+    looker = Looker(world, make_analyser(make_compare_function(QueryLimits(), rules.fail_on), rules), rules)
     looker.until(15 * MINUTE, step=5 * MINUTE)
     deploy = world.only()
-    assert deploy.state is State.FINE
+    assert deploy.state is DeployState.PASS
     (look,) = deploy.analyses
     assert look.rate is not None
     assert abs(look.rate["relative"]) < 0.05
     looker.ends()
     # What the look links to is the same question.
-    asked = parse_qs(urlsplit(api_link(deploy) or "").query)
+    asked = parse_qs(urlsplit(build_api_link(deploy) or "").query)
     assert 'capture=""' in asked["baseline"][0]
     assert 'capture=""' in asked["comparison"][0]
-    assert parse_qs(urlsplit(view_link(deploy)).query)["query"] == ['capture=""']
+    assert parse_qs(urlsplit(build_view_link(deploy)).query)["query"] == ['capture=""']
 
 
 def test_the_time_of_a_capture_is_no_time_in_which_a_version_ran() -> None:
@@ -589,22 +633,24 @@ def test_the_time_of_a_capture_is_no_time_in_which_a_version_ran() -> None:
     world.ships("1", -HOUR, 0)
     world.ships("1", MINUTE, 10 * MINUTE, capture=ID)
     world.ships("2", 0, HOUR)
-    deploy = new(("", "shop", "2"), START, "1", Span(START - HOUR, START), None, TWENTY)
+    deploy = create_deploy(("", "shop", "2"), START, "1", ObservedSpan(START - HOUR, START), None, TWENTY)
 
-    def ran(version: str, start: float, until: float) -> Span | None:
-        selector = of_version("", "shop", version)
-        return Looker(world).ask(lambda reading: span_of(reading, selector, start, until))
+    def ran(version: str, start: float, until: float) -> ObservedSpan | None:
+        selector = build_version_selector("", "shop", version)
+        return Looker(world).ask(lambda reading: find_observed_span(reading, selector, start, until))
 
-    chosen = sides(deploy, 600.0, ran, TWENTY)
+    chosen = select_sides(deploy, 600.0, ran, TWENTY)
     assert chosen is not None
-    assert chosen.way == "previous_period"
+    assert chosen.comparison_mode == "previous_period"
 
 
 def test_a_version_seen_in_captures_alone_cannot_be_judged_yet() -> None:
     world = World(at=-5 * MINUTE)
     world.ships("1", -HOUR, HOUR)
     world.ships("2", 0, HOUR, capture=ID)
-    looker = Looker(world, judge_with(comparing(QueryLimits(), TWENTY.fail_on), TWENTY), TWENTY)
+    looker = Looker(
+        world, make_analyser(make_compare_function(QueryLimits(), TWENTY.fail_on), TWENTY), TWENTY
+    )
     looker.until(15 * MINUTE, step=5 * MINUTE)
     assert world.only().analyses[0].problem == "There are no windows of both versions to compare."
     looker.ends()

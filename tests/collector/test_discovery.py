@@ -11,45 +11,77 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.kubernetes_discovery.cluster_cache import Book, Known
-from sidelight_collector.kubernetes_discovery.coverage_status import Standing, counted, groups
-from sidelight_collector.kubernetes_discovery.informers import granting
-from sidelight_collector.kubernetes_discovery.k8s_objects import Kind, Object, Sidecar, key_of, read
-from sidelight_collector.kubernetes_discovery.reflector import (
-    DENIED_SECONDS,
-    MOST_PAUSE_SECONDS,
-    Feed,
-    follow,
+from sidelight_collector.kubernetes_discovery.cluster_cache import ClusterCache, ClusterInventory
+from sidelight_collector.kubernetes_discovery.coverage_status import (
+    CoverageState,
+    count_by_namespace,
+    group_by_workload,
 )
-from sidelight_collector.kubernetes_discovery.rollouts import Rollout, added, decode, derived, encode, within
-from sidelight_collector.kubernetes_discovery.shared_state import SEEN, Missing, Share, Sight
-from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.kubernetes_discovery.informers import build_grant_commands
+from sidelight_collector.kubernetes_discovery.k8s_objects import (
+    ApiObject,
+    ResourceKind,
+    SidecarContainer,
+    get_object_key,
+    parse_object,
+)
+from sidelight_collector.kubernetes_discovery.reflector import (
+    DENIED_RETRY_SECONDS,
+    MAX_BACKOFF_SECONDS,
+    WatchScope,
+    run_reflector,
+)
+from sidelight_collector.kubernetes_discovery.rollouts import (
+    Rollout,
+    decode_rollouts,
+    derive_rollouts,
+    encode_rollouts,
+    merge_rollouts,
+    select_rollouts,
+)
+from sidelight_collector.kubernetes_discovery.shared_state import (
+    SNAPSHOT_KEY,
+    ClusterSnapshot,
+    SharedClusterState,
+    WatchProblem,
+)
+from sidelight_collector.query.select.matchers import parse_re2_selector
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_kubernetes.kubernetes_client import ClusterAway, ClusterError, Denied, Event, Expired
+from sidelight_kubernetes.kubernetes_client import (
+    AccessDenied,
+    ClusterError,
+    ClusterUnavailable,
+    ResourceVersionExpired,
+    WatchEvent,
+)
 from tests.collector.clusters import NOW, STARTED_UNIX, Server, deployment, pod, replicaset
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
-FEED = Feed(Kind.PODS, "")
+FEED = WatchScope(ResourceKind.PODS, "")
 
 
 class Sink:
     """Writes into a book, and down what failed."""
 
     def __init__(self, most: int = 1000) -> None:
-        self.book = Book(most)
+        self.book = ClusterCache(most)
         self.failures: list[ClusterError] = []
         self.followed = 0
 
-    def replace(self, feed: Feed, items: Iterable[Object]) -> None:
-        self.book.replace(feed.kind, feed.namespace, [(key_of(one), read(feed.kind, one)) for one in items])
+    def replace(self, feed: WatchScope, items: Iterable[ApiObject]) -> None:
+        self.book.replace(
+            feed.kind, feed.namespace, [(get_object_key(one), parse_object(feed.kind, one)) for one in items]
+        )
 
-    def apply(self, feed: Feed, event: Event) -> None:
-        self.book.apply(feed.kind, event.kind, key_of(event.object), read(feed.kind, event.object))
+    def apply(self, feed: WatchScope, event: WatchEvent) -> None:
+        self.book.apply(
+            feed.kind, event.type, get_object_key(event.object), parse_object(feed.kind, event.object)
+        )
 
-    def failed(self, _: Feed, error: ClusterError) -> None:
+    def on_error(self, _: WatchScope, error: ClusterError) -> None:
         self.failures.append(error)
 
-    def following(self, _: Feed) -> None:
+    def on_watching(self, _: WatchScope) -> None:
         self.followed += 1
 
 
@@ -68,18 +100,18 @@ class Turns:
         return len(self.pauses) >= self._most
 
 
-def listed(server: Server, most: int = 1000) -> Known:
+def listed(server: Server, most: int = 1000) -> ClusterInventory:
     """What a fresh list gives."""
     sink = Sink(most)
     sink.replace(FEED, server.pages("x"))
-    return sink.book.known()
+    return sink.book.get_inventory()
 
 
-def book_of(*items: tuple[Kind, dict[str, Any]]) -> Known:
-    book = Book(1000)
+def book_of(*items: tuple[ResourceKind, dict[str, Any]]) -> ClusterInventory:
+    book = ClusterCache(1000)
     for kind, item in items:
-        book.apply(kind, "ADDED", key_of(item), read(kind, item))
-    return book.known()
+        book.apply(kind, "ADDED", get_object_key(item), parse_object(kind, item))
+    return book.get_inventory()
 
 
 changes = st.lists(
@@ -112,7 +144,7 @@ def happen(server: Server, change: tuple[str, str, str, str]) -> None:
     elif what == "forget":
         server.forget()
     elif what == "away":
-        server.failures.append(ClusterAway("away"))
+        server.failures.append(ClusterUnavailable("away"))
 
 
 @given(changes)
@@ -130,8 +162,8 @@ def test_whatever_a_watch_meets_it_knows_what_a_fresh_list_gives(
             happen(server, change)
 
     # Each change may lead to a pause, and three without anything new bring it up to date.
-    follow(server, FEED, sink, Turns(3 * len(script) + 6, on), lambda: 1.0)
-    assert sink.book.known() == listed(server)
+    run_reflector(server, FEED, sink, Turns(3 * len(script) + 6, on), lambda: 1.0)
+    assert sink.book.get_inventory() == listed(server)
 
 
 @given(changes)
@@ -142,9 +174,9 @@ def test_events_told_one_by_one_give_what_a_fresh_list_gives(script: list[tuple[
         if change[0] not in ("forget", "away"):
             happen(server, change)
         for _, kind, item in server.log[told:]:
-            sink.apply(FEED, Event(kind, item))
+            sink.apply(FEED, WatchEvent(kind, item))
         told = len(server.log)
-    assert sink.book.known() == listed(server)
+    assert sink.book.get_inventory() == listed(server)
 
 
 def test_a_watch_goes_on_where_it_ended_and_lists_again_when_that_is_no_longer_known() -> None:
@@ -156,7 +188,7 @@ def test_a_watch_goes_on_where_it_ended_and_lists_again_when_that_is_no_longer_k
             server.put(pod("b"))
             server.forget()
 
-    follow(server, FEED, sink, Turns(4, between), lambda: 1.0)
+    run_reflector(server, FEED, sink, Turns(4, between), lambda: 1.0)
     assert server.asked == [
         "list /api/v1/pods",
         "watch /api/v1/pods 1",
@@ -165,37 +197,39 @@ def test_a_watch_goes_on_where_it_ended_and_lists_again_when_that_is_no_longer_k
         "list /api/v1/pods",
         "watch /api/v1/pods 2",
     ]
-    assert isinstance(sink.failures[0], Expired)
-    assert sink.book.known() == listed(server)
+    assert isinstance(sink.failures[0], ResourceVersionExpired)
+    assert sink.book.get_inventory() == listed(server)
 
 
 def test_a_server_that_is_away_is_asked_again_after_pauses_that_grow_and_then_no_longer() -> None:
     server, sink = Server(), Sink()
-    server.failures = [ClusterAway("refused")] * 9
+    server.failures = [ClusterUnavailable("refused")] * 9
     turns = Turns(9)
-    follow(server, FEED, sink, turns, lambda: 1.0)
-    assert turns.pauses == [2, 4, 8, 16, *[MOST_PAUSE_SECONDS] * 5]
+    run_reflector(server, FEED, sink, turns, lambda: 1.0)
+    assert turns.pauses == [2, 4, 8, 16, *[MAX_BACKOFF_SECONDS] * 5]
     assert not sink.followed
 
 
 def test_what_is_not_allowed_is_tried_again_every_minute() -> None:
     server, sink = Server(), Sink()
     server.put(pod("a"))
-    server.failures = [Denied("no", "list", "pods"), None, Denied("no", "watch", "pods")]
+    server.failures = [AccessDenied("no", "list", "pods"), None, AccessDenied("no", "watch", "pods")]
     turns = Turns(3)
-    follow(server, FEED, sink, turns, lambda: 1.0)
-    assert turns.pauses[:2] == [DENIED_SECONDS, DENIED_SECONDS]
+    run_reflector(server, FEED, sink, turns, lambda: 1.0)
+    assert turns.pauses[:2] == [DENIED_RETRY_SECONDS, DENIED_RETRY_SECONDS]
     # Who may list and not watch is told what a list gives.
-    assert [one.name for one in sink.book.known().pods] == ["a"]
+    assert [one.name for one in sink.book.get_inventory().pods] == ["a"]
 
 
 def test_a_right_that_is_missing_is_named_with_the_command_that_gives_it() -> None:
     message = 'deployments.apps is forbidden: User "system:serviceaccount:obs:sidelight" cannot list resource'
-    hint = granting(Denied(message, "list", "deployments"), Feed(Kind.DEPLOYMENTS, "shop"))
+    hint = build_grant_commands(
+        AccessDenied(message, "list", "deployments"), WatchScope(ResourceKind.DEPLOYMENTS, "shop")
+    )
     assert "kubectl create role sidelight-deployments -n shop --verb=list,watch" in hint
     assert "--resource=deployments.apps" in hint
     assert "--serviceaccount=obs:sidelight" in hint
-    assert "clusterrole " in granting(Denied("no", "watch", "pods"), FEED)
+    assert "clusterrole " in build_grant_commands(AccessDenied("no", "watch", "pods"), FEED)
 
 
 def test_pods_beyond_the_limit_are_counted_and_come_in_with_the_next_list() -> None:
@@ -203,23 +237,23 @@ def test_pods_beyond_the_limit_are_counted_and_come_in_with_the_next_list() -> N
     for name in "abc":
         server.put(pod(name))
     sink.replace(FEED, server.pages("x"))
-    assert (len(sink.book.known().pods), sink.book.known().left_out) == (2, 1)
+    assert (len(sink.book.get_inventory().pods), sink.book.get_inventory().skipped_pods) == (2, 1)
     server.drop("shop", "a")
-    sink.apply(FEED, Event("DELETED", pod("a")))
+    sink.apply(FEED, WatchEvent("DELETED", pod("a")))
     sink.replace(FEED, server.pages("x"))
-    assert (len(sink.book.known().pods), sink.book.known().left_out) == (2, 0)
+    assert (len(sink.book.get_inventory().pods), sink.book.get_inventory().skipped_pods) == (2, 0)
 
 
 def test_a_list_of_one_namespace_leaves_others_alone() -> None:
     sink = Sink()
     for namespace in ("shop", "cart"):
-        sink.apply(FEED, Event("ADDED", pod("a", namespace=namespace)))
-    sink.replace(Feed(Kind.PODS, "cart"), [])
-    assert [one.namespace for one in sink.book.known().pods] == ["shop"]
+        sink.apply(FEED, WatchEvent("ADDED", pod("a", namespace=namespace)))
+    sink.replace(WatchScope(ResourceKind.PODS, "cart"), [])
+    assert [one.namespace for one in sink.book.get_inventory().pods] == ["shop"]
 
 
 def test_a_pod_is_named_as_its_windows_are() -> None:
-    (found,) = book_of((Kind.PODS, pod("shop-7d9f-x", sidecar="running"))).pods
+    (found,) = book_of((ResourceKind.PODS, pod("shop-7d9f-x", sidecar="running"))).pods
     assert (found.service, found.version, found.kind, found.workload) == ("shop", "2", "Deployment", "shop")
     assert found.sidecar is not None
     assert (found.sidecar.origin, found.sidecar.state, found.sidecar.since) == (
@@ -228,7 +262,7 @@ def test_a_pod_is_named_as_its_windows_are() -> None:
         STARTED_UNIX,
     )
     injected = book_of(
-        (Kind.PODS, pod("a", sidecar="running", notes={"sidelight.dev/status": "injected"}))
+        (ResourceKind.PODS, pod("a", sidecar="running", notes={"sidelight.dev/status": "injected"}))
     ).pods[0]
     assert injected.sidecar is not None
     assert injected.sidecar.origin == "injected"
@@ -243,7 +277,7 @@ def test_a_native_sidecar_and_an_ephemeral_one_are_found_where_they_stand() -> N
     ephemeral["status"]["ephemeralContainerStatuses"] = [
         {"name": "sidelight-x1", "state": {"terminated": {"exitCode": 0}}}
     ]
-    found = [one.sidecar for one in book_of((Kind.PODS, native), (Kind.PODS, ephemeral)).pods]
+    found = [one.sidecar for one in book_of((ResourceKind.PODS, native), (ResourceKind.PODS, ephemeral)).pods]
     assert [one and (one.origin, one.state) for one in found] == [
         ("template", "running"),
         ("ephemeral", "terminated"),
@@ -275,19 +309,19 @@ STANDS = [
 def test_a_pod_stands_as_its_containers_and_its_sidecar_say(
     item: dict[str, Any], heard: dict[tuple[str, str], float], standing: str, says: str
 ) -> None:
-    (group,) = groups(book_of((Kind.PODS, item)), heard, NOW, 180)
+    (group,) = group_by_workload(book_of((ResourceKind.PODS, item)), heard, NOW, 180)
     (one,) = group.pods
-    assert one.standing == standing
+    assert one.state == standing
     assert says in one.problem
     assert bool(one.hint) == bool(one.problem)
 
 
 def test_a_workload_is_expected_to_be_profiled_by_label_by_sidecar_and_by_service() -> None:
     def expected(*pods: dict[str, Any], services: frozenset[str] = frozenset(), **labels: str) -> bool:
-        items = [(Kind.PODS, one) for one in pods]
+        items = [(ResourceKind.PODS, one) for one in pods]
         space = {"metadata": {"name": "shop", "labels": {"sidelight.dev/inject": labels.get("inject", "")}}}
-        found = groups(book_of(*items, (Kind.NAMESPACES, space)), {}, NOW, 180, services)
-        return found[0].expected
+        found = group_by_workload(book_of(*items, (ResourceKind.NAMESPACES, space)), {}, NOW, 180, services)
+        return found[0].is_expected
 
     assert not expected(pod("a"), pod("b"))
     assert expected(pod("a"), pod("b", sidecar="running"))
@@ -299,44 +333,45 @@ def test_a_workload_is_expected_to_be_profiled_by_label_by_sidecar_and_by_servic
 
 def test_pods_that_nobody_wants_profiled_are_not_counted_as_lacking() -> None:
     known = book_of(
-        (Kind.PODS, pod("a", sidecar="running")),
-        (Kind.PODS, pod("b")),
-        (Kind.PODS, pod("c", owner="redis", namespace="db")),
+        (ResourceKind.PODS, pod("a", sidecar="running")),
+        (ResourceKind.PODS, pod("b")),
+        (ResourceKind.PODS, pod("c", owner="redis", namespace="db")),
     )
-    found = groups(known, {("shop", "a"): NOW}, NOW, 180)
-    assert {space: dict(counts) for space, counts in counted(found).items()} == {
-        "shop": {Standing.PROFILED: 1, Standing.NO_SIDECAR: 1}
+    found = group_by_workload(known, {("shop", "a"): NOW}, NOW, 180)
+    assert {space: dict(counts) for space, counts in count_by_namespace(found).items()} == {
+        "shop": {CoverageState.PROFILED: 1, CoverageState.NO_SIDECAR: 1}
     }
     assert [one.workload for one in found] == ["shop", "redis"]
 
 
 def test_a_rollout_begins_with_its_replicaset_and_ends_when_its_deployment_says() -> None:
     known = book_of(
-        (Kind.DEPLOYMENTS, deployment("shop", 2, ended="2026-11-21T09:10:00Z")),
+        (ResourceKind.DEPLOYMENTS, deployment("shop", 2, ended="2026-11-21T09:10:00Z")),
         (
-            Kind.REPLICASETS,
+            ResourceKind.REPLICASETS,
             replicaset("shop", 1, hash_="1111", image="shop:1", created="2026-11-20T09:00:00Z"),
         ),
-        (Kind.REPLICASETS, replicaset("shop", 2)),
+        (ResourceKind.REPLICASETS, replicaset("shop", 2)),
     )
-    first, second = sorted(derived(known).values(), key=lambda one: one.revision)
+    first, second = sorted(derive_rollouts(known).values(), key=lambda one: one.revision)
     assert (first.version, first.started, first.ended) == ("1", STARTED_UNIX - 86_400, None)
     assert (second.version, second.started, second.ended) == ("2", STARTED_UNIX, STARTED_UNIX + 600)
 
 
 def test_a_rollout_that_goes_on_has_no_end() -> None:
     known = book_of(
-        (Kind.DEPLOYMENTS, deployment("shop", 2, done=False)), (Kind.REPLICASETS, replicaset("shop", 2))
+        (ResourceKind.DEPLOYMENTS, deployment("shop", 2, done=False)),
+        (ResourceKind.REPLICASETS, replicaset("shop", 2)),
     )
-    (one,) = derived(known).values()
+    (one,) = derive_rollouts(known).values()
     assert one.ended is None
 
 
 def test_a_rollback_begins_with_its_first_pod_and_not_when_its_replicaset_was_made() -> None:
     old = replicaset("shop", 3, hash_="1111", image="shop:1", created="2026-11-01T09:00:00Z", old="1")
-    there = [(Kind.DEPLOYMENTS, deployment("shop", 3)), (Kind.REPLICASETS, old)]
-    assert not derived(book_of(*there))
-    (one,) = derived(book_of(*there, (Kind.PODS, pod("a", hash_="1111")))).values()
+    there = [(ResourceKind.DEPLOYMENTS, deployment("shop", 3)), (ResourceKind.REPLICASETS, old)]
+    assert not derive_rollouts(book_of(*there))
+    (one,) = derive_rollouts(book_of(*there, (ResourceKind.PODS, pod("a", hash_="1111")))).values()
     assert (one.revision, one.started) == (3, STARTED_UNIX)
 
 
@@ -382,15 +417,17 @@ def test_a_statefulset_and_a_daemonset_tell_their_rollouts_by_controller_revisio
         return one
 
     known = book_of(
-        (Kind.STATEFULSETS, db),
-        (Kind.DAEMONSETS, agent),
-        (Kind.CONTROLLERREVISIONS, revision("db", "StatefulSet", 1, "2026-11-20T09:00:00Z")),
-        (Kind.CONTROLLERREVISIONS, revision("db", "StatefulSet", 2, "2026-11-21T08:00:00Z")),
-        (Kind.CONTROLLERREVISIONS, revision("agent", "DaemonSet", 1, "2026-11-21T08:30:00Z")),
-        (Kind.PODS, owned("db", "StatefulSet", "db-2")),
-        (Kind.PODS, owned("agent", "DaemonSet", "1")),
+        (ResourceKind.STATEFULSETS, db),
+        (ResourceKind.DAEMONSETS, agent),
+        (ResourceKind.CONTROLLERREVISIONS, revision("db", "StatefulSet", 1, "2026-11-20T09:00:00Z")),
+        (ResourceKind.CONTROLLERREVISIONS, revision("db", "StatefulSet", 2, "2026-11-21T08:00:00Z")),
+        (ResourceKind.CONTROLLERREVISIONS, revision("agent", "DaemonSet", 1, "2026-11-21T08:30:00Z")),
+        (ResourceKind.PODS, owned("db", "StatefulSet", "db-2")),
+        (ResourceKind.PODS, owned("agent", "DaemonSet", "1")),
     )
-    found = {(one.workload, one.revision): (one.started, one.ended) for one in derived(known).values()}
+    found = {
+        (one.workload, one.revision): (one.started, one.ended) for one in derive_rollouts(known).values()
+    }
     assert found == {
         ("db", 1): (STARTED_UNIX - 86_400, None),
         ("db", 2): (STARTED_UNIX - 3600, STARTED_UNIX),
@@ -417,26 +454,28 @@ sets = st.lists(rollouts, max_size=6).map(lambda found: {one.key: one for one in
 def test_what_processes_saw_adds_up_to_the_same_in_any_order(
     one: dict[Any, Rollout], two: dict[Any, Rollout], three: dict[Any, Rollout]
 ) -> None:
-    assert added(one, two, 100) == added(two, one, 100)
-    assert added(added(one, two, 100), three, 100) == added(one, added(two, three, 100), 100)
-    assert added(one, one, 100) == one == added(one, {}, 100)
-    assert decode(encode(one)) == one
-    assert len(added(one, two, 2)) == min(2, len(added(one, two, 100)))
+    assert merge_rollouts(one, two, 100) == merge_rollouts(two, one, 100)
+    assert merge_rollouts(merge_rollouts(one, two, 100), three, 100) == merge_rollouts(
+        one, merge_rollouts(two, three, 100), 100
+    )
+    assert merge_rollouts(one, one, 100) == one == merge_rollouts(one, {}, 100)
+    assert decode_rollouts(encode_rollouts(one)) == one
+    assert len(merge_rollouts(one, two, 2)) == min(2, len(merge_rollouts(one, two, 100)))
 
 
 def test_rollouts_of_a_question_are_those_of_its_time_and_of_what_it_selects() -> None:
     known = book_of(
-        (Kind.DEPLOYMENTS, deployment("shop", 2)),
+        (ResourceKind.DEPLOYMENTS, deployment("shop", 2)),
         (
-            Kind.REPLICASETS,
+            ResourceKind.REPLICASETS,
             replicaset("shop", 1, hash_="1111", image="shop:1", created="2026-11-20T09:00:00Z"),
         ),
-        (Kind.REPLICASETS, replicaset("shop", 2)),
+        (ResourceKind.REPLICASETS, replicaset("shop", 2)),
     )
-    found = derived(known).values()
+    found = derive_rollouts(known).values()
 
     def names(selector: str, begin: float, end: float) -> list[str]:
-        return [one.version for one in within(found, read_selector(selector), begin, end)]
+        return [one.version for one in select_rollouts(found, parse_re2_selector(selector), begin, end)]
 
     assert names('service="shop", pod="x"', 0, STARTED_UNIX + 1) == ["1", "2"]
     assert names('service="shop"', STARTED_UNIX, STARTED_UNIX + 1) == ["2"]
@@ -455,57 +494,64 @@ class Timer:
 
 def test_one_process_watches_and_another_takes_over_when_it_is_no_more() -> None:
     store, timer = MemoryStore(), Timer()
-    one, two = (Share(store, 30, 100, timer) for _ in range(2))
-    assert one.take()
-    assert not two.take()
+    one, two = (SharedClusterState(store, 30, 100, timer) for _ in range(2))
+    assert one.try_acquire()
+    assert not two.try_acquire()
     timer.now += 29
-    assert one.take()
-    assert not two.take()
+    assert one.try_acquire()
+    assert not two.try_acquire()
     timer.now += 29
-    assert not two.take()
+    assert not two.try_acquire()
     timer.now += 2
-    assert two.take()
-    assert not one.take()
-    two.leave()
-    assert one.take()
+    assert two.try_acquire()
+    assert not one.try_acquire()
+    two.release()
+    assert one.try_acquire()
 
 
 def test_what_one_sees_is_what_the_others_read() -> None:
     store = MemoryStore()
-    one, two = Share(store, 30, 100), Share(store, 30, 100)
-    assert two.sight() is None
+    one, two = SharedClusterState(store, 30, 100), SharedClusterState(store, 30, 100)
+    assert two.get_snapshot() is None
     space = {"metadata": {"name": "shop", "labels": {"sidelight.dev/inject": "true"}}}
-    known = book_of((Kind.PODS, pod("a", sidecar="running")), (Kind.PODS, pod("b")), (Kind.NAMESPACES, space))
-    missing = Missing("deployments", "apps", "list", "", "may not", "allow it")
-    sight = Sight("watching", NOW, known, (missing,))
-    one.put(sight)
-    assert two.sight() == sight
-    assert two.sight() is two.sight()
+    known = book_of(
+        (ResourceKind.PODS, pod("a", sidecar="running")),
+        (ResourceKind.PODS, pod("b")),
+        (ResourceKind.NAMESPACES, space),
+    )
+    missing = WatchProblem("deployments", "apps", "list", "", "may not", "allow it")
+    sight = ClusterSnapshot("watching", NOW, known, (missing,))
+    one.put_snapshot(sight)
+    assert two.get_snapshot() == sight
+    assert two.get_snapshot() is two.get_snapshot()
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_golden_snapshots_of_a_cluster_are_read_by_every_later_version(version: int) -> None:
     store = MemoryStore()
-    store.put(SEEN, zstandard.compress((GOLDEN / f"discovery-{version}.json").read_bytes()))
-    share = Share(store, 30, 100)
-    sight = share.sight()
+    store.put(SNAPSHOT_KEY, zstandard.compress((GOLDEN / f"discovery-{version}.json").read_bytes()))
+    share = SharedClusterState(store, 30, 100)
+    sight = share.get_snapshot()
     assert sight is not None
-    assert (sight.state, sight.known.left_out, sight.missing[0].resource) == ("unreachable", 3, "deployments")
-    first, second = sight.known.pods
+    assert (sight.state, sight.inventory.skipped_pods) == ("unreachable", 3)
+    assert sight.watch_problems[0].resource == "deployments"
+    first, second = sight.inventory.pods
     assert (first.inject_label, first.sampled_container, first.sidecar) == (
         "true",
         "app",
-        Sidecar("injected", "running", "", 1, 1_795_253_403.0),
+        SidecarContainer("injected", "running", "", 1, 1_795_253_403.0),
     )
     assert (second.skip_reason, second.sidecar) == ("hostNetwork is set", None)
-    share.put(sight)
-    written = zstandard.decompress(store.get(SEEN))
+    share.put_snapshot(sight)
+    written = zstandard.decompress(store.get(SNAPSHOT_KEY))
     assert written == (GOLDEN / "discovery-2.json").read_bytes().strip()
 
 
 def test_rollouts_stay_when_the_cluster_forgets_them() -> None:
     store = MemoryStore()
-    one, two = Share(store, 30, 100), Share(store, 30, 100)
-    known = book_of((Kind.DEPLOYMENTS, deployment("shop", 2)), (Kind.REPLICASETS, replicaset("shop", 2)))
-    one.rollouts(derived(known))
-    assert two.rollouts({}) == derived(known)
+    one, two = SharedClusterState(store, 30, 100), SharedClusterState(store, 30, 100)
+    known = book_of(
+        (ResourceKind.DEPLOYMENTS, deployment("shop", 2)), (ResourceKind.REPLICASETS, replicaset("shop", 2))
+    )
+    one.add_rollouts(derive_rollouts(known))
+    assert two.add_rollouts({}) == derive_rollouts(known)

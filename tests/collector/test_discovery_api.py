@@ -11,17 +11,21 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
-from sidelight_collector.auth.authorizer import Guard, Tokens
-from sidelight_collector.auth.read_rules import Readers, Rule
+from sidelight_collector.auth.authorizer import Authorizer, BearerTokens
+from sidelight_collector.auth.read_rules import ReadPolicy, ReadRule
 from sidelight_collector.http.app import Readiness, build_app
-from sidelight_collector.kubernetes_discovery.k8s_objects import Kind
-from sidelight_collector.kubernetes_discovery.routes import PARAMETERS, routes
-from sidelight_collector.kubernetes_discovery.shared_state import Share
-from sidelight_collector.kubernetes_discovery.watcher import Around, Discovery, Rules
+from sidelight_collector.kubernetes_discovery.k8s_objects import ResourceKind
+from sidelight_collector.kubernetes_discovery.routes import PARAMETERS, build_workload_routes
+from sidelight_collector.kubernetes_discovery.shared_state import SharedClusterState
+from sidelight_collector.kubernetes_discovery.watcher import (
+    ClusterDiscovery,
+    DiscoveryPolicy,
+    SidecarActivity,
+)
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
-from sidelight_kubernetes.kubernetes_client import Denied
+from sidelight_kubernetes.kubernetes_client import AccessDenied
 from tests.collector.clusters import Server, deployment, pod, replicaset
 from tests.collector.test_api_document import DOCUMENT, check, resolved
 
@@ -32,7 +36,7 @@ class Everything:
     """An API server that keeps each kind of object by itself."""
 
     def __init__(self) -> None:
-        self.of = {kind.path(): Server() for kind in Kind}
+        self.of = {kind.list_path(): Server() for kind in ResourceKind}
 
     def pages(self, path: str, /, **query: str) -> Any:
         return self.of[path].pages(path, **query)
@@ -40,35 +44,35 @@ class Everything:
     def watch(self, path: str, version: str, /, *, timeout_seconds: int, **query: str) -> Any:
         return self.of[path].watch(path, version, timeout_seconds=timeout_seconds, **query)
 
-    def put(self, kind: Kind, item: dict[str, Any]) -> None:
-        self.of[kind.path()].put(item)
+    def put(self, kind: ResourceKind, item: dict[str, Any]) -> None:
+        self.of[kind.list_path()].put(item)
 
 
 class Told:
     """What sidecars told."""
 
     def __init__(self) -> None:
-        self.around = Around({("shop", "a"): time.time()}, frozenset())
+        self.around = SidecarActivity({("shop", "a"): time.time()}, frozenset())
 
-    async def __call__(self) -> Around:
+    async def __call__(self) -> SidecarActivity:
         return self.around
 
 
 @asynccontextmanager
 async def collector(
-    api: Everything | None, store: ObjectStore | None = None, guard: Guard | None = None
-) -> AsyncIterator[tuple[TestClient[Request, Application], Discovery]]:
+    api: Everything | None, store: ObjectStore | None = None, guard: Authorizer | None = None
+) -> AsyncIterator[tuple[TestClient[Request, Application], ClusterDiscovery]]:
     """A collector that watches this cluster; one turn has been made."""
     told = Told()
-    share = Share(store or MemoryStore(), 30, 100)
-    discovery = Discovery((lambda: api) if api else None, share, Rules(), Metrics(), told)
-    app = build_app(routes(discovery, told), Metrics(), guard or Guard(), Readiness())
+    share = SharedClusterState(store or MemoryStore(), 30, 100)
+    discovery = ClusterDiscovery((lambda: api) if api else None, share, DiscoveryPolicy(), Metrics(), told)
+    app = build_app(build_workload_routes(discovery, told), Metrics(), guard or Authorizer(), Readiness())
     async with TestClient(TestServer(app)) as client:
-        discovery._turn()
+        discovery._tick()
         try:
             yield client, discovery
         finally:
-            discovery._leave()
+            discovery._release()
 
 
 async def asked(client: TestClient[Request, Application], **given: str) -> dict[str, Any]:
@@ -89,12 +93,12 @@ async def seen(client: TestClient[Request, Application], **given: str) -> dict[s
 
 def shop() -> Everything:
     api = Everything()
-    api.put(Kind.PODS, pod("a", sidecar="running"))
-    api.put(Kind.PODS, pod("b"))
-    api.put(Kind.PODS, pod("c", sidecar="waiting", reason="CrashLoopBackOff", restarts=3))
-    api.put(Kind.PODS, pod("r", owner="redis", namespace="db"))
-    api.put(Kind.DEPLOYMENTS, deployment("shop", 2))
-    api.put(Kind.REPLICASETS, replicaset("shop", 2))
+    api.put(ResourceKind.PODS, pod("a", sidecar="running"))
+    api.put(ResourceKind.PODS, pod("b"))
+    api.put(ResourceKind.PODS, pod("c", sidecar="waiting", reason="CrashLoopBackOff", restarts=3))
+    api.put(ResourceKind.PODS, pod("r", owner="redis", namespace="db"))
+    api.put(ResourceKind.DEPLOYMENTS, deployment("shop", 2))
+    api.put(ResourceKind.REPLICASETS, replicaset("shop", 2))
     return api
 
 
@@ -112,8 +116,8 @@ async def test_workloads_say_how_their_pods_stand_and_what_to_do() -> None:
         assert "restarted 3 times" in dead["problem"]
         assert "logs c -c sidelight --previous" in dead["hint"]
         assert fine["last_seen"]
-        while not discovery._turn() and not list(discovery.rollouts()):
-            discovery._told_at = 0.0
+        while not discovery._tick() and not list(discovery.list_rollouts()):
+            discovery._written_at = 0.0
         (rollout,) = (await asked(client, query='{service="shop"}'))["workloads"][0]["rollouts"]
         assert (rollout["revision"], rollout["version"]) == (2, "2")
         assert rollout["ended"]
@@ -142,7 +146,7 @@ async def test_without_a_cluster_the_answer_says_so_and_what_to_do() -> None:
 async def test_a_right_that_is_missing_is_named_and_the_rest_goes_on() -> None:
     api = shop()
     no = 'forbidden: User "system:serviceaccount:obs:sidelight" cannot list resource "deployments"'
-    api.of[Kind.DEPLOYMENTS.path()].failures = [Denied(no, "list", "deployments")]
+    api.of[ResourceKind.DEPLOYMENTS.list_path()].failures = [AccessDenied(no, "list", "deployments")]
     async with collector(api) as (client, _):
         told = await seen(client)
         while not told["discovery"]["watch_problems"]:
@@ -153,7 +157,7 @@ async def test_a_right_that_is_missing_is_named_and_the_rest_goes_on() -> None:
         assert told["discovery"]["state"] == "watching"
         assert told["workloads"]
     api = shop()
-    api.of[Kind.PODS.path()].failures = [Denied("no", "list", "pods")]
+    api.of[ResourceKind.PODS.list_path()].failures = [AccessDenied("no", "list", "pods")]
     async with collector(api) as (client, _):
         told = await seen(client)
         assert told["discovery"]["state"] == "denied"
@@ -164,8 +168,8 @@ async def test_a_collector_that_does_not_watch_tells_what_another_sees() -> None
     store = MemoryStore()
     async with collector(shop(), store) as (one, first), collector(shop(), store) as (two, _):
         await seen(one)
-        first._told_at = 0.0
-        first._turn()
+        first._written_at = 0.0
+        first._tick()
         own, other = (await asked(one))["workloads"], (await seen(two))["workloads"]
         assert [(each["workload"], each["pod_counts"]) for each in other] == [
             (each["workload"], each["pod_counts"]) for each in own
@@ -174,8 +178,8 @@ async def test_a_collector_that_does_not_watch_tells_what_another_sees() -> None
 
 
 async def test_who_may_read_one_namespace_sees_the_workloads_of_no_other() -> None:
-    rules = Readers(rules=(Rule("token", "ann", ("db",)),))
-    guard = Guard(Tokens(read=("secret",), names={"secret": "ann"}), rules)
+    rules = ReadPolicy(rules=(ReadRule("token", "ann", ("db",)),))
+    guard = Authorizer(BearerTokens(read=("secret",), token_names={"secret": "ann"}), rules)
     async with collector(shop(), guard=guard) as (client, _):
         client.session.headers["Authorization"] = "Bearer secret"
         assert [one["namespace"] for one in (await seen(client))["workloads"]] == ["db"]

@@ -12,18 +12,24 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sidelight_collector.doctor.findings import Finding, Findings, Kind, Severity, note
+from sidelight_collector.doctor.findings import (
+    FindingKind,
+    FindingSeverity,
+    StoreFinding,
+    StoreFindings,
+    make_note,
+)
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.s3 import S3Store
 from sidelight_collector.storage.blocks import write_block
-from sidelight_collector.storage.checksum import MARK
-from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
-from sidelight_collector.storage.lifecycle.retention import Level
+from sidelight_collector.storage.checksum import MAGIC
+from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
+from sidelight_collector.storage.lifecycle.retention import Resolution
 from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
 from sidelight_collector.storage.pins import Pin, add_pin
 from sidelight_collector.storage.segments import write_segment
-from sidelight_collector.storage.tables import PARTS, SCHEMAS, Part
+from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS, SegmentPart
 from tests.collector.conftest import Forgetful
 from tests.collector.damage import (
     DAMAGE,
@@ -45,57 +51,83 @@ from tests.collector.faults import Fault, FaultyStore
 from tests.collector.storing import stored, window
 from tests.running import S3Server
 
-ELSEWHERE = {Kind.GAP, Kind.NATIVE_MISSING, Kind.CONDITIONS_MISSING, Kind.CONDITIONS_UNTESTED}
+ELSEWHERE = {
+    FindingKind.GAP,
+    FindingKind.NATIVE_MISSING,
+    FindingKind.CONDITIONAL_WRITES_MISSING,
+    FindingKind.CONDITIONAL_WRITES_UNTESTED,
+}
 
 
 @pytest.mark.parametrize("rows", [1_000_000, 300])
 def test_a_store_after_heavy_compaction_has_no_findings(store: ObjectStore, rows: int) -> None:
     report = examined(whole(store, rows=rows), probe=True, days_later=30)
     assert told(report) == []
-    assert report.findings.healthy
+    assert report.findings.is_healthy
     assert (report.format, report.conditional_writes, report.days, report.segments) == (1, True, 1, 1)
     assert report.blocks == (1 if rows == 1_000_000 else len(manifest.read(store, DAY).manifest.blocks))
     assert report.objects == len(list(store.list("v1/")))
     assert sum(service.windows for service in report.services) == 292
     inside = [entry.size for entry in store.list("v1/") if entry.key.endswith(".parquet")]
-    assert report.bytes == sum(inside) == pytest.approx(sum(each.bytes for each in report.services), abs=2)
+    assert (
+        report.total_bytes
+        == sum(inside)
+        == pytest.approx(sum(each.total_bytes for each in report.services), abs=2)
+    )
 
 
-@pytest.mark.parametrize("level", Level)
-@pytest.mark.parametrize("ads", Level)
-def test_a_store_has_no_findings_whatever_has_gone_with_its_age(level: Level, ads: Level) -> None:
+@pytest.mark.parametrize("level", Resolution)
+@pytest.mark.parametrize("ads", Resolution)
+def test_a_store_has_no_findings_whatever_has_gone_with_its_age(level: Resolution, ads: Resolution) -> None:
     store = rotated(whole(rows=300), level, ads)
     assert told(examined(store)) == []
     for _ in range(2):
-        Compaction(store, Metrics(), Rules(gone_seconds=0), interval_seconds=1, clock=lambda: LATER).look()
+        Compaction(
+            store,
+            Metrics(),
+            CompactionPolicy(deletion_delay_seconds=0),
+            interval_seconds=1,
+            clock=lambda: LATER,
+        ).run_once()
     assert told(examined(store, days_later=30)) == []
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_what_is_wrong_is_found_and_named_with_its_key_and_nothing_else(kind: Kind) -> None:
+def test_what_is_wrong_is_found_and_named_with_its_key_and_nothing_else(kind: FindingKind) -> None:
     store = whole()
     expected = DAMAGE[kind](store)
     report = examined(store, days_later=2)
     assert told(report) == expected
     assert all(finding.message and finding.hint for finding in report.findings)
-    wrong = any(severity is not Severity.NOTE for severity, _, _ in expected)
-    assert report.findings.healthy is not wrong
+    wrong = any(severity is not FindingSeverity.NOTE for severity, _, _ in expected)
+    assert report.findings.is_healthy is not wrong
 
 
 def test_every_kind_of_finding_is_tested() -> None:
-    assert set(Kind) == set(DAMAGE) | ELSEWHERE
+    assert set(FindingKind) == set(DAMAGE) | ELSEWHERE
 
 
 @pytest.mark.parametrize(
-    "kind", [Kind.OBJECT_MISSING, Kind.MANIFEST_DAMAGED, Kind.TOTALS_DIFFER, Kind.UNKNOWN_KEY]
+    "kind",
+    [
+        FindingKind.OBJECT_MISSING,
+        FindingKind.MANIFEST_DAMAGED,
+        FindingKind.TOTALS_DIFFER,
+        FindingKind.UNKNOWN_KEY,
+    ],
 )
-def test_it_is_found_in_every_kind_of_store(store: ObjectStore, kind: Kind) -> None:
+def test_it_is_found_in_every_kind_of_store(store: ObjectStore, kind: FindingKind) -> None:
     expected = DAMAGE[kind](whole(store))
     assert told(examined(store, probe=True, days_later=2)) == expected
 
 
 def test_nothing_is_written_without_repair() -> None:
-    for kind in (Kind.STRAY, Kind.OBJECT_MISSING, Kind.MANIFEST_DAMAGED, Kind.GONE_OVERDUE):
+    for kind in (
+        FindingKind.ORPHANED_OBJECT,
+        FindingKind.OBJECT_MISSING,
+        FindingKind.MANIFEST_DAMAGED,
+        FindingKind.DELETION_OVERDUE,
+    ):
         store = whole()
         expected = DAMAGE[kind](store)
         before = list(store.list(""))
@@ -104,19 +136,21 @@ def test_nothing_is_written_without_repair() -> None:
 
 
 @pytest.mark.parametrize("part", SCHEMAS)
-def test_each_table_of_a_block_is_missed(part: Part) -> None:
+def test_each_table_of_a_block_is_missed(part: SegmentPart) -> None:
     store = whole()
     key = block(store).ref.key(part)
     store.delete(key)
     for quick in (False, True):
-        assert told(examined(store, quick=quick)) == [(Severity.ERROR, Kind.OBJECT_MISSING, key)]
+        assert told(examined(store, quick=quick)) == [
+            (FindingSeverity.ERROR, FindingKind.OBJECT_MISSING, key)
+        ]
     hint = next(iter(examined(store).findings)).hint
-    assert ("--forget-lost" in hint) is (part in PARTS)
+    assert ("--forget-lost" in hint) is (part in SEGMENT_PARTS)
 
 
 @pytest.mark.parametrize("part", SCHEMAS)
 @pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "column", "null", "type"])
-def test_each_table_is_opened_and_held_against_its_schema(part: Part, damage: str) -> None:
+def test_each_table_is_opened_and_held_against_its_schema(part: SegmentPart, damage: str) -> None:
     store = whole()
     ref = block(store).ref
     key = ref.key(part)
@@ -143,36 +177,40 @@ def test_each_table_is_opened_and_held_against_its_schema(part: Part, damage: st
             ),
         )
     found = [each for each in told(examined(store)) if each[2] == key]
-    assert found[:1] == [(Severity.ERROR, Kind.OBJECT_DAMAGED, key)]
+    assert found[:1] == [(FindingSeverity.ERROR, FindingKind.OBJECT_DAMAGED, key)]
     quick = told(examined(store, quick=True))
-    assert quick == ([(Severity.ERROR, Kind.OBJECT_DAMAGED, key)] if damage in ("cut", "empty") else [])
+    assert quick == (
+        [(FindingSeverity.ERROR, FindingKind.OBJECT_DAMAGED, key)] if damage in ("cut", "empty") else []
+    )
 
 
 @given(st.sampled_from([*SCHEMAS]), st.integers(0, 10**6), st.integers(0, 7))
-def test_no_bit_of_a_table_changes_unseen(part: Part, at: int, bit: int) -> None:
+def test_no_bit_of_a_table_changes_unseen(part: SegmentPart, at: int, bit: int) -> None:
     store = whole()
     key = block(store).ref.key(part)
     content = bytearray(store.get(key))
-    mark = content.rfind(MARK)
-    assume(at % len(content) not in range(mark, mark + len(MARK)))  # then no number has changed
+    mark = content.rfind(MAGIC)
+    assume(at % len(content) not in range(mark, mark + len(MAGIC)))  # then no number has changed
     content[at % len(content)] ^= 1 << bit
     store.put(key, bytes(content))
-    assert (Severity.ERROR, Kind.OBJECT_DAMAGED, key) in told(examined(store))
+    assert (FindingSeverity.ERROR, FindingKind.OBJECT_DAMAGED, key) in told(examined(store))
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_each_table_of_a_segment_is_missed_or_opened(part: Part) -> None:
+@pytest.mark.parametrize("part", SEGMENT_PARTS)
+def test_each_table_of_a_segment_is_missed_or_opened(part: SegmentPart) -> None:
     store = whole()
     ref = segment(store)
     key = ref.key(part)
     content = store.get(key)
     store.put(key, content[:-20])
-    assert told(examined(store)) == [(Severity.ERROR, Kind.OBJECT_DAMAGED, key)]
+    assert told(examined(store)) == [(FindingSeverity.ERROR, FindingKind.OBJECT_DAMAGED, key)]
     store.delete(key)
     if part == "samples":
-        assert told(examined(store)) == [(Severity.NOTE, Kind.SEGMENT_UNFINISHED, ref.key_prefix)]
+        assert told(examined(store)) == [
+            (FindingSeverity.NOTE, FindingKind.SEGMENT_UNFINISHED, ref.key_prefix)
+        ]
     else:
-        assert told(examined(store)) == [(Severity.ERROR, Kind.OBJECT_MISSING, key)]
+        assert told(examined(store)) == [(FindingSeverity.ERROR, FindingKind.OBJECT_MISSING, key)]
 
 
 @pytest.mark.parametrize(
@@ -186,38 +224,38 @@ def test_each_table_of_a_segment_is_missed_or_opened(part: Part) -> None:
         ("samples", "gil", ["samples", "samples", "samples", "samples"]),
     ],
 )
-def test_levels_are_held_against_each_other(part: Part, column: str, keys: list[str]) -> None:
+def test_levels_are_held_against_each_other(part: SegmentPart, column: str, keys: list[str]) -> None:
     """Where one of the added up tables differs it is named; where samples do, they differ from all others."""
     store = whole()
     ref = block(store).ref
     changed(store, ref, part, one_more(column))
     found = told(examined(store))
-    assert all(severity is Severity.ERROR for severity, _, _ in found)
-    assert {key for _, kind, key in found if kind is Kind.TOTALS_DIFFER} == (
+    assert all(severity is FindingSeverity.ERROR for severity, _, _ in found)
+    assert {key for _, kind, key in found if kind is FindingKind.TOTALS_DIFFER} == (
         {ref.key(part)}
         if part != "samples"
         else {ref.key(each) for each in ("profiles", "hours", "sums", "daily")}
     )
     assert len(found) == len(keys)
     if column == "windows":
-        assert (Severity.ERROR, Kind.COUNTS_DIFFER, ref.key_prefix) in found
+        assert (FindingSeverity.ERROR, FindingKind.COUNTS_DIFFER, ref.key_prefix) in found
 
 
 @pytest.mark.parametrize("part", ["profiles", "samples"])
-def test_rows_that_are_lost_are_missed(part: Part) -> None:
+def test_rows_that_are_lost_are_missed(part: SegmentPart) -> None:
     store = whole()
     ref = block(store).ref
     changed(store, ref, part, without_first)
     found = told(examined(store))
-    assert (Severity.ERROR, Kind.COUNTS_DIFFER, ref.key_prefix) in found
-    assert Kind.TOTALS_DIFFER in {kind for _, kind, _ in found}
+    assert (FindingSeverity.ERROR, FindingKind.COUNTS_DIFFER, ref.key_prefix) in found
+    assert FindingKind.TOTALS_DIFFER in {kind for _, kind, _ in found}
 
 
 @pytest.mark.parametrize(
     ("gone", "keys"), [(("profiles", "samples"), True), (("profiles", "samples", "sums"), False)]
 )
 def test_tables_that_a_block_is_no_longer_said_to_have_are_not_missed(
-    gone: tuple[Part, ...], keys: bool
+    gone: tuple[SegmentPart, ...], keys: bool
 ) -> None:
     store = whole()
     one = block(store)
@@ -226,19 +264,19 @@ def test_tables_that_a_block_is_no_longer_said_to_have_are_not_missed(
         store,
         lambda known: replace(
             known,
-            blocks=(one.without(gone), *known.blocks[1:]),
-            gone=known.gone | (names if keys else frozenset()),
+            blocks=(one.drop_parts(gone), *known.blocks[1:]),
+            tombstones=known.tombstones | (names if keys else frozenset()),
         ),
     )
     assert [kind for _, kind, _ in told(examined(store, days_later=2))] == (
-        [Kind.GONE_OVERDUE] if keys else [Kind.STRAY] * len(gone)
+        [FindingKind.DELETION_OVERDUE] if keys else [FindingKind.ORPHANED_OBJECT] * len(gone)
     )
     for name in names:
         store.delete(name)
     assert told(examined(store, days_later=2)) == []
     changed(store, block(store).ref, "daily", one_more("idle"))
     key = one.ref.key("daily")
-    assert told(examined(store)) == [(Severity.ERROR, Kind.TOTALS_DIFFER, key)]
+    assert told(examined(store)) == [(FindingSeverity.ERROR, FindingKind.TOTALS_DIFFER, key)]
 
 
 def test_what_is_young_is_only_noted() -> None:
@@ -246,21 +284,27 @@ def test_what_is_young_is_only_noted() -> None:
     made = write_block(store, DAY, [block(store).ref])
     assert made
     store.put("v1/notes.txt", b"mine")
-    for days, severity in ((0.0, Severity.NOTE), (0.99, Severity.NOTE), (1.01, Severity.WARNING)):
+    for days, severity in (
+        (0.0, FindingSeverity.NOTE),
+        (0.99, FindingSeverity.NOTE),
+        (1.01, FindingSeverity.WARNING),
+    ):
         assert told(examined(store, days_later=days)) == [
-            (severity, Kind.STRAY, made.ref.key_prefix),
-            (severity, Kind.UNKNOWN_KEY, "v1/notes.txt"),
+            (severity, FindingKind.ORPHANED_OBJECT, made.ref.key_prefix),
+            (severity, FindingKind.UNKNOWN_KEY, "v1/notes.txt"),
         ]
-    assert examined(store, days_later=0.99).findings.healthy
+    assert examined(store, days_later=0.99).findings.is_healthy
     warned = examined(store, days_later=0.01, orphan_age_seconds=600.0)
-    assert not warned.findings.healthy
+    assert not warned.findings.is_healthy
 
 
 def test_blocks_of_a_day_without_a_manifest_are_only_noted_while_one_is_young() -> None:
     store = whole()
     store.delete(KEY)
-    prefix = {entry.key.rpartition("/")[0] + "/" for entry in store.list(manifest.BLOCKS)}
-    assert told(examined(store)) == [(Severity.NOTE, Kind.STRAY, each) for each in prefix]
+    prefix = {entry.key.rpartition("/")[0] + "/" for entry in store.list(manifest.BLOCK_ROOT)}
+    assert told(examined(store)) == [
+        (FindingSeverity.NOTE, FindingKind.ORPHANED_OBJECT, each) for each in prefix
+    ]
 
 
 def test_keys_of_pins_and_leases_are_known() -> None:
@@ -269,7 +313,9 @@ def test_keys_of_pins_and_leases_are_known() -> None:
     store.put("v1/lease/compaction.json", b"{}")
     assert told(examined(store, days_later=2)) == []
     store.put("v1/pins/a/b.json", b"{}")
-    assert told(examined(store, days_later=2)) == [(Severity.WARNING, Kind.UNKNOWN_KEY, "v1/pins/a/b.json")]
+    assert told(examined(store, days_later=2)) == [
+        (FindingSeverity.WARNING, FindingKind.UNKNOWN_KEY, "v1/pins/a/b.json")
+    ]
 
 
 def test_a_folder_that_is_no_day_is_unknown() -> None:
@@ -286,13 +332,15 @@ def test_an_abandoned_probe_is_a_stray() -> None:
     store = whole()
     store.put("v1/probe/abc", b"1")
     assert told(examined(store)) == []
-    assert told(examined(store, days_later=2)) == [(Severity.WARNING, Kind.STRAY, "v1/probe/abc")]
+    assert told(examined(store, days_later=2)) == [
+        (FindingSeverity.WARNING, FindingKind.ORPHANED_OBJECT, "v1/probe/abc")
+    ]
 
 
 def test_whether_conditional_writes_hold_is_tested_only_when_asked_for() -> None:
     forgetful = Forgetful()
     report = examined(forgetful, probe=True)
-    assert (Severity.WARNING, Kind.CONDITIONS_MISSING, "") in told(report)
+    assert (FindingSeverity.WARNING, FindingKind.CONDITIONAL_WRITES_MISSING, "") in told(report)
     assert report.conditional_writes is False
     assert list(forgetful.list("")) == []
 
@@ -301,8 +349,8 @@ def test_a_bucket_is_said_to_be_untested(s3_server: S3Server, new_bucket: Callab
     store = whole(S3Store(new_bucket(), endpoint=s3_server.endpoint))
     before = [entry.key for entry in store.list("")]
     report = examined(store)
-    assert told(report) == [(Severity.NOTE, Kind.CONDITIONS_UNTESTED, "")]
-    assert (report.findings.healthy, report.conditional_writes) == (True, None)
+    assert told(report) == [(FindingSeverity.NOTE, FindingKind.CONDITIONAL_WRITES_UNTESTED, "")]
+    assert (report.findings.is_healthy, report.conditional_writes) == (True, None)
     assert examined(store, probe=True).conditional_writes is True
     assert [entry.key for entry in store.list("")] == before
 
@@ -312,10 +360,10 @@ def test_gaps_are_hours_without_a_window_of_a_service_that_was_there_before_and_
         [window(at=3600 * hour, service="ads") for hour in (0, 1, 5, 6, 40)],
         [window(at=3600 * hour, service="shop") for hour in range(3)],
     )
-    found = [finding for finding in examined(store).findings if finding.kind is Kind.GAP]
+    found = [finding for finding in examined(store).findings if finding.kind is FindingKind.GAP]
     assert [(each.severity, each.message) for each in found] == [
-        (Severity.NOTE, "ads: no window for 3 hours, from 2026-11-21T11:00Z until 2026-11-21T14:00Z"),
-        (Severity.NOTE, "ads: no window for 33 hours, from 2026-11-21T16:00Z until 2026-11-23T01:00Z"),
+        (FindingSeverity.NOTE, "ads: no window for 3 hours, from 2026-11-21T11:00Z until 2026-11-21T14:00Z"),
+        (FindingSeverity.NOTE, "ads: no window for 33 hours, from 2026-11-21T16:00Z until 2026-11-23T01:00Z"),
     ]
     assert [each.key for each in found] == [f"v1/l0/{DAY}/"] * 2
 
@@ -324,7 +372,7 @@ def test_a_window_that_is_twice_in_one_table_is_found() -> None:
     store = whole()
     ref = block(store).ref
     changed(store, ref, "profiles", lambda table: pa.concat_tables([table, table.slice(0, 1)]))
-    assert (Severity.ERROR, Kind.WINDOWS_TWICE, ref.key_prefix) in told(examined(store))
+    assert (FindingSeverity.ERROR, FindingKind.WINDOWS_DUPLICATED, ref.key_prefix) in told(examined(store))
 
 
 def test_an_id_that_came_twice_is_named() -> None:
@@ -334,7 +382,7 @@ def test_an_id_that_came_twice_is_named() -> None:
     assert first != second
     other = replace(one, duration_ns=one.duration_ns + 1)
     write_segment(store, [other])
-    messages = [each.message for each in examined(store).findings if each.kind is Kind.WINDOWS_DIFFER]
+    messages = [each.message for each in examined(store).findings if each.kind is FindingKind.WINDOWS_DIFFER]
     assert messages
     assert all(one.id in message for message in messages)
 
@@ -345,7 +393,7 @@ def test_a_day_that_changes_meanwhile_is_looked_at_again() -> None:
     old = block(store)
 
     def compacts() -> None:
-        made = write_block(store, DAY, [old.ref], whole=True)
+        made = write_block(store, DAY, [old.ref], all_rollups=True)
         assert made
         commit(store, lambda known: replace(known, blocks=(made,)))
         for part in old.parts:
@@ -354,7 +402,7 @@ def test_a_day_that_changes_meanwhile_is_looked_at_again() -> None:
     for at in itertools.count():
         faulty = FaultyStore(store, at, meanwhile=compacts)
         report = examined(faulty)
-        assert told(report) == [(Severity.NOTE, Kind.CONDITIONS_UNTESTED, "")]
+        assert told(report) == [(FindingSeverity.NOTE, FindingKind.CONDITIONAL_WRITES_UNTESTED, "")]
         if faulty.made <= at:
             break
         old = block(store)
@@ -376,13 +424,18 @@ def test_a_store_that_fails_is_no_damage() -> None:
 
 
 def test_findings_beyond_the_most_are_counted() -> None:
-    findings = Findings(2)
-    findings.add(note(Kind.GAP, str(at), "", "") for at in range(2))
-    assert not findings.left_out
-    findings.add([note(Kind.GAP, "2", "", ""), Finding(Severity.ERROR, Kind.STRAY, "s", "", "")])
-    assert findings.left_out == {Kind.GAP: 1}
+    findings = StoreFindings(2)
+    findings.add(make_note(FindingKind.GAP, str(at), "", "") for at in range(2))
+    assert not findings.omitted_counts
+    findings.add(
+        [
+            make_note(FindingKind.GAP, "2", "", ""),
+            StoreFinding(FindingSeverity.ERROR, FindingKind.ORPHANED_OBJECT, "s", "", ""),
+        ]
+    )
+    assert findings.omitted_counts == {FindingKind.GAP: 1}
     assert [each.key for each in findings] == ["s", "0", "1"]
-    assert findings.counts == {Severity.ERROR: 1, Severity.WARNING: 0, Severity.NOTE: 3}
+    assert findings.counts == {FindingSeverity.ERROR: 1, FindingSeverity.WARNING: 0, FindingSeverity.NOTE: 3}
 
 
 def test_what_a_service_costs() -> None:
@@ -397,7 +450,7 @@ def test_what_a_service_costs() -> None:
     ads, shop = report.services
     assert (ads.service, ads.windows, shop.windows) == ("ads", 576, 192)
     assert (ads.windows_per_day, shop.windows_per_day) == pytest.approx((72, 24), rel=0.12)
-    assert ads.stored_cost == pytest.approx(ads.bytes, abs=1)
+    assert ads.stored_now_cost == pytest.approx(ads.total_bytes, abs=1)
     only = examined(store, price_per_gb_month=2.0**30, retention_hour_days=14, retention_day_days=14)
     assert only.services[0].storage_cost == pytest.approx(14 * ads.bytes_per_day)
     assert 14 * ads.bytes_per_day < ads.storage_cost < 400 * ads.bytes_per_day

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from sidelight.main import run
-from sidelight.settings import BadSetting, flag
-from sidelight_collector.doctor.command import Progress
-from sidelight_collector.doctor.doctor_report import SHOWN, as_json, as_text
-from sidelight_collector.doctor.findings import Kind
+from sidelight.settings import BadSetting, format_flag
+from sidelight_collector.doctor.command import ProgressLine
+from sidelight_collector.doctor.doctor_report import MAX_SHOWN, render_json, render_text
+from sidelight_collector.doctor.findings import FindingKind
 from sidelight_collector.doctor.settings import DoctorSettings
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.s3 import S3Store
@@ -72,13 +72,13 @@ def test_damage_is_told_with_what_to_do_and_repaired_when_asked(
 def test_json_is_one_document_of_the_documented_shape(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    DAMAGE[Kind.MANIFEST_DAMAGED](DirectoryStore(place))
+    DAMAGE[FindingKind.MANIFEST_DAMAGED](DirectoryStore(place))
     assert run(["doctor", "--store", str(place), "--json"]) == 1
     out, err = capsys.readouterr()
     told, documented = json.loads(out), json.loads(_example())
     assert err == ""
     assert told["findings"][0]["key"] == KEY
-    repaired = json.loads(as_json(examined(DirectoryStore(place), repair=True)))
+    repaired = json.loads(render_json(examined(DirectoryStore(place), repair=True)))
     assert _shape({**told, "repaired": repaired["repaired"]}) == _shape(documented)
     assert told["healthy"] is False
     assert repaired["healthy"] is True
@@ -158,13 +158,13 @@ def test_limits_are_allowed_at_their_edge() -> None:
 
 
 def test_findings_beyond_the_limit_are_counted_and_a_person_sees_fewer() -> None:
-    store = stored([window(at=7200 * at) for at in range(SHOWN + 6)])
-    assert as_text(examined(store)).count("note  gap  v1/") == SHOWN
-    assert "note  gap: 5 more; --json has them" in as_text(examined(store))
-    report = examined(store, max_findings=SHOWN + 4)
-    assert json.loads(as_json(report))["left_out"] == {"gap": 1}
-    assert "gap: 1 more that were only counted (--max-findings)" in as_text(report)
-    assert json.loads(as_json(examined(store, max_findings=SHOWN + 5)))["left_out"] == {}
+    store = stored([window(at=7200 * at) for at in range(MAX_SHOWN + 6)])
+    assert render_text(examined(store)).count("note  gap  v1/") == MAX_SHOWN
+    assert "note  gap: 5 more; --json has them" in render_text(examined(store))
+    report = examined(store, max_findings=MAX_SHOWN + 4)
+    assert json.loads(render_json(report))["left_out"] == {"gap": 1}
+    assert "gap: 1 more that were only counted (--max-findings)" in render_text(report)
+    assert json.loads(render_json(examined(store, max_findings=MAX_SHOWN + 5)))["left_out"] == {}
 
 
 def test_a_bucket_is_checked_and_repaired_with_the_credentials_of_the_collector(
@@ -225,9 +225,9 @@ class Terminal(io.StringIO):
 def test_progress_is_one_line_on_a_terminal_and_nothing_elsewhere() -> None:
     terminal, file = Terminal(), io.StringIO()
     for stream in (terminal, file):
-        progress = Progress(stream)
-        progress.step("2026-11-21 (1 of 2): listing")
-        progress.end()
+        progress = ProgressLine(stream)
+        progress.show("2026-11-21 (1 of 2): listing")
+        progress.clear()
     assert terminal.getvalue() == "\r\x1b[K2026-11-21 (1 of 2): listing\r\x1b[K"
     assert file.getvalue() == ""
 
@@ -235,7 +235,7 @@ def test_progress_is_one_line_on_a_terminal_and_nothing_elsewhere() -> None:
 def test_every_option_is_documented_with_its_help_and_default() -> None:
     rows = dict(re.findall(r"^\| `(--[a-z0-9-]+)` \| (.*) \|$", PAGE, re.MULTILINE))
     told = {
-        flag(field): f"{_default(field.default)} | {field.metadata['help']}"
+        format_flag(field): f"{_default(field.default)} | {field.metadata['help']}"
         for field in dataclasses.fields(DoctorSettings)
     }
     assert {name: row.strip() for name, row in rows.items()} == {
@@ -251,4 +251,4 @@ def _default(value: object) -> str:
 
 def test_every_kind_of_finding_is_documented() -> None:
     rows = re.findall(r"^\| `([a-z_]+)` \| (error|warning|note) \|", PAGE, re.MULTILINE)
-    assert [name for name, _ in rows] == [kind.value for kind in Kind]
+    assert [name for name, _ in rows] == [kind.value for kind in FindingKind]

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from sidelight_collector.doctor.checker import Report, Unsafe
-from sidelight_collector.doctor.findings import Kind, Severity
+from sidelight_collector.doctor.checker import DoctorReport, UnsafeRepair
+from sidelight_collector.doctor.findings import FindingKind, FindingSeverity
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.backends.open_store import CONFIG_KEY
 from sidelight_collector.storage.blocks import write_block
-from sidelight_collector.storage.lifecycle.retention import Level
+from sidelight_collector.storage.lifecycle.retention import Resolution
 from sidelight_collector.storage.manifest import Manifest
 from sidelight_collector.storage.objects import ObjectStore
-from sidelight_collector.storage.tables import ADDED_UP, PARTS, Part
+from sidelight_collector.storage.tables import ROLLUP_PARTS, SEGMENT_PARTS, SegmentPart
 from sidelight_model.counts import ProfileType
 from tests.collector.conftest import Forgetful
 from tests.collector.damage import (
@@ -44,15 +44,15 @@ from tests.collector.storing import window
 from tests.collector.test_query_blocks import SELECTORS, answers
 
 MENDED = {
-    Kind.CONFIG_MISSING,
-    Kind.MANIFEST_DAMAGED,
-    Kind.MANIFEST_MISSING,
-    Kind.OBJECT_MISSING,
-    Kind.OBJECT_DAMAGED,
-    Kind.TOTALS_DIFFER,
-    Kind.COUNTS_DIFFER,
-    Kind.STRAY,
-    Kind.GONE_OVERDUE,
+    FindingKind.CONFIG_MISSING,
+    FindingKind.MANIFEST_DAMAGED,
+    FindingKind.MANIFEST_MISSING,
+    FindingKind.OBJECT_MISSING,
+    FindingKind.OBJECT_DAMAGED,
+    FindingKind.TOTALS_DIFFER,
+    FindingKind.COUNTS_DIFFER,
+    FindingKind.ORPHANED_OBJECT,
+    FindingKind.DELETION_OVERDUE,
 }
 
 
@@ -87,7 +87,7 @@ def by_the_hour(store: ObjectStore) -> list[object]:
     return [*found[:4], found[5], *found[7:9], *found[11:]]
 
 
-def mended(store: ObjectStore, **changes: object) -> Report:
+def mended(store: ObjectStore, **changes: object) -> DoctorReport:
     return examined(store, repair=True, **changes)
 
 
@@ -95,8 +95,8 @@ def keys(store: ObjectStore) -> list[str]:
     return [entry.key for entry in store.list("")]
 
 
-def done(report: Report) -> list[str]:
-    return [each.key for each in report.repaired if each.done]
+def done(report: DoctorReport) -> list[str]:
+    return [each.key for each in report.repairs if each.done]
 
 
 @pytest.fixture
@@ -105,23 +105,25 @@ def directory(tmp_path: Path) -> DirectoryStore:
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_what_is_mended_and_what_is_left(kind: Kind, directory: DirectoryStore, tmp_path: Path) -> None:
+def test_what_is_mended_and_what_is_left(
+    kind: FindingKind, directory: DirectoryStore, tmp_path: Path
+) -> None:
     expected = DAMAGE[kind](whole(directory))
     aged(tmp_path / "store")
     lying = keys(directory)
     report = mended(directory)
     if kind not in MENDED:
         assert told(report) == expected
-        assert not report.repaired
+        assert not report.repairs
         assert keys(directory) == lying
         return
     assert told(report) == []
-    assert report.repaired
-    assert all(each.done for each in report.repaired)
+    assert report.repairs
+    assert all(each.done for each in report.repairs)
     assert told(examined(directory, days_later=2)) in (
         [],
         # The block that another took the place of; it is deleted by whoever compacts.
-        [(Severity.WARNING, Kind.GONE_OVERDUE, KEY)],
+        [(FindingSeverity.WARNING, FindingKind.DELETION_OVERDUE, KEY)],
     )
     aged(tmp_path / "store")
     assert told(mended(directory)) == []
@@ -129,8 +131,8 @@ def test_what_is_mended_and_what_is_left(kind: Kind, directory: DirectoryStore, 
     assert all_answers(directory) == whole_answers()
 
 
-@pytest.mark.parametrize("part", [part for part in ADDED_UP if part != "sums"])
-def test_what_is_added_up_is_restored(part: Part) -> None:
+@pytest.mark.parametrize("part", [part for part in ROLLUP_PARTS if part != "sums"])
+def test_what_is_added_up_is_restored(part: SegmentPart) -> None:
     restored(MemoryStore(), part)
 
 
@@ -138,7 +140,7 @@ def test_what_is_added_up_is_restored_in_every_kind_of_store(store: ObjectStore)
     restored(store, "sums")
 
 
-def restored(store: ObjectStore, part: Part) -> None:
+def restored(store: ObjectStore, part: SegmentPart) -> None:
     """Lose a table of a block and have it made anew."""
     whole(store, rows=300)
     (one, *others) = manifest.read(store, DAY).manifest.blocks
@@ -149,7 +151,7 @@ def restored(store: ObjectStore, part: Part) -> None:
     assert told(report) == []
     assert done(report) == [one.ref.key_prefix]
     after = manifest.read(store, DAY).manifest
-    assert one.ref.key_prefix in after.gone
+    assert one.ref.key_prefix in after.tombstones
     assert one.ref.key_prefix not in {each.ref.key_prefix for each in after.blocks}
     assert {each.windows for each in after.blocks} >= {each.windows for each in others}
     assert all_answers(store) == whole_answers(300)
@@ -162,20 +164,22 @@ def test_a_block_that_does_not_agree_with_itself_is_not_made_anew() -> None:
     store.delete(ref.key("hours"))
     before = keys(store)
     report = mended(store)
-    assert not report.repaired
+    assert not report.repairs
     assert keys(store) == before
-    assert (Severity.ERROR, Kind.OBJECT_MISSING, ref.key("hours")) in told(report)
+    assert (FindingSeverity.ERROR, FindingKind.OBJECT_MISSING, ref.key("hours")) in told(report)
 
 
 @pytest.mark.parametrize("lost", [("profiles",), ("samples",), ("profiles", "samples", "daily")])
-def test_of_a_block_that_has_lost_its_windows_what_they_add_up_to_is_kept(lost: tuple[Part, ...]) -> None:
+def test_of_a_block_that_has_lost_its_windows_what_they_add_up_to_is_kept(
+    lost: tuple[SegmentPart, ...],
+) -> None:
     store = whole()
     expected = by_the_hour(store)
     ref = block(store).ref
     for part in lost:
         store.delete(ref.key(part))
     keys_lost = [ref.key(part) for part in block(store).parts if part in lost]
-    missing = [(Severity.ERROR, Kind.OBJECT_MISSING, key) for key in keys_lost]
+    missing = [(FindingSeverity.ERROR, FindingKind.OBJECT_MISSING, key) for key in keys_lost]
     assert told(mended(store)) == missing
     report = mended(store, forget_lost=True)
     assert told(report) == []
@@ -185,7 +189,9 @@ def test_of_a_block_that_has_lost_its_windows_what_they_add_up_to_is_kept(lost: 
 
 
 @pytest.mark.parametrize("lost", [("stacks",), ("samples", "hours"), ("samples", "sums", "daily")])
-def test_a_block_of_which_nothing_is_left_is_forgotten_only_when_told_to(lost: tuple[Part, ...]) -> None:
+def test_a_block_of_which_nothing_is_left_is_forgotten_only_when_told_to(
+    lost: tuple[SegmentPart, ...],
+) -> None:
     store = whole()
     first = block(store)
     for part in lost:
@@ -203,8 +209,8 @@ def test_a_damaged_object_is_not_lost() -> None:
     key = block(store).ref.key("samples")
     store.put(key, b"PAR1")
     report = mended(store, forget_lost=True)
-    assert not report.repaired
-    assert (Severity.ERROR, Kind.OBJECT_DAMAGED, key) in told(report)
+    assert not report.repairs
+    assert (FindingSeverity.ERROR, FindingKind.OBJECT_DAMAGED, key) in told(report)
 
 
 def test_what_is_young_is_left_alone() -> None:
@@ -212,9 +218,9 @@ def test_what_is_young_is_left_alone() -> None:
     made = write_block(store, DAY, [block(store).ref])
     assert made
     store.put("v1/probe/abc", b"1")
-    DAMAGE[Kind.GONE_OVERDUE](store)
+    DAMAGE[FindingKind.DELETION_OVERDUE](store)
     before = keys(store)
-    assert not mended(store).repaired
+    assert not mended(store).repairs
     assert keys(store) == before
 
 
@@ -234,7 +240,7 @@ def test_what_somebody_else_wrote_is_left_alone(directory: DirectoryStore, tmp_p
 def test_a_table_that_no_manifest_names_is_deleted(directory: DirectoryStore, tmp_path: Path) -> None:
     whole(directory)
     one = block(directory)
-    commit(directory, lambda known: replace(known, blocks=(one.without(["daily"]), *known.blocks[1:])))
+    commit(directory, lambda known: replace(known, blocks=(one.drop_parts(["daily"]), *known.blocks[1:])))
     aged(tmp_path / "store")
     report = mended(directory)
     assert done(report) == [one.ref.key("daily")]
@@ -247,7 +253,7 @@ def test_a_manifest_is_made_of_blocks_that_took_the_place_of_others(directory: D
     whole(directory, rows=300)
     blocks = manifest.read(directory, DAY).manifest.blocks
     assert len(blocks) > 2
-    made = write_block(directory, DAY, [each.ref for each in blocks[:2]], whole=True)
+    made = write_block(directory, DAY, [each.ref for each in blocks[:2]], all_rollups=True)
     assert made
     directory.put(KEY, b"{")
     report = mended(directory)
@@ -255,7 +261,7 @@ def test_a_manifest_is_made_of_blocks_that_took_the_place_of_others(directory: D
     assert told(report) == []
     after = manifest.read(directory, DAY).manifest
     assert {each.ref for each in after.blocks} == {made.ref, *(each.ref for each in blocks[2:])}
-    assert after.gone == {each.ref.key_prefix for each in blocks[:2]}
+    assert after.tombstones == {each.ref.key_prefix for each in blocks[:2]}
     assert all_answers(directory) == whole_answers(300)
 
 
@@ -266,8 +272,8 @@ def test_no_manifest_is_made_of_blocks_that_share_windows() -> None:
     commit_segments(store, [two, three])
     store.put(KEY, b"{")
     report = mended(store)
-    assert told(report) == [(Severity.ERROR, Kind.MANIFEST_DAMAGED, KEY)]
-    (refused,) = report.repaired
+    assert told(report) == [(FindingSeverity.ERROR, FindingKind.MANIFEST_DAMAGED, KEY)]
+    (refused,) = report.repairs
     assert not refused.done
     assert "1 of 2 windows" in refused.what
     assert "from a copy, or move" in refused.what
@@ -287,20 +293,20 @@ def test_a_block_whose_windows_are_gone_is_taken_only_if_it_is_alone(*, others: 
         commit_segments(store, [window(at=60, pod="shop-9")])
     store.delete(KEY)
     store.put(KEY, b"{")
-    (repaired,) = mended(store).repaired
+    (repaired,) = mended(store).repairs
     assert repaired.done is not others
     if not others:
         assert by_the_hour(store) == expected
 
 
 def test_a_manifest_is_made_of_blocks_of_services_that_are_kept_for_other_times() -> None:
-    store = rotated(whole(), Level.HOUR, Level.DAY)
+    store = rotated(whole(), Resolution.HOUR, Resolution.DAY)
     before = manifest.read(store, DAY).manifest
     services = {each.services: set(each.parts) for each in before.blocks}
     hours, days = {"stacks", "hours", "sums", "daily"}, {"stacks", "hours", "daily"}
     assert services == {("shop",): hours, ("ads",): days}
     expected = by_the_hour(store)
-    for gone in before.gone:
+    for gone in before.tombstones:
         for entry in list(store.list(gone)):
             store.delete(entry.key)
     store.put(KEY, b"{")
@@ -314,19 +320,19 @@ def test_a_manifest_is_made_of_blocks_of_services_that_are_kept_for_other_times(
 
 def test_a_manifest_of_a_later_format_is_never_replaced() -> None:
     store = whole()
-    DAMAGE[Kind.MANIFEST_NEWER](store)
+    DAMAGE[FindingKind.MANIFEST_NEWER](store)
     before = store.get(KEY)
-    assert not mended(store).repaired
+    assert not mended(store).repairs
     assert store.get(KEY) == before
 
 
 def test_a_store_of_a_later_format_is_left_alone() -> None:
     store = whole()
-    DAMAGE[Kind.FORMAT_NEWER](store)
+    DAMAGE[FindingKind.FORMAT_NEWER](store)
     store.delete(KEY)
     before = keys(store)
     report = mended(store)
-    assert told(report) == [(Severity.ERROR, Kind.FORMAT_NEWER, CONFIG_KEY)]
+    assert told(report) == [(FindingSeverity.ERROR, FindingKind.FORMAT_NEWER, CONFIG_KEY)]
     assert keys(store) == before
 
 
@@ -335,17 +341,25 @@ def test_nothing_is_mended_without_conditional_writes_while_collectors_may_run()
     key = block(store).ref.key("hours")
     store.delete(key)
     before = keys(store)
-    with pytest.raises(Unsafe):
+    with pytest.raises(UnsafeRepair):
         mended(store)
     assert keys(store) == before
     report = mended(store, offline=True)
-    assert told(report) == [(Severity.WARNING, Kind.CONDITIONS_MISSING, "")]
-    assert len(report.repaired) == 1
+    assert told(report) == [(FindingSeverity.WARNING, FindingKind.CONDITIONAL_WRITES_MISSING, "")]
+    assert len(report.repairs) == 1
 
 
-@pytest.mark.parametrize("kind", [Kind.OBJECT_MISSING, Kind.MANIFEST_DAMAGED, Kind.GONE_OVERDUE, Kind.STRAY])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        FindingKind.OBJECT_MISSING,
+        FindingKind.MANIFEST_DAMAGED,
+        FindingKind.DELETION_OVERDUE,
+        FindingKind.ORPHANED_OBJECT,
+    ],
+)
 def test_a_repair_that_dies_at_any_step_loses_nothing(
-    kind: Kind, directory: DirectoryStore, tmp_path: Path
+    kind: FindingKind, directory: DirectoryStore, tmp_path: Path
 ) -> None:
     expected = numbers(whole(directory), -3600, 7200)
     DAMAGE[kind](directory)
@@ -366,7 +380,7 @@ def test_a_repair_that_dies_at_any_step_loses_nothing(
             deaths += 1
         else:
             continue  # a write that is refused, as those that try out conditions are
-        if kind is not Kind.MANIFEST_DAMAGED or store.get(KEY)[-1:] == b"}":
+        if kind is not FindingKind.MANIFEST_DAMAGED or store.get(KEY)[-1:] == b"}":
             assert numbers(store, -3600, 7200) == expected
         if deaths % 3 == 1:  # every third, as another repair costs most of this test
             for _ in range(2):
@@ -382,12 +396,12 @@ def test_a_block_that_a_collector_compacts_meanwhile_is_left_to_it() -> None:
     store = whole()
     old = block(store)
     store.delete(old.ref.key("hours"))
-    made = write_block(store, DAY, [replace(old.ref, parts=frozenset(PARTS))], whole=True)
+    made = write_block(store, DAY, [replace(old.ref, parts=frozenset(SEGMENT_PARTS))], all_rollups=True)
     assert made
 
     def compacts() -> None:
         if block(store) == old:
-            commit(store, lambda known: Manifest((made,), known.gone | {old.ref.key_prefix}))
+            commit(store, lambda known: Manifest((made,), known.tombstones | {old.ref.key_prefix}))
 
     at, outcomes = 0, set()
     while True:
@@ -398,8 +412,8 @@ def test_a_block_that_a_collector_compacts_meanwhile_is_left_to_it() -> None:
         blocks = manifest.read(store, DAY).manifest.blocks
         assert [each.windows for each in blocks] == [old.windows]
         outcomes.add(blocks == (made,))
-        assert Kind.OBJECT_MISSING not in {kind for _, kind, _ in told(report)}
-        commit(store, lambda known: Manifest((old,), known.gone - {old.ref.key_prefix}))
+        assert FindingKind.OBJECT_MISSING not in {kind for _, kind, _ in told(report)}
+        commit(store, lambda known: Manifest((old,), known.tombstones - {old.ref.key_prefix}))
         at += 1
     assert outcomes == {True, False}
 
@@ -412,5 +426,5 @@ def test_a_segment_is_never_touched(directory: DirectoryStore, tmp_path: Path) -
     aged(tmp_path / "store")
     before = keys(directory)
     report = mended(directory, forget_lost=True)
-    assert not report.repaired
+    assert not report.repairs
     assert keys(directory) == before

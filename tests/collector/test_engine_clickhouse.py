@@ -20,18 +20,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sidelight_collector.query.engine.window_sums import Scan, plan, sums
+from sidelight_collector.query.engine.window_sums import Scan, plan_scans, sum_stacks
 from sidelight_collector.query.engines.clickhouse import sql
-from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouse
-from sidelight_collector.query.engines.clickhouse.stage1 import Elsewhere
-from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.select.window_query import choose
-from sidelight_collector.settings.engine_url import EngineUrl
+from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouseClient
+from sidelight_collector.query.engines.clickhouse.stage1 import ClickHouseStage1
+from sidelight_collector.query.query_context import QueryContext
+from sidelight_collector.query.select.window_query import select_windows
+from sidelight_collector.settings.engine_url import ClickHouseUrl
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.s3 import S3Store
-from sidelight_collector.storage.lifecycle.compaction import Rules
+from sidelight_collector.storage.lifecycle.compaction import CompactionPolicy
 from sidelight_collector.storage.objects import ObjectStore
-from sidelight_collector.storage.segments import parquet, read_segment
+from sidelight_collector.storage.segments import encode_parquet, read_segment
 from sidelight_collector.storage.tables import SAMPLES, STATES
 from sidelight_model.window import Window
 from tests.collector.clickhouse import KEPT, Server, clickhouse, engine
@@ -59,19 +59,22 @@ def mixed(store: ObjectStore) -> None:
     """A block, segments that no block has yet, and windows that are in both."""
     windows = fleet()
     half = len(windows) // 2
-    compacted(stored(*(windows[at : at + 5] for at in range(0, half, 5)), store=store), Rules(segments=4))
+    compacted(
+        stored(*(windows[at : at + 5] for at in range(0, half, 5)), store=store),
+        CompactionPolicy(min_segments=4),
+    )
     stored(*(windows[at : at + 5] for at in range(half - 10, len(windows), 5)), store=store)
-    (day,) = manifest.days(store)
+    (day,) = manifest.list_days(store)
     assert any("sums" in block.parts for block in manifest.read(store, day).manifest.blocks)
 
 
 def table(
-    store: ObjectStore, selector: str = "", stage1: Elsewhere | None = None, **range_: float
+    store: ObjectStore, selector: str = "", stage1: ClickHouseStage1 | None = None, **range_: float
 ) -> list[Any]:
     """What stage 1 makes of a question, in order, and where."""
 
-    def rows(reading: Reading) -> tuple[list[Any], str]:
-        found = sums(reading, choose(reading, question(selector, **{"end": 7200, **range_})))
+    def rows(reading: QueryContext) -> tuple[list[Any], str]:
+        found = sum_stacks(reading, select_windows(reading, question(selector, **{"end": 7200, **range_})))
         assert found.schema.names == ["service", "h", "period_ns", *STATES]
         return sorted(tuple(row.values()) for row in found.to_pylist()), reading.engine
 
@@ -166,7 +169,7 @@ def test_many_statements_add_up_to_what_one_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     name, store = corpus
-    for limit, value in zip(("OBJECTS", "IDS", "IDS_IN_FIELD"), edges, strict=True):
+    for limit, value in zip(("MAX_OBJECTS", "MAX_KEYS", "MAX_KEYS_PER_FIELD"), edges, strict=True):
         monkeypatch.setattr(sql, limit, value)
     there = engine(clickhouse.url, name, s3_server.endpoint)
     before = len(clickhouse.statements())
@@ -227,7 +230,7 @@ def test_sums_wrap_around_there_as_they_do_here_and_hashes_keep_all_their_bits(
         if part == "samples":
             at = whole.schema.get_field_index("h")
             whole = whole.set_column(at, "h", pa.array([2**64 - 1] * 2, pa.uint64()))
-        store.put(ref.key(part), parquet(whole))
+        store.put(ref.key(part), encode_parquet(whole))
     expected = [("shop", 2**64 - 1, 10**7, -7, most, 0)]
     assert table(store) == expected
     assert table(store, stage1=engine(clickhouse.url, name, s3_server.endpoint)) == expected
@@ -257,15 +260,15 @@ def test_an_object_that_lacks_a_column_is_left_out_as_it_is_here(
     there = engine(clickhouse.url, name, s3_server.endpoint, fallback=True)
     for column in ("h", "period_ns", "service", "running"):
         whole = read_segment(store, first, "samples")
-        store.put(first.key("samples"), parquet(whole.drop_columns([column])))
+        store.put(first.key("samples"), encode_parquet(whole.drop_columns([column])))
 
-        def left(reading: Reading) -> tuple[int, int, str]:
-            found = sums(reading, choose(reading, question()))
-            return reading.unreadable, pc.sum(found["running"]).as_py(), reading.engine
+        def left(reading: QueryContext) -> tuple[int, int, str]:
+            found = sum_stacks(reading, select_windows(reading, question()))
+            return reading.unreadable_count, pc.sum(found["running"]).as_py(), reading.engine
 
         assert asked(store, left) == (1, 2, "")
         assert asked(store, left, stage1=there) == (1, 2, "fallback")
-        store.put(first.key("samples"), parquet(whole))
+        store.put(first.key("samples"), encode_parquet(whole))
     assert asked(store, left, stage1=there) == (0, 3, "clickhouse")
 
 
@@ -277,20 +280,22 @@ def test_one_statement_takes_as_many_objects_and_ids_as_it_may(
     (ref,) = refs(store)
     place = s3_server.buckets / name.removeprefix("s3://")
     scans = []
-    for number in range(sql.OBJECTS):
+    for number in range(sql.MAX_OBJECTS):
         key = f"{ref.key_prefix[:-17]}{number:016x}/"
         (place / key).mkdir()
         shutil.copy(place / ref.key("samples"), place / key)
-        scans.append(Scan(manifest.place(key), "samples", pa.array([f"{at:026d}" for at in range(100)])))
+        scans.append(
+            Scan(manifest.parse_key_prefix(key), "samples", pa.array([f"{at:026d}" for at in range(100)]))
+        )
     ours = read_segment(store, ref, "samples")["wid"].unique().to_pylist()
-    scans[7] = Scan(scans[7].ref, "samples", pa.array([*scans[7].only.to_pylist()[:98], *ours[:2]]))
+    scans[7] = Scan(scans[7].ref, "samples", pa.array([*scans[7].keys.to_pylist()[:98], *ours[:2]]))
     there = engine(clickhouse.url, name, s3_server.endpoint)
     for wanted, expected in (
         (scans, 2),
-        ([Scan(one.ref, "samples") for one in scans], 3 * sql.OBJECTS),
+        ([Scan(one.ref, "samples") for one in scans], 3 * sql.MAX_OBJECTS),
     ):
-        (one,) = sql.statements(there.clickhouse.at, there.place, wanted)
-        answer = there.clickhouse.ask(one.text, one.parameters, 300, lambda: 300.0)
+        (one,) = sql.build_statements(there.client.server, there.object_prefix, wanted)
+        answer = there.client.query(one.text, one.parameters, 300, lambda: 300.0)
         assert pc.sum(answer.column(4)).as_py() == expected
         assert max(map(len, one.parameters.values())) < 128 << 10
 
@@ -300,11 +305,11 @@ def test_a_statement_holds_no_value_that_it_was_given(corpus: tuple[str, S3Store
     texts = set()
     given: set[str] = set()
 
-    def collect(reading: Reading) -> None:
+    def collect(reading: QueryContext) -> None:
         for selector in ('{pod="shop-1"}', '{pod="shop-2"}'):
-            scans = plan(reading, choose(reading, question(selector, end=7200)))
-            for one in sql.statements(
-                EngineUrl("there", cluster="c1", collection="c2"), "some/prefix/", scans
+            scans = plan_scans(reading, select_windows(reading, question(selector, end=7200)))
+            for one in sql.build_statements(
+                ClickHouseUrl("there", cluster="c1", collection="c2"), "some/prefix/", scans
             ):
                 texts.add(one.text)
                 given.update(one.parameters.values())
@@ -315,25 +320,25 @@ def test_a_statement_holds_no_value_that_it_was_given(corpus: tuple[str, S3Store
 
 
 def test_batches_are_full_and_have_every_row_once() -> None:
-    ref = manifest.place("v1/raw/2026-11-21/1795252800000-1795256399000-0123456789abcdef/")
-    scan = Scan(ref, "sums", pa.array(range(2 * sql.IDS + 1), pa.int32()))
-    most = [Scan(ref, "samples")] * sql.OBJECTS
+    ref = manifest.parse_key_prefix("v1/raw/2026-11-21/1795252800000-1795256399000-0123456789abcdef/")
+    scan = Scan(ref, "sums", pa.array(range(2 * sql.MAX_KEYS + 1), pa.int32()))
+    most = [Scan(ref, "samples")] * sql.MAX_OBJECTS
     for scans, sizes in (
         ([], []),
-        ([scan], [sql.IDS, sql.IDS, 1]),
+        ([scan], [sql.MAX_KEYS, sql.MAX_KEYS, 1]),
         (
-            [Scan(ref, "sums", scan.only.slice(0, sql.IDS - 1)), Scan(ref, "sums", scan.only[:1])],
-            [sql.IDS],
+            [Scan(ref, "sums", scan.keys.slice(0, sql.MAX_KEYS - 1)), Scan(ref, "sums", scan.keys[:1])],
+            [sql.MAX_KEYS],
         ),
         (
-            [Scan(ref, "sums", scan.only.slice(0, sql.IDS)), Scan(ref, "sums", scan.only[:1])],
-            [sql.IDS, 1],
+            [Scan(ref, "sums", scan.keys.slice(0, sql.MAX_KEYS)), Scan(ref, "sums", scan.keys[:1])],
+            [sql.MAX_KEYS, 1],
         ),
     ):
-        assert [sum(len(one.only) for one in batch) for batch in sql.batches(scans)] == sizes
-    assert [len(batch) for batch in sql.batches([*most, Scan(ref, "samples")])] == [len(most), 1]
-    kinds = [*most[:1], Scan(ref, "sums"), Scan(ref, "samples", scan.only), *most[:1]]
-    assert [len(batch) for batch in sql.batches(kinds)] == [2, 1, 1, 1, 1]
+        assert [sum(len(one.keys) for one in batch) for batch in sql.batch_scans(scans)] == sizes
+    assert [len(batch) for batch in sql.batch_scans([*most, Scan(ref, "samples")])] == [len(most), 1]
+    kinds = [*most[:1], Scan(ref, "sums"), Scan(ref, "samples", scan.keys), *most[:1]]
+    assert [len(batch) for batch in sql.batch_scans(kinds)] == [2, 1, 1, 1, 1]
 
 
 CONFIGURED = """<clickhouse>
@@ -370,14 +375,14 @@ def test_a_cluster_is_asked_with_every_object_and_all_parameters(
     name, store = corpus
     config = tmp_path / "config.xml"
     config.write_text(configured(name, s3_server))
-    there = engine(EngineUrl("there", cluster="one", collection=collection), name, s3_server.endpoint)
+    there = engine(ClickHouseUrl("there", cluster="one", collection=collection), name, s3_server.endpoint)
     options = {"config-file": str(config)}
 
-    def explained(reading: Reading) -> None:
-        for one in sql.statements(
-            there.clickhouse.at,
-            there.place,
-            plan(reading, choose(reading, question('{pod="shop-1"}', end=7200))),
+    def explained(reading: QueryContext) -> None:
+        for one in sql.build_statements(
+            there.client.server,
+            there.object_prefix,
+            plan_scans(reading, select_windows(reading, question('{pod="shop-1"}', end=7200))),
         ):
             plain = one.text.removesuffix("FORMAT Arrow")
             planned = str(
@@ -396,10 +401,10 @@ def test_a_cluster_is_asked_with_every_object_and_all_parameters(
 
 
 def refs(store: ObjectStore) -> list[Any]:
-    return asked(store, lambda reading: reading.segments(START_NS - 10**15, START_NS + 10**15))
+    return asked(store, lambda reading: reading.list_segments(START_NS - 10**15, START_NS + 10**15))
 
 
 def test_the_columns_that_are_asked_for_are_of_the_stored_types() -> None:
     assert {SAMPLES.field(name).type for name in STATES} == {pa.int64()}
     assert SAMPLES.field("h").type == pa.uint64()
-    assert ClickHouse(EngineUrl("there")).at.port == 8123
+    assert ClickHouseClient(ClickHouseUrl("there")).server.port == 8123

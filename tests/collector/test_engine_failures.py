@@ -19,13 +19,13 @@ import pytest
 from sidelight_collector.query.engines.clickhouse import clickhouse_client as query_clickhouse
 from sidelight_collector.query.engines.clickhouse.clickhouse_client import (
     MAX_ERROR_CHARACTERS,
-    Cause,
-    ClickHouse,
-    EngineFailed,
+    ClickHouseClient,
+    ClickHouseError,
+    EngineFailure,
 )
-from sidelight_collector.settings.engine_url import EngineUrl
+from sidelight_collector.settings.engine_url import ClickHouseUrl
 from sidelight_collector.storage.backends.s3 import S3Store
-from sidelight_collector.storage.segments import list_segments, parquet, read_segment
+from sidelight_collector.storage.segments import encode_parquet, list_segments, read_segment
 from tests.collector.clickhouse import KEPT, PASSWORD, Server
 from tests.collector.conftest import Serve
 from tests.collector.storing import START_NS, stored, window
@@ -43,16 +43,16 @@ def store(s3_server: S3Server, new_bucket: Callable[[], str]) -> S3Store:
 
 
 @contextmanager
-def silent() -> Iterator[EngineUrl]:
+def silent() -> Iterator[ClickHouseUrl]:
     """Takes connections and never says a word."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
-        yield EngineUrl("127.0.0.1", listener.getsockname()[1], password=PASSWORD)
+        yield ClickHouseUrl("127.0.0.1", listener.getsockname()[1], password=PASSWORD)
 
 
 @contextmanager
-def saying(status: int, body: bytes, certificate: Path | None = None) -> Iterator[EngineUrl]:
+def saying(status: int, body: bytes, certificate: Path | None = None) -> Iterator[ClickHouseUrl]:
     """Answers everything with this, over HTTPS with a certificate."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -74,7 +74,7 @@ def saying(status: int, body: bytes, certificate: Path | None = None) -> Iterato
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield EngineUrl("127.0.0.1", server.server_port, password=PASSWORD)
+            yield ClickHouseUrl("127.0.0.1", server.server_port, password=PASSWORD)
         finally:
             server.shutdown()
             thread.join()
@@ -102,24 +102,26 @@ def certificate(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize(("trusted", "cause"), [(False, Cause.UNREACHABLE), (True, Cause.REFUSED)])
+@pytest.mark.parametrize(
+    ("trusted", "cause"), [(False, EngineFailure.UNREACHABLE), (True, EngineFailure.REFUSED)]
+)
 def test_a_server_is_asked_over_https_only_if_its_certificate_is_trusted(
-    trusted: bool, cause: Cause, certificate: Path, monkeypatch: pytest.MonkeyPatch
+    trusted: bool, cause: EngineFailure, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with saying(500, b"it was asked", certificate) as at:
-        secure = ClickHouse(replace(at, host="localhost", secure=True))
-        with pytest.raises(EngineFailed) as failed:
-            secure.ask("SELECT 1 FORMAT Arrow", {}, 5, lambda: 5.0)
+        secure = ClickHouseClient(replace(at, host="localhost", secure=True))
+        with pytest.raises(ClickHouseError) as failed:
+            secure.query("SELECT 1 FORMAT Arrow", {}, 5, lambda: 5.0)
     assert failed.value.cause is cause
     assert ("it was asked" if trusted else "certificate verify failed") in str(failed.value)
 
 
-def nobody() -> EngineUrl:
+def nobody() -> ClickHouseUrl:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return EngineUrl("127.0.0.1", probe.getsockname()[1], password=PASSWORD)
+        return ClickHouseUrl("127.0.0.1", probe.getsockname()[1], password=PASSWORD)
 
 
 def arrow(table: pa.Table) -> bytes:
@@ -130,11 +132,11 @@ def arrow(table: pa.Table) -> bytes:
 
 
 @contextmanager
-def failing(kind: str, clickhouse: Server) -> Iterator[EngineUrl]:
+def failing(kind: str, clickhouse: Server) -> Iterator[ClickHouseUrl]:
     if kind == "nobody there":
         yield nobody()
     elif kind == "no such name":
-        yield EngineUrl("clickhouse.invalid", password=PASSWORD)
+        yield ClickHouseUrl("clickhouse.invalid", password=PASSWORD)
     elif kind == "silence":
         with silent() as url:
             yield url
@@ -172,9 +174,9 @@ KINDS = {
 }
 
 
-def given(store: S3Store, server: S3Server, at: EngineUrl, **more: object) -> dict[str, Any]:
+def given(store: S3Store, server: S3Server, at: ClickHouseUrl, **more: object) -> dict[str, Any]:
     return {
-        "store": store.where,
+        "store": store.location,
         "s3_endpoint": server.endpoint,
         "clickhouse_url": at,
         "compact_interval_seconds": 0.0,
@@ -256,9 +258,9 @@ def test_the_server_itself_ends_what_takes_too_long(
     # On a crowded machine the server notices its own limit late; here nobody is faster than it.
     monkeypatch.setattr(query_clickhouse, "GRACE_SECONDS", 50.0)
     endless = "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 1 FORMAT Arrow"
-    with pytest.raises(EngineFailed, match=r"maximum: 1000\.000 ms\. \(TIMEOUT_EXCEEDED\)") as failed:
-        ClickHouse(clickhouse.url).ask(endless, {}, seconds, lambda: 60.0)
-    assert failed.value.cause is Cause.TIMEOUT
+    with pytest.raises(ClickHouseError, match=r"maximum: 1000\.000 ms\. \(TIMEOUT_EXCEEDED\)") as failed:
+        ClickHouseClient(clickhouse.url).query(endless, {}, seconds, lambda: 60.0)
+    assert failed.value.cause is EngineFailure.TIMEOUT
 
 
 @pytest.mark.parametrize("change", ["emptied", "doubled", "missing"])
@@ -280,7 +282,10 @@ async def test_an_answer_that_does_not_add_up_is_not_given(
     if change == "missing":
         copy.delete(key)
     else:
-        copy.put(key, parquet(table.slice(0, 0) if change == "emptied" else pa.concat_tables([table, table])))
+        copy.put(
+            key,
+            encode_parquet(table.slice(0, 0) if change == "emptied" else pa.concat_tables([table, table])),
+        )
     async with (
         serving(store, **given(store, s3_server, clickhouse.url)) as plain,
         serving(store, **given(copy, s3_server, clickhouse.url)) as running,
@@ -314,7 +319,7 @@ def test_no_password_is_in_the_log_of_a_collector(
     ]
     for number, (flags, env) in enumerate(ways):
         with collector(
-            tmp_path / str(number), store.where, *options, *flags, env={**s3_server.environment, **env}
+            tmp_path / str(number), store.location, *options, *flags, env={**s3_server.environment, **env}
         ) as running:
             query = f"/api/v1/flamegraph?from={SPAN['from']}&until={SPAN['until']}"
             assert running.get(query)["basis"]["windows"] == 2

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.settings import BadSetting, parse, shown
-from sidelight_collector.main import stage1
+from sidelight.settings import BadSetting, mask_secrets, parse_settings
+from sidelight_collector.main import build_clickhouse_stage1
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.query.engines.clickhouse.stage1 import place
+from sidelight_collector.query.engines.clickhouse.stage1 import build_object_prefix
 from sidelight_collector.settings.collector import Settings
-from sidelight_collector.settings.engine_url import EngineUrl, engine_url
+from sidelight_collector.settings.engine_url import ClickHouseUrl, parse_clickhouse_url
 
 SECRET = "s3cr%2Ft"
 
@@ -19,22 +19,22 @@ SECRET = "s3cr%2Ft"
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("clickhouse://host", EngineUrl("host")),
-        ("clickhouse://host:9000/", EngineUrl("host", 9000)),
-        ("clickhouse://[::1]:1", EngineUrl("::1", 1)),
-        ("clickhouse://me:pa%40%2F%3A@host", EngineUrl("host", user="me", password="pa@/:")),
-        ("clickhouse://host?secure=1", EngineUrl("host", 8443, secure=True)),
-        ("clickhouse://host:1/?secure=0&cluster=prod-1.x", EngineUrl("host", 1, cluster="prod-1.x")),
+        ("clickhouse://host", ClickHouseUrl("host")),
+        ("clickhouse://host:9000/", ClickHouseUrl("host", 9000)),
+        ("clickhouse://[::1]:1", ClickHouseUrl("::1", 1)),
+        ("clickhouse://me:pa%40%2F%3A@host", ClickHouseUrl("host", user="me", password="pa@/:")),
+        ("clickhouse://host?secure=1", ClickHouseUrl("host", 8443, secure=True)),
+        ("clickhouse://host:1/?secure=0&cluster=prod-1.x", ClickHouseUrl("host", 1, cluster="prod-1.x")),
         (
             "clickhouse://host/?collection=profiles&endpoint=https://s3.internal:9000",
-            EngineUrl("host", collection="profiles", endpoint="https://s3.internal:9000"),
+            ClickHouseUrl("host", collection="profiles", endpoint="https://s3.internal:9000"),
         ),
     ],
 )
 def test_a_url_says_where_clickhouse_is_and_how_it_comes_to_the_objects(
-    text: str, expected: EngineUrl
+    text: str, expected: ClickHouseUrl
 ) -> None:
-    assert engine_url(text) == expected
+    assert parse_clickhouse_url(text) == expected
     assert "pa@" not in f"{expected} {expected!r}"
 
 
@@ -63,18 +63,18 @@ def test_a_url_says_where_clickhouse_is_and_how_it_comes_to_the_objects(
 )
 def test_a_url_that_cannot_be_used_is_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(BadSetting) as refused:
-        parse(Settings, "collector", "", ["--store", "s3://bucket", "--clickhouse-url", text], {})
+        parse_settings(Settings, "collector", "", ["--store", "s3://bucket", "--clickhouse-url", text], {})
     assert "s3cr" not in f"{refused.value.message} {refused.value.hint}"
 
 
 def test_neither_the_settings_nor_the_help_show_a_password(capsys: pytest.CaptureFixture[str]) -> None:
     environ = {"SIDELIGHT_CLICKHOUSE_URL": f"clickhouse://u:{SECRET}@host", "SIDELIGHT_STORE": "s3://bucket"}
-    settings = parse(Settings, "collector", "", [], environ)
-    assert settings.clickhouse_url == EngineUrl("host", user="u", password="s3cr/t")
-    assert shown(settings)["clickhouse_url"] == "***"
+    settings = parse_settings(Settings, "collector", "", [], environ)
+    assert settings.clickhouse_url == ClickHouseUrl("host", user="u", password="s3cr/t")
+    assert mask_secrets(settings)["clickhouse_url"] == "***"
     assert "s3cr" not in repr(settings)
     with pytest.raises(SystemExit):
-        parse(Settings, "collector", "", ["--help"], environ)
+        parse_settings(Settings, "collector", "", ["--help"], environ)
     told = capsys.readouterr().out
     assert "--clickhouse-password-file" in told
     assert "s3cr" not in told
@@ -83,32 +83,41 @@ def test_neither_the_settings_nor_the_help_show_a_password(capsys: pytest.Captur
 @pytest.mark.parametrize("store", ["./data", "/s3/bucket", "given"])
 def test_an_engine_needs_a_store_that_it_can_read(store: str) -> None:
     with pytest.raises(BadSetting, match="not in S3"):
-        Settings(store=store, clickhouse_url=EngineUrl("host"))
-    assert Settings(store="s3://bucket", clickhouse_url=EngineUrl("host")).clickhouse_fallback
+        Settings(store=store, clickhouse_url=ClickHouseUrl("host"))
+    assert Settings(store="s3://bucket", clickhouse_url=ClickHouseUrl("host")).clickhouse_fallback
 
 
 @pytest.mark.parametrize(
     "store", ["s3://bucket/a b", "s3://bucket/{a,b}", "s3://bucket/a*", "s3://bucket/h=1"]
 )
 def test_a_prefix_that_clickhouse_would_read_otherwise_is_refused(store: str) -> None:
-    settings = Settings(store=store, clickhouse_url=EngineUrl("host"), s3_endpoint="http://s3")
+    settings = Settings(store=store, clickhouse_url=ClickHouseUrl("host"), s3_endpoint="http://s3")
     with pytest.raises(BadSetting, match="pattern"):
-        stage1(settings, Metrics())
+        build_clickhouse_stage1(settings, Metrics())
 
 
 def test_objects_are_where_the_server_sees_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
-    at = EngineUrl("host")
-    assert place(at, "s3://bucket", "http://s3:9000/") == "http://s3:9000/bucket/"
-    assert place(at, "s3://bucket/some/prefix/", "http://s3:9000") == "http://s3:9000/bucket/some/prefix/"
-    assert place(at, "s3://bucket/prefix", None) == "https://s3.eu-west-1.amazonaws.com/bucket/prefix/"
-    elsewhere = EngineUrl("host", endpoint="http://minio:9000")
-    assert place(elsewhere, "s3://bucket/prefix", "http://s3") == "http://minio:9000/bucket/prefix/"
-    named = EngineUrl("host", collection="profiles")
-    assert place(named, "s3://bucket/prefix", "http://s3") == "prefix/"
-    assert place(named, "s3://bucket", "http://s3") == ""
+    at = ClickHouseUrl("host")
+    assert build_object_prefix(at, "s3://bucket", "http://s3:9000/") == "http://s3:9000/bucket/"
+    assert (
+        build_object_prefix(at, "s3://bucket/some/prefix/", "http://s3:9000")
+        == "http://s3:9000/bucket/some/prefix/"
+    )
+    assert (
+        build_object_prefix(at, "s3://bucket/prefix", None)
+        == "https://s3.eu-west-1.amazonaws.com/bucket/prefix/"
+    )
+    elsewhere = ClickHouseUrl("host", endpoint="http://minio:9000")
+    assert (
+        build_object_prefix(elsewhere, "s3://bucket/prefix", "http://s3")
+        == "http://minio:9000/bucket/prefix/"
+    )
+    named = ClickHouseUrl("host", collection="profiles")
+    assert build_object_prefix(named, "s3://bucket/prefix", "http://s3") == "prefix/"
+    assert build_object_prefix(named, "s3://bucket", "http://s3") == ""
 
 
 def test_the_password_comes_from_a_file_without_its_last_line_end(tmp_path: Path) -> None:
@@ -116,19 +125,19 @@ def test_the_password_comes_from_a_file_without_its_last_line_end(tmp_path: Path
     file.write_text(" with spaces \r\n")
     given = Settings(
         store="s3://bucket",
-        clickhouse_url=EngineUrl("host"),
+        clickhouse_url=ClickHouseUrl("host"),
         clickhouse_password_file=file,
         s3_endpoint="http://s3",
     )
-    made = stage1(given, Metrics())
+    made = build_clickhouse_stage1(given, Metrics())
     assert made is not None
-    assert made.clickhouse.at.password == " with spaces "
+    assert made.client.server.password == " with spaces "
     file.unlink()
     with pytest.raises(BadSetting, match="cannot read the password"):
-        stage1(given, Metrics())
+        build_clickhouse_stage1(given, Metrics())
 
 
-@pytest.mark.parametrize("url", [None, EngineUrl("host", password="x")])
-def test_a_password_file_stands_beside_a_url_without_one(url: EngineUrl | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("url", [None, ClickHouseUrl("host", password="x")])
+def test_a_password_file_stands_beside_a_url_without_one(url: ClickHouseUrl | None, tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match="clickhouse_password_file"):
         Settings(store="s3://bucket", clickhouse_url=url, clickhouse_password_file=tmp_path / "password")

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from sidelight_cli.collector_api import Client as ApiClient
-from sidelight_cli.collector_api import Refused, Unreachable
-from sidelight_collector.auth.authorizer import Tokens
+from sidelight_cli.collector_api import CollectorApiClient as ApiClient
+from sidelight_cli.collector_api import CollectorUnreachable, RequestRefused
+from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import Counts
 from sidelight_model.errors import Reason
@@ -182,7 +182,7 @@ async def test_a_missing_collector_is_exit_code_2() -> None:
 async def test_a_token_is_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_bytes("\ufeffschlüssel\r\n".encode())
-    async with serving(stored([window("main 3")]), tokens=Tokens(read=("schlüssel",))) as client:
+    async with serving(stored([window("main 3")]), tokens=BearerTokens(read=("schlüssel",))) as client:
         url = client.make_url("/")
         allowed = await export(url, *RANGE, "--token-file", str(file))
         refused = await export(url, *RANGE)
@@ -222,7 +222,7 @@ async def test_a_page_of_somebody_else_is_not_taken_for_a_profile() -> None:
 
     async with answering(page) as url:
         done = await export(url)
-        with pytest.raises(Unreachable, match="not JSON"):
+        with pytest.raises(CollectorUnreachable, match="not JSON"):
             await asyncio.to_thread(ApiClient(url).get, "labels", {})
     assert (done.returncode, done.stdout) == (1, "")
     assert "does not look like a Sidelight collector" in done.stderr
@@ -279,7 +279,7 @@ async def test_other_programs_ask_through_the_same_client(client: Client) -> Non
     when = {"from": RANGE[1], "until": RANGE[3]}
     answer = await asyncio.to_thread(asking.get, "labels/service/values", when)
     assert answer["values"] == ["cart", "shop"]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         await asyncio.to_thread(asking.get, "labels", {"form": "-1h"})
     assert (refused.value.status, refused.value.reason) == (400, Reason.BAD_PARAMETER)
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientResponse
 
-from sidelight_collector.http.api.exports import filename
+from sidelight_collector.http.api.exports import build_filename
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.folded import parse_folded
@@ -256,6 +256,6 @@ async def test_an_export_of_nothing_is_an_empty_document(client: Client, wanted:
 
 
 def test_a_file_name_is_one_on_every_system() -> None:
-    assert filename('{service="../../etc/passwd"} cpu', "pprof") == "service-..-..-etc-passwd-cpu.pb.gz"
-    assert filename("שלל", "html") == "profile.html"
-    assert len(filename("x" * 500, "csv")) == 84
+    assert build_filename('{service="../../etc/passwd"} cpu', "pprof") == "service-..-..-etc-passwd-cpu.pb.gz"
+    assert build_filename("שלל", "html") == "profile.html"
+    assert len(build_filename("x" * 500, "csv")) == 84

@@ -8,28 +8,34 @@ from dataclasses import replace
 import pytest
 from ulid import ULID
 
-from sidelight_collector.ingest.validation import LINE_BYTES, Admission, Admitted, Arrival, admit
-from sidelight_collector.stack_hashing import MAX_SAMPLES, MAX_THREAD_TIME_NS, hashed
+from sidelight_collector.ingest.validation import (
+    MIN_LINE_BYTES,
+    IngestLimits,
+    ParsedRequest,
+    ReceivedRequest,
+    parse_request,
+)
+from sidelight_collector.stack_hashing import MAX_SAMPLES, MAX_THREAD_TIME_NS, hash_window
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.labels import LabelLimits
-from sidelight_model.window import Limits, Quality, Window, encode
+from sidelight_model.window import Quality, Window, WindowLimits, encode_windows
 
 Make = Callable[..., Window]
 NOW_NS = 1_795_255_000 * 10**9
 SECOND_NS = 10**9
-RULES = Admission(
-    Limits(max_windows=3, max_stacks=4, max_depth=6, labels=LabelLimits(max_labels=5)),
+RULES = IngestLimits(
+    WindowLimits(max_windows=3, max_stacks=4, max_depth=6, labels=LabelLimits(max_labels=5)),
     max_body_bytes=100_000,
     max_future_ns=300 * SECOND_NS,
     max_age_ns=7 * 86_400 * SECOND_NS,
 )
 
 
-def take(body: bytes | Window | list[Window], query: Mapping[str, str] | None = None) -> Admitted:
+def take(body: bytes | Window | list[Window], query: Mapping[str, str] | None = None) -> ParsedRequest:
     if isinstance(body, Window):
         body = [body]
-    text = encode(body) if isinstance(body, list) else body
-    return admit(Arrival(text, "", query or {}, NOW_NS), RULES)
+    text = encode_windows(body) if isinstance(body, list) else body
+    return parse_request(ReceivedRequest(text, "", query or {}, NOW_NS), RULES)
 
 
 def refusal(body: bytes | Window | list[Window], query: Mapping[str, str] | None = None) -> SidelightError:
@@ -51,9 +57,9 @@ def folded(text: str, **query: str) -> Window:
 def test_windows_come_out_as_they_were_sent(window: Make) -> None:
     sent = [window("main;f 3 | main;f;[idle] 2", pod="p1"), window("main;g 1", version="2", zone="a")]
     taken = take(sent)
-    assert taken.windows == [hashed(window) for window in sent]
+    assert taken.windows == [hash_window(window) for window in sent]
     assert [row.window for row in taken.windows] == [replace(window, counts={}) for window in sent]
-    assert taken.text_bytes == len(encode(sent))
+    assert taken.text_bytes == len(encode_windows(sent))
 
 
 def test_as_many_windows_as_the_limit_pass_and_one_more_does_not(window: Make) -> None:
@@ -69,16 +75,16 @@ def test_as_many_stacks_as_the_limit_pass_and_one_more_does_not(window: Make) ->
 def test_a_stack_of_the_deepest_allowed_is_kept_and_a_deeper_one_is_clipped_and_counted(window: Make) -> None:
     whole = take(window("a;b;c;d;e;f 2"))
     assert whole.windows[0].stacks == ["a;b;c;d;e;f"]
-    assert whole.truncated == 0
+    assert whole.truncated_samples == 0
     cut = take(window("a;b;c;d;e;f;g 2 | a;b;c;d;e;f;g;h;[idle] 3 | a 1"))
     assert sorted(cut.windows[0].stacks) == ["a", "a;b;c;(truncated);f;g", "a;b;c;(truncated);g;h"]
-    assert cut.truncated == 5
+    assert cut.truncated_samples == 5
     assert folded("a;b;c;d;e;f;g 2\nb 1\n").quality.truncated == 2
 
 
 def test_what_the_sampler_clipped_itself_is_not_counted_twice(window: Make) -> None:
     sent = replace(window("a;b;c;(truncated);f;g 2"), quality=Quality(truncated=2))
-    assert take(sent).truncated == 2
+    assert take(sent).truncated_samples == 2
 
 
 def test_as_many_labels_as_the_limit_pass_and_one_more_does_not(window: Make) -> None:
@@ -118,18 +124,18 @@ def test_a_window_cannot_claim_more_time_than_its_threads_had(window: Make) -> N
 
 
 def test_a_count_of_zero_is_no_stack(window: Make) -> None:
-    taken = take(encode([window("a 1")]) + b"b 0\n")
+    taken = take(encode_windows([window("a 1")]) + b"b 0\n")
     assert taken.windows[0].stacks == ["a"]
 
 
 def test_the_first_bad_line_is_named_and_nothing_is_taken(window: Make) -> None:
-    refused = refusal(encode([window("a 1"), window("b 1")]) + b"c x\nd y\n")
+    refused = refusal(encode_windows([window("a 1"), window("b 1")]) + b"c x\nd y\n")
     assert refused.reason is Reason.BAD_FOLDED
     assert refused.message.startswith("line 5:")
 
 
 def test_a_header_of_another_format_is_refused(window: Make) -> None:
-    refused = refusal(encode([window()]).replace(b'"format":1', b'"format":2'))
+    refused = refusal(encode_windows([window()]).replace(b'"format":1', b'"format":2'))
     assert refused.reason is Reason.BAD_HEADER
 
 
@@ -146,7 +152,7 @@ def test_an_empty_body_without_a_service_says_how_to_name_one() -> None:
 
 def test_equal_windows_have_equal_digests_whatever_the_order_of_their_lines(window: Make) -> None:
     sent = window("a 1 | b 2 | c;[gil] 3")
-    header, *lines = encode([sent]).splitlines(keepends=True)
+    header, *lines = encode_windows([sent]).splitlines(keepends=True)
     digests = {
         take(header + b"".join(lines)).windows[0].digest,
         take(header + b"".join(reversed(lines))).windows[0].digest,
@@ -198,17 +204,17 @@ def test_a_start_that_is_no_time_is_refused() -> None:
 
 
 def test_a_body_that_begins_with_folded_lines_and_has_headers_later_is_refused(window: Make) -> None:
-    assert refusal(b"main 1\n" + encode([window()])).reason is Reason.BAD_FOLDED
-    assert refusal(b"main 1\n" + encode([window()]), {"service": "shop"}).reason is Reason.BAD_FOLDED
+    assert refusal(b"main 1\n" + encode_windows([window()])).reason is Reason.BAD_FOLDED
+    assert refusal(b"main 1\n" + encode_windows([window()]), {"service": "shop"}).reason is Reason.BAD_FOLDED
 
 
 def test_a_body_whose_lines_are_too_short_is_refused_before_reading_it_takes_more_memory_than_its_text(
     window: Make,
 ) -> None:
-    most = RULES.max_body_bytes // LINE_BYTES
-    held = take(encode([window("f 1")]) + b"\n" * (most - 2)).held_bytes
-    assert held == most * LINE_BYTES
-    error = refusal(encode([window("f 1")]) + b"\n" * (most - 1))
+    most = RULES.max_body_bytes // MIN_LINE_BYTES
+    held = take(encode_windows([window("f 1")]) + b"\n" * (most - 2)).memory_bytes
+    assert held == most * MIN_LINE_BYTES
+    error = refusal(encode_windows([window("f 1")]) + b"\n" * (most - 1))
     assert (error.reason, error.message) == (Reason.TOO_LARGE, f"the body has more than {most} lines")
 
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.ingest.batch import FlushRule, seconds_until_due
-from sidelight_collector.ingest.dedup import RecentIds
-from sidelight_collector.ingest.memory_budget import REQUEST_BYTES, Budget, Overloaded
-from sidelight_collector.ingest.segment_writer import Flusher, ShuttingDown
-from sidelight_collector.ingest.stats import Activity
+from sidelight_collector.ingest.batch import FlushPolicy, seconds_until_due
+from sidelight_collector.ingest.dedup import DedupCache
+from sidelight_collector.ingest.memory_budget import MIN_REQUEST_BYTES, MemoryBudget, Overloaded
+from sidelight_collector.ingest.segment_writer import SegmentWriter, ShuttingDown
+from sidelight_collector.ingest.stats import IngestStats
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.stack_hashing import hashed
+from sidelight_collector.stack_hashing import hash_window
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.segments import list_segments, read_segment
 from sidelight_model.window import Window
@@ -26,8 +26,8 @@ Make = Callable[..., Window]
 DAY_NS = 86_400 * 10**9
 MIDNIGHT_NS = 20_000 * DAY_NS
 SECONDS = 30.0
-NEVER = FlushRule(3600.0, 1 << 30)
-AT_ONCE = FlushRule(0.0, 1 << 30)
+NEVER = FlushPolicy(3600.0, 1 << 30)
+AT_ONCE = FlushPolicy(0.0, 1 << 30)
 
 
 def segments(store: MemoryStore) -> list[list[str]]:
@@ -37,8 +37,8 @@ def segments(store: MemoryStore) -> list[list[str]]:
 
 
 @asynccontextmanager
-async def flushing(store: MemoryStore, rule: FlushRule) -> AsyncIterator[Flusher]:
-    flusher = Flusher(store, rule, Metrics(), Activity(), RecentIds(1000))
+async def flushing(store: MemoryStore, rule: FlushPolicy) -> AsyncIterator[SegmentWriter]:
+    flusher = SegmentWriter(store, rule, Metrics(), IngestStats(), DedupCache(1000))
     async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as group:
         running = group.create_task(flusher.run())
         yield flusher
@@ -47,21 +47,21 @@ async def flushing(store: MemoryStore, rule: FlushRule) -> AsyncIterator[Flusher
 
 
 def test_a_batch_is_due_when_its_first_window_waited_long_enough() -> None:
-    rule = FlushRule(1.0, 100)
+    rule = FlushPolicy(1.0, 100)
     assert seconds_until_due(10.0, 10.0, 0, rule) == 1.0
     assert seconds_until_due(10.75, 10.0, 99, rule) == 0.25
     assert seconds_until_due(11.0, 10.0, 99, rule) == 0.0
 
 
 def test_a_batch_is_due_when_there_is_enough_text() -> None:
-    assert seconds_until_due(10.0, 10.0, 100, FlushRule(1.0, 100)) == 0.0
+    assert seconds_until_due(10.0, 10.0, 100, FlushPolicy(1.0, 100)) == 0.0
 
 
 async def test_windows_that_wait_together_are_one_segment(make_window: Make) -> None:
     store, windows = MemoryStore(), [make_window(start_ns=MIDNIGHT_NS + n) for n in range(20)]
     async with flushing(store, NEVER) as flusher, asyncio.TaskGroup() as group:
         for window in windows:
-            group.create_task(flusher.submit([hashed(window)], 10))
+            group.create_task(flusher.submit([hash_window(window)], 10))
         await asyncio.sleep(0)
         assert segments(store) == []
         flusher.close()
@@ -70,9 +70,9 @@ async def test_windows_that_wait_together_are_one_segment(make_window: Make) -> 
 
 async def test_enough_text_ends_the_wait(make_window: Make) -> None:
     store = MemoryStore()
-    async with flushing(store, FlushRule(3600.0, 100)) as flusher, asyncio.TaskGroup() as group:
-        first = group.create_task(flusher.submit([hashed(make_window())], 60))
-        second = group.create_task(flusher.submit([hashed(make_window())], 40))
+    async with flushing(store, FlushPolicy(3600.0, 100)) as flusher, asyncio.TaskGroup() as group:
+        first = group.create_task(flusher.submit([hash_window(make_window())], 60))
+        second = group.create_task(flusher.submit([hash_window(make_window())], 40))
         await asyncio.wait([first, second])
         assert len(segments(store)) == 1
 
@@ -82,7 +82,7 @@ async def test_each_day_of_the_event_has_its_own_segment(make_window: Make) -> N
     before = make_window(start_ns=MIDNIGHT_NS - 1)
     after = make_window(start_ns=MIDNIGHT_NS)
     async with flushing(store, AT_ONCE) as flusher:
-        receipt = await flusher.submit([hashed(after), hashed(before)], 20)
+        receipt = await flusher.submit([hash_window(after), hash_window(before)], 20)
     assert receipt.accepted == [after.id, before.id]
     assert segments(store) == [[before.id], [after.id]]
 
@@ -90,8 +90,8 @@ async def test_each_day_of_the_event_has_its_own_segment(make_window: Make) -> N
 async def test_a_client_that_goes_away_does_not_take_the_windows_of_others_with_it(make_window: Make) -> None:
     store, mine, other = MemoryStore(), make_window(), make_window()
     async with flushing(store, NEVER) as flusher, asyncio.TaskGroup() as group:
-        gone = group.create_task(flusher.submit([hashed(mine)], 10))
-        stays = group.create_task(flusher.submit([hashed(other)], 10))
+        gone = group.create_task(flusher.submit([hash_window(mine)], 10))
+        stays = group.create_task(flusher.submit([hash_window(other)], 10))
         await asyncio.sleep(0)
         gone.cancel()
         await asyncio.wait([gone])
@@ -104,7 +104,7 @@ async def test_a_closed_flusher_takes_nothing(make_window: Make) -> None:
     async with flushing(MemoryStore(), AT_ONCE) as flusher:
         flusher.close()
         with pytest.raises(ShuttingDown):
-            await flusher.submit([hashed(make_window())], 10)
+            await flusher.submit([hash_window(make_window())], 10)
 
 
 async def test_a_defect_while_storing_ends_the_root_task_and_everybody_is_told(make_window: Make) -> None:
@@ -112,10 +112,10 @@ async def test_a_defect_while_storing_ends_the_root_task_and_everybody_is_told(m
         def put(self, *_: object, **__: object) -> str:
             raise RuntimeError("a defect")
 
-    flusher = Flusher(Broken(), AT_ONCE, Metrics(), Activity(), RecentIds(10))
+    flusher = SegmentWriter(Broken(), AT_ONCE, Metrics(), IngestStats(), DedupCache(10))
     running = asyncio.ensure_future(flusher.run())
     with pytest.raises(ShuttingDown):
-        await flusher.submit([hashed(make_window())], 10)
+        await flusher.submit([hash_window(make_window())], 10)
     with pytest.raises(ExceptionGroup):
         await running
 
@@ -135,10 +135,10 @@ async def test_a_slow_write_does_not_hold_up_the_next(make_window: Make) -> None
 
     store = FirstIsSlow()
     async with flushing(store, AT_ONCE) as flusher, asyncio.TaskGroup() as group:
-        slow = group.create_task(flusher.submit([hashed(make_window())], 10))
+        slow = group.create_task(flusher.submit([hash_window(make_window())], 10))
         while not store.writes:
             await asyncio.sleep(0.001)
-        await flusher.submit([hashed(make_window())], 10)
+        await flusher.submit([hash_window(make_window())], 10)
         assert not slow.done()
         store.go.set()
 
@@ -147,45 +147,47 @@ async def test_a_slow_write_does_not_hold_up_the_next(make_window: Make) -> None
 def test_the_ids_remembered_are_the_last_ones_and_no_more_than_there_is_room_for(
     came: list[tuple[str, int]], capacity: int
 ) -> None:
-    recent = RecentIds(capacity)
+    recent = DedupCache(capacity)
     model: dict[str, int] = {}
     for window_id, digest in came:
-        recent.remember(window_id, digest)
+        recent.add(window_id, digest)
         model.setdefault(window_id, digest)
         while len(model) > capacity:
             del model[next(iter(model))]
-        assert {one: recent.digest(one) for one in "abcdef" if recent.digest(one) is not None} == model
+        assert {
+            one: recent.get_digest(one) for one in "abcdef" if recent.get_digest(one) is not None
+        } == model
         assert len(recent) <= capacity
 
 
 def test_what_is_recalled_never_pushes_out_what_came_since() -> None:
-    recent = RecentIds(3)
-    recent.remember("new", 1)
-    recent.recall([("new", 9), ("c", 3), ("b", 2), ("a", 1)])
-    assert [recent.digest(one) for one in ("new", "c", "b", "a")] == [1, 3, 2, None]
-    recent.remember("newer", 5)
-    assert [recent.digest(one) for one in ("newer", "new", "c", "b")] == [5, 1, 3, None]
+    recent = DedupCache(3)
+    recent.add("new", 1)
+    recent.load([("new", 9), ("c", 3), ("b", 2), ("a", 1)])
+    assert [recent.get_digest(one) for one in ("new", "c", "b", "a")] == [1, 3, 2, None]
+    recent.add("newer", 5)
+    assert [recent.get_digest(one) for one in ("newer", "new", "c", "b")] == [5, 1, 3, None]
 
 
 def test_a_budget_gives_back_what_a_request_held_also_when_it_fails() -> None:
     seen: list[int] = []
-    budget = Budget(2 * REQUEST_BYTES + 100, seen.append)
-    with budget.share() as first:
-        first.set(REQUEST_BYTES + 100)
-        with budget.share() as second, pytest.raises(Overloaded):
-            second.set(REQUEST_BYTES + 1)
-        with pytest.raises(RuntimeError), budget.share():
+    budget = MemoryBudget(2 * MIN_REQUEST_BYTES + 100, seen.append)
+    with budget.reserve() as first:
+        first.resize(MIN_REQUEST_BYTES + 100)
+        with budget.reserve() as second, pytest.raises(Overloaded):
+            second.resize(MIN_REQUEST_BYTES + 1)
+        with pytest.raises(RuntimeError), budget.reserve():
             raise RuntimeError
-        with budget.share(), pytest.raises(Overloaded), budget.share():
+        with budget.reserve(), pytest.raises(Overloaded), budget.reserve():
             raise AssertionError("there is no room for a third request")
-        assert budget.taken == REQUEST_BYTES + 100
-    assert budget.taken == seen[-1] == 0
-    assert max(seen) <= 2 * REQUEST_BYTES + 100
+        assert budget.used_bytes == MIN_REQUEST_BYTES + 100
+    assert budget.used_bytes == seen[-1] == 0
+    assert max(seen) <= 2 * MIN_REQUEST_BYTES + 100
 
 
 def test_the_senders_remembered_are_bounded_and_the_latest_come_first() -> None:
-    activity = Activity(max_sidecars=2)
+    activity = IngestStats(max_sidecars=2)
     for at, pod in enumerate(["a", "b", "a", "c"]):
-        activity.acknowledged([(pod, "shop")], at)
-    assert [(one.pod, one.last_seen_ns) for one in activity.sidecars()] == [("c", 3), ("a", 2)]
+        activity.record_acknowledged([(pod, "shop")], at)
+    assert [(one.pod, one.last_seen_ns) for one in activity.list_sidecars()] == [("c", 3), ("a", 2)]
     assert (activity.windows_acknowledged, activity.last_ingest_ns) == (4, 3)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.settings import flag
-from sidelight_collector.auth.authorizer import STATUS
+from sidelight.settings import format_flag
+from sidelight_collector.auth.authorizer import HTTP_STATUS
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.tables import SCHEMAS
@@ -23,13 +23,13 @@ ELSEWHERE = {Reason.UI_MISSING, Reason.CAPTURE_RUNNING, Reason.FORBIDDEN, Reason
 
 @pytest.mark.parametrize("field", dataclasses.fields(Settings), ids=lambda field: field.name)
 def test_every_option_is_documented_with_what_it_is_for(field: dataclasses.Field[object]) -> None:
-    (row,) = re.findall(rf"^\| `{flag(field)}` \| .* \| (.*) \|$", COLLECTOR, re.MULTILINE)
+    (row,) = re.findall(rf"^\| `{format_flag(field)}` \| .* \| (.*) \|$", COLLECTOR, re.MULTILINE)
     assert row == field.metadata["help"]
 
 
 def test_every_option_in_the_table_exists() -> None:
     listed = set(re.findall(r"^\| `(--[a-z0-9-]+)` \|", COLLECTOR, re.MULTILINE))
-    assert listed == {flag(field) for field in dataclasses.fields(Settings)}
+    assert listed == {format_flag(field) for field in dataclasses.fields(Settings)}
 
 
 def test_every_metric_is_documented() -> None:
@@ -40,7 +40,7 @@ def test_every_metric_is_documented() -> None:
 
 
 def test_every_refusal_is_documented_with_its_status() -> None:
-    for reason, status in STATUS.items():
+    for reason, status in HTTP_STATUS.items():
         if reason not in ELSEWHERE:
             (row,) = [row for row in COLLECTOR.splitlines() if row.startswith("| ") and f"`{reason}`" in row]
             assert str(status) in row

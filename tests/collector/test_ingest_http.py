@@ -16,12 +16,12 @@ import zstandard
 from aiohttp import ClientConnectionError, ClientSession
 from ulid import ULID
 
-from sidelight_collector.auth.authorizer import Tokens
-from sidelight_collector.ingest.memory_budget import REQUEST_BYTES
+from sidelight_collector.auth.authorizer import BearerTokens
+from sidelight_collector.ingest.memory_budget import MIN_REQUEST_BYTES
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import StoreUnavailable
 from sidelight_collector.storage.segments import list_segments, read_segment
-from sidelight_model.window import Window, encode
+from sidelight_model.window import Window, encode_windows
 
 Make = Callable[..., Window]
 SECONDS = 30.0
@@ -60,7 +60,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_an_acknowledged_window_is_in_the_store(serving: Any, make_window: Make) -> None:
     store, window = MemoryStore(), make_window("main;f 3", pod="p1")
     async with serving(store) as collector:
-        answer = await collector.post(encode([window]))
+        answer = await collector.post(encode_windows([window]))
         assert stored(store) == [window.id]
         assert answer.status == 200
         assert answer.json == {"accepted": [window.id], "duplicates": []}
@@ -84,7 +84,7 @@ async def test_windows_may_come_compressed(
     window = make_window("main;é 1 | main;[odd] name (a b.py:3);[gil] 2")
     headers = {"Content-Encoding": encoding} if encoding else {}
     async with serving(MemoryStore()) as collector:
-        answer = await collector.post(pack(encode([window])), **headers)
+        answer = await collector.post(pack(encode_windows([window])), **headers)
     assert answer.json["accepted"] == [window.id]
 
 
@@ -118,11 +118,11 @@ async def test_what_cannot_be_folded_text_is_refused_by_its_type(serving: Any, c
 async def test_a_window_sent_twice_is_stored_once(serving: Any, make_window: Make) -> None:
     store, window = MemoryStore(), make_window()
     async with serving(store) as collector:
-        await collector.post(encode([window]))
-        again = await collector.post(encode([window, window]))
+        await collector.post(encode_windows([window]))
+        again = await collector.post(encode_windows([window, window]))
         assert again.json["accepted"] == []
         assert again.json["duplicates"] == [window.id]
-        both = await collector.post(encode([other := make_window(), window, other]))
+        both = await collector.post(encode_windows([other := make_window(), window, other]))
         assert both.json == {"accepted": [other.id], "duplicates": [window.id]}
     assert sorted(stored(store)) == sorted([window.id, other.id])
 
@@ -130,7 +130,7 @@ async def test_a_window_sent_twice_is_stored_once(serving: Any, make_window: Mak
 async def test_a_window_sent_twice_at_once_is_stored_once_and_answered_when_durable(
     serving: Any, make_window: Make
 ) -> None:
-    store, body = Troubled(), encode([make_window()])
+    store, body = Troubled(), encode_windows([make_window()])
     async with serving(store) as collector, asyncio.TaskGroup() as group:
         store.go.clear()
         sent = [group.create_task(collector.post(body)) for _ in range(5)]
@@ -150,14 +150,14 @@ async def test_an_id_that_comes_again_with_other_content_is_refused_and_nothing_
     store, first = MemoryStore(), make_window("a 1")
     clash, fresh = make_window("b 1", window_id=first.id), make_window("c 1")
     async with serving(store) as collector:
-        await collector.post(encode([first]))
-        answer = await collector.post(encode([fresh, clash]))
+        await collector.post(encode_windows([first]))
+        answer = await collector.post(encode_windows([fresh, clash]))
         assert (answer.status, answer.reason) == (409, "duplicate_id")
         assert first.id in answer.json["message"]
         within = str(ULID())
         pair = [make_window("a 1", window_id=within), make_window("b 1", window_id=within)]
-        assert (await collector.post(encode(pair))).reason == "duplicate_id"
-        assert (await collector.post(encode([fresh]))).json["accepted"] == [fresh.id]
+        assert (await collector.post(encode_windows(pair))).reason == "duplicate_id"
+        assert (await collector.post(encode_windows([fresh]))).json["accepted"] == [fresh.id]
     assert sorted(stored(store)) == sorted([first.id, fresh.id])
 
 
@@ -166,11 +166,11 @@ async def test_a_collector_that_starts_again_remembers_what_is_stored(
 ) -> None:
     store, window = MemoryStore(), make_window("a 1")
     async with serving(store) as collector:
-        await collector.post(encode([window]))
+        await collector.post(encode_windows([window]))
     async with serving(store) as collector:
-        clash = encode([make_window("b 1", window_id=window.id)])
+        clash = encode_windows([make_window("b 1", window_id=window.id)])
         async with asyncio.timeout(SECONDS):
-            while (answer := await collector.post(encode([window]))).json["accepted"]:
+            while (answer := await collector.post(encode_windows([window]))).json["accepted"]:
                 pass  # what comes before the recall is done is stored again, and counted once at read
         assert answer.json["duplicates"] == [window.id]
         assert (await collector.post(clash)).reason == "duplicate_id"
@@ -190,20 +190,20 @@ async def test_every_refusal_has_one_word_and_is_counted_under_it(
     serving: Any, make_window: Make, reason: str
 ) -> None:
     status, body, headers = REFUSALS[reason]
-    header = encode([make_window()]).split(b"\n")[0][2:]
+    header = encode_windows([make_window()]).split(b"\n")[0][2:]
     async with serving(MemoryStore(), max_body_bytes=200_000) as collector:
         answer = await collector.post(body.replace(b"%s", header), **headers)
         assert (answer.status, answer.reason) == (status, reason)
         assert set(answer.json) == {"error", "message", "hint"}
         assert answer.json["hint"]
         assert await collector.metric(f'sidelight_refusals_total{{reason="{reason}"}}') == 1
-        assert (await collector.post(encode([make_window()]))).status == 200
+        assert (await collector.post(encode_windows([make_window()]))).status == 200
 
 
 async def test_a_body_of_exactly_the_limit_is_taken_and_one_byte_more_is_not(
     serving: Any, make_window: Make
 ) -> None:
-    body = encode([make_window("main;f 1")])
+    body = encode_windows([make_window("main;f 1")])
     async with serving(MemoryStore(), max_body_bytes=len(body)) as collector:
         assert (await collector.post(body)).status == 200
         assert (await collector.post(body + b"\n")).reason == "too_large"
@@ -244,41 +244,41 @@ async def test_a_failing_store_is_answered_503_and_the_window_arrives_when_sent_
     store, window = Troubled(), make_window()
     async with serving(store) as collector:
         store.broken = True
-        answer = await collector.post(encode([window]))
+        answer = await collector.post(encode_windows([window]))
         assert (answer.status, answer.reason) == (503, "store_unavailable")
         assert int(answer.headers["retry-after"]) > 0
         assert answer.json["message"] == "the disk is gone"
         assert await collector.metric('sidelight_store_errors_total{operation="put"}') == 1
         store.broken = False
-        assert (await collector.post(encode([window]))).json["accepted"] == [window.id]
+        assert (await collector.post(encode_windows([window]))).json["accepted"] == [window.id]
     assert stored(store) == [window.id]
 
 
 async def test_overload_is_answered_429_before_memory_grows(serving: Any, make_window: Make) -> None:
     store = Troubled()
     room = 3
-    limit = room * REQUEST_BYTES + REQUEST_BYTES - 1
+    limit = room * MIN_REQUEST_BYTES + MIN_REQUEST_BYTES - 1
     async with serving(store, max_body_bytes=1000, max_pending_bytes=limit) as collector:
         store.go.clear()
         async with asyncio.TaskGroup() as group:
-            held = [group.create_task(collector.post(encode([make_window()]))) for _ in range(room)]
+            held = [group.create_task(collector.post(encode_windows([make_window()]))) for _ in range(room)]
             pending = 0.0
             async with asyncio.timeout(SECONDS):
-                while pending < room * REQUEST_BYTES:
+                while pending < room * MIN_REQUEST_BYTES:
                     pending = await collector.metric("sidelight_ingest_pending_bytes")
-            refused = await collector.post(encode([make_window()]))
+            refused = await collector.post(encode_windows([make_window()]))
             assert (refused.status, refused.reason) == (429, "overloaded")
             assert int(refused.headers["retry-after"]) > 0
             store.go.set()
         assert [one.result().status for one in held] == [200] * room
         assert await collector.metric("sidelight_ingest_pending_bytes") == 0
-        assert (await collector.post(encode([make_window()]))).status == 200
+        assert (await collector.post(encode_windows([make_window()]))).status == 200
 
 
 async def test_what_there_is_no_room_for_once_it_is_unpacked_is_refused_before_that(
     serving: Any, make_window: Make
 ) -> None:
-    store, text = Troubled(), encode([make_window(f"main;{'f' * 100_000} 1")])
+    store, text = Troubled(), encode_windows([make_window(f"main;{'f' * 100_000} 1")])
     packed = zstandard.ZstdCompressor().compress(text)
     damaged = packed[: zstandard.frame_header_size(packed)] + b"?" * 99
     limits = {"max_body_bytes": len(text), "max_pending_bytes": 2 * len(text) - 1}
@@ -297,7 +297,7 @@ async def test_what_there_is_no_room_for_once_it_is_unpacked_is_refused_before_t
 
 async def test_what_its_sender_no_longer_waits_for_is_not_read(serving: Any, make_window: Make) -> None:
     lines = "".join(f"main;handle_{n};query_{n % 97} (db/pool.py:{n}) {n + 1}\n" for n in range(60_000))
-    bodies = [encode([make_window("main 1")]) + lines.encode() for _ in range(4)]
+    bodies = [encode_windows([make_window("main 1")]) + lines.encode() for _ in range(4)]
     path = "/api/v1/windows"
     pending = sum(map(len, bodies))
     gone = f'sidelight_http_request_duration_seconds_count{{method="POST",route="{path}",status="499"}}'
@@ -335,7 +335,7 @@ async def test_a_slow_sender_is_given_up(serving: Any) -> None:
 
 async def test_the_loop_goes_on_while_a_large_body_is_read(serving: Any, make_window: Make) -> None:
     lines = "".join(f"main;handle_{n};query_{n % 97} (db/pool.py:{n}) {n + 1}\n" for n in range(90_000))
-    body = encode([make_window("main 1")]) + lines.encode()
+    body = encode_windows([make_window("main 1")]) + lines.encode()
     async with serving(MemoryStore(), decode_threads=1) as collector:
         sent = asyncio.create_task(collector.post(body))
         longest, beats, last = 0.0, 0, time.perf_counter()
@@ -354,7 +354,7 @@ async def test_the_loop_goes_on_while_a_large_body_is_read(serving: Any, make_wi
 async def test_stopping_stores_and_answers_what_is_waiting(serving: Any, make_window: Make) -> None:
     store, window = MemoryStore(), make_window()
     async with serving(store, flush_seconds=3600.0) as collector:
-        sent = asyncio.create_task(collector.post(encode([window])))
+        sent = asyncio.create_task(collector.post(encode_windows([window])))
         async with asyncio.timeout(SECONDS):
             while not await collector.metric("sidelight_ingest_decompressed_bytes_total"):
                 pass
@@ -371,14 +371,14 @@ async def test_a_stopping_collector_is_not_ready_and_takes_nothing_new(
     async with serving(store) as collector:
         assert (await collector.ask("GET", "/readyz")).status == 200
         store.go.clear()
-        held = asyncio.create_task(collector.post(encode([make_window()])))
+        held = asyncio.create_task(collector.post(encode_windows([make_window()])))
         await until(store.reached.is_set)
         collector.stop.set()
         async with asyncio.timeout(SECONDS):
             while (ready := await collector.ask("GET", "/readyz")).status == 200:
                 pass
         assert (ready.status, ready.reason) == (503, "shutting_down")
-        refused = await collector.post(encode([make_window()]))
+        refused = await collector.post(encode_windows([make_window()]))
         assert (refused.status, refused.reason) == (503, "shutting_down")
         assert (await collector.ask("GET", "/livez")).status == 200
         store.go.set()
@@ -386,8 +386,8 @@ async def test_a_stopping_collector_is_not_ready_and_takes_nothing_new(
 
 
 async def test_windows_need_a_token_where_tokens_are_set(serving: Any, make_window: Make) -> None:
-    tokens = Tokens(write=("writer", "second"), read=("reader",))
-    body = encode([make_window()])
+    tokens = BearerTokens(write=("writer", "second"), read=("reader",))
+    body = encode_windows([make_window()])
     async with serving(MemoryStore(), tokens) as collector:
         for authorization in ("", "Bearer", "Bearer x", "Bearer reader", "Basic writer", "writer"):
             answer = await collector.post(body, Authorization=authorization)
@@ -404,8 +404,8 @@ async def test_windows_need_a_token_where_tokens_are_set(serving: Any, make_wind
 
 
 async def test_everything_is_served_below_a_path_prefix(serving: Any, make_window: Make) -> None:
-    body = encode([make_window()])
-    async with serving(MemoryStore(), Tokens(write=("w",)), path_prefix="/profiles") as collector:
+    body = encode_windows([make_window()])
+    async with serving(MemoryStore(), BearerTokens(write=("w",)), path_prefix="/profiles") as collector:
         assert (await collector.ask("POST", "/profiles/api/v1/windows", body)).status == 401
         authorized = {"Authorization": "Bearer w"}
         assert (await collector.ask("POST", "/profiles/api/v1/windows", body, authorized)).status == 200
@@ -423,15 +423,15 @@ async def test_a_defect_is_answered_500_as_json_and_the_collector_goes_on(
 
     async with serving(MemoryStore()) as collector:
         with monkeypatch.context() as patch:
-            patch.setattr("sidelight_collector.ingest.handler.admit", broken)
-            answer = await collector.post(encode([make_window()]))
+            patch.setattr("sidelight_collector.ingest.handler.parse_request", broken)
+            answer = await collector.post(encode_windows([make_window()]))
         assert (answer.status, answer.reason) == (500, "internal")
         assert "a defect" not in json.dumps(answer.json)
-        assert (await collector.post(encode([make_window()]))).status == 200
+        assert (await collector.post(encode_windows([make_window()]))).status == 200
 
 
 async def test_a_request_as_large_as_all_that_may_wait_is_taken(serving: Any, make_window: Make) -> None:
-    body = encode([make_window("main;" + "f" * 100_000 + " 1")])
+    body = encode_windows([make_window("main;" + "f" * 100_000 + " 1")])
     limits = {"max_body_bytes": len(body), "max_pending_bytes": len(body)}
     async with serving(MemoryStore(), **limits) as collector:
         assert (await collector.post(body)).status == 200
@@ -452,7 +452,7 @@ async def test_whatever_a_refusal_quotes_it_is_short_json(serving: Any, quoted: 
 
 
 async def test_a_token_that_is_no_text_is_unknown_and_one_of_any_letters_is_known(serving: Any) -> None:
-    async with serving(MemoryStore(), Tokens(read=("schlüssel",))) as collector:
+    async with serving(MemoryStore(), BearerTokens(read=("schlüssel",))) as collector:
         for given, status in ((b"schl\xff", 401), ("schlüssel".encode(), 200)):
             reader, writer = await asyncio.open_connection("127.0.0.1", collector.port)
             writer.write(

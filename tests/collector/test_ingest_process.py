@@ -23,7 +23,7 @@ from sidelight.main import run
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.open_store import CONFIG_KEY, open_store
 from sidelight_collector.storage.segments import list_segments, read_segment
-from sidelight_model.window import Window, encode
+from sidelight_model.window import Window, encode_windows
 from tests.collector.processes import SECONDS, Process, metric, post, stored, text_of, wait_for_event
 
 Make = Callable[..., Window]
@@ -57,7 +57,7 @@ def test_every_acknowledged_window_is_there_exactly_once_after_kill_9(
                 )
                 made[window.id] = window
             try:
-                status, said = post(port, encode([window]))
+                status, said = post(port, encode_windows([window]))
             except (OSError, http.client.HTTPException):
                 status = 0
             with lock:
@@ -90,7 +90,7 @@ def test_every_acknowledged_window_is_there_exactly_once_after_kill_9(
     port = process.port()
     wait_for_event(process, "ids of earlier windows recalled")
     for window in unsent:
-        status, said = post(port, encode([window]))
+        status, said = post(port, encode_windows([window]))
         assert status == 200, said
     ids = stored(root)
     assert ids == acknowledged | {window.id for window in unsent}
@@ -113,10 +113,10 @@ def test_a_signal_stores_and_answers_what_is_waiting_and_ends_with_0(
 ) -> None:
     process = start(str(tmp_path / "store"), "--flush-seconds", "3600")
     port, window, answers = process.port(), make_window(), []
-    sender = threading.Thread(target=lambda: answers.append(post(port, encode([window]))))
+    sender = threading.Thread(target=lambda: answers.append(post(port, encode_windows([window]))))
     sender.start()
     deadline = time.monotonic() + SECONDS
-    received = f"sidelight_ingest_decompressed_bytes_total {len(encode([window]))}.0"
+    received = f"sidelight_ingest_decompressed_bytes_total {len(encode_windows([window]))}.0"
     while received not in text_of(port, "/metrics"):
         assert time.monotonic() < deadline
     process.process.send_signal(number)
@@ -257,7 +257,10 @@ def test_a_collector_on_s3_acknowledges_what_is_in_the_bucket(
     location = f"s3://{new_bucket()}/profiles"
     process = start(location, "--s3-endpoint", s3_server.endpoint)
     window = make_window("main;f 3")
-    assert post(process.port(), encode([window])) == (200, {"accepted": [window.id], "duplicates": []})
+    assert post(process.port(), encode_windows([window])) == (
+        200,
+        {"accepted": [window.id], "duplicates": []},
+    )
     process.kill()
     store = open_store(location, s3_endpoint=s3_server.endpoint)
     (ref,) = list_segments(store, 0, 2**63 - 1)
@@ -273,7 +276,7 @@ def test_an_s3_server_that_goes_away_is_answered_503_until_it_is_back(
     process = start(
         f"s3://{new_bucket()}", "--s3-endpoint", s3_server.endpoint, "--store-timeout-seconds", "0.5"
     )
-    port, body = process.port(), encode([make_window("main 1")])
+    port, body = process.port(), encode_windows([make_window("main 1")])
     wait_for_event(process, "ids of earlier windows recalled")
     os.kill(s3_server.running.pid, signal.SIGSTOP)
     try:

@@ -12,34 +12,40 @@ import pytest
 import sidelight_native
 
 from sidelight_collector import native_kernel
-from sidelight_collector.http.api.responses import encoded
+from sidelight_collector.http.api.responses import encode_json
 
 ANSWERS = """
 import json, sys
 from sidelight_collector import native_kernel
-from sidelight_collector.ingest.validation import Admission, Arrival, admit
-from sidelight_collector.http.api.responses import encoded
-from sidelight_collector.answers.flame import flame
-from sidelight_collector.answers.top_and_depth import By, depth, functions
+from sidelight_collector.ingest.validation import IngestLimits, ReceivedRequest, parse_request
+from sidelight_collector.http.api.responses import encode_json
+from sidelight_collector.answers.flame import query_flame_graph
+from sidelight_collector.answers.top_and_depth import CostOrder, query_depth, query_top
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.segments import write_hashed_segment
 from sidelight_model.counts import ProfileType
-from sidelight_model.window import Limits, encode
+from sidelight_model.window import WindowLimits, encode_windows
 from tests.collector.storing import START_NS, asked, question, window
 
 sent = [window("main;f (a.py:1) 3 | main;f (a.py:2);[idle] 2 | main;g%3B 1"), window("main;(other) 5", at=5)]
-body = encode(sent)
-taken = admit(Arrival(body, "", {}, START_NS + 20 * 10**9), Admission(Limits(), 10**6, 0, 10**12))
+body = encode_windows(sent)
+taken = parse_request(
+    ReceivedRequest(body, "", {}, START_NS + 20 * 10**9),
+    IngestLimits(WindowLimits(), 10**6, 0, 10**12),
+)
 store, sides, kind = MemoryStore(), [question()], ProfileType.WALL
 write_hashed_segment(store, taken.windows)
 print(json.dumps({
-    "native": native_kernel.status().native,
-    "reason": native_kernel.status().reason,
-    "hint": native_kernel.status().hint,
+    "native": native_kernel.get_kernel_status().native,
+    "reason": native_kernel.get_kernel_status().reason,
+    "hint": native_kernel.get_kernel_status().hint,
     "stored": sorted(entry.key for entry in store.list("v1/")),
-    "flame": asked(store, lambda reading: flame(reading, sides, kind, lines=False, nodes=3, most=9)),
-    "top": asked(store, lambda reading: functions(reading, sides, kind, by=By.SELF, limit=9)),
-    "depth": asked(store, lambda reading: depth(reading, sides, kind)),
+    "flame": asked(
+            store,
+            lambda reading: query_flame_graph(reading, sides, kind, lines=False, nodes=3, max_nodes=9),
+        ),
+    "top": asked(store, lambda reading: query_top(reading, sides, kind, by=CostOrder.SELF, limit=9)),
+    "depth": asked(store, lambda reading: query_depth(reading, sides, kind)),
 }))
 """
 
@@ -55,8 +61,10 @@ def answers(shadow: Path | None) -> dict[str, object]:
 
 
 def test_the_native_kernel_is_used_where_it_is_installed() -> None:
-    assert native_kernel.status() == native_kernel.Status(True, sidelight_native.__version__, "")
-    assert native_kernel.status().hint == ""
+    assert native_kernel.get_kernel_status() == native_kernel.NativeKernelStatus(
+        True, sidelight_native.__version__, ""
+    )
+    assert native_kernel.get_kernel_status().hint == ""
 
 
 @pytest.mark.parametrize(
@@ -78,6 +86,6 @@ def test_without_the_native_kernel_every_answer_is_the_same(module: str, reason:
 
 def test_answers_are_compact_json_of_any_text_and_of_whole_numbers_of_any_size() -> None:
     answer = {"text": 'größe\u2028 "\\ \x00', "numbers": [0, -1, 2**64, 10**30, 0.1, None, True]}
-    assert json.loads(encoded(answer)) == answer
-    assert encoded({"a": [1, "é"]}) == '{"a":[1,"é"]}'.encode()
-    assert encoded({"a": [1, "é"], "b": 2**70}) == f'{{"a":[1,"é"],"b":{2**70}}}'.encode()
+    assert json.loads(encode_json(answer)) == answer
+    assert encode_json({"a": [1, "é"]}) == '{"a":[1,"é"]}'.encode()
+    assert encode_json({"a": [1, "é"], "b": 2**70}) == f'{{"a":[1,"é"],"b":{2**70}}}'.encode()

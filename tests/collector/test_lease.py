@@ -43,13 +43,13 @@ class Compactor:
         self.compaction = Compaction(
             store,
             self._metrics,
-            replace(RULES, segments=1),
+            replace(RULES, min_segments=1),
             interval_seconds=60,
             leases=leases if leased else None,
             clock=lambda: clock.now + DAYS * 86_400,
             timer=lambda: clock.passed,
         )
-        self.look = self.compaction.look
+        self.look = self.compaction.run_once
 
     @property
     def made(self) -> float:
@@ -63,7 +63,7 @@ class Compactor:
 
 
 def blocks(store: ObjectStore) -> set[str]:
-    return {entry.key.rpartition("/")[0] for entry in store.list(manifest.BLOCKS)}
+    return {entry.key.rpartition("/")[0] for entry in store.list(manifest.BLOCK_ROOT)}
 
 
 def leases(store: ObjectStore) -> list[str]:
@@ -103,14 +103,14 @@ def test_it_works_on_every_kind_of_store(store: ObjectStore) -> None:
     stored(*windows(), store=store)
     clock = Clock()
     mine, other = (Leases(store, SECONDS, timer=lambda: clock.passed) for _ in range(2))
-    for day, ended in mine.taken([DAY], lambda: False):
-        assert list(other.taken([DAY], lambda: False)) == []
+    for day, ended in mine.iter_acquired([DAY], lambda: False):
+        assert list(other.iter_acquired([DAY], lambda: False)) == []
         clock.wait(SECONDS)
         assert not ended()
-        assert list(other.taken([DAY], lambda: False)) == []
+        assert list(other.iter_acquired([DAY], lambda: False)) == []
         assert leases(store) == [key_of(day)]
     assert leases(store) == []
-    assert [day for day, _ in other.taken([DAY], lambda: False)] == [DAY]
+    assert [day for day, _ in other.iter_acquired([DAY], lambda: False)] == [DAY]
     one = Compactor(store, clock)
     one.look()
     assert (one.made, leases(store)) == (2.0 * DAYS, [])
@@ -120,7 +120,7 @@ class Holder:
     """Somebody who holds the lease of DAY, and says so again when told to."""
 
     def __init__(self, store: ObjectStore, clock: Clock) -> None:
-        self._taken = Leases(store, SECONDS, timer=lambda: clock.passed).taken([DAY], lambda: False)
+        self._taken = Leases(store, SECONDS, timer=lambda: clock.passed).iter_acquired([DAY], lambda: False)
         _, self.ended = next(self._taken)
 
     def done(self) -> None:
@@ -128,7 +128,7 @@ class Holder:
 
 
 def takes(leases: Leases) -> bool:
-    return [day for day, _ in leases.taken([DAY], lambda: False)] == [DAY]
+    return [day for day, _ in leases.iter_acquired([DAY], lambda: False)] == [DAY]
 
 
 def test_a_lease_is_taken_over_once_it_has_not_changed_for_its_time() -> None:
@@ -140,7 +140,7 @@ def test_a_lease_is_taken_over_once_it_has_not_changed_for_its_time() -> None:
     clock.wait(SECONDS - 1)
     assert not takes(observer), "the time is the holder's, not the observer's"
     clock.wait(1)
-    over = observer.taken([DAY], lambda: False)
+    over = observer.iter_acquired([DAY], lambda: False)
     assert next(over)[0] == DAY
     assert holder.ended(), "the holder learns that it lost it"
     assert holder.ended()
@@ -183,7 +183,7 @@ def test_a_store_that_fails_a_lease_never_stops_compaction(fault: Fault) -> None
         if failing.made <= steps:
             break
         one.look()  # a store that fails more than a lease ends the look
-        assert {day for day in manifest.days(store) if manifest.read(store, day).manifest.blocks} == {
+        assert {day for day in manifest.list_days(store) if manifest.read(store, day).manifest.blocks} == {
             DAY + timedelta(days=at) for at in range(RACED_DAYS)
         }, f"step {steps}"
         one.look()
@@ -217,7 +217,7 @@ def test_a_store_that_refuses_leases_is_compacted_without() -> None:
         (b'{"format": 2, "holder": "x", "seconds": 1}', SECONDS),
         (b'{"format": 1, "holder": "x", "seconds": NaN}', SECONDS),
         (b'{"format": 1, "holder": "x", "seconds": -1}', SECONDS),
-        (b'{"format": 1, "holder": "x", "seconds": 1e300}', lease.MOST_SECONDS),
+        (b'{"format": 1, "holder": "x", "seconds": 1e300}', lease.MAX_SECONDS),
     ],
 )
 def test_a_lease_that_makes_no_sense_is_believed_for_a_time(content: bytes, seconds: float) -> None:
@@ -237,11 +237,11 @@ def test_a_lost_lease_ends_the_work_on_its_day_and_the_next_day_goes_on() -> Non
     mine = Leases(store, SECONDS, timer=lambda: clock.passed)
     other = Leases(store, SECONDS, timer=lambda: clock.passed)
     worked: list[tuple[date, bool]] = []
-    for day, ended in mine.taken(days, lambda: False):
+    for day, ended in mine.iter_acquired(days, lambda: False):
         if day == DAY:
             assert not takes(other)
             clock.wait(SECONDS)
-            taken = other.taken([DAY], lambda: False)
+            taken = other.iter_acquired([DAY], lambda: False)
             next(taken)
         worked.append((day, ended()))
     assert worked == [(days[0], True), (days[1], False)]
@@ -259,7 +259,7 @@ def test_a_lease_that_somebody_deleted_does_not_end_the_work() -> None:
 def test_a_lease_whose_time_is_over_is_not_deleted_by_who_held_it() -> None:
     store, clock = MemoryStore(), Clock()
     mine = Leases(store, SECONDS, timer=lambda: clock.passed)
-    for _ in mine.taken([DAY], lambda: False):
+    for _ in mine.iter_acquired([DAY], lambda: False):
         clock.wait(SECONDS)
     assert leases(store) == [key_of(DAY)]
     assert takes(mine), "it is still ours as far as anybody knows"
@@ -278,7 +278,7 @@ def test_a_failing_store_in_the_middle_of_a_day_gives_the_lease_back() -> None:
     store, clock = MemoryStore(), Clock()
 
     def work() -> None:
-        for _ in Leases(store, SECONDS, timer=lambda: clock.passed).taken([DAY], lambda: False):
+        for _ in Leases(store, SECONDS, timer=lambda: clock.passed).iter_acquired([DAY], lambda: False):
             raise StoreUnavailable("away")
 
     with pytest.raises(StoreUnavailable):
@@ -291,11 +291,11 @@ def test_equal_leases_are_never_equal_bytes() -> None:
     mine = Leases(store, SECONDS, timer=lambda: clock.passed)
     seen = set[bytes]()
     for _ in range(3):
-        for _ in mine.taken([DAY], lambda: False):
+        for _ in mine.iter_acquired([DAY], lambda: False):
             seen.add(store.get(key_of(DAY)))
     assert len(seen) == 3
     assert json.loads(seen.pop())["seconds"] == SECONDS
 
 
 def test_the_longest_lease_that_may_be_set_is_believed() -> None:
-    assert collector.MOST_LEASE_SECONDS == lease.MOST_SECONDS
+    assert collector.MAX_LEASE_SECONDS == lease.MAX_SECONDS

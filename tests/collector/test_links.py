@@ -14,16 +14,16 @@ from aiohttp.web import Application, Request
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.auth.authorizer import Tokens
+from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.http.app import Readiness, build_app
-from sidelight_collector.http.short_links import ROOT, LinkRules, Links, is_page, link_id, routes
+from sidelight_collector.http.short_links import ROOT, LinkPolicy, LinkStore, is_page, link_id, routes
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore, StoreRefused
 
 VIEW = "/s/shop?from=2026-11-21T09%3A00%3A00Z&until=2026-11-21T10%3A00%3A00Z&query=pod%3D%22x%22"
 DAY = 86_400
-RULES = LinkRules()
+RULES = LinkPolicy()
 Client = TestClient[Request, Application]
 
 
@@ -45,15 +45,15 @@ class ReadOnly(MemoryStore):
 @asynccontextmanager
 async def serving(
     store: ObjectStore,
-    rules: LinkRules = RULES,
+    rules: LinkPolicy = RULES,
     *,
     prefix: str = "",
-    tokens: Tokens | None = None,
+    tokens: BearerTokens | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[Client]:
-    links = Links(store, rules, clock or Clock())
+    links = LinkStore(store, rules, clock or Clock())
     app = build_app(
-        routes(links, rules, prefix), Metrics(), tokens or Tokens(), Readiness(), path_prefix=prefix
+        routes(links, rules, prefix), Metrics(), tokens or BearerTokens(), Readiness(), path_prefix=prefix
     )
     async with TestClient(TestServer(app)) as client:
         yield client
@@ -171,7 +171,7 @@ async def test_a_link_that_cannot_be_read_is_404() -> None:
 
 
 async def test_an_address_may_be_as_long_as_the_setting_says_and_no_longer() -> None:
-    async with serving(MemoryStore(), LinkRules(max_bytes=100)) as client:
+    async with serving(MemoryStore(), LinkPolicy(max_bytes=100)) as client:
         fits = "/s/shop?q=" + "x" * 90
         assert (await keep(client, fits))[0] == 200
         status, said = await keep(client, fits + "x")
@@ -183,7 +183,7 @@ async def test_an_address_may_be_as_long_as_the_setting_says_and_no_longer() -> 
 
 async def test_a_link_is_kept_so_many_days_after_it_was_last_made() -> None:
     store, clock = MemoryStore(), Clock()
-    async with serving(store, LinkRules(days=10), clock=clock) as client:
+    async with serving(store, LinkPolicy(retention_days=10), clock=clock) as client:
         _, kept = await keep(client, VIEW)
         clock.now += 10 * DAY
         assert (await follow(client, kept["path"]))[0] == 303
@@ -192,25 +192,25 @@ async def test_a_link_is_kept_so_many_days_after_it_was_last_made() -> None:
         assert (await follow(client, kept["path"]))[0] == 303
         clock.now += 1
         assert (await follow(client, kept["path"]))[0] == 404
-    async with serving(store, LinkRules(days=0), clock=clock) as client:
+    async with serving(store, LinkPolicy(retention_days=0), clock=clock) as client:
         assert (await follow(client, kept["path"]))[0] == 303
 
 
 def test_links_whose_time_is_over_are_deleted_and_nothing_else_is() -> None:
     store, clock = MemoryStore(), Clock()
-    links = Links(store, LinkRules(days=10), clock)
-    links.keep(VIEW)
+    links = LinkStore(store, LinkPolicy(retention_days=10), clock)
+    links.create(VIEW)
     store.put(f"{ROOT}notes.txt", b"not ours")
     clock.now = max(entry.modified for entry in store.list("")) + 10 * DAY - 1
-    assert links.sweep() == 0
+    assert links.delete_expired() == 0
     clock.now += 2
-    assert links.sweep() == 1
+    assert links.delete_expired() == 1
     assert [entry.key for entry in store.list("")] == [f"{ROOT}notes.txt"]
-    assert Links(store, replace(RULES, days=0), clock).sweep() == 0
+    assert LinkStore(store, replace(RULES, retention_days=0), clock).delete_expired() == 0
 
 
 async def test_readers_may_keep_and_follow_links_and_nobody_else() -> None:
-    tokens = Tokens(write=("writer",), read=("reader",))
+    tokens = BearerTokens(write=("writer",), read=("reader",))
     async with serving(MemoryStore(), tokens=tokens) as client:
         assert (await keep(client, VIEW))[0] == 401
         status, kept = await keep(client, VIEW, Authorization="Bearer reader")
@@ -221,8 +221,8 @@ async def test_readers_may_keep_and_follow_links_and_nobody_else() -> None:
 
 async def test_links_can_be_switched_off() -> None:
     store = MemoryStore()
-    Links(store, RULES).keep(VIEW)
-    async with serving(store, LinkRules(on=False)) as client:
+    LinkStore(store, RULES).create(VIEW)
+    async with serving(store, LinkPolicy(is_enabled=False)) as client:
         status, said = await keep(client, VIEW)
         assert (status, said["error"]) == (403, "forbidden")
         assert (await follow(client, f"/l/{link_id(VIEW)}"))[0] == 404

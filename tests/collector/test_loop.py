@@ -22,16 +22,16 @@ import pytest
 import zstandard
 from ulid import ULID
 
-from sidelight_collector.ingest.dedup import RecentIds
-from sidelight_collector.main import RECALLED_AT_ONCE, recall
-from sidelight_collector.query.select.matchers import read_selector
-from sidelight_collector.runtime.loop_lag import pulse
+from sidelight_collector.ingest.dedup import DedupCache
+from sidelight_collector.main import RECENT_IDS_BATCH, load_recent_ids
+from sidelight_collector.query.select.matchers import parse_re2_selector
+from sidelight_collector.runtime.loop_lag import measure_loop_lag
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectEntry
-from sidelight_collector.storage.segments import parquet, write_segment
+from sidelight_collector.storage.segments import encode_parquet, write_segment
 from sidelight_model.folded import parse_folded
 from sidelight_model.labels import Labels
-from sidelight_model.window import Window, encode
+from sidelight_model.window import Window, encode_windows
 from tests.collector.conftest import Serve
 
 Make = Callable[..., Window]
@@ -105,13 +105,13 @@ def folded(stacks: int, width: int) -> str:
 
 def one_large(make: Make) -> bytes:
     """Nearly as much text as a request may have, in one window with as many stacks as it may have."""
-    return encode([make(folded(100_000, 220))])
+    return encode_windows([make(folded(100_000, 220))])
 
 
 def many_small(make: Make) -> bytes:
     """As many windows as a request may have, in nearly as much text."""
     text = folded(300, 20)
-    return encode([make(text, pod=f"pod-{number}") for number in range(1000)])
+    return encode_windows([make(text, pod=f"pod-{number}") for number in range(1000)])
 
 
 @pytest.mark.parametrize(("body", "encoding"), [(one_large, "identity"), (many_small, "zstd")])
@@ -134,7 +134,7 @@ async def test_the_largest_bodies_hold_nobody_up(
 async def test_work_on_the_loop_is_seen(
     serving: Serve, make_window: Make, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = encode([make_window(folded(20_000, 220))])
+    text = encode_windows([make_window(folded(20_000, 220))])
 
     async def at_once(_: object, work: Callable[..., Answer], *given: object) -> Answer:
         return work(*given)
@@ -146,7 +146,9 @@ async def test_work_on_the_loop_is_seen(
             loop,
             "run_in_executor",
             lambda threads, work, *given: (
-                at_once(threads, work, *given) if work.__name__ == "admit" else run(threads, work, *given)
+                at_once(threads, work, *given)
+                if work.__name__ == "parse_request"
+                else run(threads, work, *given)
             ),
         )
         await watch.begin()
@@ -197,9 +199,9 @@ async def test_the_largest_answers_hold_nobody_up(
 
 def test_there_are_selectors_that_take_long() -> None:
     began = time.thread_time()
-    read_selector("{}")
+    parse_re2_selector("{}")
     short = time.thread_time() - began
-    read_selector('{pod=~"' + "a{1,900}" * 10 + '"}')
+    parse_re2_selector('{pod=~"' + "a{1,900}" * 10 + '"}')
     assert time.thread_time() - began > 100 * short
 
 
@@ -211,8 +213,8 @@ async def test_windows_of_the_day_before_are_recalled_a_few_at_a_time() -> None:
         {"wid": [f"{at:026d}" for at in range(count)], "digest": pa.array(range(count), pa.uint64())}
     )
     for part in ("profiles", "stacks", "samples"):
-        store.put(f"v1/l0/{day}/{now_ms}-{now_ms}-0123456789abcdef/{part}.parquet", parquet(ids))
-    recent, known = RecentIds(count), set[int]()
+        store.put(f"v1/l0/{day}/{now_ms}-{now_ms}-0123456789abcdef/{part}.parquet", encode_parquet(ids))
+    recent, known = DedupCache(count), set[int]()
 
     async def somebody_else() -> None:
         while len(recent) < count:
@@ -221,10 +223,10 @@ async def test_windows_of_the_day_before_are_recalled_a_few_at_a_time() -> None:
 
     async with asyncio.timeout(SECONDS):
         other = asyncio.create_task(somebody_else())
-        await recall(recent, store, asyncio.Event())
+        await load_recent_ids(recent, store, asyncio.Event())
         await other
-    assert known == set(range(0, count, RECALLED_AT_ONCE)), "in between, others had their turn"
-    assert [recent.digest(f"{at:026d}") for at in (0, 1, count - 1)] == [0, 1, count - 1]
+    assert known == set(range(0, count, RECENT_IDS_BATCH)), "in between, others had their turn"
+    assert [recent.get_digest(f"{at:026d}") for at in (0, 1, count - 1)] == [0, 1, count - 1]
 
 
 class Slow(MemoryStore):
@@ -268,7 +270,7 @@ async def test_a_store_that_does_not_answer_holds_nobody_up(serving: Serve, make
         store, max_queries=len(paths), compact_interval_seconds=0.01, retention_interval_seconds=0.01
     ) as collector:
         waiting = [asyncio.create_task(collector.ask("GET", path)) for path in paths]
-        waiting.append(asyncio.create_task(collector.post(encode([make_window()]))))
+        waiting.append(asyncio.create_task(collector.post(encode_windows([make_window()]))))
         # Compaction, retention and the ids of earlier windows wait too.
         for _ in range(len(waiting) + 3):
             assert await asyncio.to_thread(store.waiting.acquire, timeout=SECONDS)
@@ -290,7 +292,7 @@ async def test_a_loop_that_is_held_up_is_seen_in_a_metric(serving: Serve) -> Non
             while not await count():
                 await asyncio.sleep(0.01)
     stop, late = asyncio.Event(), list[float]()
-    beating = asyncio.create_task(pulse(stop, late.append))
+    beating = asyncio.create_task(measure_loop_lag(stop, late.append))
     await asyncio.sleep(0)
     time.sleep(0.8)
     async with asyncio.timeout(SECONDS):

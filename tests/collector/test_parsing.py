@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from sidelight_collector.ingest import parsing
 from sidelight_collector.native_kernel import NATIVE
-from sidelight_collector.stack_hashing import MAX_SAMPLES, stack_hash
+from sidelight_collector.stack_hashing import MAX_SAMPLES, hash_stack
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.window import Limits, encode
+from sidelight_model.window import WindowLimits, encode_windows
 from tests.collector.storing import window
 from tests.model.strategies import deep, stacks
 from tests.model.strategies import windows as any_windows
 
 Read = TypeVar("Read")
 
-LIMITS = Limits(max_windows=3, max_stacks=6, max_depth=4)
-WIDE = Limits()
-HEADER = encode([replace(window(), id=f"{0:026d}", counts={})]).rstrip(b"\n")
+LIMITS = WindowLimits(max_windows=3, max_stacks=6, max_depth=4)
+WIDE = WindowLimits()
+HEADER = encode_windows([replace(window(), id=f"{0:026d}", counts={})]).rstrip(b"\n")
 
 counts = st.one_of(
     st.integers(0, 9).map(str),
@@ -55,7 +55,7 @@ lines = st.one_of(
     st.builds("{}{} {}{}".format, stacks, states, counts, st.sampled_from(["", "", "\r", " "])), odd
 ).map(lambda line: line.encode(errors="surrogateescape"))
 headers = st.one_of(
-    any_windows.map(lambda one: encode([replace(one, counts={})]).rstrip(b"\n")),
+    any_windows.map(lambda one: encode_windows([replace(one, counts={})]).rstrip(b"\n")),
     st.sampled_from([HEADER, HEADER + b"\r", HEADER[:-1], HEADER.replace(b'"shop"', b'""'), b"# []", b"#"]),
 )
 bodies = st.lists(st.one_of(headers, lines, lines), max_size=12).map(b"\n".join)
@@ -68,19 +68,19 @@ def outcome(read: Callable[[], Read]) -> Read | tuple[type, str, str, str]:
         return type(refused), refused.message, refused.hint, refused.reason
 
 
-def is_the_same(body: bytes, limits: Limits) -> None:
+def is_the_same(body: bytes, limits: WindowLimits) -> None:
     assert NATIVE is not None
-    assert outcome(lambda: parsing.windows(body, limits, NATIVE)) == outcome(
-        lambda: parsing.windows(body, limits, None)
+    assert outcome(lambda: parsing.parse_windows(body, limits, NATIVE)) == outcome(
+        lambda: parsing.parse_windows(body, limits, None)
     )
-    assert outcome(lambda: parsing.profile(body, limits, NATIVE)) == outcome(
-        lambda: parsing.profile(body, limits, None)
+    assert outcome(lambda: parsing.parse_folded_profile(body, limits, NATIVE)) == outcome(
+        lambda: parsing.parse_folded_profile(body, limits, None)
     )
 
 
 @given(st.lists(any_windows, max_size=4), st.sampled_from([LIMITS, WIDE]))
-def test_windows_are_read_as_the_reference_reads_them(windows: list[object], limits: Limits) -> None:
-    is_the_same(encode(windows), limits)  # type: ignore[arg-type]
+def test_windows_are_read_as_the_reference_reads_them(windows: list[object], limits: WindowLimits) -> None:
+    is_the_same(encode_windows(windows), limits)  # type: ignore[arg-type]
 
 
 @given(bodies, st.sampled_from([LIMITS, WIDE, replace(LIMITS, max_depth=1)]))
@@ -95,7 +95,7 @@ def test_windows_are_read_as_the_reference_reads_them(windows: list[object], lim
 @example(HEADER, WIDE)
 @example(b"\n".join([HEADER] * 4), LIMITS)
 @example(b"\n".join([HEADER, b"a 1", HEADER, b"a;\xc3\n\xa9 1"]), WIDE)
-def test_any_body_is_read_or_refused_as_by_the_reference(body: bytes, limits: Limits) -> None:
+def test_any_body_is_read_or_refused_as_by_the_reference(body: bytes, limits: WindowLimits) -> None:
     is_the_same(body, limits)
 
 
@@ -106,16 +106,20 @@ def test_stacks_at_the_limit_of_depth_are_read_as_by_the_reference(depth: int) -
     body = f"{deep(depth)};[gil] 3\n{deep(depth, 'other')} 4\n".encode()
     for limits in (LIMITS, WIDE, replace(WIDE, max_depth=depth)):
         is_the_same(HEADER + b"\n" + body, limits)
-    assert len(parsing.profile(body, replace(WIDE, max_depth=depth)).stacks[0].split(";")) == depth
+    assert (
+        len(parsing.parse_folded_profile(body, replace(WIDE, max_depth=depth)).stacks[0].split(";")) == depth
+    )
 
 
 @given(bodies)
 def test_the_kernel_refuses_what_the_reference_refuses_and_nothing_else(body: bytes) -> None:
     """Else the reference would read it again in silence: right, and slow."""
     assert NATIVE is not None
-    by_reference = outcome(lambda: parsing.profile(body, LIMITS, None))
+    by_reference = outcome(lambda: parsing.parse_folded_profile(body, LIMITS, None))
     try:
-        NATIVE.fold(body, remark=parsing.REMARK, max_stacks=LIMITS.max_stacks, max_depth=LIMITS.max_depth)
+        NATIVE.fold(
+            body, remark=parsing.PYSPY_REMARK_PREFIX, max_stacks=LIMITS.max_stacks, max_depth=LIMITS.max_depth
+        )
     except ValueError:
         assert isinstance(by_reference, tuple)
     else:
@@ -125,18 +129,18 @@ def test_the_kernel_refuses_what_the_reference_refuses_and_nothing_else(body: by
 @pytest.mark.parametrize("native", [NATIVE, None], ids=["native", "reference"])
 def test_counts_of_any_size_are_added_up_or_refused(native: object) -> None:
     body = b"a 999999999999999\n" * 20_000 + b"b 1\n"
-    counted = parsing.profile(body, WIDE, native)
+    counted = parsing.parse_folded_profile(body, WIDE, native)
     assert counted.samples == 20_000 * 999_999_999_999_999 + 1 > 2**63
     assert dict(zip(counted.stacks, counted.running, strict=True)) == {"a": 2**63 - 1, "b": 1}
     with pytest.raises(SidelightError) as refused:
-        parsing.windows(HEADER + b"\n" + body, WIDE, native)
+        parsing.parse_windows(HEADER + b"\n" + body, WIDE, native)
     assert refused.value.reason is Reason.TOO_LARGE
     assert str(counted.samples) in refused.value.message
 
 
 @pytest.mark.parametrize("native", [NATIVE, None], ids=["native", "reference"])
 def test_rows_come_in_the_order_of_their_hashes_which_are_those_of_the_text(native: object) -> None:
-    counted = parsing.profile("größe;b 1\nb 0\na;[idle] 2\nz 3\n".encode(), WIDE, native)
-    assert list(counted.hashes) == sorted(map(stack_hash, ["größe;b", "a", "z"]))
-    assert [stack_hash(stack) for stack in counted.stacks] == list(counted.hashes)
+    counted = parsing.parse_folded_profile("größe;b 1\nb 0\na;[idle] 2\nz 3\n".encode(), WIDE, native)
+    assert list(counted.hashes) == sorted(map(hash_stack, ["größe;b", "a", "z"]))
+    assert [hash_stack(stack) for stack in counted.stacks] == list(counted.hashes)
     assert (sum(counted.idle), sum(counted.running), sum(counted.gil)) == (2, 4, 0)

@@ -199,7 +199,7 @@ def test_whatever_an_object_says_its_names_are_text_that_labels_may_have(
 ) -> None:
     strange = {"metadata": metadata, "spec": spec, "status": status}
     service, version = naming.service_of(strange), naming.version_of(strange)
-    assert Labels.check({"service": service or "-", "version": version})
+    assert Labels.parse({"service": service or "-", "version": version})
 
 
 @given(name=st.text(string.ascii_lowercase + "-", min_size=1, max_size=20), tag=st.text(max_size=300))

@@ -20,21 +20,21 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from sidelight.settings import BadSetting
 from sidelight_collector import main
-from sidelight_collector.auth.authorizer import Tokens
-from sidelight_collector.comparison.answer import verdict
+from sidelight_collector.auth.authorizer import BearerTokens
+from sidelight_collector.comparison.answer import query_verdict
 from sidelight_collector.comparison.model import Verdict
-from sidelight_collector.comparison.request import Wanted
-from sidelight_collector.http.api.answer_cache import Origin
+from sidelight_collector.comparison.request import ComparisonOptions
+from sidelight_collector.http.api.answer_cache import AnswerOrigin
 from sidelight_collector.http.api.routes import routes
 from sidelight_collector.http.app import Readiness, build_app
-from sidelight_collector.ingest.stats import Activity
+from sidelight_collector.ingest.stats import IngestStats
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
-from sidelight_collector.query.engines.prometheus import Cause, Prometheus
+from sidelight_collector.query.engines.prometheus import PrometheusClient, RequestCountFailure
 from sidelight_collector.query.query_limits import QueryLimits
-from sidelight_collector.query.stack_filter import ALL
+from sidelight_collector.query.stack_filter import NO_FILTER
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.objects import ObjectStore
@@ -90,20 +90,25 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield found
 
 
-def patient(url: str, query: str = QUERY) -> Prometheus:
+def patient(url: str, query: str = QUERY) -> PrometheusClient:
     """One that may take its time: on a busy machine an answer can take longer than the default 5 s."""
-    return Prometheus(url, query, timeout_seconds=120)
+    return PrometheusClient(url, query, timeout_seconds=120)
 
 
 def said(
-    store: ObjectStore, told: Prometheus | None, sides: list[Question] = SIDES, **wanted: Any
+    store: ObjectStore, told: PrometheusClient | None, sides: list[WindowQuery] = SIDES, **wanted: Any
 ) -> Verdict:
-    engine = QueryEngine(store, QueryLimits(timeout_seconds=300), prometheus=told)
+    engine = QueryEngine(store, QueryLimits(timeout_seconds=300), request_counts=told)
     with closing(engine):
         return asyncio.run(
-            engine.ask(
-                lambda reading: verdict(
-                    reading, sides, ProfileType.CPU, pick=ALL, wanted=Wanted(**wanted), most=50_000
+            engine.run(
+                lambda reading: query_verdict(
+                    reading,
+                    sides,
+                    ProfileType.CPU,
+                    stack_filter=NO_FILTER,
+                    options=ComparisonOptions(**wanted),
+                    max_nodes=50_000,
                 )
             )
         )["verdict"]
@@ -239,7 +244,7 @@ def answering(status: int, body: bytes, seen: list[tuple[str, str | None]]) -> I
 def test_what_does_not_answer_as_prometheus_is_a_warning(status: int, body: bytes, text: str) -> None:
     seen: list[tuple[str, str | None]] = []
     with answering(status, body, seen) as address:
-        told = said(two(busy=1.5), Prometheus(f"http://user:p%40ss@{address}/prom/", QUERY))
+        told = said(two(busy=1.5), PrometheusClient(f"http://user:p%40ss@{address}/prom/", QUERY))
         assert text in trouble(told)
         assert "p%40ss" not in json.dumps(told)
     assert seen == [("/prom/api/v1/query_range", "Basic dXNlcjpwQHNz")]
@@ -248,7 +253,7 @@ def test_what_does_not_answer_as_prometheus_is_a_warning(status: int, body: byte
 def test_a_token_is_sent_to_the_server_and_shown_to_nobody() -> None:
     seen: list[tuple[str, str | None]] = []
     with answering(401, b"", seen) as address:
-        told = Prometheus(f"http://{address}", QUERY, token="s3cret")
+        told = PrometheusClient(f"http://{address}", QUERY, token="s3cret")
         assert "s3cret" not in repr(told)
         said(two(busy=1.5), told)
     assert seen == [("/api/v1/query_range", "Bearer s3cret")]
@@ -259,26 +264,28 @@ def test_no_prometheus_at_all_and_one_that_is_silent_are_warnings() -> None:
         silent.bind(("127.0.0.1", 0))
         port = silent.getsockname()[1]
         assert "does not answer" in trouble(
-            said(two(busy=1.5), Prometheus(f"http://127.0.0.1:{port}", QUERY))
+            said(two(busy=1.5), PrometheusClient(f"http://127.0.0.1:{port}", QUERY))
         )
         silent.listen()
-        late = Prometheus(f"http://127.0.0.1:{port}", QUERY, timeout_seconds=0.2)
+        late = PrometheusClient(f"http://127.0.0.1:{port}", QUERY, timeout_seconds=0.2)
         assert trouble(said(two(busy=1.5), late)) == "Prometheus did not answer within 0.2 s"
 
 
 async def test_an_answer_without_requests_that_were_to_be_had_is_not_kept(server: Server) -> None:
     asked = "/api/v1/verdict?baseline=version=%221%22&comparison=version=%222%22"
-    for query, kept in ((QUERY, Origin.KEPT), ("nothing[{step}]", Origin.MADE)):
-        told: list[Origin] = []
-        engine = QueryEngine(two(), QueryLimits(timeout_seconds=300), prometheus=patient(server.url, query))
-        api = routes(engine, Activity(), "memory", lambda: NOW_NS, told.append)
-        app = build_app(api, Metrics(), Tokens(), Readiness())
+    for query, kept in ((QUERY, AnswerOrigin.CACHED), ("nothing[{step}]", AnswerOrigin.COMPUTED)):
+        told: list[AnswerOrigin] = []
+        engine = QueryEngine(
+            two(), QueryLimits(timeout_seconds=300), request_counts=patient(server.url, query)
+        )
+        api = routes(engine, IngestStats(), "memory", lambda: NOW_NS, told.append)
+        app = build_app(api, Metrics(), BearerTokens(), Readiness())
         with closing(engine):
             async with TestClient(TestServer(app)) as client:
                 for _ in range(2):
                     async with client.get(asked) as response:
                         assert response.status == 200
-        assert told == [Origin.MADE, kept]
+        assert told == [AnswerOrigin.COMPUTED, kept]
 
 
 @pytest.mark.parametrize(
@@ -304,23 +311,25 @@ def test_the_settings_make_it(tmp_path: Path) -> None:
         prometheus_token_file=tmp_path / "token",
         prometheus_timeout_seconds=2,
     )
-    made = main.prometheus(settings, Metrics())
-    assert made == Prometheus("https://p:9090/x", QUERY, 2, "s3cret")
-    assert main.prometheus(Settings(store="given"), Metrics()) is None
+    made = main.build_prometheus(settings, Metrics())
+    assert made == PrometheusClient("https://p:9090/x", QUERY, 2, "s3cret")
+    assert main.build_prometheus(Settings(store="given"), Metrics()) is None
 
 
 def counted(
-    url: str, query: str = QUERY, sides: list[Question] = SIDES, seconds: float = 120.0
+    url: str, query: str = QUERY, sides: list[WindowQuery] = SIDES, seconds: float = 120.0
 ) -> tuple[Verdict, dict[str, float]]:
     """A comparison with the settings of a collector, and the errors that its metrics count by cause."""
     metrics = Metrics()
     settings = Settings(
         store="given", prometheus_url=url, prometheus_requests_query=query, prometheus_timeout_seconds=seconds
     )
-    found = said(two(), main.prometheus(settings, metrics), sides)
+    found = said(two(), main.build_prometheus(settings, metrics), sides)
     name = "sidelight_prometheus_errors_total"
-    causes = {each: metrics.registry.get_sample_value(name, {"cause": each}) or 0.0 for each in Cause}
-    assert name.encode() in metrics.text()
+    causes = {
+        each: metrics.registry.get_sample_value(name, {"cause": each}) or 0.0 for each in RequestCountFailure
+    }
+    assert name.encode() in metrics.render()
     return found, {each: count for each, count in causes.items() if count}
 
 
@@ -333,12 +342,14 @@ def test_what_is_told_is_no_error(server: Server) -> None:
 @pytest.mark.parametrize(
     ("query", "cause"),
     [
-        ("sum(increase(http_requests_total[{step}])", Cause.REFUSED),
-        ("sum(increase(nothing[{step}]))", Cause.EMPTY),
-        ("sum_over_time(vector(0)[{step}:])", Cause.EMPTY),
+        ("sum(increase(http_requests_total[{step}])", RequestCountFailure.REFUSED),
+        ("sum(increase(nothing[{step}]))", RequestCountFailure.NO_DATA),
+        ("sum_over_time(vector(0)[{step}:])", RequestCountFailure.NO_DATA),
     ],
 )
-def test_a_query_that_tells_nothing_is_counted(server: Server, query: str, cause: Cause) -> None:
+def test_a_query_that_tells_nothing_is_counted(
+    server: Server, query: str, cause: RequestCountFailure
+) -> None:
     found, causes = counted(server.url, query)
     assert found["method"]["unit"] == "pod-second"
     assert causes == {cause: 1}
@@ -346,23 +357,25 @@ def test_a_query_that_tells_nothing_is_counted(server: Server, query: str, cause
 
 def test_a_side_of_several_values_is_not_asked_for_and_counted(server: Server) -> None:
     sides = [question('{version=~"1|2"}'), question('{version="2"}')]
-    assert counted(server.url, sides=sides)[1] == {Cause.AMBIGUOUS: 1}
+    assert counted(server.url, sides=sides)[1] == {RequestCountFailure.AMBIGUOUS: 1}
 
 
 def test_a_prometheus_that_is_not_there_or_is_silent_is_counted() -> None:
-    assert counted(f"http://127.0.0.1:{free_port()}")[1] == {Cause.UNREACHABLE: 1}
+    assert counted(f"http://127.0.0.1:{free_port()}")[1] == {RequestCountFailure.UNREACHABLE: 1}
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        assert counted(f"http://127.0.0.1:{port}", seconds=0.2)[1] == {Cause.TIMEOUT: 1}
+        assert counted(f"http://127.0.0.1:{port}", seconds=0.2)[1] == {RequestCountFailure.TIMEOUT: 1}
 
 
 def test_what_is_no_prometheus_is_counted() -> None:
     with answering(200, b"<html>", []) as address:
-        assert counted(f"http://{address}")[1] == {Cause.WRONG: 1}
+        assert counted(f"http://{address}")[1] == {RequestCountFailure.INVALID_RESPONSE: 1}
     with answering(503, b"", []) as address:
-        assert counted(f"http://{address}")[1] == {Cause.REFUSED: 1}
+        assert counted(f"http://{address}")[1] == {RequestCountFailure.REFUSED: 1}
 
 
 def test_every_cause_is_there_before_it_happens() -> None:
-    text = Metrics().text().decode()
-    assert all(f'sidelight_prometheus_errors_total{{cause="{cause}"}} 0.0' in text for cause in Cause)
+    text = Metrics().render().decode()
+    assert all(
+        f'sidelight_prometheus_errors_total{{cause="{cause}"}} 0.0' in text for cause in RequestCountFailure
+    )

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.answers.stack_composition import Anatomy, anatomy
+from sidelight_collector.answers.stack_composition import StackComposition, query_stack_composition
 from sidelight_collector.query import stack_paths
-from sidelight_collector.query.stack_filter import ALL, Pick
+from sidelight_collector.query.stack_filter import NO_FILTER, StackFilter
 from sidelight_model.counts import Counts, ProfileType
-from sidelight_model.folded import join, split
-from sidelight_model.frames import Frame, unescape, without_line
-from sidelight_model.packages import package_of
-from sidelight_model.profile import Profile, merge
+from sidelight_model.folded import join_frames, split_stack
+from sidelight_model.frames import Frame, strip_line_number, unescape_frame
+from sidelight_model.packages import classify_frame
+from sidelight_model.profile import Profile, merge_profiles
 from sidelight_model.window import Window
 from tests.collector.asking import get, serving
 from tests.collector.storing import asked, few_examples, question, stored, window
@@ -27,7 +27,9 @@ from tests.model.strategies import counts, deep
 WALL = ProfileType.WALL
 FRAMES = ["main (app.py:9)", "main (app.py:10)", "get (dj/x.py:1)", "put (dj/y.py:1)", "c (json/d.py:2)"]
 tables = st.dictionaries(
-    st.lists(st.sampled_from([*FRAMES, "total", "x%3By (a%0Ab.py)"]), min_size=1, max_size=8).map(join),
+    st.lists(st.sampled_from([*FRAMES, "total", "x%3By (a%0Ab.py)"]), min_size=1, max_size=8).map(
+        join_frames
+    ),
     counts,
     max_size=8,
 )
@@ -39,24 +41,29 @@ def windows(found: Sequence[Any], version: str) -> list[Window]:
 
 
 def made_of(
-    *versions: Sequence[Window], kind: ProfileType = WALL, pick: Pick = ALL, limit: int = 999
-) -> Anatomy:
+    *versions: Sequence[Window], kind: ProfileType = WALL, pick: StackFilter = NO_FILTER, limit: int = 999
+) -> StackComposition:
     store = stored(*versions)
     asked_for = [question(f'version="{one}"') for one in "12"[: len(versions)]]
-    return asked(store, lambda reading: anatomy(reading, asked_for, kind, pick=pick, limit=limit))
+    return asked(
+        store,
+        lambda reading: query_stack_composition(reading, asked_for, kind, stack_filter=pick, limit=limit),
+    )
 
 
 def plain(windows_: Iterable[Window], kind: ProfileType) -> list[tuple[tuple[str, ...], int]]:
     """Stacks as people read them, without lines, with their samples."""
     found: Counter[tuple[str, ...]] = Counter()
-    whole = merge(*map(Profile.of, windows_))
+    whole = merge_profiles(*map(Profile.from_window, windows_))
     for stack, count in whole.samples.items():
-        if count.of(kind):
-            found[tuple(unescape(without_line(frame)) for frame in split(stack))] += count.of(kind)
+        if count.for_type(kind):
+            found[tuple(unescape_frame(strip_line_number(frame)) for frame in split_stack(stack))] += (
+                count.for_type(kind)
+            )
     return list(found.items())
 
 
-def functions(answer: Anatomy) -> list[str]:
+def functions(answer: StackComposition) -> list[str]:
     both = zip(answer["functions"]["function"], answer["functions"]["file"], strict=True)
     return [Frame(function, file).text for function, file in both]
 
@@ -66,12 +73,12 @@ def functions(answer: Anatomy) -> list[str]:
 def test_packages_recursion_and_new_stacks_are_what_counting_by_hand_gives(
     first: list[Any], second: list[Any], kind: ProfileType, at_once: int
 ) -> None:
-    whole, stack_paths.STACKS_AT_ONCE = stack_paths.STACKS_AT_ONCE, at_once  # type: ignore[misc]
+    whole, stack_paths.MAX_BATCH_STACKS = stack_paths.MAX_BATCH_STACKS, at_once  # type: ignore[misc]
     try:
         both = windows(first, "1"), windows(second, "2")
         answer = made_of(*both, kind=kind)
     finally:
-        stack_paths.STACKS_AT_ONCE = whole  # type: ignore[misc]
+        stack_paths.MAX_BATCH_STACKS = whole  # type: ignore[misc]
     for side, own in zip(answer["sides"], both, strict=True):
         stacks = plain(own, kind)
         samples = sum(count for _, count in stacks)
@@ -79,7 +86,7 @@ def test_packages_recursion_and_new_stacks_are_what_counting_by_hand_gives(
         recurring: dict[str, list[tuple[int, int]]] = {}
         for frames, count in stacks:
             for frame in frames:
-                mean[package_of(frame).name] += count
+                mean[classify_frame(frame).name] += count
             for frame, times in Counter(frames).items():
                 if times > 1:
                     recurring.setdefault(frame, []).append((times, count))

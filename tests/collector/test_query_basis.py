@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.answers.catalog import services
-from sidelight_collector.answers.timeline import timeline
-from sidelight_collector.answers.top_and_depth import depth
-from sidelight_collector.query.data_basis import SideNumbers
-from sidelight_collector.storage.hourly_rollup import united
+from sidelight_collector.answers.catalog import list_services
+from sidelight_collector.answers.timeline import query_timeline
+from sidelight_collector.answers.top_and_depth import query_depth
+from sidelight_collector.query.data_basis import SideSummary
+from sidelight_collector.storage.hourly_rollup import merge_intervals
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Quality, Window
 from tests.collector.storing import asked, question, stored, window
 
 
-def side(*windows: Window, kind: ProfileType = ProfileType.WALL) -> SideNumbers:
-    return asked(stored(windows), lambda reading: depth(reading, [question()], kind))["sides"][0]
+def side(*windows: Window, kind: ProfileType = ProfileType.WALL) -> SideSummary:
+    return asked(stored(windows), lambda reading: query_depth(reading, [question()], kind))["sides"][0]
 
 
 def quality(**given: object) -> Quality:
@@ -58,7 +58,7 @@ def test_a_window_that_does_not_say_its_attempts_counts_as_covered() -> None:
 def test_the_union_of_spans_is_the_moments_that_at_least_one_covers(some: list[tuple[int, int]]) -> None:
     spans = sorted((start, start + duration) for start, duration in some)
     moments = {moment for start, end in spans for moment in range(start, end)}
-    found = list(united(spans))
+    found = list(merge_intervals(spans))
     assert [moment for start, end in found for moment in range(start, end)] == sorted(moments)
     assert all(end < start for (_, end), (start, _) in pairwise(found))
 
@@ -105,7 +105,7 @@ def test_absurd_claims_of_a_client_are_shown_and_break_no_answer() -> None:
 
 def test_cores_are_cpu_seconds_per_pod_second() -> None:
     store = stored([window("main 500 | main;[idle] 500"), window("main 250", pod="pod-2", version="2")])
-    found = asked(store, lambda reading: services(reading, question()))["services"][0]
+    found = asked(store, lambda reading: list_services(reading, question()))["services"][0]
     assert found["cpu_cores"] == pytest.approx(7.5 / 20)
     assert [one["cpu_cores"] for one in found["versions"]] == pytest.approx([0.5, 0.25])
 
@@ -114,7 +114,8 @@ def test_the_steps_of_a_timeline_are_no_shorter_than_windows() -> None:
     store = stored([window(at=at * 60, seconds=60) for at in range(3)])
     asked_for = question(start=0, end=600)
     found = asked(
-        store, lambda reading: timeline(reading, asked_for, ProfileType.CPU, step_ns=None, most=5000)
+        store,
+        lambda reading: query_timeline(reading, asked_for, ProfileType.CPU, step_ns=None, max_steps=5000),
     )
     assert found["step_seconds"] == 60
     assert found["windows"] == [1, 1, 1] + [0] * 7

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import cycle
@@ -12,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidelight_collector.answers.catalog import label_names, label_values, services
-from sidelight_collector.answers.flame import flame
-from sidelight_collector.answers.heatmap import Bounds, heatmap
-from sidelight_collector.answers.service_overview import overview
-from sidelight_collector.answers.timeline import timeline
-from sidelight_collector.answers.top_and_depth import By, depth, functions
+from sidelight_collector.answers.catalog import list_label_names, list_label_values, list_services
+from sidelight_collector.answers.flame import query_flame_graph
+from sidelight_collector.answers.heatmap import HeatmapLimits, query_heatmap
+from sidelight_collector.answers.service_overview import query_service_overview
+from sidelight_collector.answers.timeline import query_timeline
+from sidelight_collector.answers.top_and_depth import CostOrder, query_depth, query_top
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.storage import blocks, manifest
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import list_segments
 from sidelight_model.counts import ProfileType
@@ -52,10 +51,10 @@ def fleet_segments() -> ObjectStore:
     return stored(fleet())
 
 
-def compacted(store: ObjectStore, rules: Rules | None = None) -> ObjectStore:
-    rules = replace(rules or Rules(), gone_seconds=0)
+def compacted(store: ObjectStore, rules: CompactionPolicy | None = None) -> ObjectStore:
+    rules = replace(rules or CompactionPolicy(), deletion_delay_seconds=0)
     for _ in range(2):
-        Compaction(store, Metrics(), rules, interval_seconds=1, clock=lambda: LATER).look()
+        Compaction(store, Metrics(), rules, interval_seconds=1, clock=lambda: LATER).run_once()
     assert list_segments(store, 0, 2**63 - 1) == []
     return store
 
@@ -107,23 +106,37 @@ RANGES = [(-3600, 7200), (-4000, 8000), (-900, 4321), (0, 3600), (1800, 1801), (
 def answers(store: ObjectStore, selector: str, start: float, end: float, kind: ProfileType) -> list[object]:
     one, two = question(selector, start=start, end=end), question("", start=start, end=end)
 
-    def all_of_them(reading: Reading) -> list[object]:
+    def all_of_them(reading: QueryContext) -> list[object]:
         return [
-            flame(reading, [one], kind, lines=True, nodes=1000, most=10_000),
-            flame(reading, [one, two], kind, lines=False, nodes=1000, most=10_000),
-            functions(reading, [one, two], kind, by=By.SELF, limit=100),
-            depth(reading, [one, two], kind),
-            timeline(reading, one, kind, step_ns=600 * 10**9, most=5000),
-            timeline(reading, one, kind, step_ns=7200 * 10**9, most=5000),
-            timeline(reading, one, kind, step_ns=None, most=5000),
-            services(reading, two),
-            overview(reading, two, kind, most=100),
-            heatmap(reading, one, kind, rows="pod", step_ns=None, zone="UTC", bounds=Bounds(5000, 3, 20_000)),
-            heatmap(
-                reading, one, kind, rows="hour", step_ns=None, zone="+05:45", bounds=Bounds(99, 24, 20_000)
+            query_flame_graph(reading, [one], kind, lines=True, nodes=1000, max_nodes=10_000),
+            query_flame_graph(reading, [one, two], kind, lines=False, nodes=1000, max_nodes=10_000),
+            query_top(reading, [one, two], kind, by=CostOrder.SELF, limit=100),
+            query_depth(reading, [one, two], kind),
+            query_timeline(reading, one, kind, step_ns=600 * 10**9, max_steps=5000),
+            query_timeline(reading, one, kind, step_ns=7200 * 10**9, max_steps=5000),
+            query_timeline(reading, one, kind, step_ns=None, max_steps=5000),
+            list_services(reading, two),
+            query_service_overview(reading, two, kind, max_services=100),
+            query_heatmap(
+                reading,
+                one,
+                kind,
+                rows="pod",
+                step_ns=None,
+                zone="UTC",
+                limits=HeatmapLimits(5000, 3, 20_000),
             ),
-            label_names(reading, one),
-            label_values(reading, one, "region"),
+            query_heatmap(
+                reading,
+                one,
+                kind,
+                rows="hour",
+                step_ns=None,
+                zone="+05:45",
+                limits=HeatmapLimits(99, 24, 20_000),
+            ),
+            list_label_names(reading, one),
+            list_label_values(reading, one, "region"),
         ]
 
     found = asked(store, all_of_them)
@@ -155,8 +168,8 @@ def expected(segments: list[list[Window]]) -> dict[Asked, list[object]]:
 def test_no_answer_changes_when_segments_become_blocks(
     rows: int, segments: list[list[Window]], expected: dict[Asked, list[object]]
 ) -> None:
-    blocked = compacted(stored(*segments), Rules(segments=4, block_rows=rows))
-    (day,) = manifest.days(blocked)
+    blocked = compacted(stored(*segments), CompactionPolicy(min_segments=4, max_block_rows=rows))
+    (day,) = manifest.list_days(blocked)
     assert any("sums" in block.parts for block in manifest.read(blocked, day).manifest.blocks)
     for one, answer in expected.items():
         assert answers(blocked, *one) == answer, one
@@ -183,7 +196,7 @@ def test_no_answer_changes_for_any_windows(
     start, end = sorted(data.draw(st.integers(-20_000, 20_000)) for _ in range(2))
     selector = data.draw(st.sampled_from(["", '{pod=~".*[a-m].*"}', '{thread!=""}', '{version=""}']))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "SUMS_PAY", 0)
+        patch.setattr(blocks, "MIN_ROLLUP_REDUCTION", 0)
         blocked = compacted(stored(*pieces))
     expected = answers(stored(windows), selector, start, end, kind)
     assert answers(blocked, selector, start, end, kind) == expected
@@ -220,7 +233,7 @@ def test_nothing_is_read_window_by_window_where_all_was_chosen_that_was_added_up
     for key, content in whole_day().items():
         store.put(key, content)
     one = question(selector, start=start - 1800, end=end - 1800)  # START_NS is half past nine
-    asked(store, lambda reading: depth(reading, [one], ProfileType.WALL))
+    asked(store, lambda reading: query_depth(reading, [one], ProfileType.WALL))
     assert {f"{part}.parquet" for part in expected | {"daily"}} >= {
         key for key in store.read if "parquet" in key
     }
@@ -243,7 +256,9 @@ def test_what_was_added_up_and_is_damaged_is_added_up_again(part: str) -> None:
     store = MemoryStore()
     for key, content in whole_day().items():
         store.put(key, content)
-    (key,) = [entry.key for entry in store.list(manifest.BLOCKS) if entry.key.endswith(f"/{part}.parquet")]
+    (key,) = [
+        entry.key for entry in store.list(manifest.BLOCK_ROOT) if entry.key.endswith(f"/{part}.parquet")
+    ]
     store.put(key, b"PAR1")
     for start, end in RANGES:
         assert answers(store, "", start, end, ProfileType.WALL) == fleet_answers(start, end)
@@ -251,9 +266,10 @@ def test_what_was_added_up_and_is_damaged_is_added_up_again(part: str) -> None:
 
 def test_a_block_whose_windows_cannot_be_read_is_left_out_whole_where_an_hour_is_cut() -> None:
     store = compacted(stored(fleet()))
-    (key,) = [entry.key for entry in store.list(manifest.BLOCKS) if entry.key.endswith("/profiles.parquet")]
+    (key,) = [
+        entry.key for entry in store.list(manifest.BLOCK_ROOT) if entry.key.endswith("/profiles.parquet")
+    ]
     store.put(key, b"PAR1")
-    ask: Callable[[Reading], object] = lambda reading: depth(reading, [question("")], ProfileType.WALL)  # noqa: E731
-    answer = asked(store, ask)
+    answer = asked(store, lambda reading: query_depth(reading, [question("")], ProfileType.WALL))
     assert isinstance(answer, dict)
     assert (answer["basis"]["windows"], answer["basis"]["unreadable_segments"]) == (0, 1)

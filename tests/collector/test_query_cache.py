@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.answers.flame import Flame, flame
+from sidelight_collector.answers.flame import FlameGraph, query_flame_graph
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_cache import TableCache
 from sidelight_collector.query.query_limits import QueryLimits
@@ -31,10 +31,12 @@ class Read(MemoryStore):
         return super().get(key)
 
 
-def drawn(engine: QueryEngine) -> Flame:
+def drawn(engine: QueryEngine) -> FlameGraph:
     return asyncio.run(
-        engine.ask(
-            lambda reading: flame(reading, [question()], ProfileType.WALL, lines=False, nodes=None, most=99)
+        engine.run(
+            lambda reading: query_flame_graph(
+                reading, [question()], ProfileType.WALL, lines=False, nodes=None, max_nodes=99
+            )
         )
     )
 
@@ -78,16 +80,16 @@ def table(rows: int) -> pa.Table:
 def test_the_cache_never_holds_more_than_its_bound(asks: list[tuple[int, int]], bound: int) -> None:
     cache = TableCache(bound)
     for key, rows in asks:
-        cache.get(key, lambda rows=rows: table(rows))  # type: ignore[misc]
-        assert cache.bytes <= bound
-    held = [found for key in range(10) if (found := cache.peek(key)) is not None]
-    assert cache.bytes == sum(one.nbytes for one in held)
+        cache.get_or_load(key, lambda rows=rows: table(rows))  # type: ignore[misc]
+        assert cache.size_bytes <= bound
+    held = [found for key in range(10) if (found := cache.get(key)) is not None]
+    assert cache.size_bytes == sum(one.nbytes for one in held)
 
 
 def test_what_was_used_least_recently_goes_first() -> None:
     cache = TableCache(3 * table(10).nbytes)
     for key in "abc":
-        cache.get(key, lambda: table(10))
-    cache.peek("a")
-    cache.get("d", lambda: table(10))
-    assert [key for key in "abcd" if cache.peek(key) is not None] == ["a", "c", "d"]
+        cache.get_or_load(key, lambda: table(10))
+    cache.get("a")
+    cache.get_or_load("d", lambda: table(10))
+    assert [key for key in "abcd" if cache.get(key) is not None] == ["a", "c", "d"]

@@ -7,35 +7,35 @@ from functools import partial
 
 import pytest
 
-from sidelight_collector.answers.catalog import label_names, label_values, services
-from sidelight_collector.answers.flame import flame
-from sidelight_collector.answers.heatmap import Bounds, heatmap
-from sidelight_collector.answers.service_overview import overview
-from sidelight_collector.answers.timeline import timeline
+from sidelight_collector.answers.catalog import list_label_names, list_label_values, list_services
+from sidelight_collector.answers.flame import query_flame_graph
+from sidelight_collector.answers.heatmap import HeatmapLimits, query_heatmap
+from sidelight_collector.answers.service_overview import query_service_overview
+from sidelight_collector.answers.timeline import query_timeline
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_model.counts import ProfileType
 from tests.collector.counting import Counting
 from tests.collector.storing import asked, question, stored, window
 
 SELECTED = question('{version="1", pod=~"pod-.*"}')
-CALLS: Mapping[str, Callable[[Reading], object]] = {
-    "services": partial(services, question=SELECTED),
-    "labels": partial(label_names, question=SELECTED),
-    "values": partial(label_values, question=SELECTED, name="pod"),
-    "overview": partial(overview, question=SELECTED, kind=ProfileType.CPU, most=10),
+CALLS: Mapping[str, Callable[[QueryContext], object]] = {
+    "services": partial(list_services, query=SELECTED),
+    "labels": partial(list_label_names, query=SELECTED),
+    "values": partial(list_label_values, query=SELECTED, name="pod"),
+    "overview": partial(query_service_overview, query=SELECTED, kind=ProfileType.CPU, max_services=10),
     "heatmap": partial(
-        heatmap,
-        question=SELECTED,
+        query_heatmap,
+        query=SELECTED,
         kind=ProfileType.CPU,
         rows="pod",
         step_ns=None,
         zone="UTC",
-        bounds=Bounds(1000, 10, 1000),
+        limits=HeatmapLimits(1000, 10, 1000),
     ),
-    "timeline": partial(timeline, question=SELECTED, kind=ProfileType.CPU, step_ns=None, most=1000),
+    "timeline": partial(query_timeline, query=SELECTED, kind=ProfileType.CPU, step_ns=None, max_steps=1000),
 }
 
 
@@ -44,7 +44,7 @@ def holding(*, blocks: bool) -> Counting:
     windows = [window("main;f 3 | main;g 1", at=10 * number, pod=f"pod-{number % 3}") for number in range(12)]
     store = stored(windows[:6], windows[6:], store=MemoryStore())
     if blocks:
-        Compaction(store, Metrics(), Rules(segments=1), interval_seconds=1).look()
+        Compaction(store, Metrics(), CompactionPolicy(min_segments=1), interval_seconds=1).run_once()
         for entry in list(store.list("v1/l0/")):
             store.delete(entry.key)
     return Counting(store)
@@ -63,6 +63,8 @@ def test_a_catalogue_call_opens_no_table_of_samples_or_stacks(call: str, blocks:
 @pytest.mark.parametrize("blocks", [False, True], ids=["segments", "blocks"])
 def test_a_flame_graph_opens_more_so_the_tests_above_can_fail(blocks: bool) -> None:
     store = holding(blocks=blocks)
-    drawn = partial(flame, sides=[SELECTED], kind=ProfileType.CPU, lines=False, nodes=None, most=100)
+    drawn = partial(
+        query_flame_graph, sides=[SELECTED], kind=ProfileType.CPU, lines=False, nodes=None, max_nodes=100
+    )
     assert asked(store, drawn)["basis"]["windows"] == 12
     assert store.tables() >= {"stacks", "daily" if blocks else "samples"}

@@ -11,11 +11,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sidelight_collector.native_kernel import NATIVE
-from sidelight_collector.query.call_tree import Drawn, NativeCanvas, ReferenceCanvas, Side, costs, drawn
-from sidelight_collector.query.engine.stack_text import MISSING, Pool, Weights, weigh
-from sidelight_collector.query.engine.window_sums import sums
-from sidelight_collector.query.query_context import Deadline, Reading
-from sidelight_collector.query.select.window_query import choose
+from sidelight_collector.query.call_tree import (
+    CallTree,
+    NativeTreeBuilder,
+    PooledSide,
+    PythonTreeBuilder,
+    build_call_tree,
+    compute_costs,
+)
+from sidelight_collector.query.engine.stack_text import MISSING_STACK, StackPool, StackWeights, weigh_stacks
+from sidelight_collector.query.engine.window_sums import sum_stacks
+from sidelight_collector.query.query_context import Deadline, QueryContext
+from sidelight_collector.query.select.window_query import select_windows
 from sidelight_collector.storage.tables import STACKS
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Window
@@ -25,7 +32,9 @@ from tests.model.strategies import frames, texts
 MOST = 2**63 - 1
 
 words = st.one_of(
-    st.sampled_from(["a (a.py:1)", "a (a.py:2)", "a (a.py)", "f:3)", ":)", "total", "(other)", MISSING]),
+    st.sampled_from(
+        ["a (a.py:1)", "a (a.py:2)", "a (a.py)", "f:3)", ":)", "total", "(other)", MISSING_STACK]
+    ),
     st.sampled_from(["main", "handle", "query"]),
     frames,
     texts.map(lambda text: f"{text}:7)"),
@@ -53,28 +62,28 @@ def stack_table(rows: Sequence[Sequence[str]], skipped: int) -> pa.Table:
     return pa.table({name: list(column) for name, column in columns.items()}, schema=STACKS).slice(skipped)
 
 
-def weights(rows: Sequence[tuple[int, int, int]]) -> Weights:
+def weights(rows: Sequence[tuple[int, int, int]]) -> StackWeights:
     count = len(rows)
     service = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([""]))
     samples, period_ns = (pa.array([row[at] for row in rows], pa.int64()) for at in (1, 2))
-    return Weights(service, pa.array([0] * count, pa.uint64()), samples, period_ns)
+    return StackWeights(service, pa.array([0] * count, pa.uint64()), samples, period_ns)
 
 
-def put(pool: Pool, case: Case) -> list[Side]:
+def put(pool: StackPool, case: Case) -> list[PooledSide]:
     """The stacks of a case into a pool, and its sides as they are there."""
     for number, stacks in enumerate(case.tables):
         table = stack_table([["skipped"]] * number + [list(stack) for stack in stacks], number)
-        pool.take(table, pa.array([*range(len(table))][::-1], pa.int32()))
-        pool.take(table, pa.array([0, 0], pa.int32()))
+        pool.add_stacks(table, pa.array([*range(len(table))][::-1], pa.int32()))
+        pool.add_stacks(table, pa.array([0, 0], pa.int32()))
     return [
         (pa.array([row[0] % len(pool) for row in side], pa.int32()), weights(side)) for side in case.sides
     ]
 
 
-def canvases(case: Case) -> tuple[NativeCanvas, ReferenceCanvas]:
+def canvases(case: Case) -> tuple[NativeTreeBuilder, PythonTreeBuilder]:
     reading = asked(stored(), lambda reading: reading)
     reading.deadline = Deadline(600)
-    return NativeCanvas(NATIVE, lines=case.lines), ReferenceCanvas(reading, lines=case.lines)
+    return NativeTreeBuilder(NATIVE, lines=case.lines), PythonTreeBuilder(reading, lines=case.lines)
 
 
 def fits(case: Case) -> bool:
@@ -110,9 +119,9 @@ TIES = [["a"], ["b"], ["c"], ["a", "x"], ["b", "x"]]
 @example(Case([TIES], [[(1, 1, 1)], [(1, 2**32, 2**31)]], 5))
 def test_any_stacks_make_the_tree_of_the_reference_unless_they_are_too_heavy(case: Case) -> None:
     kernel, reference = canvases(case)
-    tree = kernel.draw(put(kernel, case), case.most)
+    tree = kernel.build(put(kernel, case), case.most)
     if fits(case):
-        assert tree == reference.draw(put(reference, case), case.most)
+        assert tree == reference.build(put(reference, case), case.most)
     else:
         assert tree is None
 
@@ -126,20 +135,26 @@ def test_any_stacks_make_the_tree_of_the_reference_unless_they_are_too_heavy(cas
 @example(Case([[["f", "g", "f"], ["f"]]], [[(1, 3, 10), (2, 4, 10)], [(0, 1, 1)]], 1))
 def test_any_stacks_cost_what_they_do_by_the_reference_unless_they_are_too_heavy(case: Case) -> None:
     kernel, reference = canvases(case)
-    found = kernel.costs(put(kernel, case))
+    found = kernel.compute_costs(put(kernel, case))
     if fits(case):
-        assert found == reference.costs(put(reference, case))
+        assert found == reference.compute_costs(put(reference, case))
     else:
         assert found is None
 
 
-def both(reading: Reading, *selectors: str, lines: bool = False, most: int = 10**6) -> list[Drawn]:
-    chosen = [choose(reading, question(selector)) for selector in selectors]
-    sides = [(one, weigh(sums(reading, one), ProfileType.WALL)) for one in chosen]
+def both(reading: QueryContext, *selectors: str, lines: bool = False, most: int = 10**6) -> list[CallTree]:
+    chosen = [select_windows(reading, question(selector)) for selector in selectors]
+    sides = [(one, weigh_stacks(sum_stacks(reading, one), ProfileType.WALL)) for one in chosen]
     for begin in ("", "main", "a (a"):
-        found = [costs(reading, sides, lines=lines, begin=begin, native=native) for native in (NATIVE, None)]
+        found = [
+            compute_costs(reading, sides, lines=lines, prefix=begin, native=native)
+            for native in (NATIVE, None)
+        ]
         assert found[0] == found[1]
-    return [drawn(reading, sides, lines=lines, most=most, native=native) for native in (NATIVE, None)]
+    return [
+        build_call_tree(reading, sides, lines=lines, max_nodes=most, native=native)
+        for native in (NATIVE, None)
+    ]
 
 
 @pytest.mark.parametrize("lines", [True, False])
@@ -177,7 +192,7 @@ def test_a_stack_that_no_table_holds_is_drawn_as_missing() -> None:
     store.put(key, fewer.get(other))
     native, reference = asked(store, lambda reading: both(reading, "{}"))
     assert native == reference
-    assert native.names == ["total", MISSING, "main", "work"]
+    assert native.names == ["total", MISSING_STACK, "main", "work"]
     assert native.samples == [[0, 4, 0, 3]]
 
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.answers.heatmap import Bounds, Heatmap, heatmap
-from sidelight_collector.answers.timeline import Timeline, timeline
+from sidelight_collector.answers.heatmap import Heatmap, HeatmapLimits, query_heatmap
+from sidelight_collector.answers.timeline import Timeline, query_timeline
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType
@@ -33,7 +33,7 @@ from tests.collector.storing import (
 )
 from tests.collector.test_query_blocks import compacted
 
-ROOMY = Bounds(columns=5000, rows=1000, cells=100_000)
+ROOMY = HeatmapLimits(max_columns=5000, max_rows=1000, max_cells=100_000)
 HOUR, DAY = 3600, 86_400
 
 
@@ -47,13 +47,15 @@ def asked_for(
     end: float = 3600,
     step: int | None = 600,
     zone: str = "UTC",
-    bounds: Bounds = ROOMY,
+    bounds: HeatmapLimits = ROOMY,
 ) -> Heatmap:
     one = question(selector, start=start, end=end)
     step_ns = None if step is None or rows == "hour" else step * SECOND_NS
     return asked(
         store,
-        lambda reading: heatmap(reading, one, kind, rows=rows, step_ns=step_ns, zone=zone, bounds=bounds),
+        lambda reading: query_heatmap(
+            reading, one, kind, rows=rows, step_ns=step_ns, zone=zone, limits=bounds
+        ),
     )
 
 
@@ -144,7 +146,9 @@ def test_a_cell_has_what_its_windows_have_and_null_where_there_are_none(
 
 def of_timeline(store: ObjectStore, kind: ProfileType, start: float, end: float, step: int) -> Timeline:
     one = question("", start=start, end=end)
-    return asked(store, lambda reading: timeline(reading, one, kind, step_ns=step * SECOND_NS, most=5000))
+    return asked(
+        store, lambda reading: query_timeline(reading, one, kind, step_ns=step * SECOND_NS, max_steps=5000)
+    )
 
 
 @few_examples
@@ -156,7 +160,7 @@ def test_all_rows_and_the_others_add_up_to_the_timeline(
 ) -> None:
     store = stored(fleet(data.draw))
     whole = of_timeline(store, kind, -9600, 9600, 600)
-    answer = asked_for(store, rows, kind=kind, start=-9600, end=9600, bounds=replace(ROOMY, rows=most))
+    answer = asked_for(store, rows, kind=kind, start=-9600, end=9600, bounds=replace(ROOMY, max_rows=most))
     assert answer["start"] == whole["start"]
     assert len(answer["row"]) <= most
     names = ("seconds", "samples", "pod_seconds") if rows == "pod" else ("seconds", "samples")

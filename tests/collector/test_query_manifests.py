@@ -7,12 +7,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from sidelight_collector.lru import Lru
+from sidelight_collector.lru import LruCache
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
-from sidelight_collector.storage.live_objects import DECODED, Live, live
+from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
+from sidelight_collector.storage.live_objects import (
+    MEMORY_BYTES_PER_JSON_BYTE,
+    LiveObjects,
+    list_live_objects,
+)
 from sidelight_collector.storage.manifest import Manifest
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.window import Window
@@ -25,7 +29,9 @@ EVER = (0, 2**63 - 1)
 
 
 def compact(store: ObjectStore) -> None:
-    Compaction(store, Metrics(), Rules(segments=1, gone_seconds=1e9), interval_seconds=1).look()
+    Compaction(
+        store, Metrics(), CompactionPolicy(min_segments=1, deletion_delay_seconds=1e9), interval_seconds=1
+    ).run_once()
 
 
 def days(count: int) -> list[list[Window]]:
@@ -40,53 +46,53 @@ def read(store: Counting) -> int:
 
 
 def test_a_manifest_that_did_not_change_is_not_read_again(store: ObjectStore) -> None:
-    counting, known = Counting(store), Lru[Manifest](1 << 20)
+    counting, known = Counting(store), LruCache[Manifest](1 << 20)
     listings_have_etags = store.kind != "directory"
     stored(*days(3), store=store)
     compact(store)
-    first = live(counting, *EVER, known=known)
+    first = list_live_objects(counting, *EVER, cache=known)
     assert len(first.refs) == 3
     assert read(counting) == 3
-    assert live(counting, *EVER, known=known) == first
+    assert list_live_objects(counting, *EVER, cache=known) == first
     assert read(counting) == (0 if listings_have_etags else 3)
     stored([window(at=DAY_SECONDS + 60)], store=store)
     compact(store)
-    assert live(counting, *EVER, known=known) == live(store, *EVER) != first
+    assert list_live_objects(counting, *EVER, cache=known) == list_live_objects(store, *EVER) != first
     assert read(counting) == (1 if listings_have_etags else 3)
 
 
 def test_only_manifests_of_days_in_the_range_are_read() -> None:
-    store, known = Counting(MemoryStore()), Lru[Manifest](1 << 20)
+    store, known = Counting(MemoryStore()), LruCache[Manifest](1 << 20)
     stored(*days(5), store=store)
     compact(store)
     start = START_NS + DAY_SECONDS * SECOND_NS
     read(store)
-    assert len(live(store, start, start + SECOND_NS, known=known).refs) == 1
+    assert len(list_live_objects(store, start, start + SECOND_NS, cache=known).refs) == 1
     assert read(store) == 1
 
 
 def test_a_damaged_manifest_is_left_out_each_time_and_read_again_each_time() -> None:
-    store, known = Counting(MemoryStore()), Lru[Manifest](1 << 20)
+    store, known = Counting(MemoryStore()), LruCache[Manifest](1 << 20)
     stored(*days(2), store=store)
     compact(store)
-    whole = live(store, *EVER)
-    key = manifest.key_of(manifest.days(store)[0])
+    whole = list_live_objects(store, *EVER)
+    key = manifest.key_of(manifest.list_days(store)[0])
     content = store.get(key)
     store.put(key, content[:-1])
     for _ in range(2):
         read(store)
-        assert live(store, *EVER, known=known).damaged == 1
+        assert list_live_objects(store, *EVER, cache=known).damaged_manifests == 1
         assert store.gets[key] >= 1
     store.put(key, content)
-    assert live(store, *EVER, known=known) == whole
+    assert list_live_objects(store, *EVER, cache=known) == whole
 
 
 def test_a_manifest_that_changes_while_it_is_read_is_not_taken_for_the_one_that_was_listed() -> None:
-    store, known = MemoryStore(), Lru[Manifest](1 << 20)
+    store, known = MemoryStore(), LruCache[Manifest](1 << 20)
     stored(*days(1), store=store)
     compact(store)
-    before = live(store, *EVER)
-    key = manifest.key_of(manifest.days(store)[0])
+    before = list_live_objects(store, *EVER)
+    key = manifest.key_of(manifest.list_days(store)[0])
     content = store.get(key)
 
     def meanwhile() -> None:
@@ -94,11 +100,11 @@ def test_a_manifest_that_changes_while_it_is_read_is_not_taken_for_the_one_that_
         compact(store)
 
     reading_comes_second = FaultyStore(store, at=1, meanwhile=meanwhile)
-    assert live(reading_comes_second, *EVER, known=known) == live(store, *EVER)
+    assert list_live_objects(reading_comes_second, *EVER, cache=known) == list_live_objects(store, *EVER)
     store.put(key, content)
     store.delete(next(entry.key for entry in store.list("v1/l0/") if entry.key.endswith("samples.parquet")))
-    assert live(store, *EVER, known=known).refs[0] == before.refs[0]
-    assert live(store, *EVER, known=known) == live(store, *EVER)
+    assert list_live_objects(store, *EVER, cache=known).refs[0] == before.refs[0]
+    assert list_live_objects(store, *EVER, cache=known) == list_live_objects(store, *EVER)
 
 
 @pytest.mark.parametrize(("short", "reads"), [(0, 0), (1, 1)])
@@ -107,10 +113,10 @@ def test_what_is_remembered_is_bounded(short: int, reads: int) -> None:
     stored(*days(1), store=store)
     compact(store)
     (entry,) = store.list(manifest.ROOT)
-    known = Lru[Manifest](entry.size * DECODED - short)
-    live(store, *EVER, known=known)
+    known = LruCache[Manifest](entry.size * MEMORY_BYTES_PER_JSON_BYTE - short)
+    list_live_objects(store, *EVER, cache=known)
     read(store)
-    live(store, *EVER, known=known)
+    list_live_objects(store, *EVER, cache=known)
     assert read(store) == reads
 
 
@@ -119,7 +125,7 @@ def test_what_is_remembered_is_bounded(short: int, reads: int) -> None:
 )
 def test_whatever_happens_what_is_remembered_is_what_would_be_read(seed: int) -> None:
     luck, store = random.Random(seed), MemoryStore()
-    known = Lru[Manifest](luck.choice([0, 2_000, 1 << 20]))
+    known = LruCache[Manifest](luck.choice([0, 2_000, 1 << 20]))
     written: Sequence[Window] = [window(at=luck.randrange(4) * DAY_SECONDS + at) for at in range(30)]
     for one in written:
         stored([one], store=store)
@@ -131,5 +137,5 @@ def test_whatever_happens_what_is_remembered_is_what_would_be_read(seed: int) ->
         if luck.random() < 0.6:
             start = START_NS + luck.randrange(-1, 4) * DAY_SECONDS * SECOND_NS
             asked_for = start, start + luck.randrange(1, 5) * DAY_SECONDS * SECOND_NS
-            expected: Live = live(store, *asked_for)
-            assert live(store, *asked_for, known=known) == expected
+            expected: LiveObjects = list_live_objects(store, *asked_for)
+            assert list_live_objects(store, *asked_for, cache=known) == expected

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.answers.catalog import services
-from sidelight_collector.answers.service_overview import Overview, overview
+from sidelight_collector.answers.catalog import list_services
+from sidelight_collector.answers.service_overview import ServiceOverview, query_service_overview
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
@@ -20,9 +20,9 @@ from tests.collector.test_query_blocks import compacted
 CPU = ProfileType.CPU
 
 
-def of(store: ObjectStore, most: int = 1000) -> Overview:
+def of(store: ObjectStore, most: int = 1000) -> ServiceOverview:
     one = question("", start=-3600, end=7200)
-    return asked(store, lambda reading: overview(reading, one, CPU, most=most))
+    return asked(store, lambda reading: query_service_overview(reading, one, CPU, max_services=most))
 
 
 def rolled(*versions: tuple[str, float, float], pods: int = 1) -> list[Window]:
@@ -101,7 +101,7 @@ def test_every_column_is_what_the_list_of_services_says(data: st.DataObject, blo
         for _ in range(data.draw(st.integers(1, 10)))
     ]
     store = compacted(stored(windows)) if blocks else stored(windows[:3], windows[3:], windows[:1])
-    listed = asked(store, lambda reading: services(reading, question("", start=-3600, end=7200)))
+    listed = asked(store, lambda reading: list_services(reading, question("", start=-3600, end=7200)))
     answer = of(store)
     assert answer["service"] == [one["service"] for one in listed["services"]]
     for at, one in enumerate(listed["services"]):

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.answers.flame import flame
-from sidelight_collector.answers.top_and_depth import By, depth, functions
-from sidelight_collector.query.stack_filter import Pick, focus_word
-from sidelight_model.aggregate import depths, top
+from sidelight_collector.answers.flame import query_flame_graph
+from sidelight_collector.answers.top_and_depth import CostOrder, query_depth, query_top
+from sidelight_collector.query.stack_filter import StackFilter, build_focus
+from sidelight_model.aggregate import count_depths, rank_functions
 from sidelight_model.counts import ProfileType
-from sidelight_model.folded import split
-from sidelight_model.frames import Frame, unescape, without_line
-from sidelight_model.profile import Profile, merge, tree
-from sidelight_model.tree import outline
+from sidelight_model.folded import split_stack
+from sidelight_model.frames import Frame, strip_line_number, unescape_frame
+from sidelight_model.profile import Profile, build_profile_tree, merge_profiles
+from sidelight_model.tree import render_outline
 from sidelight_model.window import Window
 from tests.collector.asking import get, refused, serving
 from tests.collector.storing import asked, few_examples, question, stored, window
@@ -33,7 +33,7 @@ bounds = st.one_of(st.none(), st.integers(1, 7))
 
 def kept(profile: Profile, is_kept: Any) -> Profile:
     """The stacks of a profile that a test says yes to, given their frames as people read them."""
-    stacks = [stack for stack in profile.samples if is_kept(split(stack))]
+    stacks = [stack for stack in profile.samples if is_kept(split_stack(stack))]
     return Profile(
         {stack: profile.samples[stack] for stack in stacks},
         {stack: profile.times_ns[stack] for stack in stacks},
@@ -41,7 +41,7 @@ def kept(profile: Profile, is_kept: Any) -> Profile:
 
 
 def plain(frames: Sequence[str]) -> list[str]:
-    return [unescape(without_line(frame)) for frame in frames]
+    return [unescape_frame(strip_line_number(frame)) for frame in frames]
 
 
 @few_examples
@@ -51,29 +51,36 @@ def test_a_band_of_depths_is_what_its_stacks_add_up_to(
 ) -> None:
     windows, segments = case
     store, asked_for = stored(*segments), question(start=-2000, end=2000)
-    pick = Pick(min_depth=least, max_depth=most)
-    whole = merge(*(Profile.of(one) for one in windows))
+    pick = StackFilter(min_depth=least, max_depth=most)
+    whole = merge_profiles(*(Profile.from_window(one) for one in windows))
     expected = kept(whole, lambda frames: (least or 0) <= len(frames) <= (most or 99))
 
-    measured = asked(store, lambda reading: depth(reading, [asked_for], kind, pick=pick))["sides"][0]
-    own = depths(expected.rows(kind))
+    measured = asked(store, lambda reading: query_depth(reading, [asked_for], kind, stack_filter=pick))[
+        "sides"
+    ][0]
+    own = count_depths(expected.rows(kind))
     assert dict(zip(measured["depth"], measured["samples_at"], strict=True)) == own.samples
     assert measured["samples"] == own.total
     assert measured["seconds"] == pytest.approx(sum(ns for _, _, ns in expected.rows(kind)) / 1e9)
 
     def picture(reading: Any) -> Any:
-        return flame(reading, [asked_for], kind, lines=True, nodes=None, most=10**6, pick=pick)
+        return query_flame_graph(
+            reading, [asked_for], kind, lines=True, nodes=None, max_nodes=10**6, stack_filter=pick
+        )
 
-    grown = tree(expected, kind, lines=True)
-    named = replace(grown, names=[unescape(name) for name in grown.names])
-    assert outline(read_back(asked(store, picture))) == outline(named)
+    grown = build_profile_tree(expected, kind, lines=True)
+    named = replace(grown, names=[unescape_frame(name) for name in grown.names])
+    assert render_outline(read_back(asked(store, picture))) == render_outline(named)
 
     table = asked(
-        store, lambda reading: functions(reading, [asked_for], kind, by=By.TOTAL, limit=999, pick=pick)
+        store,
+        lambda reading: query_top(
+            reading, [asked_for], kind, by=CostOrder.TOTAL, limit=999, stack_filter=pick
+        ),
     )
-    costs = top([expected.rows(kind, lines=False)])
+    costs = rank_functions([expected.rows(kind, lines=False)])
     assert dict(zip(texts(table["rows"]), table["sides"][0]["total_samples"], strict=True)) == {
-        unescape(frame): cost[0].total_samples for frame, cost in costs.items()
+        unescape_frame(frame): cost[0].total_samples for frame, cost in costs.items()
     }
 
 
@@ -88,13 +95,15 @@ def test_stacks_with_a_function_or_below_a_call_path_are_found_by_their_frames(
     windows: list[Window], kind: ProfileType, data: st.DataObject
 ) -> None:
     store, asked_for = stored(windows), question(start=-2000, end=2000)
-    whole = merge(*map(Profile.of, windows))
-    stacks = [plain(split(stack)) for stack in whole.samples] or [["nothing"]]
+    whole = merge_profiles(*map(Profile.from_window, windows))
+    stacks = [plain(split_stack(stack)) for stack in whole.samples] or [["nothing"]]
     path = data.draw(st.sampled_from(stacks))
     path = path[: data.draw(st.integers(1, len(path)))]
 
-    def samples(pick: Pick) -> dict[int, int]:
-        side = asked(store, lambda reading: depth(reading, [asked_for], kind, pick=pick))["sides"][0]
+    def samples(pick: StackFilter) -> dict[int, int]:
+        side = asked(store, lambda reading: query_depth(reading, [asked_for], kind, stack_filter=pick))[
+            "sides"
+        ][0]
         return dict(zip(side["depth"], side["samples_at"], strict=True))
 
     function = Frame.parse(path[-1]).function
@@ -102,21 +111,21 @@ def test_stacks_with_a_function_or_below_a_call_path_are_found_by_their_frames(
         whole,
         lambda frames: any(path[-1] == one or path[-1] == Frame.parse(one).function for one in plain(frames)),
     )
-    assert samples(Pick(function=path[-1])) == depths(with_it.rows(kind)).samples
+    assert samples(StackFilter(function=path[-1])) == count_depths(with_it.rows(kind)).samples
     by_name = kept(
         whole,
         lambda frames: any(function in (one, Frame.parse(one).function) for one in plain(frames)),
     )
-    assert samples(Pick(function=function)) == depths(by_name.rows(kind)).samples
+    assert samples(StackFilter(function=function)) == count_depths(by_name.rows(kind)).samples
     below = kept(whole, lambda frames: plain(frames)[: len(path)] == path)
-    assert samples(Pick(focus=focus_word(path))) == depths(below.rows(kind)).samples
+    assert samples(StackFilter(focus=build_focus(path))) == count_depths(below.rows(kind)).samples
 
 
 def test_the_word_of_a_call_path_is_that_of_the_pages() -> None:
     vectors = json.loads((Path(__file__).parents[2] / "web/test/vectors/focus.json").read_text())
     assert len(vectors) >= 12
     for names, word in vectors:
-        assert focus_word(names) == word
+        assert build_focus(names) == word
 
 
 STACKS = (
@@ -128,8 +137,8 @@ async def test_a_call_path_may_be_named_with_its_lines() -> None:
     store = stored([window(STACKS)])
     path = ["main (a.py:1)", "work (b.py:2)"]
     async with serving(store) as client:
-        with_lines = await get(client, "depth", focus=focus_word(path))
-        without = await get(client, "depth", focus=focus_word([without_line(one) for one in path]))
+        with_lines = await get(client, "depth", focus=build_focus(path))
+        without = await get(client, "depth", focus=build_focus([strip_line_number(one) for one in path]))
     assert with_lines["sides"][0]["samples"] == 5
     assert without["sides"][0]["samples"] == 8
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.answers.catalog import services
-from sidelight_collector.answers.flame import flame
-from sidelight_collector.answers.timeline import timeline
-from sidelight_collector.answers.top_and_depth import depth
-from sidelight_collector.query.data_basis import SideNumbers
-from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.answers.catalog import list_services
+from sidelight_collector.answers.flame import query_flame_graph
+from sidelight_collector.answers.timeline import query_timeline
+from sidelight_collector.answers.top_and_depth import query_depth
+from sidelight_collector.query.data_basis import SideSummary
+from sidelight_collector.query.query_context import QueryContext
+from sidelight_collector.query.select.matchers import parse_re2_selector
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.objects import ObjectStore
@@ -55,8 +55,10 @@ def by_thread(*, at: float = 0, seconds: float = 10, **given: object) -> list[Wi
     ]
 
 
-def side(windows: Sequence[Window], selector: str = "", kind: ProfileType = WALL) -> SideNumbers:
-    return asked(stored(windows), lambda reading: depth(reading, [question(selector)], kind))["sides"][0]
+def side(windows: Sequence[Window], selector: str = "", kind: ProfileType = WALL) -> SideSummary:
+    return asked(stored(windows), lambda reading: query_depth(reading, [question(selector)], kind))["sides"][
+        0
+    ]
 
 
 def test_coverage_is_the_share_of_time_in_which_ticks_gave_stacks() -> None:
@@ -166,10 +168,14 @@ def test_rates_are_the_same_however_processes_are_shipped(some: list[dict[str, o
     whole = [replace(one, labels=window(pod=one.labels["pod"]).labels) for one in whole]
 
     def numbers(windows: list[Window]) -> tuple[object, ...]:
-        def answer(reading: Reading) -> tuple[object, ...]:
-            cost = services(reading, question())["services"][0]
-            steps = timeline(reading, question(start=0, end=60), ProfileType.CPU, step_ns=10**10, most=100)
-            drawn = flame(reading, [question()], ProfileType.CPU, lines=False, nodes=None, most=100)
+        def answer(reading: QueryContext) -> tuple[object, ...]:
+            cost = list_services(reading, question())["services"][0]
+            steps = query_timeline(
+                reading, question(start=0, end=60), ProfileType.CPU, step_ns=10**10, max_steps=100
+            )
+            drawn = query_flame_graph(
+                reading, [question()], ProfileType.CPU, lines=False, nodes=None, max_nodes=100
+            )
             columns = ("seconds", "pod_seconds", "samples", "pods", "coverage", "stopped_share", "quality")
             return (
                 cost["cpu_cores"],
@@ -192,14 +198,14 @@ def test_asking_for_one_kind_of_thread_picks_samples_and_not_time() -> None:
         assert (found["target_cpu_seconds"], found["quality"]["stops"]) == (7, 600)
         rates[selector] = found["seconds"] / found["pod_seconds"]
     assert rates['thread="main"'] + rates['thread="other"'] == pytest.approx(rates['thread=~"main|other"'])
-    cost = asked(stored(windows), lambda reading: services(reading, question('thread="other"')))["services"][
-        0
-    ]
+    cost = asked(stored(windows), lambda reading: list_services(reading, question('thread="other"')))[
+        "services"
+    ][0]
     assert (cost["windows"], cost["cpu_cores"]) == (1, pytest.approx(0.5 / 20))
     steps = asked(
         stored(windows),
-        lambda reading: timeline(
-            reading, question('thread="other"', start=0, end=10), WALL, step_ns=10 * SECOND_NS, most=9
+        lambda reading: query_timeline(
+            reading, question('thread="other"', start=0, end=10), WALL, step_ns=10 * SECOND_NS, max_steps=9
         ),
     )
     assert (steps["pod_seconds"], steps["pods"], steps["windows"]) == ([20], [2], [1])
@@ -215,14 +221,14 @@ def test_a_process_not_shipped_by_thread_was_not_watched_for_one_kind_of_thread(
 def test_a_window_sent_twice_counts_once_also_by_thread() -> None:
     main, other = by_thread()
     twice = stored([main, other], [other], [main])
-    found = asked(twice, lambda reading: depth(reading, [question()], WALL))["sides"][0]
+    found = asked(twice, lambda reading: query_depth(reading, [question()], WALL))["sides"][0]
     assert (found["windows"], found["samples"], found["pod_seconds"]) == (2, 3000, 10)
 
 
 def test_both_sides_of_a_comparison_by_thread_stand_on_the_same_time() -> None:
-    def answer(reading: Reading) -> tuple[list[SideNumbers], dict[str, object]]:
+    def answer(reading: QueryContext) -> tuple[list[SideSummary], dict[str, object]]:
         sides = [question('thread="main"'), question('thread="other"')]
-        found = flame(reading, sides, WALL, lines=False, nodes=None, most=100)
+        found = query_flame_graph(reading, sides, WALL, lines=False, nodes=None, max_nodes=100)
         return list(found["sides"]), dict(found["basis"])
 
     sides, basis = asked(stored(by_thread()), answer)
@@ -237,9 +243,9 @@ def test_segments_written_without_these_columns_are_added_to_those_with_them(tmp
     store: ObjectStore = DirectoryStore(tmp_path / "store")
     begin = 1_795_254_000 * 10**9
 
-    def answer(selector: str) -> SideNumbers:
-        of = Question(read_selector(selector), begin - SECOND_NS, begin + 60 * SECOND_NS)
-        return asked(store, lambda reading: depth(reading, [of], WALL))["sides"][0]
+    def answer(selector: str) -> SideSummary:
+        of = WindowQuery(parse_re2_selector(selector), begin - SECOND_NS, begin + 60 * SECOND_NS)
+        return asked(store, lambda reading: query_depth(reading, [of], WALL))["sides"][0]
 
     both = answer('service="shop"')
     assert (both["windows"], both["modes"]) == (3, ["blocking", "gil"])

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from sidelight.settings import BadSetting
-from sidelight_collector.auth.authorizer import Access, Guard, Tokens, read_named_tokens
+from sidelight_collector.auth.authorizer import Authorizer, BearerTokens, Permission, read_named_tokens
 from sidelight_collector.auth.read_rules import (
     NoNamespaces,
-    Proxy,
-    Reader,
-    Readers,
-    Rule,
-    header,
-    network,
-    read_rules,
+    Principal,
+    ReadPolicy,
+    ReadRule,
+    TrustedProxy,
+    load_read_rules,
+    parse_header_name,
+    parse_network,
 )
-from sidelight_collector.auth_wiring import known_readers, known_tokens
-from sidelight_collector.query.select.matchers import fullmatch, read_selector
+from sidelight_collector.auth_wiring import load_read_policy, load_tokens
+from sidelight_collector.query.select.matchers import is_full_match, parse_re2_selector
 from sidelight_collector.settings.collector import Settings
 
 RULES = """
@@ -36,41 +36,44 @@ anyone = status, (none)
 
 
 @pytest.fixture
-def readers(tmp_path: Path) -> Readers:
+def readers(tmp_path: Path) -> ReadPolicy:
     (tmp_path / "rules").write_text(RULES)
-    networks = (network("10.0.0.0/8"), network("::1"))
-    proxy = Proxy("X-Forwarded-User", "X-Forwarded-Groups", networks)
-    return Readers(proxy, read_rules(tmp_path / "rules"))
+    networks = (parse_network("10.0.0.0/8"), parse_network("::1"))
+    proxy = TrustedProxy("X-Forwarded-User", "X-Forwarded-Groups", networks)
+    return ReadPolicy(proxy, load_read_rules(tmp_path / "rules"))
 
 
-def test_a_reader_sees_what_any_of_its_rules_names(readers: Readers) -> None:
-    assert readers.user("root", ["sre"]) == Reader("root", None)
-    assert readers.user("alice@example.com", ["cn=shop team"]).namespaces == (
+def test_a_reader_sees_what_any_of_its_rules_names(readers: ReadPolicy) -> None:
+    assert readers.principal_from_proxy("root", ["sre"]) == Principal("root", None)
+    assert readers.principal_from_proxy("alice@example.com", ["cn=shop team"]).namespaces == (
         *("(none)", "shop"),
         *("shop-*", "status", "web"),
     )
-    assert readers.user("mallory", ["shop"]).namespaces == ("(none)", "status")
-    assert readers.token("grafana") == Reader("grafana", ("(none)", "public", "status"))
-    assert readers.token("").namespaces == ("(none)", "status")
+    assert readers.principal_from_proxy("mallory", ["shop"]).namespaces == ("(none)", "status")
+    assert readers.principal_from_token("grafana") == Principal("grafana", ("(none)", "public", "status"))
+    assert readers.principal_from_token("").namespaces == ("(none)", "status")
 
 
-def test_a_user_is_no_group_and_no_token_of_the_same_name(readers: Readers) -> None:
-    for reader in (readers.user("sre", ["alice@example.com"]), readers.token("sre")):
+def test_a_user_is_no_group_and_no_token_of_the_same_name(readers: ReadPolicy) -> None:
+    for reader in (
+        readers.principal_from_proxy("sre", ["alice@example.com"]),
+        readers.principal_from_token("sre"),
+    ):
         assert reader.namespaces == ("(none)", "status")
 
 
 def test_who_is_named_by_no_rule_sees_nothing() -> None:
-    readers = Readers(rules=(Rule("user", "alice", ("shop",)),))
+    readers = ReadPolicy(rules=(ReadRule("user", "alice", ("shop",)),))
     with pytest.raises(NoNamespaces) as told:
-        readers.user("bob", [])
+        readers.principal_from_proxy("bob", [])
     assert "bob" in told.value.message
     with pytest.raises(NoNamespaces):
-        readers.token("")
+        readers.principal_from_token("")
 
 
 def test_without_rules_everybody_who_is_let_in_sees_all() -> None:
-    assert Readers().user("alice", []) == Reader("alice", None)
-    assert str(Reader().selector) == "{}"
+    assert ReadPolicy().principal_from_proxy("alice", []) == Principal("alice", None)
+    assert str(Principal().selector) == "{}"
 
 
 NAMES = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,12}[a-z0-9])?", fullmatch=True)
@@ -79,10 +82,12 @@ PATTERNS = st.sampled_from(["(none)", "a*", "*-dev", "a.b", "team-*-x", "x"]) | 
 
 @given(patterns=st.lists(PATTERNS, min_size=1, max_size=4), namespace=st.just("") | NAMES)
 def test_what_is_selected_is_what_is_seen(patterns: list[str], namespace: str) -> None:
-    reader = Reader("x", tuple(patterns))
-    selector = read_selector(str(reader.selector))
+    reader = Principal("x", tuple(patterns))
+    selector = parse_re2_selector(str(reader.selector))
     assert selector == reader.selector
-    assert selector.matches({"namespace": namespace}, fullmatch) is reader.sees({"namespace": namespace})
+    assert selector.matches({"namespace": namespace}, is_full_match) is reader.can_read(
+        {"namespace": namespace}
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,15 +100,15 @@ def test_what_is_selected_is_what_is_seen(patterns: list[str], namespace: str) -
 def test_a_line_that_is_no_rule_is_named(line: str, tmp_path: Path) -> None:
     (tmp_path / "rules").write_text(f"anyone = x\n{line}\n")
     with pytest.raises(BadSetting, match="line 2"):
-        read_rules(tmp_path / "rules")
+        load_read_rules(tmp_path / "rules")
 
 
 def test_a_file_without_rules_is_refused_rather_than_letting_all_see_nothing(tmp_path: Path) -> None:
     (tmp_path / "rules").write_text("# later\n")
     with pytest.raises(BadSetting):
-        read_rules(tmp_path / "rules")
+        load_read_rules(tmp_path / "rules")
     with pytest.raises(BadSetting):
-        read_rules(tmp_path / "gone")
+        load_read_rules(tmp_path / "gone")
 
 
 HEADERS = {"x-forwarded-user": "alice", "x-forwarded-groups": "sre, web ,,"}
@@ -117,9 +122,11 @@ HEADERS = {"x-forwarded-user": "alice", "x-forwarded-groups": "sre, web ,,"}
     ],
 )
 def test_headers_count_only_from_proxies_that_are_trusted(
-    address: str, trusted: bool, readers: Readers
+    address: str, trusted: bool, readers: ReadPolicy
 ) -> None:
-    assert readers.person(address, CIMultiDict(HEADERS)) == (("alice", ("sre", "web")) if trusted else None)
+    assert readers.parse_proxy_headers(address, CIMultiDict(HEADERS)) == (
+        ("alice", ("sre", "web")) if trusted else None
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,14 +140,14 @@ def test_headers_count_only_from_proxies_that_are_trusted(
     ],
 )
 def test_a_user_that_is_not_told_once_and_plainly_is_nobody(
-    headers: CIMultiDict[str], readers: Readers
+    headers: CIMultiDict[str], readers: ReadPolicy
 ) -> None:
-    assert readers.person("10.0.0.1", headers) is None
+    assert readers.parse_proxy_headers("10.0.0.1", headers) is None
 
 
 def test_without_a_groups_header_nobody_is_of_a_group() -> None:
-    readers = Readers(Proxy("X-User", "", (network("10.0.0.1"),)))
-    assert readers.person("10.0.0.1", CIMultiDict({"X-User": "a", "": "sre"})) == ("a", ())
+    readers = ReadPolicy(TrustedProxy("X-User", "", (parse_network("10.0.0.1"),)))
+    assert readers.parse_proxy_headers("10.0.0.1", CIMultiDict({"X-User": "a", "": "sre"})) == ("a", ())
 
 
 def test_tokens_have_names_where_lines_give_them(tmp_path: Path) -> None:
@@ -152,28 +159,28 @@ def test_tokens_have_names_where_lines_give_them(tmp_path: Path) -> None:
 
 
 def test_a_token_that_is_known_is_named_and_others_are_not() -> None:
-    tokens = Tokens(read=("s3cret", "plain"), names={"s3cret": "grafana"})
-    assert tokens.token(Access.READ, "Bearer s3cret") == "s3cret"
+    tokens = BearerTokens(read=("s3cret", "plain"), token_names={"s3cret": "grafana"})
+    assert tokens.find_token(Permission.READ, "Bearer s3cret") == "s3cret"
     for other in ("", "Bearer", "Bearer ", "Basic s3cret", "Bearer s3cre", "Bearer s3cret x"):
-        assert tokens.token(Access.READ, other) is None
+        assert tokens.find_token(Permission.READ, other) is None
 
 
 def test_headers_and_networks_are_read_or_refused() -> None:
-    assert header("X-Forwarded-User") == "X-Forwarded-User"
-    assert str(network("10.0.0.1")) == "10.0.0.1/32"
+    assert parse_header_name("X-Forwarded-User") == "X-Forwarded-User"
+    assert str(parse_network("10.0.0.1")) == "10.0.0.1/32"
     for bad in ("", "X User", "X:Y", "-x", "X-Üser"):
         with pytest.raises(ValueError, match="header"):
-            header(bad)
+            parse_header_name(bad)
     for bad in ("", "10.0.0.1/8", "host", "300.1.1.1"):
         with pytest.raises(ValueError, match="network"):
-            network(bad)
+            parse_network(bad)
 
 
 @pytest.mark.parametrize(
     "given",
     [
         {"read_proxy_header": "X-User"},
-        {"trusted_proxies": (network("10.0.0.0/8"),)},
+        {"trusted_proxies": (parse_network("10.0.0.0/8"),)},
         {"read_proxy_groups_header": "X-Groups"},
     ],
 )
@@ -184,28 +191,30 @@ def test_a_proxy_is_set_whole_or_not_at_all(given: dict[str, object]) -> None:
 
 def test_a_proxy_is_the_only_way_in_unless_there_are_tokens(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("grafana s3cret\n")
-    proxied = Settings(store="given", read_proxy_header="X-User", trusted_proxies=(network("10.0.0.0/8"),))
-    assert known_tokens(proxied).read == ()
-    assert known_readers(proxied).proxy == Proxy("X-User", "", (network("10.0.0.0/8"),))
+    proxied = Settings(
+        store="given", read_proxy_header="X-User", trusted_proxies=(parse_network("10.0.0.0/8"),)
+    )
+    assert load_tokens(proxied).read == ()
+    assert load_read_policy(proxied).proxy == TrustedProxy("X-User", "", (parse_network("10.0.0.0/8"),))
     both = Settings(
         store="given",
         read_proxy_header="X-User",
-        trusted_proxies=(network("10.0.0.0/8"),),
+        trusted_proxies=(parse_network("10.0.0.0/8"),),
         read_tokens_file=tmp_path / "tokens",
     )
-    assert known_tokens(both).read == ("s3cret",)
-    assert known_tokens(both).names == {"s3cret": "grafana"}
+    assert load_tokens(both).read == ("s3cret",)
+    assert load_tokens(both).token_names == {"s3cret": "grafana"}
 
 
 def test_a_cluster_takes_the_place_of_tokens_of_writers() -> None:
-    assert known_tokens(Settings(store="given", listen="0.0.0.0:80", kubernetes="in-cluster")).write == ()
-    assert known_tokens(Settings(store="given", kubernetes="in-cluster")).write == ()
-    assert known_tokens(Settings(store="given")).write is None
+    assert load_tokens(Settings(store="given", listen="0.0.0.0:80", kubernetes="in-cluster")).write == ()
+    assert load_tokens(Settings(store="given", kubernetes="in-cluster")).write == ()
+    assert load_tokens(Settings(store="given")).write is None
     anonymous = Settings(store="given", kubernetes="in-cluster", allow_anonymous_writes=True)
-    assert known_tokens(anonymous).write is None
+    assert load_tokens(anonymous).write is None
     with pytest.raises(BadSetting):
         Settings(store="given", listen="0.0.0.0:80")
 
 
 def test_a_guard_without_settings_lets_everybody_in() -> None:
-    assert Guard().tokens.allow(Access.WRITE, "")
+    assert Authorizer().tokens.is_allowed(Permission.WRITE, "")

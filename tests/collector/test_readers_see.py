@@ -19,16 +19,16 @@ from aiohttp import ClientError, web
 from ulid import ULID
 
 from sidelight_collector import main
-from sidelight_collector.auth.authorizer import Access, access_of
-from sidelight_collector.auth.read_rules import network
-from sidelight_collector.auth_wiring import known_tokens
-from sidelight_collector.deploys.deploy import Rules as DeployRules
-from sidelight_collector.deploys.deploy import Span, new
-from sidelight_collector.deploys.deploy_repository import Shelf as DeployShelf
+from sidelight_collector.auth.authorizer import Permission, required_permission
+from sidelight_collector.auth.read_rules import parse_network
+from sidelight_collector.auth_wiring import load_tokens
+from sidelight_collector.deploys.deploy import DeployPolicy as DeployRules
+from sidelight_collector.deploys.deploy import ObservedSpan, create_deploy
+from sidelight_collector.deploys.deploy_repository import DeployRepository as DeployShelf
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
-from sidelight_model.window import Window, encode
+from sidelight_model.window import Window, encode_windows
 from tests.collector.capturing import JSON, Sidecar, until
 from tests.collector.conftest import Answer, Running, Serve
 
@@ -151,10 +151,10 @@ def place(serving: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> An
         settings: dict[str, Any] = {
             "read_rules_file": tmp_path / "rules",
             "read_proxy_header": "X-User",
-            "trusted_proxies": (network("127.0.0.1"),),
+            "trusted_proxies": (parse_network("127.0.0.1"),),
             "capture_check_interval_seconds": 0.1,
         }
-        tokens = known_tokens(Settings(store="given", **settings))
+        tokens = load_tokens(Settings(store="given", **settings))
         store = MemoryStore()
         async with serving(store, tokens, **settings) as collector:
             place = Place(collector, apps[-1], "", "", "", "", deployed(store, "beta", MARK))
@@ -173,7 +173,7 @@ def place(serving: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> An
 def deployed(store: ObjectStore, namespace: str, mark: str) -> str:
     """A deploy of a namespace; its id."""
     labels, now = (namespace, f"{mark}-shop", f"{mark}-2"), time.time()
-    deploy = new(labels, now, f"{mark}-1", Span(now - 3600, now), None, DeployRules())
+    deploy = create_deploy(labels, now, f"{mark}-1", ObservedSpan(now - 3600, now), None, DeployRules())
     with closing(DeployShelf(store)) as shelf:
         assert shelf.create(deploy)
     return deploy.id
@@ -225,7 +225,7 @@ def reading(app: web.Application) -> dict[str, str]:
     found = {}
     for route in app.router.routes():
         path = route.resource.canonical if route.resource else ""
-        if route.method == "GET" and access_of("GET", path) is not Access.OPEN:
+        if route.method == "GET" and required_permission("GET", path) is not Permission.OPEN:
             found[path.removeprefix("/api/v1/")] = path
     return found
 
@@ -269,7 +269,8 @@ async def test_each_path_that_changes_something_for_readers_is_tested_here(place
             (route.method, route.resource.canonical)
             for route in here.app.router.routes()
             if route.method not in ("GET", "HEAD")
-            and access_of(route.method, route.resource.canonical) in (Access.READ, Access.CAPTURE)
+            and required_permission(route.method, route.resource.canonical)
+            in (Permission.READ, Permission.CAPTURE)
         }
         assert changing == {
             ("POST", "/api/v1/captures"),
@@ -311,10 +312,10 @@ async def test_a_token_sees_the_namespaces_of_its_name(
         "read_rules_file": tmp_path / "rules",
         "read_tokens_file": tmp_path / "tokens",
     }
-    tokens = known_tokens(Settings(store="given", **settings))
+    tokens = load_tokens(Settings(store="given", **settings))
     async with serving(MemoryStore(), tokens, **settings) as collector:
         both = [make_window(service=name, namespace=name) for name in ("alpha", "beta")]
-        assert (await collector.post(encode(both))).status == 200
+        assert (await collector.post(encode_windows(both))).status == 200
         for token, status, seen in (
             ("one", 200, {"alpha"}),
             ("two", 200, {"alpha", "beta"}),
@@ -414,7 +415,7 @@ async def test_a_path_that_forgets_to_ask_who_reads_answers_nothing(
         MemoryStore(),
         read_rules_file=tmp_path / "rules",
         read_proxy_header="X-User",
-        trusted_proxies=(network("127.0.0.1"),),
+        trusted_proxies=(parse_network("127.0.0.1"),),
     ) as collector:
         for path in ("forgetful", "streaming"):
             answer = await collector.ask("GET", f"/api/v1/{path}", None, {"X-User": "root"})
@@ -429,9 +430,9 @@ async def test_a_path_that_forgets_to_ask_who_reads_answers_nothing(
 async def test_a_header_from_elsewhere_is_no_way_in(serving: Serve) -> None:
     settings: dict[str, Any] = {
         "read_proxy_header": "X-User",
-        "trusted_proxies": (network("10.0.0.0/8"),),
+        "trusted_proxies": (parse_network("10.0.0.0/8"),),
     }
-    tokens = known_tokens(Settings(store="given", **settings))
+    tokens = load_tokens(Settings(store="given", **settings))
     async with serving(MemoryStore(), tokens, **settings) as collector:
         answer = await collector.ask("GET", "/api/v1/services", None, {"X-User": "root"})
         assert (answer.status, answer.reason) == (401, "unauthorized")
@@ -443,14 +444,17 @@ async def test_people_start_captures_unless_captures_have_tokens_of_their_own(
     serving: Serve, tmp_path: Path
 ) -> None:
     (tmp_path / "tokens").write_text("ci s3cret\n")
-    settings: dict[str, Any] = {"read_proxy_header": "X-User", "trusted_proxies": (network("127.0.0.1"),)}
+    settings: dict[str, Any] = {
+        "read_proxy_header": "X-User",
+        "trusted_proxies": (parse_network("127.0.0.1"),),
+    }
     wish, person = json.dumps({"service": "x", "seconds": 1}).encode(), {**JSON, "X-User": "alice"}
-    tokens = known_tokens(Settings(store="given", **settings))
+    tokens = load_tokens(Settings(store="given", **settings))
     async with serving(MemoryStore(), tokens, **settings) as collector:
         made = await collector.ask("POST", "/api/v1/captures", wish, person)
         assert (made.status, made.json["requested_by"]) == (201, "alice")
     apart = {**settings, "capture_tokens_file": tmp_path / "tokens"}
-    tokens = known_tokens(Settings(store="given", **apart))
+    tokens = load_tokens(Settings(store="given", **apart))
     async with serving(MemoryStore(), tokens, **apart) as collector:
         assert (await collector.ask("POST", "/api/v1/captures", wish, person)).status == 401
         made = await collector.ask(

@@ -12,11 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.settings.types import Days
+from sidelight_collector.settings.types import RetentionDays
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
-from sidelight_collector.storage.lifecycle.retention import Policy, Retention, last_expired, plan
-from sidelight_collector.storage.manifest import days
+from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
+from sidelight_collector.storage.lifecycle.retention import (
+    Retention,
+    RetentionPolicy,
+    last_expired_day,
+    plan_retention,
+)
+from sidelight_collector.storage.manifest import list_days
 from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
 from sidelight_collector.storage.segments import list_segments, write_segment
 from sidelight_model.window import Window
@@ -42,7 +47,7 @@ def groups(keys: Iterable[str], now: datetime, days: int) -> Sequence[Sequence[s
     store = MemoryStore()
     for key in keys:
         store.put(key, b"")
-    return plan(store, whole_days(days), now).keys
+    return plan_retention(store, whole_days(days), now).expired_keys
 
 
 def gone(keys: Iterable[str], now: datetime, days: int) -> list[str]:
@@ -50,9 +55,9 @@ def gone(keys: Iterable[str], now: datetime, days: int) -> list[str]:
     return list(chain.from_iterable(groups(keys, now, days)))
 
 
-def whole_days(days: int) -> Policy:
+def whole_days(days: int) -> RetentionPolicy:
     """Windows are kept one by one, and then not at all."""
-    return Policy(Days(days, days, days))
+    return RetentionPolicy(RetentionDays(days, days, days))
 
 
 def retention(store: ObjectStore, days: int = 14) -> Retention:
@@ -69,7 +74,7 @@ def test_a_day_goes_when_its_last_moment_is_old_enough() -> None:
 @given(st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1)), st.integers(0, 400))  # noqa: DTZ001
 def test_no_window_younger_than_the_days_it_is_kept_ever_goes(moment: datetime, days: int) -> None:
     now = moment.replace(tzinfo=UTC)
-    end_of_day = datetime.combine(last_expired(now, days), datetime.max.time(), UTC)
+    end_of_day = datetime.combine(last_expired_day(now, days), datetime.max.time(), UTC)
     assert now - end_of_day >= timedelta(days=days)
 
 
@@ -109,7 +114,7 @@ def test_old_segments_go_and_the_others_stay(store: ObjectStore, make_window: Ma
         for number in range(3):
             write_segment(store, [make_window(start_ns=NOW_NS - age * DAY_NS + number)])
     store.put("v1/l0/2020-01-01/notes.txt", b"mine")
-    retention(store).look(NOW, lambda: False)
+    retention(store).run_once(NOW, lambda: False)
     assert sorted({ref.key_prefix[6:16] for ref in list_segments(store, 0, 2 * NOW_NS)}) == [
         "2026-11-07",
         "2026-11-08",
@@ -123,11 +128,11 @@ def test_blocks_go_with_their_day(make_window: Make) -> None:
     store = MemoryStore()
     for age in (1, 15, 30):
         write_segment(store, [make_window(start_ns=NOW_NS - age * DAY_NS)])
-    rules = Rules(segments=1, gone_seconds=0)
+    rules = CompactionPolicy(min_segments=1, deletion_delay_seconds=0)
     for _ in range(2):
-        Compaction(store, Metrics(), rules, interval_seconds=1, clock=NOW.timestamp).look()
-    assert len(days(store)) == 3
-    retention(store).look(NOW, lambda: False)
+        Compaction(store, Metrics(), rules, interval_seconds=1, clock=NOW.timestamp).run_once()
+    assert len(list_days(store)) == 3
+    retention(store).run_once(NOW, lambda: False)
     assert {key.split("/")[2][:10] for key in (entry.key for entry in store.list("v1/"))} == {"2026-11-20"}
 
 
@@ -137,7 +142,7 @@ def test_leases_of_days_that_are_gone_go_too_and_last() -> None:
     store = MemoryStore()
     for key in keys:
         store.put(key, b"")
-    retention(store).look(NOW, lambda: False)
+    retention(store).run_once(NOW, lambda: False)
     assert [entry.key for entry in store.list("v1/")] == ["v1/lease/2026-11-07.json"]
 
 
@@ -146,9 +151,9 @@ def test_what_is_left_when_the_collector_stops_waits_for_the_next_look(make_wind
     for number in range(20):
         write_segment(store, [make_window(start_ns=NOW_NS - 30 * DAY_NS + number)])
     looks = iter([False, True])
-    retention(store).look(NOW, lambda: next(looks))
+    retention(store).run_once(NOW, lambda: next(looks))
     assert len(list_segments(store, 0, NOW_NS)) == 12
-    retention(store).look(NOW, lambda: False)
+    retention(store).run_once(NOW, lambda: False)
     assert list(store.list("")) == []
 
 

@@ -7,15 +7,22 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from sidelight_collector.answers.catalog import label_values, services
-from sidelight_collector.answers.export import folded
-from sidelight_collector.answers.timeline import timeline
-from sidelight_collector.answers.top_and_depth import depth
+from sidelight_collector.answers.catalog import list_label_values, list_services
+from sidelight_collector.answers.export import export_folded
+from sidelight_collector.answers.timeline import query_timeline
+from sidelight_collector.answers.top_and_depth import query_depth
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.settings.types import Days
+from sidelight_collector.settings.types import RetentionDays
 from sidelight_collector.storage import manifest
-from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
-from sidelight_collector.storage.lifecycle.retention import KEPT, Level, Policy, Retention, level_of, plan
+from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
+from sidelight_collector.storage.lifecycle.retention import (
+    RESOLUTION_PARTS,
+    Resolution,
+    Retention,
+    RetentionPolicy,
+    plan_retention,
+    resolution_of,
+)
 from sidelight_collector.storage.manifest import Block
 from sidelight_collector.storage.objects import ObjectStore, StoreRefused, StoreUnavailable
 from sidelight_collector.storage.pins import Pin, PinDamaged, add_pin, read_pins, remove_pin
@@ -28,7 +35,7 @@ from tests.collector.storing import START_NS, asked, copied, question, stored, w
 
 DAY_SECONDS = 86_400
 FIRST = event_day(START_NS)
-KEEP = Days(2, 4, 6)
+KEEP = RetentionDays(2, 4, 6)
 WALL = ProfileType.WALL
 
 
@@ -51,18 +58,18 @@ def some_days(days: int = 1) -> list[Window]:
 class Collector:
     """Compaction and retention over one store, at any time."""
 
-    def __init__(self, store: ObjectStore, policy: Policy | None = None) -> None:
+    def __init__(self, store: ObjectStore, policy: RetentionPolicy | None = None) -> None:
         self.store = store
         self.days = 0.0
         self.metrics = Metrics()
-        rules = Rules(segments=4, gone_seconds=0, stray_seconds=3600)
+        rules = CompactionPolicy(min_segments=4, deletion_delay_seconds=0, orphan_age_seconds=3600)
         self.compaction = Compaction(
             store, self.metrics, rules, interval_seconds=1, clock=lambda: self.now.timestamp()
         )
         self.retention = Retention(
             store,
             self.metrics,
-            policy=policy or Policy(KEEP),
+            policy=policy or RetentionPolicy(KEEP),
             interval_seconds=1,
             revisit=self.compaction.revisit,
         )
@@ -75,33 +82,40 @@ class Collector:
         """So many days after the first window; the blocks of its day then."""
         self.days = days
         for _ in range(2):
-            self.compaction.look()
-            self.retention.look(self.now)
-        self.compaction.look()
+            self.compaction.run_once()
+            self.retention.run_once(self.now)
+        self.compaction.run_once()
         return list(manifest.read(self.store, FIRST).manifest.blocks)
 
 
 def tables(store: ObjectStore, day: date = FIRST) -> set[str]:
     """Which tables there are of a day, whatever names them."""
-    found = [entry.key for root in ("v1/l0/", manifest.BLOCKS) for entry in store.list(f"{root}{day}/")]
+    found = [entry.key for root in ("v1/l0/", manifest.BLOCK_ROOT) for entry in store.list(f"{root}{day}/")]
     return {key.rpartition("/")[2].removesuffix(".parquet") for key in found}
 
 
 def folded_text(store: ObjectStore, selector: str, start: float, end: float) -> str:
     one = question(selector, start=start, end=end)
     return asked(
-        store, lambda reading: folded(reading, [one], WALL, lines=True, states=True)
+        store, lambda reading: export_folded(reading, [one], WALL, lines=True, states=True)
     ).content.decode()
 
 
 def test_a_block_loses_its_tables_with_age_and_goes_in_the_end() -> None:
     collector = Collector(stored(some_days()))
-    levels = {1: Level.WINDOW, 2: Level.WINDOW, 3: Level.HOUR, 4: Level.HOUR, 5: Level.DAY, 6: Level.DAY}
+    levels = {
+        1: Resolution.WINDOW,
+        2: Resolution.WINDOW,
+        3: Resolution.HOUR,
+        4: Resolution.HOUR,
+        5: Resolution.DAY,
+        6: Resolution.DAY,
+    }
     for days, level in levels.items():
         (block,) = collector.look(days)
-        assert level_of(block) is level
+        assert resolution_of(block) is level
         assert tables(collector.store) == block.ref.parts
-        assert block.ref.parts == KEPT[level]
+        assert block.ref.parts == RESOLUTION_PARTS[level]
         assert block.windows == 96
         assert block.bytes == sum(entry.size for entry in collector.store.list(block.ref.key_prefix))
     assert collector.look(7) == []
@@ -121,8 +135,8 @@ def test_an_hour_still_answers_as_its_windows_did_and_a_day_as_its_hours() -> No
                 assert folded_text(collector.store, selector, start, end) == folded_text(
                     plain, selector, start, end
                 )
-                expected = asked(plain, lambda reading, one=one: depth(reading, [one], WALL))
-                found = asked(collector.store, lambda reading, one=one: depth(reading, [one], WALL))
+                expected = asked(plain, lambda reading, one=one: query_depth(reading, [one], WALL))
+                found = asked(collector.store, lambda reading, one=one: query_depth(reading, [one], WALL))
                 assert found["sides"] == expected["sides"]
                 said = [each["resolution"] for each in found["basis"]["resolutions"]]
                 assert said == (["hour" if days == 3 else "day"] if found["basis"]["windows"] else [])
@@ -135,9 +149,11 @@ def test_what_is_known_of_windows_outlives_their_stacks() -> None:
     for start, end in ((-1800, 3 * 3600 - 1800), (-DAY_SECONDS, DAY_SECONDS)):
         one = question('{service="shop"}', start=start, end=end)
         for answer in (
-            lambda reading, one=one: services(reading, one)["services"],
-            lambda reading, one=one: label_values(reading, one, "pod")["values"],
-            lambda reading, one=one: timeline(reading, one, WALL, step_ns=7200 * 10**9, most=99)["samples"],
+            lambda reading, one=one: list_services(reading, one)["services"],
+            lambda reading, one=one: list_label_values(reading, one, "pod")["values"],
+            lambda reading, one=one: query_timeline(reading, one, WALL, step_ns=7200 * 10**9, max_steps=99)[
+                "samples"
+            ],
         ):
             assert asked(collector.store, answer) == asked(plain, answer)
 
@@ -145,7 +161,7 @@ def test_what_is_known_of_windows_outlives_their_stacks() -> None:
 def test_the_steps_of_a_timeline_are_hours_where_windows_are_gone() -> None:
     collector = Collector(stored(some_days()))
     one = question("", start=-1800, end=3 * 3600 - 1800)
-    ask = lambda reading: timeline(reading, one, WALL, step_ns=None, most=999)  # noqa: E731
+    ask = lambda reading: query_timeline(reading, one, WALL, step_ns=None, max_steps=999)  # noqa: E731
     collector.look(2)
     assert asked(collector.store, ask)["step_seconds"] == 60
     collector.look(3)
@@ -160,7 +176,9 @@ def test_an_hour_and_a_day_belong_to_a_range_if_they_began_in_it() -> None:
     for start, end, windows in ((-1800, 0, 8), (-1799, 1800, 0), (-1799, 1801, 16), (-3600, -1800, 0)):
         found = asked(
             collector.store,
-            lambda reading, start=start, end=end: depth(reading, [question("", start=start, end=end)], WALL),
+            lambda reading, start=start, end=end: query_depth(
+                reading, [question("", start=start, end=end)], WALL
+            ),
         )
         assert found["basis"]["windows"] == windows
     collector.look(5)
@@ -168,7 +186,9 @@ def test_an_hour_and_a_day_belong_to_a_range_if_they_began_in_it() -> None:
     for start, end, windows in ((midnight, midnight + 1, 96), (midnight + 1, DAY_SECONDS, 0)):
         found = asked(
             collector.store,
-            lambda reading, start=start, end=end: depth(reading, [question("", start=start, end=end)], WALL),
+            lambda reading, start=start, end=end: query_depth(
+                reading, [question("", start=start, end=end)], WALL
+            ),
         )
         assert found["basis"]["windows"] == windows
 
@@ -178,27 +198,27 @@ def test_windows_that_are_kept_only_with_others_are_left_out_and_counted(days: i
     collector = Collector(stored(some_days()))
     collector.look(days)
     one = question('{pod="shop-1"}', start=-DAY_SECONDS, end=DAY_SECONDS)
-    found = asked(collector.store, lambda reading: depth(reading, [one], WALL))
+    found = asked(collector.store, lambda reading: query_depth(reading, [one], WALL))
     assert (found["basis"]["windows"], found["basis"]["unresolved_windows"]) == (0, 24)
     both = question('{pod=~"shop-.*"}', start=-DAY_SECONDS, end=DAY_SECONDS)
-    found = asked(collector.store, lambda reading: depth(reading, [both], WALL))
+    found = asked(collector.store, lambda reading: query_depth(reading, [both], WALL))
     assert (found["basis"]["windows"], found["basis"]["unresolved_windows"]) == (48, 0)
 
 
 def test_services_are_kept_as_long_as_each_is_to_be() -> None:
     windows = some_days()
-    policy = Policy(KEEP, {"shop": Days(3, 5, 9), "gone": Days(0, 0, 0)})
+    policy = RetentionPolicy(KEEP, {"shop": RetentionDays(3, 5, 9), "gone": RetentionDays(0, 0, 0)})
     collector = Collector(stored(windows), policy)
     blocks = {block.services: block for block in collector.look(3)}
-    assert {services: level_of(block) for services, block in blocks.items()} == {
-        ("shop",): Level.WINDOW,
-        ("ads",): Level.HOUR,
+    assert {services: resolution_of(block) for services, block in blocks.items()} == {
+        ("shop",): Resolution.WINDOW,
+        ("ads",): Resolution.HOUR,
     }
     assert [block.windows for block in blocks.values()] == [48, 48]
     one = ('{pod="shop-1"}', 0, 7200)
     assert folded_text(collector.store, *one) == folded_text(stored(windows), *one)
-    levels = {block.services: level_of(block) for block in collector.look(4)}
-    assert levels == {("shop",): Level.HOUR, ("ads",): Level.HOUR}
+    levels = {block.services: resolution_of(block) for block in collector.look(4)}
+    assert levels == {("shop",): Resolution.HOUR, ("ads",): Resolution.HOUR}
     assert [block.services for block in collector.look(7)] == [("shop",)]
     assert collector.look(10) == []
     assert [entry.key for entry in collector.store.list("v1/")] == []
@@ -206,14 +226,16 @@ def test_services_are_kept_as_long_as_each_is_to_be() -> None:
 
 def test_a_day_with_a_service_that_is_kept_for_longer_loses_the_others() -> None:
     windows = some_days()
-    collector = Collector(stored(windows), Policy(Days(0, 0, 0), {"shop": Days(9, 9, 9)}))
+    collector = Collector(
+        stored(windows), RetentionPolicy(RetentionDays(0, 0, 0), {"shop": RetentionDays(9, 9, 9)})
+    )
     (block,) = collector.look(2)
-    assert (block.services, level_of(block), block.windows) == (("shop",), Level.WINDOW, 48)
+    assert (block.services, resolution_of(block), block.windows) == (("shop",), Resolution.WINDOW, 48)
     assert '"ads' not in folded_text(collector.store, "", -DAY_SECONDS, DAY_SECONDS)
 
 
 def test_the_oldest_windows_go_first_when_there_are_too_many_bytes() -> None:
-    everything = Collector(stored(some_days(4)), Policy(Days(99, 99, 99)))
+    everything = Collector(stored(some_days(4)), RetentionPolicy(RetentionDays(99, 99, 99)))
     everything.look(4)
     days = [FIRST + timedelta(days=day) for day in range(4)]
 
@@ -221,26 +243,33 @@ def test_the_oldest_windows_go_first_when_there_are_too_many_bytes() -> None:
         known = [manifest.read(collector.store, day).manifest for day in days]
         return sum(block.bytes for one in known for block in one.blocks)
 
-    def levels(most_bytes: int) -> list[Level | None]:
-        collector = Collector(stored(some_days(4)), Policy(Days(99, 99, 99), {}, most_bytes))
+    def levels(most_bytes: int) -> list[Resolution | None]:
+        collector = Collector(
+            stored(some_days(4)), RetentionPolicy(RetentionDays(99, 99, 99), {}, most_bytes)
+        )
         collector.look(4)
         assert whole(collector) <= most_bytes
         found = [manifest.read(collector.store, day).manifest.blocks for day in days]
-        return [level_of(blocks[0]) if blocks else None for blocks in found]
+        return [resolution_of(blocks[0]) if blocks else None for blocks in found]
 
     size = whole(everything)
     (block,) = manifest.read(everything.store, FIRST).manifest.blocks
     raw = block.parts["profiles"] + block.parts["samples"]
     # Sizes differ a little from day to day, as ids do.
-    assert levels(size + 200) == [Level.WINDOW] * 4
-    assert levels(size - raw // 2) == [Level.HOUR, *[Level.WINDOW] * 3]
-    assert levels(size - raw * 3 // 2) == [Level.HOUR, Level.HOUR, Level.WINDOW, Level.WINDOW]
-    assert levels(size - raw * 4 - 200) == [Level.DAY, *[Level.HOUR] * 3]
+    assert levels(size + 200) == [Resolution.WINDOW] * 4
+    assert levels(size - raw // 2) == [Resolution.HOUR, *[Resolution.WINDOW] * 3]
+    assert levels(size - raw * 3 // 2) == [
+        Resolution.HOUR,
+        Resolution.HOUR,
+        Resolution.WINDOW,
+        Resolution.WINDOW,
+    ]
+    assert levels(size - raw * 4 - 200) == [Resolution.DAY, *[Resolution.HOUR] * 3]
     assert levels(1) == [None] * 4
 
 
 def test_today_never_goes_for_its_size() -> None:
-    collector = Collector(stored(some_days()), Policy(Days(99, 99, 99), {}, 1))
+    collector = Collector(stored(some_days()), RetentionPolicy(RetentionDays(99, 99, 99), {}, 1))
     assert sum(block.windows for block in collector.look(0.5)) == 96
     assert collector.look(1) == []
 
@@ -251,7 +280,7 @@ def test_a_pin_keeps_everything_of_its_days_and_service() -> None:
     start = START_NS / 1e9
     add_pin(store, Pin("inc-42", start, start + 60, "shop", "INC-42", start))
     blocks = collector.look(20)
-    assert [(block.services, level_of(block)) for block in blocks] == [(("shop",), Level.WINDOW)]
+    assert [(block.services, resolution_of(block)) for block in blocks] == [(("shop",), Resolution.WINDOW)]
     assert tables(store, FIRST + timedelta(days=1)) == set()
     assert read_pins(store)[0].reason == "INC-42"
     remove_pin(store, "inc-42")
@@ -260,9 +289,9 @@ def test_a_pin_keeps_everything_of_its_days_and_service() -> None:
 
 
 def test_a_pin_of_all_services_holds_against_size_too() -> None:
-    collector = Collector(stored(some_days(2)), Policy(Days(99, 99, 99), {}, 1))
+    collector = Collector(stored(some_days(2)), RetentionPolicy(RetentionDays(99, 99, 99), {}, 1))
     add_pin(collector.store, Pin("all", START_NS / 1e9, START_NS / 1e9 + 1, "", "", 0))
-    assert [level_of(block) for block in collector.look(20)] == [Level.WINDOW]
+    assert [resolution_of(block) for block in collector.look(20)] == [Resolution.WINDOW]
     assert manifest.read(collector.store, FIRST + timedelta(days=1)).manifest.blocks == ()
 
 
@@ -273,7 +302,7 @@ def test_nothing_goes_while_a_pin_cannot_be_read(content: bytes) -> None:
     with pytest.raises(PinDamaged, match="broken"):
         read_pins(collector.store)
     (block,) = collector.look(20)
-    assert level_of(block) is Level.WINDOW
+    assert resolution_of(block) is Resolution.WINDOW
     assert collector.metrics.registry.get_sample_value("sidelight_retention_errors_total") == 2
     remove_pin(collector.store, "broken")
     assert collector.look(20) == []
@@ -301,27 +330,31 @@ def test_a_plan_says_what_would_go_and_why_and_does_nothing() -> None:
     collector = Collector(stored(some_days()))
     collector.look(2)
     before = [entry.key for entry in collector.store.list("v1/")]
-    found = plan(collector.store, Policy(KEEP, {"shop": Days(9, 9, 9)}), collector.now + timedelta(days=1))
+    found = plan_retention(
+        collector.store,
+        RetentionPolicy(KEEP, {"shop": RetentionDays(9, 9, 9)}),
+        collector.now + timedelta(days=1),
+    )
     (change,) = found.changes
-    assert (change.day, change.why, dict(change.to)) == (
+    assert (change.day, change.cause, dict(change.services_by_resolution)) == (
         FIRST,
         "age",
-        {Level.HOUR: ["ads"], Level.WINDOW: ["shop"]},
+        {Resolution.HOUR: ["ads"], Resolution.WINDOW: ["shop"]},
     )
-    assert change.bytes == 0
-    whole = plan(collector.store, Policy(KEEP), collector.now + timedelta(days=1))
+    assert change.freed_bytes == 0
+    whole = plan_retention(collector.store, RetentionPolicy(KEEP), collector.now + timedelta(days=1))
     parts = change.block.parts
-    assert whole.changes[0].bytes == parts["profiles"] + parts["samples"]
-    pressed = plan(collector.store, Policy(Days(9, 9, 9), {}, 1), collector.now)
-    assert [each.why for each in pressed.changes] == []
-    assert len(pressed.keys[3]) == len(SCHEMAS)
+    assert whole.changes[0].freed_bytes == parts["profiles"] + parts["samples"]
+    pressed = plan_retention(collector.store, RetentionPolicy(RetentionDays(9, 9, 9), {}, 1), collector.now)
+    assert [each.cause for each in pressed.changes] == []
+    assert len(pressed.expired_keys[3]) == len(SCHEMAS)
     assert [entry.key for entry in collector.store.list("v1/")] == before
 
 
-@pytest.mark.parametrize(("days", "levels"), [(3, [Level.HOUR]), (5, [Level.DAY]), (7, [])])
+@pytest.mark.parametrize(("days", "levels"), [(3, [Resolution.HOUR]), (5, [Resolution.DAY]), (7, [])])
 @pytest.mark.parametrize("fault", list(Fault)[:2])
 def test_whatever_goes_wrong_nothing_is_lost_before_its_time(
-    days: int, levels: list[Level], fault: Fault
+    days: int, levels: list[Resolution], fault: Fault
 ) -> None:
     start, whole = Collector(stored(some_days())), (-DAY_SECONDS, DAY_SECONDS)
     start.look(2)
@@ -331,7 +364,7 @@ def test_whatever_goes_wrong_nothing_is_lost_before_its_time(
         collector = Collector(copied(start.store))
         collector.days = days
         faulty = FaultyStore(collector.store, at, fault)
-        Retention(faulty, Metrics(), policy=Policy(KEEP), interval_seconds=1).look(collector.now)
+        Retention(faulty, Metrics(), policy=RetentionPolicy(KEEP), interval_seconds=1).run_once(collector.now)
         return collector, faulty.operations
 
     _, unharmed = look(-1)
@@ -341,7 +374,7 @@ def test_whatever_goes_wrong_nothing_is_lost_before_its_time(
         if days < 7:
             assert folded_text(collector.store, "", *whole) == expected
         blocks = collector.look(days)
-        assert [level_of(block) for block in blocks] == levels
+        assert [resolution_of(block) for block in blocks] == levels
 
 
 def test_a_store_that_is_away_is_counted_and_asked_again() -> None:
@@ -353,7 +386,9 @@ def test_a_store_that_is_away_is_counted_and_asked_again() -> None:
             raise StoreUnavailable("away")
 
     metrics = Metrics()
-    Retention(Away(collector.store, -1), metrics, policy=Policy(KEEP), interval_seconds=1).look(collector.now)
+    Retention(Away(collector.store, -1), metrics, policy=RetentionPolicy(KEEP), interval_seconds=1).run_once(
+        collector.now
+    )
     assert metrics.registry.get_sample_value("sidelight_retention_errors_total") == 1
 
 
@@ -364,10 +399,11 @@ def test_a_damaged_manifest_leaves_its_day_as_it_is() -> None:
     content = collector.store.get(key)
     collector.store.put(key, json.dumps({"format": 1}).encode())
     collector.days = 4
-    collector.retention.look(collector.now)
+    collector.retention.run_once(collector.now)
     assert (
-        level_of(manifest.read(collector.store, FIRST + timedelta(days=1)).manifest.blocks[0]) is Level.HOUR
+        resolution_of(manifest.read(collector.store, FIRST + timedelta(days=1)).manifest.blocks[0])
+        is Resolution.HOUR
     )
     collector.store.put(key, content)
     (block,) = collector.look(4)
-    assert level_of(block) is Level.HOUR
+    assert resolution_of(block) is Resolution.HOUR

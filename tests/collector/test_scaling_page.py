@@ -16,15 +16,15 @@ import duckdb
 import pytest
 from chdb.session import Session
 
-from sidelight_collector.answers.top_and_depth import By, depth, functions
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.answers.top_and_depth import CostOrder, query_depth, query_top
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.s3 import S3Store
-from sidelight_collector.storage.lifecycle.compaction import Rules
+from sidelight_collector.storage.lifecycle.compaction import CompactionPolicy
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import write_segment
-from sidelight_collector.storage.tables import PARTS
+from sidelight_collector.storage.tables import SEGMENT_PARTS
 from sidelight_model.counts import ProfileType
 from sidelight_model.frames import Frame
 from sidelight_model.window import Window
@@ -80,15 +80,15 @@ def current(store: ObjectStore) -> None:
     windows = corpus()
     half = len(windows) // 2
     early = [windows[at : at + 5] for at in range(0, half, 5)]
-    compacted(stored(*early, store=store), Rules(segments=4))
+    compacted(stored(*early, store=store), CompactionPolicy(min_segments=4))
     stored(*(windows[at : at + 5] for at in range(half - 10, len(windows), 5)), store=store)
     gone = write_segment(store, [window("not (counted.py:1) 1000", at=-5)])
-    for part in PARTS:
+    for part in SEGMENT_PARTS:
         stray = gone.key(part).replace("v1/l0/", "v1/raw/")
         store.put(stray, store.get(gone.key(part)))
-    (day,) = manifest.days(store)
+    (day,) = manifest.list_days(store)
     base = manifest.read(store, day)
-    told = replace(base.manifest, gone=base.manifest.gone | {gone.key_prefix})
+    told = replace(base.manifest, tombstones=base.manifest.tombstones | {gone.key_prefix})
     assert manifest.commit(store, day, base, told)
 
 
@@ -98,10 +98,10 @@ FORMS: list[tuple[int, Callable[[ObjectStore], None]]] = [(0, closed), (1, curre
 def answers(store: ObjectStore) -> tuple[Top, Depths]:
     """What the collector says to the same questions."""
 
-    def ask(reading: Reading) -> tuple[Top, Depths]:
+    def ask(reading: QueryContext) -> tuple[Top, Depths]:
         whole = question('{service="shop"}', start=-9 * 3600, end=14 * 3600)
-        told = functions(reading, [whole], ProfileType.CPU, by=By.SELF, limit=100)
-        deep = depth(reading, [whole], ProfileType.CPU)["sides"][0]
+        told = query_top(reading, [whole], ProfileType.CPU, by=CostOrder.SELF, limit=100)
+        deep = query_depth(reading, [whole], ProfileType.CPU)["sides"][0]
         names = map(Frame, told["rows"]["function"], told["rows"]["file"])
         top = [
             (name.text, us / 1e6) for name, us in zip(names, told["sides"][0]["self_us"], strict=True) if us

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sidelight_collector.storage.backends.directory import ABANDONED_SECONDS, DirectoryStore
+from sidelight_collector.storage.backends.directory import STALE_TEMP_FILE_SECONDS, DirectoryStore
 from sidelight_collector.storage.objects import StoreError, StoreUnavailable
 
 COUNTING = """
@@ -74,7 +74,7 @@ def test_what_a_killed_process_left_half_written_is_removed_once_it_is_old(tmp_p
     old, young = tmp_path / ".writing" / "old", tmp_path / ".writing" / "young"
     for path in (old, young):
         path.write_bytes(b"ha")
-    then = time.time() - ABANDONED_SECONDS - 1
+    then = time.time() - STALE_TEMP_FILE_SECONDS - 1
     os.utime(old, (then, then))
     DirectoryStore(tmp_path)
     assert files(tmp_path) == [".lock", ".writing/young"]

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sidelight.settings import BadSetting
-from sidelight_collector.answers.catalog import services
+from sidelight_collector.answers.catalog import list_services
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_limits import QueryLimits
@@ -128,12 +128,12 @@ def test_what_may_change_is_read_from_the_store_each_time(tmp_path: Path, key: s
 def test_listings_are_those_of_the_store_and_what_was_deleted_does_not_come_back(tmp_path: Path) -> None:
     store = stored([window(at=1)], [window(at=2)])
     cached = Cached(store, tmp_path)
-    whole = asked(cached.store, partial(services, question=question()))
+    whole = asked(cached.store, partial(list_services, query=question()))
     assert whole["basis"]["windows"] == 2
     gone = [entry.key for entry in store.list("v1/l0/")][:3]
     for key in gone:
         store.delete(key)
-    left = asked(cached.store, partial(services, question=question()))
+    left = asked(cached.store, partial(list_services, query=question()))
     assert (left["basis"]["windows"], left["basis"]["unreadable_segments"]) == (1, 0)
     assert list(cached.store.list("v1/")) == list(store.list("v1/"))
     cached.store.close()
@@ -257,7 +257,7 @@ def test_at_the_start_what_a_dead_process_left_and_what_is_beyond_the_bound_goes
 
 def test_what_a_process_left_that_died_beside_this_one_is_in_nobodys_way(tmp_path: Path) -> None:
     cached = Cached(holding(a=b"content"), tmp_path)
-    cached.store._writer.submit(lambda: None).result(60)  # it has cleaned
+    cached.store._write_executor.submit(lambda: None).result(60)  # it has cleaned
     with locked(tmp_path):
         (tmp_path / FOLDER / "writing").write_bytes(bytes(5 * MB))
     assert cached.read("v1/raw/a") == [b"content"]
@@ -333,7 +333,7 @@ for turn in range(2):
         assert store.get(f"v1/raw/{{number}}") == bytes(100_000)
 store.close()
 line = 'sidelight_disk_cache_errors_total{{operation="write"}} '
-(found,) = [one for one in metrics.text().decode().splitlines() if one.startswith(line)]
+(found,) = [one for one in metrics.render().decode().splitlines() if one.startswith(line)]
 assert float(found.removeprefix(line)) >= 5, found
 """
     subprocess.run([sys.executable, "-c", reader], check=True, timeout=60)
@@ -344,7 +344,7 @@ assert float(found.removeprefix(line)) >= 5, found
 def test_a_process_that_is_stopped_while_it_writes_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_cache, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(disk_cache, "LOCK_TIMEOUT_SECONDS", 0.05)
     with locked(tmp_path):
         cached = Cached(holding(a=b"x", b=b"y"), tmp_path)
         assert cached.read("v1/raw/a", "v1/raw/b") == [b"x", b"y"]
@@ -356,8 +356,8 @@ def test_a_process_that_is_stopped_while_it_writes_holds_nobody_up(
 def test_what_waits_to_be_written_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, kept: int
 ) -> None:
-    monkeypatch.setattr(disk_cache, "WAITING_BYTES", most)
-    monkeypatch.setattr(disk_cache, "LOCK_SECONDS", 60)
+    monkeypatch.setattr(disk_cache, "MAX_PENDING_BYTES", most)
+    monkeypatch.setattr(disk_cache, "LOCK_TIMEOUT_SECONDS", 60)
     with locked(tmp_path):
         cached = Cached(holding(a=bytes(100), b=bytes(100)), tmp_path)
         cached.store.get("v1/raw/a")
@@ -374,8 +374,8 @@ def test_an_object_that_was_damaged_and_mended_in_the_store_is_read_anew(tmp_pat
 
     def unreadable() -> int:
         cached = Cached(store, tmp_path)
-        with closing(QueryEngine(cached.store, QueryLimits(), doubt=cached.store.forget)) as engine:
-            told = asyncio.run(engine.ask(partial(services, question=question())))
+        with closing(QueryEngine(cached.store, QueryLimits(), on_corrupt=cached.store.invalidate)) as engine:
+            told = asyncio.run(engine.run(partial(list_services, query=question())))
         cached.store.close()
         return told["basis"]["unreadable_segments"]
 

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from sidelight_collector.storage.backends.open_store import open_store, verify
+from sidelight_collector.storage.backends.open_store import open_store, verify_store
 from sidelight_collector.storage.backends.s3 import S3Store
 from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
 from sidelight_collector.storage.segments import ObjectDamaged, list_segments, read_segment, write_segment
@@ -93,8 +93,8 @@ def test_a_server_that_ignores_conditions_is_found_out(
 ) -> None:
     bucket = new_bucket()
     with FailingProxy(s3_server.endpoint, unconditional=True).serving() as proxy:
-        assert not verify(open_store(f"s3://{bucket}", s3_endpoint=proxy.endpoint)).conditional_writes
+        assert not verify_store(open_store(f"s3://{bucket}", s3_endpoint=proxy.endpoint)).conditional_writes
         proxy.unconditional = False
         store = open_store(f"s3://{bucket}", s3_endpoint=proxy.endpoint)
-        assert verify(store).conditional_writes
+        assert verify_store(store).conditional_writes
         assert list_segments(store, *EVER) == []

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from sidelight_collector.answers.export import Exported, folded
+from sidelight_collector.answers.export import ExportedProfile, export_folded
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
-from sidelight_collector.stack_hashing import hashed
+from sidelight_collector.stack_hashing import hash_window
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.directory import DirectoryStore
-from sidelight_collector.storage.backends.open_store import verify
-from sidelight_collector.storage.lifecycle.retention import Level, level_of
-from sidelight_collector.storage.live_objects import live
+from sidelight_collector.storage.backends.open_store import verify_store
+from sidelight_collector.storage.lifecycle.retention import Resolution, resolution_of
+from sidelight_collector.storage.live_objects import list_live_objects
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.pins import read_pins
-from sidelight_collector.storage.segments import event_day, list_segments, read_segment, segment_ref
-from sidelight_collector.storage.tables import PARTS, SCHEMAS
+from sidelight_collector.storage.segments import build_segment_ref, event_day, list_segments, read_segment
+from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS
 from sidelight_model.counts import Counts, ProfileType
-from sidelight_model.window import decode, encode
+from sidelight_model.window import decode_windows, encode_windows
 from tests.collector.storing import asked, question, stored
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
@@ -30,35 +30,35 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
 
 def test_windows_of_format_1_are_read() -> None:
     body = (GOLDEN / "window-1.folded").read_bytes()
-    shop, ads = decode(body)
+    shop, ads = decode_windows(body)
     assert dict(shop.labels) == {"pod": "shop-1", "service": "shop", "version": "2026.11", "zone": "a b"}
     assert (shop.start_ns, shop.duration_ns, shop.period_ns) == (1_795_254_000 * 10**9, 10**10, 10**7)
     assert shop.total == Counts(idle=954, running=16, gil=30)
     assert (shop.quality.sampler, shop.quality.errors, shop.quality.pid) == ("py-spy 0.4.3", {"torn": 2}, 7)
     assert (ads.total, ads.quality.missing_states) == (Counts(running=5), ("idle", "gil"))
-    assert encode([shop, ads]) == body
+    assert encode_windows([shop, ads]) == body
 
 
 def test_windows_of_format_1_say_how_long_they_held_the_process_up() -> None:
     body = (GOLDEN / "window-1-stops.folded").read_bytes()
-    main, other, bare = decode(body)
+    main, other, bare = decode_windows(body)
     assert [one.labels.get("thread") for one in (main, other, bare)] == ["main", "other", None]
     quality = main.quality
     assert (quality.stops, quality.stopped_ns, quality.longest_stop_ns) == (540, 37_800_000, 210_000)
     assert (quality.mode, quality.reader, quality.reduced) == ("gil", "own", ("cgroup", "cpu"))
     assert (other.quality.attempts, other.quality.stops, other.quality.other) == (1000, 0, 3)
-    assert encode([main, other, bare]) == body
+    assert encode_windows([main, other, bare]) == body
 
 
 @pytest.mark.parametrize("name", ["1", "1-stops"])
 def test_a_store_of_format_1_is_read(name: str, tmp_path: Path) -> None:
     store = DirectoryStore(Path(shutil.copytree(GOLDEN / f"store-{name}", tmp_path / "store")))
-    sent = decode((GOLDEN / f"window-{name}.folded").read_bytes())
-    windows = [hashed(window) for window in sent]
-    assert verify(store).format == 1
+    sent = decode_windows((GOLDEN / f"window-{name}.folded").read_bytes())
+    windows = [hash_window(window) for window in sent]
+    assert verify_store(store).format == 1
     (ref,) = list_segments(store, 0, 2**63 - 1)
-    assert ref == segment_ref(windows)
-    for part in PARTS:
+    assert ref == build_segment_ref(windows)
+    for part in SEGMENT_PARTS:
         assert read_segment(store, ref, part).schema.equals(SCHEMAS[part])
     profiles = {row["wid"]: row for row in read_segment(store, ref, "profiles").to_pylist()}
     stacks = {row["h"]: ";".join(row["frames"]) for row in read_segment(store, ref, "stacks").to_pylist()}
@@ -78,19 +78,19 @@ def test_a_store_of_format_1_is_read(name: str, tmp_path: Path) -> None:
 
 def test_a_store_of_format_1_with_blocks_is_read(tmp_path: Path) -> None:
     store = DirectoryStore(Path(shutil.copytree(GOLDEN / "store-1-blocks", tmp_path / "store")))
-    windows = decode((GOLDEN / "window-1-blocks.folded").read_bytes())
-    assert verify(store).format == 1
+    windows = decode_windows((GOLDEN / "window-1-blocks.folded").read_bytes())
+    assert verify_store(store).format == 1
     known = manifest.read(store, event_day(windows[0].start_ns)).manifest
     (block,) = known.blocks
     assert (block.services, block.windows, block.rows) == (("ads", "shop"), 12, 24)
-    assert set(block.parts) == {*PARTS, "sums"}
+    assert set(block.parts) == {*SEGMENT_PARTS, "sums"}
     for part in block.parts:
         assert read_segment(store, block.ref, part).schema.equals(SCHEMAS[part])
     # Two segments that the block took the place of are still there; one came later.
     segments = list_segments(store, 0, 2**63 - 1)
-    assert {ref.key_prefix for ref in segments} > known.gone
-    assert live(store, 0, 2**63 - 1).refs == [block.ref, segments[-1]]
-    assert (len(segments), len(known.gone)) == (3, 2)
+    assert {ref.key_prefix for ref in segments} > known.tombstones
+    assert list_live_objects(store, 0, 2**63 - 1).refs == [block.ref, segments[-1]]
+    assert (len(segments), len(known.tombstones)) == (3, 2)
     everything = question("", end=10**6)
     for kind in ProfileType:
         profile = folded_profile(store, everything, kind)
@@ -100,11 +100,11 @@ def test_a_store_of_format_1_with_blocks_is_read(tmp_path: Path) -> None:
 
 def test_a_store_of_format_1_with_every_level_is_read(tmp_path: Path) -> None:
     store = DirectoryStore(Path(shutil.copytree(GOLDEN / "store-1-levels", tmp_path / "store")))
-    windows = decode((GOLDEN / "window-1-levels.folded").read_bytes())
-    assert verify(store).format == 1
-    days = manifest.days(store)
+    windows = decode_windows((GOLDEN / "window-1-levels.folded").read_bytes())
+    assert verify_store(store).format == 1
+    days = manifest.list_days(store)
     blocks = [block for day in days for block in manifest.read(store, day).manifest.blocks]
-    assert [level_of(block) for block in blocks] == [Level.DAY, Level.HOUR, Level.WINDOW]
+    assert [resolution_of(block) for block in blocks] == [Resolution.DAY, Resolution.HOUR, Resolution.WINDOW]
     for block in blocks:
         for part in block.parts:
             assert read_segment(store, block.ref, part).schema.equals(SCHEMAS[part])
@@ -121,5 +121,5 @@ def test_a_store_of_format_1_with_every_level_is_read(tmp_path: Path) -> None:
     assert (pin.name, pin.service, pin.reason) == ("incident-42", "shop", "INC-42")
 
 
-def folded_profile(store: ObjectStore, asked_for: Question, kind: ProfileType) -> Exported:
-    return asked(store, lambda reading: folded(reading, [asked_for], kind, lines=True, states=True))
+def folded_profile(store: ObjectStore, asked_for: WindowQuery, kind: ProfileType) -> ExportedProfile:
+    return asked(store, lambda reading: export_folded(reading, [asked_for], kind, lines=True, states=True))

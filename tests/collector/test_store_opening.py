@@ -11,24 +11,24 @@ import pytest
 
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.backends.open_store import CONFIG_KEY, open_store, verify
+from sidelight_collector.storage.backends.open_store import CONFIG_KEY, open_store, verify_store
 from sidelight_collector.storage.objects import ObjectStore, StoreIncompatible, StoreRefused, StoreUnavailable
 from sidelight_model.errors import Reason
 
 
 def test_a_new_store_is_marked_with_its_format(store: ObjectStore) -> None:
-    assert verify(store).format == 1
+    assert verify_store(store).format == 1
     assert json.loads(store.get(CONFIG_KEY)) == {"format": 1}
     assert [entry.key for entry in store.list("")] == [CONFIG_KEY]
 
 
 def test_every_kind_of_store_keeps_conditions(store: ObjectStore) -> None:
-    assert verify(store).conditional_writes
+    assert verify_store(store).conditional_writes
 
 
 def test_a_store_that_is_marked_already_is_left_as_it_is(store: ObjectStore) -> None:
     store.put(CONFIG_KEY, b'{"format": 1, "later": "addition"}')
-    assert verify(store).format == 1
+    assert verify_store(store).format == 1
     assert store.get(CONFIG_KEY) == b'{"format": 1, "later": "addition"}'
 
 
@@ -36,7 +36,7 @@ def test_a_store_of_a_later_format_is_not_touched() -> None:
     store = MemoryStore()
     store.put(CONFIG_KEY, b'{"format": 2}')
     with pytest.raises(StoreIncompatible, match="format 2") as refused:
-        verify(store)
+        verify_store(store)
     assert refused.value.reason is Reason.STORE_FORMAT
     assert "version" in refused.value.hint
 
@@ -46,7 +46,7 @@ def test_a_marker_that_cannot_be_read_is_somebody_elses(marker: bytes) -> None:
     store = MemoryStore()
     store.put(CONFIG_KEY, marker)
     with pytest.raises(StoreIncompatible, match="not a format marker"):
-        verify(store)
+        verify_store(store)
 
 
 def test_a_store_that_ignores_conditions_is_found_out() -> None:
@@ -54,7 +54,7 @@ def test_a_store_that_ignores_conditions_is_found_out() -> None:
         def put(self, key: str, content: bytes, **_: Any) -> str:
             return super().put(key, content)
 
-    assert not verify(Ignoring()).conditional_writes
+    assert not verify_store(Ignoring()).conditional_writes
 
 
 def test_a_store_that_refuses_conditions_is_found_out() -> None:
@@ -66,7 +66,7 @@ def test_a_store_that_refuses_conditions_is_found_out() -> None:
                 raise StoreRefused("NotImplemented")
             return super().put(key, content)
 
-    assert not verify(Refusing()).conditional_writes
+    assert not verify_store(Refusing()).conditional_writes
 
 
 def test_a_store_that_gives_back_something_else_is_refused() -> None:
@@ -75,7 +75,7 @@ def test_a_store_that_gives_back_something_else_is_refused() -> None:
             return b"stale", super().get_with_etag(key)[1]
 
     with pytest.raises(StoreRefused, match="does not give back"):
-        verify(Stale())
+        verify_store(Stale())
 
 
 def test_a_path_opens_a_directory_and_a_url_a_bucket(
@@ -84,8 +84,8 @@ def test_a_path_opens_a_directory_and_a_url_a_bucket(
     assert open_store(str(tmp_path / "data")).kind == "directory"
     bucket = new_bucket()
     store = open_store(f"s3://{bucket}/some/prefix/", s3_endpoint=s3_server.endpoint)
-    assert (store.kind, store.where) == ("s3", f"s3://{bucket}/some/prefix")
-    verify(store)
+    assert (store.kind, store.location) == ("s3", f"s3://{bucket}/some/prefix")
+    verify_store(store)
     whole = open_store(f"s3://{bucket}", s3_endpoint=s3_server.endpoint)
     assert [entry.key for entry in whole.list("")] == ["some/prefix/v1/config.json"]
 
@@ -99,7 +99,7 @@ def test_a_place_that_is_neither_is_refused(location: str) -> None:
 
 def test_a_bucket_that_is_not_there_is_named(s3_server: Any) -> None:
     with pytest.raises(StoreRefused, match="NoSuchBucket") as refused:
-        verify(open_store("s3://no-such-bucket/x", s3_endpoint=s3_server.endpoint))
+        verify_store(open_store("s3://no-such-bucket/x", s3_endpoint=s3_server.endpoint))
     assert "Create the bucket" in refused.value.hint
 
 
@@ -108,7 +108,7 @@ def test_a_wrong_secret_is_named(
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     with pytest.raises(StoreRefused, match="SignatureDoesNotMatch") as refused:
-        verify(open_store(f"s3://{new_bucket()}", s3_endpoint=s3_server.endpoint))
+        verify_store(open_store(f"s3://{new_bucket()}", s3_endpoint=s3_server.endpoint))
     assert "secret" in refused.value.hint
 
 
@@ -120,13 +120,13 @@ def test_missing_credentials_are_named(
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     with pytest.raises(StoreRefused, match="no credentials"):
-        verify(open_store("s3://bucket", s3_endpoint=s3_server.endpoint))
+        verify_store(open_store("s3://bucket", s3_endpoint=s3_server.endpoint))
 
 
 def test_a_service_that_does_not_answer_is_named(unused_tcp_port: int, s3_server: Any) -> None:
     store = open_store("s3://bucket", s3_endpoint=f"http://127.0.0.1:{unused_tcp_port}", timeout_seconds=1)
     with pytest.raises(StoreUnavailable, match=f"127.0.0.1:{unused_tcp_port}") as refused:
-        verify(store)
+        verify_store(store)
     assert "--s3-endpoint" in refused.value.hint
 
 
@@ -137,4 +137,4 @@ def test_an_endpoint_that_is_no_url_is_refused() -> None:
 
 def test_a_directory_may_be_opened_by_several_collectors(tmp_path: Path) -> None:
     for _ in range(3):
-        assert verify(DirectoryStore(tmp_path)).format == 1
+        assert verify_store(DirectoryStore(tmp_path)).format == 1

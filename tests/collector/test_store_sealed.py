@@ -10,17 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 from structlog.testing import capture_logs
 
-from sidelight_collector.answers.export import Exported, folded
-from sidelight_collector.ingest.dedup import stored_ids
+from sidelight_collector.answers.export import ExportedProfile, export_folded
+from sidelight_collector.ingest.dedup import read_recent_ids
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.checksum import MARK, SIZE, is_sound
-from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.checksum import CHECKSUM_BYTES, MAGIC, is_intact
+from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.manifest import ManifestDamaged
 from sidelight_collector.storage.objects import ObjectDamaged, ObjectStore
 from sidelight_collector.storage.segments import event_day, list_segments, read_segment, write_segment
-from sidelight_collector.storage.tables import ADDED_UP, PARTS, Part
+from sidelight_collector.storage.tables import ROLLUP_PARTS, SEGMENT_PARTS, SegmentPart
 from sidelight_model.counts import ProfileType
 from tests.collector.storing import START_NS, asked, question, stored, window
 
@@ -41,25 +41,27 @@ def damage(store: ObjectStore, key: str) -> None:
     store.put(key, flipped(content, len(content) * 4))
 
 
-def told(store: ObjectStore) -> Exported:
+def told(store: ObjectStore) -> ExportedProfile:
     whole = question(start=-(10**5), end=10**5)
-    return asked(store, lambda reading: folded(reading, [whole], ProfileType.WALL, lines=True, states=True))
+    return asked(
+        store, lambda reading: export_folded(reading, [whole], ProfileType.WALL, lines=True, states=True)
+    )
 
 
 def compacted(store: ObjectStore, metrics: Metrics | None = None) -> None:
-    rules = Rules(segments=1, gone_seconds=0)
+    rules = CompactionPolicy(min_segments=1, deletion_delay_seconds=0)
     one = Compaction(store, metrics or Metrics(), rules, interval_seconds=1, clock=lambda: LATER)
     for _ in range(3):
-        one.look()
+        one.run_once()
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_any_bit_that_changes_is_noticed(part: Part) -> None:
+@pytest.mark.parametrize("part", SEGMENT_PARTS)
+def test_any_bit_that_changes_is_noticed(part: SegmentPart) -> None:
     store = MemoryStore()
     ref = write_segment(store, [window("main;f 3 | main;[idle] 2")])
     content, table = store.get(ref.key(part)), read_segment(store, ref, part)
     footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
-    mark = range((footer - SIZE) * 8, (footer - SIZE + len(MARK)) * 8)
+    mark = range((footer - CHECKSUM_BYTES) * 8, (footer - CHECKSUM_BYTES + len(MAGIC)) * 8)
     for bit in range(len(content) * 8):
         store.put(ref.key(part), flipped(content, bit))
         if bit in mark:  # then nothing else has changed
@@ -83,7 +85,7 @@ def test_any_other_program_reads_a_file_with_its_checksum() -> None:
     store = MemoryStore()
     ref = write_segment(store, [window("main;f 3")])
     content = store.get(ref.key("samples"))
-    assert MARK in content
+    assert MAGIC in content
     assert pq.read_table(io.BytesIO(content)).equals(read_segment(store, ref, "samples"))
 
 
@@ -91,9 +93,9 @@ def test_a_file_without_a_checksum_is_one_of_an_older_version() -> None:
     store = MemoryStore()
     ref = write_segment(store, [window("main;f 3")])
     content, table = store.get(ref.key("samples")), read_segment(store, ref, "samples")
-    at = content.index(MARK)
-    bare = content[:at] + content[at + SIZE :]
-    assert is_sound(bare)
+    at = content.index(MAGIC)
+    bare = content[:at] + content[at + CHECKSUM_BYTES :]
+    assert is_intact(bare)
     store.put(ref.key("samples"), bare)
     assert read_segment(store, ref, "samples").equals(table)
     for bit in range(0, len(bare) * 8, 11):
@@ -142,8 +144,8 @@ def test_what_was_damaged_on_its_way_is_read_once_more() -> None:
     assert manifest.key_of(DAY) in store.spoilt
 
 
-@pytest.mark.parametrize("part", [*PARTS, *ADDED_UP])
-def test_a_damaged_table_of_a_block_is_named_and_does_without_or_is_left_out(part: Part) -> None:
+@pytest.mark.parametrize("part", [*SEGMENT_PARTS, *ROLLUP_PARTS])
+def test_a_damaged_table_of_a_block_is_named_and_does_without_or_is_left_out(part: SegmentPart) -> None:
     store, other = stored([window("main;f 3")]), window("main;g 2", at=86_400)
     compacted(store)
     write_segment(store, [other])
@@ -169,7 +171,7 @@ def test_a_collector_begins_although_a_segment_is_damaged() -> None:
     first = list_segments(store, *EVER)[0]
     damage(store, first.key("profiles"))
     with capture_logs() as logs:
-        assert [wid for wid, _ in stored_ids(store, 10, START_NS)] == [sound.id]
+        assert [wid for wid, _ in read_recent_ids(store, 10, START_NS)] == [sound.id]
     assert [line["segment"] for line in logs] == [first.key_prefix]
 
 

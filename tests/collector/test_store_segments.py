@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ulid import ULID
 
-from sidelight_collector.query.query_context import load
+from sidelight_collector.query.query_context import load_view
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
 from sidelight_collector.storage.segments import ROWS_PER_GROUP, list_segments, read_segment, write_segment
-from sidelight_collector.storage.tables import PARTS, SCHEMAS, segment_tables
+from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS, build_segment_tables
 from sidelight_model.counts import Counts
 from sidelight_model.folded import Stack, parse_folded
-from sidelight_model.labels import KNOWN, Labels
+from sidelight_model.labels import RESERVED_LABELS, Labels
 from sidelight_model.window import Quality, Window
 from tests.collector.storing import few_examples
 
@@ -80,7 +80,7 @@ def test_what_is_read_back_adds_up_to_what_was_written(written: list[Window]) ->
         assert found[window.id] == {stack: count for stack, count in window.counts.items() if any(count)}
         row = profiles[window.id]
         assert Counts(row["idle"], row["running"], row["gil"]) == window.total  # type: ignore[arg-type]
-        labels = {name: row[name] for name in KNOWN} | dict(row["labels"])  # type: ignore[call-overload]
+        labels = {name: row[name] for name in RESERVED_LABELS} | dict(row["labels"])  # type: ignore[call-overload]
         assert Labels(labels) == window.labels
         assert (row["ts"], row["duration_ns"]) == (window.start_ns, window.duration_ns)
         assert (row["attempts"], row["errors"]) == (
@@ -92,12 +92,12 @@ def test_what_is_read_back_adds_up_to_what_was_written(written: list[Window]) ->
 @few_examples
 @given(st.lists(windows, min_size=1, max_size=6))
 def test_tables_have_their_schema_and_order_also_after_reading(written: list[Window]) -> None:
-    store, tables = MemoryStore(), segment_tables(written)
+    store, tables = MemoryStore(), build_segment_tables(written)
     ref = write_segment(store, written)
-    for part in PARTS:
+    for part in SEGMENT_PARTS:
         table = read_segment(store, ref, part)
         assert table.schema.equals(SCHEMAS[part])
-        assert table.equals(tables.of(part))
+        assert table.equals(tables.get_part(part))
     order = [
         (row["service"], row["ts"] // (3600 * 10**9), row["pod"], row["ts"], row["wid"], row["h"])  # type: ignore[operator]
         for row in rows(tables.samples)
@@ -111,7 +111,7 @@ def test_tables_have_their_schema_and_order_also_after_reading(written: list[Win
 
 
 def test_a_stack_is_named_by_the_hash_of_its_folded_text(make_window: Make) -> None:
-    tables = segment_tables([make_window("main (a.py:1);f;[gil] 2")])
+    tables = build_segment_tables([make_window("main (a.py:1);f;[gil] 2")])
     (stack,) = rows(tables.stacks)
     assert stack["h"] == xxhash.xxh3_64_intdigest(b"main (a.py:1);f")
     assert (stack["depth"], stack["frames"]) == (2, ["main (a.py:1)", "f"])
@@ -119,13 +119,13 @@ def test_a_stack_is_named_by_the_hash_of_its_folded_text(make_window: Make) -> N
 
 def test_a_stack_of_twenty_thousand_frames_is_stored(make_window: Make) -> None:
     deep = ";".join(f"f{n % 7}" for n in range(20_000))
-    tables = segment_tables([make_window(f"{deep} 1")])
+    tables = build_segment_tables([make_window(f"{deep} 1")])
     assert tables.stacks["depth"].to_pylist() == [20_000]
 
 
 def test_a_window_without_stacks_is_a_profile_without_samples(store: ObjectStore, make_window: Make) -> None:
     ref = write_segment(store, [make_window("")])
-    assert [read_segment(store, ref, part).num_rows for part in PARTS] == [1, 0, 0]
+    assert [read_segment(store, ref, part).num_rows for part in SEGMENT_PARTS] == [1, 0, 0]
     assert read_segment(store, ref, "stacks").schema.equals(SCHEMAS["stacks"])
 
 
@@ -199,5 +199,5 @@ def test_a_segment_of_two_days_or_of_nothing_or_with_a_window_twice_is_a_mistake
 def test_a_segment_of_more_stacks_than_a_row_group_holds_is_read_back(make_window: Make) -> None:
     store, stacks = MemoryStore(), ROWS_PER_GROUP + 9
     ref = write_segment(store, [make_window("\n".join(f"main;f{number} 1" for number in range(stacks)))])
-    table = load(store, ref, "stacks")
+    table = load_view(store, ref, "stacks")
     assert len({tuple(frames) for frames in table["frames"].to_pylist()}) == stacks

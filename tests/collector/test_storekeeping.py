@@ -18,7 +18,7 @@ from sidelight import main
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.s3 import S3Store
-from sidelight_collector.storage.lifecycle.compaction import Compaction, Rules
+from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.pins import read_pins
 from sidelight_collector.storage.segments import event_day
 from tests.collector.storing import stored, window
@@ -49,7 +49,7 @@ def kept(tmp_path: Path) -> tuple[str, int]:
     windows = [window(at=at), window(at=at + 60, service="ads"), window(at=at + 90, capture="01CAP")]
     store = DirectoryStore(tmp_path / "store")
     stored(windows, store=store)
-    Compaction(store, Metrics(), Rules(), interval_seconds=1).look()
+    Compaction(store, Metrics(), CompactionPolicy(), interval_seconds=1).run_once()
     return str(tmp_path / "store"), start
 
 
@@ -181,4 +181,4 @@ def test_a_lifecycle_rule_leaves_others_alone(
         {},
         {"Bucket": "bucket", "LifecycleConfiguration": {"Rules": [*(before or []), ours]}},
     )
-    store.expire_segments(30, apply=True)
+    store.set_segment_expiration(30, apply=True)

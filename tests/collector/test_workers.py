@@ -21,10 +21,10 @@ from typing import Any
 import psutil
 import pytest
 
-from sidelight_collector.runtime.supervisor import Deaths, usable_cores
+from sidelight_collector.runtime.supervisor import CrashLoopGuard, usable_cores
 from sidelight_collector.storage.backends.open_store import open_store
-from sidelight_collector.storage.manifest import days
-from sidelight_model.window import Window, encode
+from sidelight_collector.storage.manifest import list_days
+from sidelight_model.window import Window, encode_windows
 from tests.collector.processes import SECONDS, Process, metric, post, stored, text_of, wait_for_event
 
 Make = Callable[..., Window]
@@ -89,7 +89,7 @@ def test_every_acknowledged_window_is_there_once_whichever_worker_is_killed(
                 window = make_window(folded, pod=f"p{luck.randrange(9)}")
             while True:
                 try:
-                    status, said = post(port, encode([window]))
+                    status, said = post(port, encode_windows([window]))
                     break
                 except (OSError, http.client.HTTPException):
                     with lock:
@@ -150,12 +150,12 @@ def test_a_signal_stores_and_answers_what_waits_in_every_worker(
     windows = [make_window(pod=f"p{number}") for number in range(CONNECTIONS)]
 
     def send(window: Window) -> None:
-        answers.append(post(port, encode([window]))[0])
+        answers.append(post(port, encode_windows([window]))[0])
 
     senders = [threading.Thread(target=send, args=(window,)) for window in windows]
     for sender in senders:
         sender.start()
-    size = sum(len(encode([window])) for window in windows)
+    size = sum(len(encode_windows([window])) for window in windows)
     until(lambda: metric(port, "sidelight_ingest_decompressed_bytes_total") == size, "not all was received")
     workers = children(process)
     if how == "SIGTERM to one":
@@ -182,7 +182,7 @@ def test_workers_that_die_again_and_again_end_all_of_it(
     children(process)[0].kill()
     until(lambda: metric(port, "sidelight_worker_restarts_total") == 1, "the death was not counted")
     until(lambda: len(children(process)) == 3, "no other took its place")
-    assert post(port, encode([make_window()]))[0] == 200
+    assert post(port, encode_windows([make_window()]))[0] == 200
     workers = children(process)
     workers[-1].kill()
     status, said = process.ended()
@@ -198,9 +198,9 @@ def test_workers_do_not_outlive_the_process_that_watches_over_them(
 ) -> None:
     process = start(str(tmp_path / "store"), "--flush-seconds", "3600", "--workers", "2")
     port, window, answers = process.port(), make_window(), []
-    sender = threading.Thread(target=lambda: answers.append(post(port, encode([window]))))
+    sender = threading.Thread(target=lambda: answers.append(post(port, encode_windows([window]))))
     sender.start()
-    received = len(encode([window]))
+    received = len(encode_windows([window]))
     until(
         lambda: metric(port, "sidelight_ingest_decompressed_bytes_total") == received, "nothing was received"
     )
@@ -309,10 +309,10 @@ def test_collectors_serve_and_others_compact(start: Start, tmp_path: Path, make_
 
     def send(some: Sequence[Window]) -> None:
         for window, port in zip(some, cycle(ports.values()), strict=False):
-            assert post(port, encode([window]))[0] == 200
+            assert post(port, encode_windows([window]))[0] == 200
 
     send(windows[:10])
-    assert days(open_store(str(root))) == []
+    assert list_days(open_store(str(root))) == []
     # It takes nothing, and may listen anywhere without tokens.
     compacting = [
         start(str(root), "--role", "compactor", "--listen", address, *COMPACTING)
@@ -331,7 +331,7 @@ def test_collectors_serve_and_others_compact(start: Start, tmp_path: Path, make_
         assert metric(one, "sidelight_workers") == 0
         assert [get(one, path) for path in ("/livez", "/readyz", "/metrics")] == [200, 200, 200]
         assert [get(one, path) for path in ("/", "/api/v1/services", "/api/v1/status")] == [404, 404, 404]
-        assert post(one, encode(windows[:1]))[0] == 404
+        assert post(one, encode_windows(windows[:1]))[0] == 404
     for workers, port in ports.items():
         assert metric(port, "sidelight_compacted_windows_total") == 0
         assert metric(port, "sidelight_workers") == float(workers)
@@ -349,7 +349,7 @@ def test_workers_take_windows_on_s3(
     port = start(location, *options).port()
     windows = [make_window(f"main {number + 1}") for number in range(CONNECTIONS)]
     for window in windows:
-        assert post(port, encode([window])) == (200, {"accepted": [window.id], "duplicates": []})
+        assert post(port, encode_windows([window])) == (200, {"accepted": [window.id], "duplicates": []})
     answers = {json.loads(said)["basis"]["windows"] for said in asked(port, "/api/v1/services")}
     assert answers == {len(windows)}
 
@@ -366,8 +366,8 @@ def test_workers_take_windows_on_s3(
 def test_more_deaths_than_may_be_within_the_time_are_too_many(
     most: int, seconds: float, at: Sequence[float], outcome: Sequence[bool]
 ) -> None:
-    deaths = Deaths(most, seconds)
-    assert [deaths.too_many(now) for now in at] == outcome
+    deaths = CrashLoopGuard(most, seconds)
+    assert [deaths.record_death(now) for now in at] == outcome
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from sidelight import __version__
-from sidelight.settings import parse, variable
+from sidelight.settings import format_variable, parse_settings
 from sidelight_collector.settings.collector import Settings as Collector
-from sidelight_sidecar.settings import Settings as Sidecar
+from sidelight_sidecar.settings import SidecarSettings as Sidecar
 
 CLUSTER = ("--kube-version", "1.34.0")
 RENDER = ("template", "x", *CLUSTER, "--set", "collector.auth.writeTokensSecret=tokens")
@@ -273,7 +273,9 @@ def test_a_token_of_the_cluster_is_there_only_where_the_cluster_is_asked(mode, p
 
 @pytest.mark.parametrize(("mode", "part"), [*PARTS, *((mode, "sidelight") for mode in SIDECARS)])
 def test_every_variable_the_chart_sets_is_a_setting_of_the_program(mode, part):
-    known = {variable(field) for field in dataclasses.fields(Sidecar if part == "sidelight" else Collector)}
+    known = {
+        format_variable(field) for field in dataclasses.fields(Sidecar if part == "sidelight" else Collector)
+    }
     given = [entry["name"] for entry in _container(mode, part)["env"]]
     assert {name for name in given if name.startswith("SIDELIGHT_")} <= known
     assert len(given) == len(set(given))
@@ -282,7 +284,7 @@ def test_every_variable_the_chart_sets_is_a_setting_of_the_program(mode, part):
 @pytest.mark.parametrize(("mode", "part"), PARTS)
 def test_the_program_takes_the_settings_that_the_chart_gives_it(mode, part):
     environment = {entry["name"]: entry["value"] for entry in _container(mode, part)["env"]}
-    settings = parse(Collector, "collector", "", [], environment)
+    settings = parse_settings(Collector, "collector", "", [], environment)
     compacts_elsewhere = any(name == "compactor" for other, name in PARTS if other == mode)
     assert settings.role == ("compactor" if part == "compactor" else "serve" if compacts_elsewhere else "all")
 

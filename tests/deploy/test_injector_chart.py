@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from sidelight.settings import parse, variable
+from sidelight.settings import format_variable, parse_settings
 from sidelight_injector.admission import pod_security
-from sidelight_injector.admission.decide import Place, decide
+from sidelight_injector.admission.decide import AdmissionContext, decide
 from sidelight_injector.admission.recipe import Recipe
 from sidelight_injector.metrics import Metrics
 from sidelight_injector.settings import Settings
@@ -54,7 +54,7 @@ def injected(recipe: Recipe, *, native: bool) -> Json:
     """The spec of a pod with one container, once it is injected."""
     app = {"name": "app", "image": "a:7"}
     bare = {"metadata": {"labels": {"app": "checkout"}}, "spec": {"containers": [app]}}
-    place = Place("shop", {"sidelight.dev/inject": "true"}, native=native)
+    place = AdmissionContext("shop", {"sidelight.dev/inject": "true"}, has_native_sidecars=native)
     return patched(bare, decide(bare, place, recipe).patch)["spec"]
 
 
@@ -89,8 +89,8 @@ def test_the_program_takes_the_settings_that_the_chart_gives_it(kind, rendered):
     entries = container_of(documents)["env"]
     environ = {one["name"]: one.get("value", "profiling") for one in entries}
     assert len(environ) == len(entries)
-    assert set(environ) <= {variable(field) for field in dataclasses.fields(Settings)}
-    settings = parse(Settings, "injector", "", [], environ)
+    assert set(environ) <= {format_variable(field) for field in dataclasses.fields(Settings)}
+    settings = parse_settings(Settings, "injector", "", [], environ)
     mounts = {one["mountPath"] for one in container_of(documents)["volumeMounts"]}
     assert str(settings.sidecar_file.parent) in mounts
     assert settings.certificate_dir is None or str(settings.certificate_dir) in mounts
@@ -100,8 +100,8 @@ def test_the_program_takes_the_settings_that_the_chart_gives_it(kind, rendered):
     for entry in webhook["webhooks"]:
         called = entry["clientConfig"]["service"]
         assert (called["name"], called["namespace"]) == (service["metadata"]["name"], "profiling")
-        assert f"{called['name']}.{called['namespace']}.svc" in settings.names
-    assert settings.excluded >= {"kube-system", "profiling"}
+        assert f"{called['name']}.{called['namespace']}.svc" in settings.certificate_names
+    assert settings.excluded_namespaces >= {"kube-system", "profiling"}
 
 
 def test_with_cert_manager_it_has_no_certificates_to_keep_and_no_right_to(rendered):
@@ -278,4 +278,4 @@ def test_its_alerts_read_metrics_that_there_are(rendered, tmp_path):
 def test_a_sidecar_of_the_services_own_user_is_fit_for_any_level_of_pod_security(rendered):
     recipe = recipe_of(rendered("--set", "sidecar.sameUser=10001"))
     for level in ("baseline", "restricted"):
-        assert pod_security.refusal(recipe.container, level) == ""
+        assert pod_security.find_violation(recipe.container, level) == ""

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Metric
 
 from sidelight_collector.metrics import Metrics as Collector
 from sidelight_injector.metrics import Metrics as Injector
-from sidelight_sidecar.metrics import Metrics as Sidecar
+from sidelight_sidecar.metrics import SidecarMetrics as Sidecar
 from tests.deploy.prometheus_rules import (
     Alert,
     Case,

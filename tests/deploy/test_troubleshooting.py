@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sidelight_injector.admission.skip_reasons import Why
+from sidelight_injector.admission.skip_reasons import SkipReason
 from sidelight_model.errors import Reason
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -27,7 +27,7 @@ def test_every_section_is_of_a_word_that_there_is():
     assert set(re.findall(r"^### `([a-z_]+)`$", WORDS, re.MULTILINE)) == set(Reason)
 
 
-@pytest.mark.parametrize("word", list(Why))
+@pytest.mark.parametrize("word", list(SkipReason))
 def test_every_reason_to_leave_a_pod_alone_has_a_row(word):
     page = (DOCS / "injector.md").read_text(encoding="utf-8")
     section = page.partition("## Why a pod got none")[2].partition("\n## ")[0]

@@ -17,9 +17,16 @@ from pathlib import Path
 import pytest
 
 from sidelight.main import run
-from sidelight.settings import BadSetting, flag
-from sidelight_cli.capture_command import CaptureSettings, Progress, export_line, lines, pods, progress_line
-from sidelight_cli.download import FORMATS, saved_as
+from sidelight.settings import BadSetting, format_flag
+from sidelight_cli.capture_command import (
+    CaptureProgressLine,
+    CaptureSettings,
+    format_capture,
+    format_export_command,
+    format_progress,
+    parse_pods,
+)
+from sidelight_cli.download import FORMATS_BY_SUFFIX, parse_output_path
 from tests.e2e.test_full_path import TARGET, sidecar
 from tests.running import Collector, collector, eventually, running, sidelight
 
@@ -140,8 +147,8 @@ def test_a_name_that_says_no_format_and_a_place_that_takes_no_file_are_refused(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(ValueError, match="does not end with"):
-        saved_as("profile.bin")
-    assert set(FORMATS.values()) == {"folded", "speedscope", "pprof", "svg", "html", "csv"}
+        parse_output_path("profile.bin")
+    assert set(FORMATS_BY_SUFFIX.values()) == {"folded", "speedscope", "pprof", "svg", "html", "csv"}
     refused = told(served.url, "--save", "p.bin", "shares")
     assert refused.returncode == 2
     failed = told(served.url, "--seconds", "1", "--save", str(tmp_path / "none" / "p.svg"), "shares")
@@ -193,15 +200,15 @@ def test_what_a_sidecar_is_called_moves_no_cursor() -> None:
              "top_functions": [{"function": "f\x1b[0m", "self_samples": 7}]}
         ],
     }  # fmt: skip
-    line = progress_line(capture)
+    line = format_progress(capture)
     assert line == "sampling · 3/60 s · 1,234 samples · 2 pods · most in f�[0m (7)"
-    assert not any(ord(letter) < 32 for line in lines(capture) for letter in line)
+    assert not any(ord(letter) < 32 for line in format_capture(capture) for letter in line)
 
 
 def test_without_a_terminal_a_line_comes_with_each_state_and_now_and_then() -> None:
     said: list[str] = []
     now = [0.0]
-    progress = Progress(False, said.append, lambda: now[0])
+    progress = CaptureProgressLine(False, said.append, lambda: now[0])
     capture = {"state": "queued", "pods": 0, "parts": []}
     for state, at in (("queued", 0), ("queued", 5), ("scheduled", 6), ("scheduled", 15), ("scheduled", 16)):
         now[0] = at
@@ -211,16 +218,16 @@ def test_without_a_terminal_a_line_comes_with_each_state_and_now_and_then() -> N
 
 def test_an_export_line_names_exactly_the_time_of_the_capture() -> None:
     capture: Mapping[str, object] = {"id": "c_1", "from": 10, "until": 20}
-    assert export_line("http://c", capture) == (
+    assert format_export_command("http://c", capture) == (
         "sidelight export --collector http://c --from 10 --until 20 "
         "--type wall '{capture=\"c_1\"}' > c_1.folded"
     )
 
 
 def test_pods_are_a_number_names_or_all() -> None:
-    assert [pods(text) for text in ("all", "3", "a, b")] == ["all", 3, ["a", "b"]]
+    assert [parse_pods(text) for text in ("all", "3", "a, b")] == ["all", 3, ["a", "b"]]
     with pytest.raises(ValueError, match="names"):
-        pods("a,")
+        parse_pods("a,")
     with pytest.raises(BadSetting):
         CaptureSettings(what="show", collector="http://c")
 
@@ -239,4 +246,4 @@ def test_every_option_is_documented_and_no_other() -> None:
     page = (Path(__file__).parents[2] / "docs" / "captures.md").read_text()
     listed = dict(re.findall(r"^\| `(--[a-z0-9-]+)` \| .* \| (.*) \|$", page, re.MULTILINE))
     fields = [field for field in dataclasses.fields(CaptureSettings) if not field.metadata["positional"]]
-    assert listed == {flag(field): field.metadata["help"] for field in fields}
+    assert listed == {format_flag(field): field.metadata["help"] for field in fields}

@@ -10,32 +10,32 @@ from dataclasses import replace
 import pytest
 
 from sidelight_injector.certificates.certificates import (
+    CertificatePolicy,
     Keyring,
-    Plan,
+    decode_keyring,
+    encode_keyring,
     make_authority,
     make_leaf,
-    read,
-    renewed,
-    written,
+    renew_keyring,
 )
-from sidelight_injector.certificates.tls import BadCertificate, Tls
+from sidelight_injector.certificates.tls import BadCertificate, TlsContext
 from sidelight_injector.metrics import Metrics
 
 NOW = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
 DAY = datetime.timedelta(days=1)
 NAME = "sidelight-injector.profiling.svc"
-PLAN = Plan((NAME, "127.0.0.1"), 30 * DAY, 365 * DAY, datetime.timedelta(minutes=10))
+PLAN = CertificatePolicy((NAME, "127.0.0.1"), 30 * DAY, 365 * DAY, datetime.timedelta(minutes=10))
 
 
 @pytest.fixture(scope="module")
 def first() -> Keyring:
-    return renewed(None, NOW, PLAN, trusted="")
+    return renew_keyring(None, NOW, PLAN, ca_bundle="")
 
 
 @pytest.fixture
-def served() -> Iterator[tuple[Tls, int]]:
+def served() -> Iterator[tuple[TlsContext, int]]:
     """A TLS server whose certificate may change, and its port."""
-    tls = Tls(Metrics())
+    tls = TlsContext(Metrics())
     listening = socket.create_server(("127.0.0.1", 0))
 
     def answer() -> None:
@@ -72,81 +72,83 @@ def shown(port: int, trusted: str, name: str = NAME) -> bytes:
 @pytest.mark.parametrize("name", [NAME, "127.0.0.1"])
 def test_a_strict_client_trusts_what_is_made(name, first, served):
     tls, port = served
-    assert tls.use(first.leaf.certificate, first.leaf.key)
-    assert shown(port, first.trusted, name)
+    assert tls.set_certificate(first.leaf.certificate, first.leaf.key)
+    assert shown(port, first.ca_bundle, name)
 
 
 def test_another_authoritys_certificate_is_not_trusted(first, served):
     tls, port = served
-    tls.use(first.leaf.certificate, first.leaf.key)
-    other = renewed(None, NOW, PLAN, trusted="")
+    tls.set_certificate(first.leaf.certificate, first.leaf.key)
+    other = renew_keyring(None, NOW, PLAN, ca_bundle="")
     with pytest.raises(ssl.SSLCertVerificationError):
-        shown(port, other.trusted)
+        shown(port, other.ca_bundle)
 
 
 def test_a_certificate_is_changed_while_the_server_runs(first, served):
     tls, port = served
-    tls.use(first.leaf.certificate, first.leaf.key)
-    before = shown(port, first.trusted)
+    tls.set_certificate(first.leaf.certificate, first.leaf.key)
+    before = shown(port, first.ca_bundle)
     later = replace(first, leaf=make_leaf(first.authority, NOW, PLAN))
-    assert tls.use(later.leaf.certificate, later.leaf.key)
-    assert not tls.use(later.leaf.certificate, later.leaf.key)
-    assert shown(port, first.trusted) not in (b"", before)
+    assert tls.set_certificate(later.leaf.certificate, later.leaf.key)
+    assert not tls.set_certificate(later.leaf.certificate, later.leaf.key)
+    assert shown(port, first.ca_bundle) not in (b"", before)
 
 
 def test_a_key_of_another_certificate_is_refused_and_the_one_before_serves_on(first, served):
     tls, port = served
-    tls.use(first.leaf.certificate, first.leaf.key)
-    before = shown(port, first.trusted)
+    tls.set_certificate(first.leaf.certificate, first.leaf.key)
+    before = shown(port, first.ca_bundle)
     other = make_leaf(first.authority, NOW, PLAN)
     with pytest.raises(BadCertificate):
-        tls.use(other.certificate, first.leaf.key)
-    assert shown(port, first.trusted) == before
+        tls.set_certificate(other.certificate, first.leaf.key)
+    assert shown(port, first.ca_bundle) == before
 
 
 def test_nothing_is_made_anew_before_it_is_due(first):
-    assert renewed(first, NOW + 19 * DAY, PLAN, trusted=first.trusted) is first
+    assert renew_keyring(first, NOW + 19 * DAY, PLAN, ca_bundle=first.ca_bundle) is first
 
 
 def test_a_certificate_is_made_anew_when_two_thirds_of_its_time_are_over(first):
-    later = renewed(first, NOW + 20 * DAY + datetime.timedelta(minutes=9), PLAN, trusted=first.trusted)
+    later = renew_keyring(
+        first, NOW + 20 * DAY + datetime.timedelta(minutes=9), PLAN, ca_bundle=first.ca_bundle
+    )
     assert later.authority == first.authority
     assert later.leaf != first.leaf
-    assert later.leaf.ends > first.leaf.ends
+    assert later.leaf.expires_at > first.leaf.expires_at
 
 
 def test_a_new_authority_signs_only_when_it_was_trusted_for_the_overlap(first):
     due = NOW + 244 * DAY
-    announced = renewed(first, due, PLAN, trusted=first.trusted)
+    announced = renew_keyring(first, due, PLAN, ca_bundle=first.ca_bundle)
     assert announced.next is not None
     assert announced.authority == first.authority
-    assert first.authority.certificate in announced.trusted
-    assert announced.next.certificate in announced.trusted
+    assert first.authority.certificate in announced.ca_bundle
+    assert announced.next.certificate in announced.ca_bundle
 
-    soon, late = due + PLAN.overlap / 2, due + PLAN.overlap
-    assert renewed(announced, soon, PLAN, trusted=announced.trusted).authority == first.authority
-    assert renewed(announced, late, PLAN, trusted=first.trusted).authority == first.authority
+    soon, late = due + PLAN.authority_overlap / 2, due + PLAN.authority_overlap
+    assert renew_keyring(announced, soon, PLAN, ca_bundle=announced.ca_bundle).authority == first.authority
+    assert renew_keyring(announced, late, PLAN, ca_bundle=first.ca_bundle).authority == first.authority
 
-    promoted = renewed(announced, late, PLAN, trusted=announced.trusted)
+    promoted = renew_keyring(announced, late, PLAN, ca_bundle=announced.ca_bundle)
     assert promoted.authority == announced.next
     assert promoted.next is None
-    assert first.authority.certificate in promoted.trusted
-    promoted.leaf.parsed.verify_directly_issued_by(promoted.authority.parsed)
+    assert first.authority.certificate in promoted.ca_bundle
+    promoted.leaf.x509_certificate.verify_directly_issued_by(promoted.authority.x509_certificate)
 
-    done = renewed(promoted, due + 2 * PLAN.overlap, PLAN, trusted=promoted.trusted)
-    assert done.trusted == promoted.authority.certificate
+    done = renew_keyring(promoted, due + 2 * PLAN.authority_overlap, PLAN, ca_bundle=promoted.ca_bundle)
+    assert done.ca_bundle == promoted.authority.certificate
 
 
 def test_over_three_years_every_certificate_is_trusted_before_it_is_shown(first):
     """What is shown is always in time, and signed by what was trusted at the look before."""
-    keyring, trusted, now = first, first.trusted, NOW
+    keyring, trusted, now = first, first.ca_bundle, NOW
     authorities = set()
     for _ in range(3 * 365 * 24 // 6):
         now += datetime.timedelta(hours=6)
-        keyring = renewed(keyring, now, PLAN, trusted=trusted)
-        assert keyring.leaf.ends > now
+        keyring = renew_keyring(keyring, now, PLAN, ca_bundle=trusted)
+        assert keyring.leaf.expires_at > now
         assert keyring.authority.certificate in trusted
-        trusted = keyring.trusted
+        trusted = keyring.ca_bundle
         assert trusted.count("BEGIN CERTIFICATE") <= 2
         authorities.add(keyring.authority.certificate)
     assert len(authorities) == 5
@@ -154,33 +156,33 @@ def test_over_three_years_every_certificate_is_trusted_before_it_is_shown(first)
 
 def test_a_certificate_for_other_names_or_of_another_authority_is_made_anew(first):
     elsewhere = replace(PLAN, names=("other.profiling.svc",))
-    assert renewed(first, NOW, elsewhere, trusted=first.trusted).leaf != first.leaf
+    assert renew_keyring(first, NOW, elsewhere, ca_bundle=first.ca_bundle).leaf != first.leaf
     stranger = make_leaf(make_authority(NOW, DAY), NOW, PLAN)
-    mended = renewed(replace(first, leaf=stranger), NOW, PLAN, trusted=first.trusted)
-    mended.leaf.parsed.verify_directly_issued_by(first.authority.parsed)
+    mended = renew_keyring(replace(first, leaf=stranger), NOW, PLAN, ca_bundle=first.ca_bundle)
+    mended.leaf.x509_certificate.verify_directly_issued_by(first.authority.x509_certificate)
 
 
 def test_an_authority_that_has_ended_is_begun_anew_at_once(first):
-    anew = renewed(first, NOW + 366 * DAY, PLAN, trusted=first.trusted)
+    anew = renew_keyring(first, NOW + 366 * DAY, PLAN, ca_bundle=first.ca_bundle)
     assert anew.authority != first.authority
-    assert anew.leaf.ends > NOW + 366 * DAY
+    assert anew.leaf.expires_at > NOW + 366 * DAY
 
 
 def test_a_keyring_comes_back_from_its_secret_as_it_was(first):
-    announced = renewed(first, NOW + 244 * DAY, PLAN, trusted=first.trusted)
+    announced = renew_keyring(first, NOW + 244 * DAY, PLAN, ca_bundle=first.ca_bundle)
     for keyring in (first, announced, replace(first, former=announced.authority.certificate)):
-        assert read(written(keyring)) == keyring
-    assert read({}) is None
+        assert decode_keyring(encode_keyring(keyring)) == keyring
+    assert decode_keyring({}) is None
 
 
 @pytest.mark.parametrize("name", ["ca.crt", "ca.key", "tls.crt", "tls.key"])
 def test_a_secret_that_somebody_damaged_is_seen_to_be_so(name, first):
-    other = written(renewed(None, NOW, PLAN, trusted=""))
+    other = encode_keyring(renew_keyring(None, NOW, PLAN, ca_bundle=""))
     for text in ("", "nonsense", other[name]):
         with pytest.raises(ValueError):
-            read({**written(first), name: text})
+            decode_keyring({**encode_keyring(first), name: text})
 
 
 def test_a_leaf_never_outlives_its_authority():
     authority = make_authority(NOW, 10 * DAY)
-    assert make_leaf(authority, NOW, PLAN).ends == authority.ends
+    assert make_leaf(authority, NOW, PLAN).expires_at == authority.expires_at

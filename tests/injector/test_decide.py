@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from sidelight_injector.admission.decide import MIRROR, Decision, Place, decide
+from sidelight_injector.admission.decide import MIRROR_POD_ANNOTATION, AdmissionContext, Decision, decide
 from sidelight_injector.admission.recipe import Recipe
-from sidelight_injector.admission.skip_reasons import MAX_SENTENCE, Why
+from sidelight_injector.admission.skip_reasons import MAX_MESSAGE_CHARACTERS, SkipReason
 from sidelight_kubernetes import label_names
 from sidelight_sidecar import settings
 from tests.injector.patching import patched
 
 Json = dict[str, Any]
-ASKED = Place("shop", {label_names.INJECT: "true"})
+ASKED = AdmissionContext("shop", {label_names.INJECT: "true"})
 
 
 def pod(*, annotations: Json | None = None, labels: Json | None = None, **spec: Any) -> Json:
@@ -28,7 +28,7 @@ def pod(*, annotations: Json | None = None, labels: Json | None = None, **spec: 
 def after(recipe):
     """What a pod is once it is made, and what was decided."""
 
-    def made(before: Json, place: Place = ASKED) -> tuple[Json, Decision]:
+    def made(before: Json, place: AdmissionContext = ASKED) -> tuple[Json, Decision]:
         decision = decide(before, place, recipe)
         return patched(before, decision.patch), decision
 
@@ -58,7 +58,7 @@ def test_a_pod_of_a_labelled_namespace_gets_a_native_sidecar(after):
 
 
 def test_before_native_sidecars_it_is_an_ordinary_container_behind_the_services_own(after):
-    made, _ = after(pod(), Place("shop", ASKED.labels, native=False))
+    made, _ = after(pod(), AdmissionContext("shop", ASKED.namespace_labels, has_native_sidecars=False))
     assert [one["name"] for one in made["spec"]["containers"]] == ["app", "sidelight"]
     assert "restartPolicy" not in sidecar_of(made)
     assert "initContainers" not in made["spec"]
@@ -77,7 +77,7 @@ def test_before_native_sidecars_it_is_an_ordinary_container_behind_the_services_
     ],
 )
 def test_the_pods_word_wins_over_the_namespaces(of_namespace, of_pod, injected, after):
-    place = Place("shop", {label_names.INJECT: of_namespace} if of_namespace else {})
+    place = AdmissionContext("shop", {label_names.INJECT: of_namespace} if of_namespace else {})
     before = pod(labels={label_names.INJECT: of_pod} if of_pod else {})
     made, decision = after(before, place)
     assert decision.injected is injected
@@ -152,9 +152,9 @@ def test_a_pod_can_be_without_a_trigger_of_the_cluster(sidecar_json):
     made = patched(before, decide(before, ASKED, Recipe.parse(json.dumps(told))).patch)
     container = sidecar_of(made)
     environ = {one["name"]: str(one.get("value", "field")) for one in container["env"]}
-    triggers = settings.parse(container["args"][1:], environ).triggers
-    assert triggers.cpu is None
-    assert not triggers.ready
+    triggers = settings.parse_sidecar_settings(container["args"][1:], environ).trigger_rules
+    assert triggers.cpu_share is None
+    assert not triggers.fires_on_ready
 
 
 def test_a_pattern_takes_the_place_of_everything(after):
@@ -247,63 +247,93 @@ def test_the_services_own_security_settings_stay_and_the_sidecar_has_its_own(aft
 @pytest.mark.parametrize(
     ("before", "place", "why", "told"),
     [
-        (pod(labels={label_names.INJECT: "yes"}), ASKED, Why.BAD_LABEL, "'yes'"),
-        (pod(os={"name": "windows"}), ASKED, Why.OTHER_OS, "windows"),
-        (pod(nodeSelector={"kubernetes.io/os": "windows"}), ASKED, Why.OTHER_OS, "windows"),
-        (pod(hostPID=True), ASKED, Why.HOST_PID, "hostPID"),
-        (pod(shareProcessNamespace=False), ASKED, Why.PROCESSES_APART, "shareProcessNamespace: false"),
-        (pod(volumes=[{"name": "sidelight"}]), ASKED, Why.NAME_TAKEN, "volume"),
-        (pod(annotations={label_names.CONTAINER: "web"}), ASKED, Why.NO_SUCH_CONTAINER, "name one of app"),
+        (pod(labels={label_names.INJECT: "yes"}), ASKED, SkipReason.BAD_LABEL, "'yes'"),
+        (pod(os={"name": "windows"}), ASKED, SkipReason.OTHER_OS, "windows"),
+        (pod(nodeSelector={"kubernetes.io/os": "windows"}), ASKED, SkipReason.OTHER_OS, "windows"),
+        (pod(hostPID=True), ASKED, SkipReason.HOST_PID, "hostPID"),
+        (pod(shareProcessNamespace=False), ASKED, SkipReason.PROCESSES_APART, "shareProcessNamespace: false"),
+        (pod(volumes=[{"name": "sidelight"}]), ASKED, SkipReason.NAME_TAKEN, "volume"),
+        (
+            pod(annotations={label_names.CONTAINER: "web"}),
+            ASKED,
+            SkipReason.NO_SUCH_CONTAINER,
+            "name one of app",
+        ),
         (
             pod(annotations={label_names.CONTAINER: "init"}, initContainers=[{"name": "init"}]),
             ASKED,
-            Why.CONTAINER_ENDS_FIRST,
+            SkipReason.CONTAINER_ENDS_FIRST,
             "name one of app",
         ),
-        (pod(annotations={label_names.RATE: "fast"}), ASKED, Why.BAD_ANNOTATION, "SIDELIGHT_RATE"),
+        (pod(annotations={label_names.RATE: "fast"}), ASKED, SkipReason.BAD_ANNOTATION, "SIDELIGHT_RATE"),
         (
             pod(annotations={label_names.RATE: "5000"}),
             ASKED,
-            Why.BAD_ANNOTATION,
+            SkipReason.BAD_ANNOTATION,
             "--rate must be from 1 to 1000",
         ),
         (
             pod(annotations={label_names.TRIGGER_CPU_PERCENT: "101"}),
             ASKED,
-            Why.BAD_ANNOTATION,
+            SkipReason.BAD_ANNOTATION,
             "--trigger-cpu-percent",
         ),
-        (pod(annotations={label_names.TRIGGER_RSS_GROWTH: "much"}), ASKED, Why.BAD_ANNOTATION, "RSS_GROWTH"),
+        (
+            pod(annotations={label_names.TRIGGER_RSS_GROWTH: "much"}),
+            ASKED,
+            SkipReason.BAD_ANNOTATION,
+            "RSS_GROWTH",
+        ),
         (
             pod(annotations={label_names.TRIGGER_READY: "soon"}),
             ASKED,
-            Why.BAD_ANNOTATION,
+            SkipReason.BAD_ANNOTATION,
             "neither true nor false",
         ),
-        (pod(annotations={label_names.TRIGGER_RATE: "1"}), ASKED, Why.BAD_ANNOTATION, "from --rate to 1000"),
-        (pod(annotations={label_names.MATCH: "("}), ASKED, Why.BAD_ANNOTATION, "not a regular expression"),
+        (
+            pod(annotations={label_names.TRIGGER_RATE: "1"}),
+            ASKED,
+            SkipReason.BAD_ANNOTATION,
+            "from --rate to 1000",
+        ),
+        (
+            pod(annotations={label_names.MATCH: "("}),
+            ASKED,
+            SkipReason.BAD_ANNOTATION,
+            "not a regular expression",
+        ),
         (
             pod(annotations={label_names.ON_DEMAND: "maybe"}),
             ASKED,
-            Why.BAD_ANNOTATION,
+            SkipReason.BAD_ANNOTATION,
             "neither true nor false",
         ),
         (
             pod(annotations={label_names.INTERVAL_SECONDS: "5", label_names.WINDOW_SECONDS: "10"}),
             ASKED,
-            Why.BAD_ANNOTATION,
+            SkipReason.BAD_ANNOTATION,
             "must not be shorter",
         ),
-        (pod(), Place("shop", ASKED.labels, enforced="baseline"), Why.POD_SECURITY, "SYS_PTRACE"),
-        (pod(), Place("shop", ASKED.labels, enforced="restricted"), Why.POD_SECURITY, "uid 0"),
+        (
+            pod(),
+            AdmissionContext("shop", ASKED.namespace_labels, pod_security_level="baseline"),
+            SkipReason.POD_SECURITY,
+            "SYS_PTRACE",
+        ),
+        (
+            pod(),
+            AdmissionContext("shop", ASKED.namespace_labels, pod_security_level="restricted"),
+            SkipReason.POD_SECURITY,
+            "uid 0",
+        ),
         (
             pod(restartPolicy="Never"),
-            Place("shop", ASKED.labels, native=False),
-            Why.WOULD_NOT_END,
+            AdmissionContext("shop", ASKED.namespace_labels, has_native_sidecars=False),
+            SkipReason.WOULD_NOT_END,
             "restartPolicy Never",
         ),
     ],
-    ids=lambda value: value.value if isinstance(value, Why) else "",
+    ids=lambda value: value.value if isinstance(value, SkipReason) else "",
 )
 def test_a_pod_that_cannot_have_one_is_told_why_and_what_to_do(before, place, why, told, after):
     made, decision = after(before, place)
@@ -321,9 +351,9 @@ def test_a_job_gets_a_native_sidecar_for_that_one_lets_it_end(after):
     before = pod(restartPolicy="Never")
     before["metadata"]["ownerReferences"] = [job]
     assert after(before)[1].injected
-    skip = after(before, Place("shop", ASKED.labels, native=False))[1].skip
+    skip = after(before, AdmissionContext("shop", ASKED.namespace_labels, has_native_sidecars=False))[1].skip
     assert skip is not None
-    assert skip.why is Why.WOULD_NOT_END
+    assert skip.why is SkipReason.WOULD_NOT_END
     assert "a Job" in skip.sentence
 
 
@@ -338,7 +368,7 @@ def test_an_init_container_that_restarts_may_be_watched(after):
 @pytest.mark.parametrize(
     "before",
     [
-        pod(annotations={MIRROR: "1a2b"}),
+        pod(annotations={MIRROR_POD_ANNOTATION: "1a2b"}),
         pod(initContainers=[{"name": "sidelight", "restartPolicy": "Always"}]),
         pod(containers=[{"name": "app"}, {"name": "sidelight"}]),
     ],
@@ -352,8 +382,8 @@ def test_a_pod_that_has_one_or_must_not_change_is_left_as_it_is(before, after):
 
 def test_a_sentence_is_never_longer_than_an_annotation_is_good_for(after):
     _, decision = after(pod(annotations={label_names.RATE: "x" * 10_000}))
-    assert len(decision.skip.sentence) == MAX_SENTENCE
-    assert len(decision.warnings[0]) <= MAX_SENTENCE
+    assert len(decision.skip.sentence) == MAX_MESSAGE_CHARACTERS
+    assert len(decision.warnings[0]) <= MAX_MESSAGE_CHARACTERS
 
 
 def test_an_annotation_nobody_knows_is_said_to_be_so(after):
@@ -367,4 +397,4 @@ def test_when_every_port_is_taken_the_pod_is_told(after):
     before["spec"]["containers"][0]["args"] = [str(port) for port in range(8081, 8101)]
     skip = after(before)[1].skip
     assert skip is not None
-    assert skip.why is Why.NO_FREE_PORT
+    assert skip.why is SkipReason.NO_FREE_PORT

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.settings import BadSetting, flag, parse
-from sidelight_injector.admission.skip_reasons import Why
+from sidelight.settings import BadSetting, format_flag, parse_settings
+from sidelight_injector.admission.skip_reasons import SkipReason
 from sidelight_injector.metrics import Metrics
 from sidelight_injector.settings import Settings
 from sidelight_kubernetes import label_names
@@ -28,7 +28,7 @@ def table(text: str) -> dict[str, list[str]]:
 
 def test_every_option_is_documented_with_its_default_and_no_other():
     rows = {name: cells for name, cells in table(OPTIONS).items() if re.match("--[a-z]", name)}
-    fields = {flag(field): field for field in dataclasses.fields(Settings)}
+    fields = {format_flag(field): field for field in dataclasses.fields(Settings)}
     assert list(rows) == list(fields)
     shown = {True: "on", False: "off", 8 << 20: "8M", None: ""}
     for name, field in fields.items():
@@ -46,7 +46,7 @@ def test_every_option_is_documented_with_its_default_and_no_other():
 
 def test_every_reason_is_documented():
     section = PAGE.partition("## Why a pod got none")[2].partition("**Pod Security**")[0]
-    assert {name for name in table(section) if "_" in name or name == "internal"} == set(Why)
+    assert {name for name in table(section) if "_" in name or name == "internal"} == set(SkipReason)
 
 
 def test_every_annotation_is_documented():
@@ -76,16 +76,16 @@ def test_every_metric_is_documented():
 )
 def test_what_cannot_be_used_is_refused_with_the_reason(flags, told):
     with pytest.raises(BadSetting, match=re.escape(told)):
-        parse(Settings, "injector", "", flags, {})
+        parse_settings(Settings, "injector", "", flags, {})
 
 
 def test_limits_hold_at_their_edge():
     edge = ["--certificate-days", "121.6", "--events-per-minute", "6000", "--max-body-bytes", "1M"]
-    assert parse(Settings, "injector", "", [*NEEDED, *edge, "--namespace-timeout-seconds", "4"], {})
+    assert parse_settings(Settings, "injector", "", [*NEEDED, *edge, "--namespace-timeout-seconds", "4"], {})
 
 
 def test_the_injectors_own_namespace_is_always_excluded():
-    settings = parse(
+    settings = parse_settings(
         Settings, "injector", "", [*NEEDED, "--exclude-namespace", "other"], {"SIDELIGHT_NAMESPACE": "p"}
     )
-    assert settings.excluded == {"other", "p"}
+    assert settings.excluded_namespaces == {"other", "p"}

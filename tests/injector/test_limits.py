@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sidelight_injector.admission.limits import quantity, refusal
+from sidelight_injector.admission.limits import find_violation, parse_quantity
 
 SIDECAR = {"resources": {"requests": {"cpu": "20m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}}}
 
@@ -26,12 +26,12 @@ def quota(*names: str, **spec: Any) -> dict[str, Any]:
     ],
 )
 def test_quantities_are_read_as_kubernetes_writes_them(text, number):
-    assert quantity(text) == Decimal(number)
+    assert parse_quantity(text) == Decimal(number)
 
 
 @pytest.mark.parametrize("text", ["", "m", "1 Gi", "1.2.3", "1Zi", "1e99999999999999999999"])
 def test_what_is_no_quantity_is_none(text):
-    assert quantity(text) is None
+    assert parse_quantity(text) is None
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,6 @@ def test_what_is_no_quantity_is_none(text):
     ],
 )
 def test_each_bound_holds_at_its_edge(ranges, quotas, told):
-    found = refusal(SIDECAR, ranges, quotas)
+    found = find_violation(SIDECAR, ranges, quotas)
     assert told in found
     assert bool(told) == bool(found)

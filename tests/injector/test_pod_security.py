@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidelight_injector.admission.pod_security import refusal
+from sidelight_injector.admission.pod_security import find_violation
 
 STRICT = {
     "runAsNonRoot": True,
@@ -15,13 +15,13 @@ STRICT = {
 
 @pytest.mark.parametrize("level", ["privileged", "baseline", "restricted"])
 def test_a_container_without_capabilities_under_the_services_user_is_taken_everywhere(level):
-    assert refusal({"securityContext": STRICT}, level) == ""
+    assert find_violation({"securityContext": STRICT}, level) == ""
 
 
 @pytest.mark.parametrize("level", ["baseline", "restricted", "a level of a later Kubernetes"])
 def test_reading_other_processes_is_refused_by_all_but_privileged(recipe, level):
-    assert "the capability SYS_PTRACE" in refusal(recipe.container, level)
-    assert refusal(recipe.container, "privileged") == ""
+    assert "the capability SYS_PTRACE" in find_violation(recipe.container, level)
+    assert find_violation(recipe.container, "privileged") == ""
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_reading_other_processes_is_refused_by_all_but_privileged(recipe, level)
     ],
 )
 def test_each_thing_that_restricted_refuses_is_named(change, told):
-    assert told in refusal({"securityContext": {**STRICT, **change}}, "restricted")
+    assert told in find_violation({"securityContext": {**STRICT, **change}}, "restricted")

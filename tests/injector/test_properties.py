@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidelight_injector.admission.decide import Place, decide
+from sidelight_injector.admission.decide import AdmissionContext, decide
 from sidelight_kubernetes import label_names
 from tests.injector.patching import keeps, patched
 
@@ -86,7 +86,7 @@ FITTING = st.builds(
 )
 """Pods that nothing keeps a sidecar out of."""
 PLACES = st.builds(
-    Place,
+    AdmissionContext,
     st.just("shop"),
     st.just({label_names.INJECT: "true"}),
     native=st.booleans(),
@@ -102,21 +102,23 @@ def test_a_patch_only_adds_and_a_second_time_adds_nothing(recipe, pod, place):
     own = {name: text for name, text in annotations.items() if name != label_names.STATUS}
     assert keeps(after, {**pod, "metadata": {**pod["metadata"], "annotations": own}} if annotations else pod)
     assert decide(after, place, recipe).patch == []
-    assert not (decision.injected and decision.skip)
+    assert not (decision.is_injected and decision.skip)
 
 
 @pytest.mark.parametrize("version", ["1.28.0", "1.34.0"])
 @settings(max_examples=25, deadline=None)
 @given(pod=PODS | FITTING)
 def test_kubernetes_takes_what_becomes_of_a_pod(recipe, version, pod):
-    place = Place("shop", {label_names.INJECT: "true"}, native=version != "1.28.0")
+    place = AdmissionContext("shop", {label_names.INJECT: "true"}, has_native_sidecars=version != "1.28.0")
     kubernetes_validate.validate(patched(pod, decide(pod, place, recipe).patch), version, strict=True)
 
 
 @given(FITTING, st.booleans())
 def test_a_pod_that_is_fit_has_one_sidecar_and_no_name_or_port_twice(recipe, pod, native):
-    decision = decide(pod, Place("shop", {label_names.INJECT: "true"}, native=native), recipe)
-    assert decision.injected
+    decision = decide(
+        pod, AdmissionContext("shop", {label_names.INJECT: "true"}, has_native_sidecars=native), recipe
+    )
+    assert decision.is_injected
     spec = patched(pod, decision.patch)["spec"]
     containers = [*spec.get("initContainers", ()), *spec["containers"]]
     [sidecar] = [one for one in containers if one["name"] == label_names.SIDECAR]

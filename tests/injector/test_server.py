@@ -12,19 +12,19 @@ from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.settings import BadSetting, parse
-from sidelight_injector.admission.decide import Place, decide
-from sidelight_injector.admission.namespaces import KEPT, Namespaces
+from sidelight.settings import BadSetting, parse_settings
+from sidelight_injector.admission.decide import AdmissionContext, decide
+from sidelight_injector.admission.namespaces import MAX_CACHED_NAMESPACES, NamespaceCache
 from sidelight_injector.admission.recipe import Recipe
-from sidelight_injector.admission.review import read
-from sidelight_injector.admission.skip_reasons import Skip, Why
-from sidelight_injector.events import REMEMBERED, WAITING, Events
-from sidelight_injector.main import knows_native
+from sidelight_injector.admission.review import parse_review
+from sidelight_injector.admission.skip_reasons import Skip, SkipReason
+from sidelight_injector.events import MAX_DEDUPLICATED_EVENTS, MAX_QUEUED_EVENTS, EventRecorder
+from sidelight_injector.main import has_native_sidecars
 from sidelight_injector.metrics import Metrics
-from sidelight_injector.server import Webhook
+from sidelight_injector.server import MutatingWebhook
 from sidelight_injector.settings import Settings
 from sidelight_kubernetes import label_names
-from sidelight_kubernetes.kubernetes_client import ClusterAway
+from sidelight_kubernetes.kubernetes_client import ClusterUnavailable
 from sidelight_model.errors import SidelightError
 
 Json = dict[str, Any]
@@ -42,7 +42,7 @@ class FakeCluster:
     def get(self, path: str, **_: str) -> Json:
         self.asked.append(path)
         if self.away:
-            raise ClusterAway("the API server cannot be reached: no", hint="Wait.")
+            raise ClusterUnavailable("the API server cannot be reached: no", hint="Wait.")
         if path.endswith(("/limitranges", "/resourcequotas")):
             return {"items": []}
         return {"metadata": {"labels": self.namespaces[path.rpartition("/")[2]]}}
@@ -73,11 +73,13 @@ def metrics() -> Metrics:
 @pytest.fixture
 async def ask(recipe, cluster, metrics):
     """Posts a body to the webhook; its answer's status and JSON."""
-    settings = parse(Settings, "injector", "", ["--sidecar-file", "/x", "--max-body-bytes", "1M"], {})
+    settings = parse_settings(
+        Settings, "injector", "", ["--sidecar-file", "/x", "--max-body-bytes", "1M"], {}
+    )
     with ThreadPoolExecutor(2) as executor:
-        namespaces = Namespaces(cluster, executor, Clock(), keep_seconds=2, timeout_seconds=2)
-        webhook = Webhook(settings, recipe, namespaces, None, metrics, native=True)
-        async with TestClient(TestServer(webhook.app())) as client:
+        namespaces = NamespaceCache(cluster, executor, Clock(), ttl_seconds=2, timeout_seconds=2)
+        webhook = MutatingWebhook(settings, recipe, namespaces, None, metrics, has_native_sidecars=True)
+        async with TestClient(TestServer(webhook.build_app())) as client:
 
             async def post(body: object) -> tuple[int, Any]:
                 data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -169,15 +171,15 @@ async def test_a_question_that_is_too_large_is_refused_and_counted(ask, metrics)
 async def test_a_namespaces_labels_are_read_once_in_a_while_and_only_so_many_are_kept(cluster):
     clock = Clock()
     with ThreadPoolExecutor(2) as executor:
-        namespaces = Namespaces(cluster, executor, clock, keep_seconds=2, timeout_seconds=2)
+        namespaces = NamespaceCache(cluster, executor, clock, ttl_seconds=2, timeout_seconds=2)
         for later, asked in ((0, 3), (1.9, 3), (2.1, 6)):
             clock.now = 1000 + later
             assert (await namespaces.get("shop")).labels == {label_names.INJECT: "true"}
             assert len(cluster.asked) == asked
-        cluster.namespaces |= {f"n{number}": {} for number in range(KEPT + 1)}
-        for number in range(KEPT + 1):
+        cluster.namespaces |= {f"n{number}": {} for number in range(MAX_CACHED_NAMESPACES + 1)}
+        for number in range(MAX_CACHED_NAMESPACES + 1):
             await namespaces.get(f"n{number}")
-        assert len(namespaces._known) == KEPT
+        assert len(namespaces._entries) == MAX_CACHED_NAMESPACES
 
 
 async def test_labels_that_take_too_long_are_given_up(cluster):
@@ -185,8 +187,8 @@ async def test_labels_that_take_too_long_are_given_up(cluster):
     loop = asyncio.get_running_loop()
     cluster.get = lambda path: asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(10)
     with ThreadPoolExecutor(1) as executor:
-        namespaces = Namespaces(cluster, executor, Clock(), keep_seconds=2, timeout_seconds=0.05)
-        with pytest.raises(ClusterAway, match="was not told of"):
+        namespaces = NamespaceCache(cluster, executor, Clock(), ttl_seconds=2, timeout_seconds=0.05)
+        with pytest.raises(ClusterUnavailable, match="was not told of"):
             await namespaces.get("shop")
         hold.set()
 
@@ -194,23 +196,23 @@ async def test_labels_that_take_too_long_are_given_up(cluster):
 async def test_events_are_not_repeated_and_only_so_many_wait(cluster, metrics):
     clock = Clock()
     with ThreadPoolExecutor(1) as executor:
-        events = Events(cluster, executor, metrics, clock, per_minute=6000, repeat_seconds=600)
-        skip = Skip(Why.HOST_PID, "it is so", "change it")
+        events = EventRecorder(cluster, executor, metrics, clock, per_minute=6000, repeat_seconds=600)
+        skip = Skip(SkipReason.HOST_PID, "it is so", "change it")
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "7", "controller": True}
         owned = {"metadata": {"generateName": "rs-", "ownerReferences": [owner]}}
-        events.say("shop", owned, skip)
-        events.say("shop", owned, skip)
-        events.say("shop", owned, Skip(Why.OTHER_OS, "it is so", "change it"))
+        events.record("shop", owned, skip)
+        events.record("shop", owned, skip)
+        events.record("shop", owned, Skip(SkipReason.OTHER_OS, "it is so", "change it"))
         clock.now += 601
-        events.say("shop", owned, skip)
-        for number in range(REMEMBERED):
-            events.say("shop", {"metadata": {"name": str(number)}}, skip)
+        events.record("shop", owned, skip)
+        for number in range(MAX_DEDUPLICATED_EVENTS):
+            events.record("shop", {"metadata": {"name": str(number)}}, skip)
         outcome = metrics.events.labels
         assert outcome("repeated")._value.get() == 1
-        assert outcome("dropped")._value.get() == REMEMBERED + 3 - WAITING
+        assert outcome("dropped")._value.get() == MAX_DEDUPLICATED_EVENTS + 3 - MAX_QUEUED_EVENTS
         writing = asyncio.create_task(events.run())
         async with asyncio.timeout(30):
-            while len(cluster.made) < WAITING:
+            while len(cluster.made) < MAX_QUEUED_EVENTS:
                 await asyncio.sleep(0.01)
         writing.cancel()
     first = cluster.made[0]
@@ -234,14 +236,14 @@ ANYTHING = st.recursive(
 @given(annotations=st.dictionaries(st.sampled_from([*label_names.ANNOTATIONS, "a"]), st.text(max_size=30)))
 def test_annotations_hold_any_text_at_all(recipe, annotations):
     pod = {"metadata": {"annotations": annotations}, "spec": POD["spec"]}
-    decision = decide(pod, Place("shop", {label_names.INJECT: "true"}), recipe)
-    assert decision.injected or decision.skip
+    decision = decide(pod, AdmissionContext("shop", {label_names.INJECT: "true"}), recipe)
+    assert decision.is_injected or decision.skip
 
 
 @given(ANYTHING)
 def test_a_body_of_any_json_is_a_question_or_refused(body):
     with suppress(SidelightError):
-        assert read(json.dumps(body).encode()).uid
+        assert parse_review(json.dumps(body).encode()).uid
 
 
 @pytest.mark.parametrize(
@@ -256,7 +258,7 @@ def test_a_body_of_any_json_is_a_question_or_refused(body):
     ],
 )
 def test_native_sidecars_are_known_by_the_servers_version(major, minor, native):
-    assert knows_native({"major": major, "minor": minor}) is native
+    assert has_native_sidecars({"major": major, "minor": minor}) is native
 
 
 @pytest.mark.parametrize(

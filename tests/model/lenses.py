@@ -15,9 +15,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from sidelight_model.aggregate import top
-from sidelight_model.frames import Frame, without_line
-from sidelight_model.tree import Row, build, totals
+from sidelight_model.aggregate import rank_functions
+from sidelight_model.frames import Frame, strip_line_number
+from sidelight_model.tree import StackRow, build_tree_from_rows, compute_totals
 
 GOLDEN = Path(__file__).parent / "golden" / "lenses.json"
 
@@ -48,7 +48,7 @@ def matcher(subject: str, name: str) -> Callable[[str], bool]:
         return lambda frame: Frame.parse(frame).file == name
     if subject == "package":
         return lambda frame: package(frame) == name
-    return lambda frame: name in (frame, without_line(frame))
+    return lambda frame: name in (frame, strip_line_number(frame))
 
 
 def transformed(stack: Stack, verb: str, subject: str, name: str) -> Stack | None:
@@ -75,7 +75,7 @@ def transformed(stack: Stack, verb: str, subject: str, name: str) -> Stack | Non
 
 def merged(stack: Stack, by: str) -> Stack:
     owner = {"file": lambda frame: Frame.parse(frame).file, "package": package}[by]
-    return without_repeats(tuple(owner(frame) or without_line(frame) for frame in stack))
+    return without_repeats(tuple(owner(frame) or strip_line_number(frame) for frame in stack))
 
 
 def without_repeats(stack: Stack) -> Stack:
@@ -95,7 +95,7 @@ def changed(stacks: Iterable[Weighed], change: Callable[[Stack], Stack | None]) 
     return [(stack, samples) for stack, samples in found if stack is not None]
 
 
-def sides_of(stacks: Sequence[Weighed], sides: int) -> list[list[Row]]:
+def sides_of(stacks: Sequence[Weighed], sides: int) -> list[list[StackRow]]:
     return [
         [(stack, samples[side], samples[side] * 1000) for stack, samples in stacks] for side in range(sides)
     ]
@@ -103,12 +103,12 @@ def sides_of(stacks: Sequence[Weighed], sides: int) -> list[list[Row]]:
 
 def tree(stacks: Sequence[Weighed], sides: int) -> list[list[Any]]:
     """Nodes in pre-order: level, name, samples of its own by side, samples with callees by side."""
-    made = build(sides_of(stacks, sides))
-    sums = [totals(made, side) for side in range(sides)]
+    made = build_tree_from_rows(sides_of(stacks, sides))
+    sums = [compute_totals(made, side) for side in range(sides)]
     return [
         [
             made.level[node],
-            made.names[made.name[node]],
+            made.names[made.name_index[node]],
             [made.self_samples[side][node] for side in range(sides)],
             [sums[side][node] for side in range(sides)],
         ]
@@ -118,7 +118,7 @@ def tree(stacks: Sequence[Weighed], sides: int) -> list[list[Any]]:
 
 def functions(stacks: Sequence[Weighed], sides: int) -> list[list[Any]]:
     """Name, self and total by side, by name: `sidelight_model.aggregate` on the same stacks."""
-    found = top([[row for row in rows if row[0]] for rows in sides_of(stacks, sides)])
+    found = rank_functions([[row for row in rows if row[0]] for rows in sides_of(stacks, sides)])
     return sorted(
         [name, [one.self_samples for one in cost], [one.total_samples for one in cost]]
         for name, cost in found.items()
@@ -130,7 +130,7 @@ def ways(stacks: Sequence[Weighed], sides: int) -> Iterable[dict[str, Any]]:
     whole = [sum(samples[side] for _, samples in stacks) for side in range(sides)]
     frames = sorted({frame for stack, _ in stacks for frame in stack})
     chosen = frames[:2] + frames[-1:]
-    subjects = [("function", without_line(frame)) for frame in chosen]
+    subjects = [("function", strip_line_number(frame)) for frame in chosen]
     subjects += [("file", file) for file in sorted({Frame.parse(frame).file for frame in frames} - {""})[:2]]
     subjects += [("package", own) for own in sorted(set(map(package, frames)) - {""})[:2]]
     for subject, name in dict.fromkeys(subjects):

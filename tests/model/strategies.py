@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from sidelight_model.counts import ZERO, Counts
-from sidelight_model.folded import Stack, join, parse_folded
-from sidelight_model.frames import escape
+from sidelight_model.folded import Stack, join_frames, parse_folded
+from sidelight_model.frames import escape_frame
 from sidelight_model.labels import Labels
 from sidelight_model.profile import Profile
 from sidelight_model.window import Quality, Window
@@ -35,8 +35,8 @@ HOSTILE = [
 texts = st.one_of(
     st.sampled_from(HOSTILE), st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 )
-frames = st.one_of(st.sampled_from(["main", "handle", "query", "render"]), texts).map(escape)
-stacks = st.lists(frames, min_size=1, max_size=6).map(join)
+frames = st.one_of(st.sampled_from(["main", "handle", "query", "render"]), texts).map(escape_frame)
+stacks = st.lists(frames, min_size=1, max_size=6).map(join_frames)
 counts = st.builds(Counts, *[st.integers(0, 1000)] * 3).filter(lambda one: one != ZERO)
 tables = st.dictionaries(stacks, counts, max_size=8)
 ulids = st.text("0123456789ABCDEFGHJKMNPQRSTVWXYZ", min_size=25, max_size=25).map(lambda text: "0" + text)
@@ -74,9 +74,9 @@ profiles = st.lists(windows, max_size=3).map(lambda some: merged(*some))
 
 
 def merged(*some: Window) -> Profile:
-    from sidelight_model.profile import merge
+    from sidelight_model.profile import merge_profiles
 
-    return merge(*map(Profile.of, some))
+    return merge_profiles(*map(Profile.from_window, some))
 
 
 def profile(text: str, period_ns: int = PERIOD_NS) -> Profile:
@@ -86,4 +86,4 @@ def profile(text: str, period_ns: int = PERIOD_NS) -> Profile:
 
 
 def deep(depth: int, leaf: str = "leaf") -> Stack:
-    return join(["recurse"] * (depth - 1) + [leaf])
+    return join_frames(["recurse"] * (depth - 1) + [leaf])

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from sidelight_model.change import SideTime, change, change_words, percent, short, signed, verdict
+from sidelight_model.change import (
+    SideTotals,
+    compute_change,
+    describe_change,
+    describe_total_change,
+    format_number,
+    format_percent,
+    format_signed,
+)
 from sidelight_model.counts import ProfileType
 
 VECTORS: dict[str, list[dict[str, Any]]] = json.loads(
@@ -18,16 +26,18 @@ VECTORS: dict[str, list[dict[str, Any]]] = json.loads(
 
 @pytest.mark.parametrize("vector", VECTORS["changes"])
 def test_a_change_has_the_direction_the_noise_and_the_words_of_the_pages(vector: dict[str, Any]) -> None:
-    found = change(vector["us"], vector["samples"], vector["divisors"])
-    assert (found.direction, change_words(found)) == (vector["direction"], vector["words"])
+    found = compute_change(vector["us"], vector["samples"], vector["divisors"])
+    assert (found.direction, describe_change(found)) == (vector["direction"], vector["words"])
     assert found.delta == pytest.approx(vector["delta"], abs=1e-12)
-    assert found.least == pytest.approx(vector["least"], abs=1e-12)
+    assert found.noise_limit == pytest.approx(vector["least"], abs=1e-12)
 
 
 @pytest.mark.parametrize("vector", VECTORS["verdicts"])
 def test_the_whole_difference_is_the_sentence_of_the_pages(vector: dict[str, Any]) -> None:
     assert (
-        verdict([SideTime(**side) for side in vector["sides"]], ProfileType(vector["type"]))[0]
+        describe_total_change([SideTotals(**side) for side in vector["sides"]], ProfileType(vector["type"]))[
+            0
+        ]
         == (vector["sentence"])
     )
 
@@ -35,5 +45,5 @@ def test_the_whole_difference_is_the_sentence_of_the_pages(vector: dict[str, Any
 @pytest.mark.parametrize("vector", VECTORS["numbers"])
 def test_numbers_are_written_as_the_pages_write_them(vector: dict[str, Any]) -> None:
     value = vector["value"]
-    written = short(value), percent(value), signed(percent(value), value)
+    written = format_number(value), format_percent(value), format_signed(format_percent(value), value)
     assert written == (vector["short"], vector["percent"], vector["signed"])

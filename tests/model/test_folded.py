@@ -7,8 +7,8 @@ from hypothesis import given
 
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.errors import BadFolded, LimitExceeded
-from sidelight_model.folded import Stack, parse_folded, render_folded, split
-from sidelight_model.frames import TRUNCATED, Frame, unescape
+from sidelight_model.folded import Stack, parse_folded, render_folded, split_stack
+from sidelight_model.frames import TRUNCATED, Frame, unescape_frame
 from tests.model.strategies import deep, tables
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -30,7 +30,9 @@ def test_each_type_writes_its_own_samples(table: dict[Stack, Counts]) -> None:
     for kind in ProfileType:
         for states in (True, False):
             written = parse_folded(render_folded(table, kind, states=states))
-            assert sum(count.wall for count in written.values()) == sum(c.of(kind) for c in table.values())
+            assert sum(count.wall for count in written.values()) == sum(
+                c.for_type(kind) for c in table.values()
+            )
 
 
 def test_the_state_is_a_last_pseudo_frame() -> None:
@@ -76,10 +78,10 @@ def test_as_many_stacks_as_allowed_are_read_and_not_one_more() -> None:
 
 def test_a_stack_as_deep_as_allowed_is_kept_and_a_deeper_one_is_cut_visibly() -> None:
     (whole,) = parse_folded(f"{deep(100)} 1", max_depth=100)
-    assert TRUNCATED not in split(whole)
+    assert TRUNCATED not in split_stack(whole)
     (cut,) = parse_folded(f"{deep(101)} 1", max_depth=100)
-    assert split(cut)[50] == TRUNCATED
-    assert len(split(cut)) == 100
+    assert split_stack(cut)[50] == TRUNCATED
+    assert len(split_stack(cut)) == 100
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.folded")), ids=lambda path: path.stem)
@@ -108,10 +110,10 @@ def test_a_newline_that_py_spy_wrote_into_a_name_is_refused_and_ours_is_not(name
 
 
 def test_escaped_names_are_whole_frames_where_py_spy_cuts_them() -> None:
-    files = {Frame.parse(unescape(split(stack)[-1])).file for stack in golden("native-newlines")}
+    files = {Frame.parse(unescape_frame(split_stack(stack)[-1])).file for stack in golden("native-newlines")}
     assert {"my app; v 2.py", "line\nend\r.py", "100%3B.py"} <= files
 
 
 def test_recursion_a_thousand_deep_is_whole() -> None:
-    assert max(len(split(stack)) for stack in golden("native-recursion")) > 1000
-    assert max(len(split(stack)) for stack in golden("pyspy-recursion")) > 1000
+    assert max(len(split_stack(stack)) for stack in golden("native-recursion")) > 1000
+    assert max(len(split_stack(stack)) for stack in golden("pyspy-recursion")) > 1000

@@ -4,18 +4,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_model.frames import TRUNCATED, Frame, clip, escape, unescape, without_line
+from sidelight_model.frames import (
+    TRUNCATED,
+    Frame,
+    escape_frame,
+    strip_line_number,
+    truncate_stack,
+    unescape_frame,
+)
 from tests.model.strategies import texts
 
 
 @given(texts)
 def test_escaping_can_be_undone(text: str) -> None:
-    assert unescape(escape(text)) == text
+    assert unescape_frame(escape_frame(text)) == text
 
 
 @given(texts)
 def test_an_escaped_frame_never_ends_a_frame_or_a_line(text: str) -> None:
-    assert not set(escape(text)) & {";", "\n", "\r"}
+    assert not set(escape_frame(text)) & {";", "\n", "\r"}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +42,7 @@ def test_an_escaped_frame_never_ends_a_frame_or_a_line(text: str) -> None:
     ],
 )
 def test_only_what_would_be_misread_is_escaped(text: str, escaped: str) -> None:
-    assert escape(text) == escaped
+    assert escape_frame(text) == escaped
 
 
 @pytest.mark.parametrize(
@@ -55,14 +62,14 @@ def test_a_frame_is_read_from_its_text(text: str, frame: Frame) -> None:
 
 @given(texts, texts, st.integers(0, 10**6))
 def test_folding_lines_away_leaves_function_and_file(function: str, file: str, line: int) -> None:
-    assert without_line(Frame(function, file, line).text) == without_line(
+    assert strip_line_number(Frame(function, file, line).text) == strip_line_number(
         Frame(function, file, line + 1).text
     )
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=2), max_size=12), st.integers(1, 12))
 def test_clipping_keeps_both_ends_and_shows_the_cut(stack: list[str], depth: int) -> None:
-    clipped = clip(stack, depth)
+    clipped = truncate_stack(stack, depth)
     assert len(clipped) == min(len(stack), depth)
     if len(stack) <= depth:
         assert list(clipped) == stack

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sidelight_model.tree import ROOT, build, outline
+from sidelight_model.tree import ROOT_NAME, build_tree_from_rows, render_outline
 from tests.model import lenses
 
 PROFILES: list[dict[str, Any]] = json.loads(lenses.GOLDEN.read_text())
@@ -23,7 +23,7 @@ def test_every_shared_tree_adds_up(profile: dict[str, Any]) -> None:
     for way in profile["ways"]:
         for tree in [way[part] for part in ("tree", "callers", "callees") if part in way]:
             own = [sum(column) for column in zip(*(node[2] for node in tree), strict=True)]
-            assert tree[0][:2] == [0, ROOT]
+            assert tree[0][:2] == [0, ROOT_NAME]
             assert tree[0][3] == own
             if "sandwich" not in way:
                 left = way.get("left", [0] * len(whole))
@@ -55,5 +55,5 @@ def test_turning_stacks_round_twice_is_the_collectors_tree(profile: dict[str, An
         path[level:] = [name]
         if any(own) and level:
             back.append((tuple(path[:0:-1]), own))
-    made = build(lenses.sides_of(back, sides))
-    assert outline(made) == outline(build(lenses.sides_of(stacks, sides)))
+    made = build_tree_from_rows(lenses.sides_of(back, sides))
+    assert render_outline(made) == render_outline(build_tree_from_rows(lenses.sides_of(stacks, sides)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sidelight_model.packages import STDLIB, package_of
+from sidelight_model.packages import STDLIB_MODULES, classify_frame
 
 WEB = Path(__file__).parents[2] / "web"
 
@@ -14,7 +14,7 @@ def test_a_frames_package_is_the_one_that_the_pages_colour_it_by() -> None:
     vectors = json.loads((WEB / "test" / "vectors" / "packages.json").read_text())
     assert len(vectors) > 30
     for frame, name, kind in vectors:
-        assert package_of(frame) == (name, kind), frame
+        assert classify_frame(frame) == (name, kind), frame
 
 
 def test_what_the_pages_call_the_standard_library_is_that_here_too() -> None:
@@ -22,4 +22,4 @@ def test_what_the_pages_call_the_standard_library_is_that_here_too() -> None:
     listed = source.partition("new Set((")[2].partition(").split")[0]
     names = {name for name in "".join(listed.split('"')[1::2]).split() if name}
     assert len(names) > 200
-    assert names <= STDLIB
+    assert names <= STDLIB_MODULES

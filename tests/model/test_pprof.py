@@ -7,14 +7,18 @@ import subprocess
 from pathlib import Path
 
 from sidelight_model.export_formats.pprof import StateRow, write_pprof
-from sidelight_model.export_formats.provenance import About, AboutSide
+from sidelight_model.export_formats.provenance import Provenance, SideProvenance
 
 MS = 1_000_000
-ABOUT = About(
+ABOUT = Provenance(
     '{service="shop"} cpu',
     "cpu",
     "sidelight 0.1.0",
-    [AboutSide('{service="shop"}', 1795253400 * 1000 * MS, 1795257000 * 1000 * MS, 14, 2, 3, 0.14, 60.0)],
+    [
+        SideProvenance(
+            '{service="shop"}', 1795253400 * 1000 * MS, 1795257000 * 1000 * MS, 14, 2, 3, 0.14, 60.0
+        )
+    ],
 )
 ROWS = [
     StateRow(("main (a.py:1)", "work (b.py:7)"), "running", 6, 60 * MS),

@@ -8,12 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_model.aggregate import depths, largest_gap, top
+from sidelight_model.aggregate import count_depths, find_largest_gap, rank_functions
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.export_formats.speedscope import write_speedscope
 from sidelight_model.frames import OTHER
-from sidelight_model.profile import EMPTY, Profile, compare, merge, tree
-from sidelight_model.tree import Tree, outline, parents, prune, totals
+from sidelight_model.profile import (
+    EMPTY_PROFILE,
+    Profile,
+    build_comparison_tree,
+    build_profile_tree,
+    merge_profiles,
+)
+from sidelight_model.tree import Tree, compute_totals, find_parents, prune_tree, render_outline
 from tests.model.strategies import FEWER, PERIOD_NS, deep, profile, profiles
 
 kinds = st.sampled_from(ProfileType)
@@ -24,15 +30,15 @@ kinds = st.sampled_from(ProfileType)
 def test_merging_is_associative_and_commutative_and_empty_changes_nothing(
     a: Profile, b: Profile, c: Profile
 ) -> None:
-    assert merge(merge(a, b), c) == merge(a, merge(b, c))
-    assert merge(a, b) == merge(b, a)
-    assert merge(a, EMPTY) == a
+    assert merge_profiles(merge_profiles(a, b), c) == merge_profiles(a, merge_profiles(b, c))
+    assert merge_profiles(a, b) == merge_profiles(b, a)
+    assert merge_profiles(a, EMPTY_PROFILE) == a
 
 
 @FEWER
 @given(st.lists(profiles, max_size=4))
 def test_the_total_of_a_merge_is_the_sum_of_totals(some: list[Profile]) -> None:
-    merged = merge(*some)
+    merged = merge_profiles(*some)
     assert merged.total() == Counts(*map(sum, zip(*(one.total() for one in some), (0, 0, 0), strict=True)))
     assert merged.total_ns() == Counts(
         *map(sum, zip(*(one.total_ns() for one in some), (0, 0, 0), strict=True))
@@ -40,7 +46,7 @@ def test_the_total_of_a_merge_is_the_sum_of_totals(some: list[Profile]) -> None:
 
 
 def test_windows_of_different_rates_add_up_exactly() -> None:
-    merged = merge(profile("main 99", 10_101_010), profile("main 100", 10_000_000))
+    merged = merge_profiles(profile("main 99", 10_101_010), profile("main 100", 10_000_000))
     assert merged.samples["main"].cpu == 199
     assert merged.times_ns["main"].cpu == 99 * 10_101_010 + 100 * 10_000_000
 
@@ -48,10 +54,10 @@ def test_windows_of_different_rates_add_up_exactly() -> None:
 @FEWER
 @given(profiles, kinds, st.booleans())
 def test_a_tree_holds_exactly_its_profile(one: Profile, kind: ProfileType, lines: bool) -> None:
-    grown = tree(one, kind, lines=lines)
+    grown = build_profile_tree(one, kind, lines=lines)
     check(grown)
-    assert totals(grown, 0)[0] == sum(grown.self_samples[0]) == one.total().of(kind)
-    assert totals(grown, 0, "ns")[0] == one.total_ns().of(kind)
+    assert compute_totals(grown, 0)[0] == sum(grown.self_samples[0]) == one.total().for_type(kind)
+    assert compute_totals(grown, 0, "ns")[0] == one.total_ns().for_type(kind)
 
 
 @FEWER
@@ -59,16 +65,16 @@ def test_a_tree_holds_exactly_its_profile(one: Profile, kind: ProfileType, lines
 def test_a_comparison_is_both_trees_on_one_set_of_call_paths(
     a: Profile, b: Profile, kind: ProfileType
 ) -> None:
-    both = compare(a, b, kind)
+    both = build_comparison_tree(a, b, kind)
     check(both)
-    assert without_zeros(both, 0) == without_zeros(tree(a, kind), 0)
-    assert without_zeros(both, 1) == without_zeros(tree(b, kind), 0)
+    assert without_zeros(both, 0) == without_zeros(build_profile_tree(a, kind), 0)
+    assert without_zeros(both, 1) == without_zeros(build_profile_tree(b, kind), 0)
 
 
 def test_a_comparison_shows_both_sides_of_every_call_path() -> None:
     before = profile("main;handle;query 6 | main;handle;render 2")
     after = profile("main;handle;query 2 | main;handle;cache 1")
-    assert outline(compare(before, after)) == dedent("""\
+    assert render_outline(build_comparison_tree(before, after)) == dedent("""\
         total  8/0  3/0
           main  8/0  3/0
             handle  8/0  3/0
@@ -79,17 +85,20 @@ def test_a_comparison_shows_both_sides_of_every_call_path() -> None:
 
 def test_lines_are_folded_away_unless_asked_for() -> None:
     two_lines = profile("main (a.py:1);work (a.py:7) 2 | main (a.py:1);work (a.py:8) 3")
-    assert outline(tree(two_lines)) == "total  5/0\n  main (a.py)  5/0\n    work (a.py)  5/5"
-    assert "work (a.py:8)  3/3" in outline(tree(two_lines, lines=True))
+    assert (
+        render_outline(build_profile_tree(two_lines))
+        == "total  5/0\n  main (a.py)  5/0\n    work (a.py)  5/5"
+    )
+    assert "work (a.py:8)  3/3" in render_outline(build_profile_tree(two_lines, lines=True))
 
 
 @FEWER
 @given(profiles, profiles, st.integers(1, 12))
 def test_pruning_keeps_every_total_and_shows_what_it_folded(a: Profile, b: Profile, nodes: int) -> None:
-    whole = compare(a, b)
-    pruned, dropped = prune(whole, nodes)
+    whole = build_comparison_tree(a, b)
+    pruned, dropped = prune_tree(whole, nodes)
     check(pruned)
-    kept = [node for node in range(len(pruned)) if pruned.names[pruned.name[node]] != OTHER]
+    kept = [node for node in range(len(pruned)) if pruned.names[pruned.name_index[node]] != OTHER]
     assert len(kept) == len(whole) - dropped == min(nodes, len(whole))
     paths = path_totals(whole)
     for path, total in path_totals(pruned).items():
@@ -98,16 +107,20 @@ def test_pruning_keeps_every_total_and_shows_what_it_folded(a: Profile, b: Profi
 
 
 def test_pruning_keeps_what_is_heavy_on_either_side() -> None:
-    pruned, dropped = prune(compare(profile("a 98 | b 1 | c 1"), profile("a 1 | b 1 | c 98")), 3)
-    assert outline(pruned) == "total  100/0  100/0\n  a  98/98  1/1\n  (other)  1/1  1/1\n  c  1/1  98/98"
+    pruned, dropped = prune_tree(
+        build_comparison_tree(profile("a 98 | b 1 | c 1"), profile("a 1 | b 1 | c 98")), 3
+    )
+    assert (
+        render_outline(pruned) == "total  100/0  100/0\n  a  98/98  1/1\n  (other)  1/1  1/1\n  c  1/1  98/98"
+    )
     assert dropped == 1
 
 
 @FEWER
 @given(profiles, kinds)
 def test_depths_count_every_sample_once(one: Profile, kind: ProfileType) -> None:
-    found = depths(one.rows(kind))
-    assert found.total == one.total().of(kind)
+    found = count_depths(one.rows(kind))
+    assert found.total == one.total().for_type(kind)
     if found.total:
         everyone = sorted(d for d, n in found.samples.items() for _ in range(n))
         assert found.mean == pytest.approx(sum(everyone) / len(everyone))
@@ -120,26 +133,26 @@ def test_depths_count_every_sample_once(one: Profile, kind: ProfileType) -> None
 
 def test_the_largest_gap_is_where_the_distributions_differ_most() -> None:
     shallow, deeper = (
-        depths(profile("a 8 | a;b 2").rows(ProfileType.CPU)),
-        depths(profile("a;b 5 | a;b;c 5").rows(ProfileType.CPU)),
+        count_depths(profile("a 8 | a;b 2").rows(ProfileType.CPU)),
+        count_depths(profile("a;b 5 | a;b;c 5").rows(ProfileType.CPU)),
     )
-    assert largest_gap(shallow, deeper) == (1, 0.8)
-    assert largest_gap(deeper, shallow) == (1, -0.8)
-    assert largest_gap(shallow, depths([])) is None
+    assert find_largest_gap(shallow, deeper) == (1, 0.8)
+    assert find_largest_gap(deeper, shallow) == (1, -0.8)
+    assert find_largest_gap(shallow, count_depths([])) is None
 
 
 @FEWER
 @given(profiles, kinds)
 def test_a_function_counts_once_per_stack(one: Profile, kind: ProfileType) -> None:
-    costs = top([one.rows(kind)])
-    total = one.total().of(kind)
+    costs = rank_functions([one.rows(kind)])
+    total = one.total().for_type(kind)
     assert sum(cost.self_samples for (cost,) in costs.values()) == total
     for (cost,) in costs.values():
         assert 0 <= cost.self_samples <= cost.total_samples <= total
 
 
 def test_recursion_does_not_inflate_a_total() -> None:
-    costs = top([profile("main;fib;fib;fib 5 | main;fib 2").rows(ProfileType.CPU)])
+    costs = rank_functions([profile("main;fib;fib;fib 5 | main;fib 2").rows(ProfileType.CPU)])
     assert costs["fib"][0].total_samples == 7
     assert costs["main"][0].self_samples == 0
     assert costs["main"][0].total_ns == 7 * PERIOD_NS
@@ -148,14 +161,14 @@ def test_recursion_does_not_inflate_a_total() -> None:
 def test_nothing_recurses() -> None:
     abyss = Profile({deep(20_000): Counts(running=1), deep(20_000, "other leaf"): Counts(idle=2)}, {})
     abyss = Profile(abyss.samples, {stack: count.times(10) for stack, count in abyss.samples.items()})
-    grown = compare(abyss, merge(abyss, abyss))
+    grown = build_comparison_tree(abyss, merge_profiles(abyss, abyss))
     assert max(grown.level) == 20_000
-    assert totals(grown, 1)[0] == 6
-    pruned, dropped = prune(grown, 10)
-    assert totals(pruned, 0)[0] == 3
+    assert compute_totals(grown, 1)[0] == 6
+    pruned, dropped = prune_tree(grown, 10)
+    assert compute_totals(pruned, 0)[0] == 3
     assert dropped == len(grown) - 10
-    assert depths(abyss.rows(ProfileType.WALL)).samples == {20_000: 3}
-    assert top([abyss.rows(ProfileType.WALL)])["recurse"][0].total_samples == 3
+    assert count_depths(abyss.rows(ProfileType.WALL)).samples == {20_000: 3}
+    assert rank_functions([abyss.rows(ProfileType.WALL)])["recurse"][0].total_samples == 3
     assert (
         len(
             json.loads(write_speedscope(abyss.rows(ProfileType.WALL), "abyss", "test"))["profiles"][0][
@@ -164,7 +177,7 @@ def test_nothing_recurses() -> None:
         )
         == 2
     )
-    assert outline(grown).count("\n") == 20_001
+    assert render_outline(grown).count("\n") == 20_001
 
 
 SAMPLED = {
@@ -185,7 +198,7 @@ def test_speedscope_shows_the_whole_profile(one: Profile, kind: ProfileType) -> 
     document = json.loads(write_speedscope(one.rows(kind), "shop", "sidelight"))
     (written,) = document["profiles"]
     jsonschema.validate(written, SAMPLED)
-    assert written["endValue"] == sum(written["weights"]) == one.total_ns().of(kind)
+    assert written["endValue"] == sum(written["weights"]) == one.total_ns().for_type(kind)
     names = len(document["shared"]["frames"])
     assert all(0 <= code < names for sample in written["samples"] for code in sample)
 
@@ -202,20 +215,20 @@ def check(grown: Tree) -> None:
     assert grown.level[0] == 0
     assert all(level >= 1 for level in grown.level[1:])
     assert all(b <= a + 1 for a, b in zip(grown.level, grown.level[1:], strict=False))
-    above = parents(grown)
-    children = {(above[node], grown.name[node]) for node in range(1, len(grown))}
+    above = find_parents(grown)
+    children = {(above[node], grown.name_index[node]) for node in range(1, len(grown))}
     assert len(children) == len(grown) - 1
-    for column in (*grown.self_samples, *grown.self_ns, grown.name):
+    for column in (*grown.self_samples, *grown.self_ns, grown.name_index):
         assert len(column) == len(grown)
 
 
 def path_totals(grown: Tree) -> dict[tuple[str, ...], tuple[int, ...]]:
-    columns = [totals(grown, side) for side in range(grown.sides)]
-    columns += [totals(grown, side, "ns") for side in range(grown.sides)]
+    columns = [compute_totals(grown, side) for side in range(grown.side_count)]
+    columns += [compute_totals(grown, side, "ns") for side in range(grown.side_count)]
     found: dict[tuple[str, ...], tuple[int, ...]] = {}
     path: list[str] = []
     for node, level in enumerate(grown.level):
-        path[level:] = [grown.names[grown.name[node]]]
+        path[level:] = [grown.names[grown.name_index[node]]]
         found[tuple(path)] = tuple(column[node] for column in columns)
     return found
 
@@ -223,7 +236,7 @@ def path_totals(grown: Tree) -> dict[tuple[str, ...], tuple[int, ...]]:
 def without_zeros(grown: Tree, side: int) -> dict[tuple[str, ...], int]:
     found, path = {}, []
     for node, level in enumerate(grown.level):
-        path[level:] = [grown.names[grown.name[node]]]
+        path[level:] = [grown.names[grown.name_index[node]]]
         if own := grown.self_samples[side][node]:
             found[tuple(path)] = own
     return found

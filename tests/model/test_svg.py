@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_model.counts import Counts, ProfileType
-from sidelight_model.export_formats.colours import css, fill
-from sidelight_model.export_formats.svg import WIDTH, duration, write_svg
+from sidelight_model.export_formats.colours import choose_colour, to_css
+from sidelight_model.export_formats.svg import WIDTH, format_duration, write_svg
 from sidelight_model.export_formats.svg_script import SCRIPT, STYLE
-from sidelight_model.frames import OTHER, Frame, unescape
-from sidelight_model.packages import package
-from sidelight_model.profile import EMPTY, Profile, merge, tree
-from sidelight_model.terminal_width import visible
-from sidelight_model.tree import totals
+from sidelight_model.frames import OTHER, Frame, unescape_frame
+from sidelight_model.packages import find_package_name
+from sidelight_model.profile import EMPTY_PROFILE, Profile, build_profile_tree, merge_profiles
+from sidelight_model.terminal_width import escape_unprintable
+from sidelight_model.tree import compute_totals
 from tests.model.strategies import FEWER, deep, profile, profiles
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -67,12 +67,14 @@ def said(svg: bytes, what: str) -> str:
 @given(profiles, kinds)
 def test_a_graph_holds_exactly_its_profile(one: Profile, kind: ProfileType) -> None:
     boxes = drawn(write_svg(one.rows(kind), "shop"))
-    grown = tree(one, kind, lines=True)
+    grown = build_profile_tree(one, kind, lines=True)
     assert [(box.level, box.name, box.total) for box in boxes] == [
-        (level, visible(unescape(grown.names[name])), total)
-        for level, name, total in zip(grown.level, grown.name, totals(grown, 0, "ns"), strict=True)
+        (level, escape_unprintable(unescape_frame(grown.names[name])), total)
+        for level, name, total in zip(
+            grown.level, grown.name_index, compute_totals(grown, 0, "ns"), strict=True
+        )
     ]
-    assert boxes[0].total == one.total_ns().of(kind)
+    assert boxes[0].total == one.total_ns().for_type(kind)
 
 
 @FEWER
@@ -80,7 +82,7 @@ def test_a_graph_holds_exactly_its_profile(one: Profile, kind: ProfileType) -> N
 def test_boxes_lie_inside_the_box_that_called_them_and_beside_each_other(
     one: Profile, kind: ProfileType, nodes: int
 ) -> None:
-    boxes = drawn(write_svg(one.rows(kind), "shop", nodes=nodes))
+    boxes = drawn(write_svg(one.rows(kind), "shop", max_nodes=nodes))
     path: list[Drawn] = []
     ends: dict[int, int] = {}
     for box in boxes:
@@ -98,7 +100,7 @@ def test_boxes_lie_inside_the_box_that_called_them_and_beside_each_other(
 @given(profiles, st.integers(1, 12))
 def test_small_boxes_are_folded_counted_and_not_lost(one: Profile, nodes: int) -> None:
     whole = drawn(write_svg(one.rows(ProfileType.WALL), "shop"))
-    svg = write_svg(one.rows(ProfileType.WALL), "shop", nodes=nodes)
+    svg = write_svg(one.rows(ProfileType.WALL), "shop", max_nodes=nodes)
     kept = [box for box in drawn(svg) if box.name != OTHER]
     assert len(kept) == min(nodes, len(whole))
     assert drawn(svg)[0].total == whole[0].total
@@ -110,15 +112,20 @@ def test_small_boxes_are_folded_counted_and_not_lost(one: Profile, nodes: int) -
 @given(st.lists(ANYTHING, min_size=1), ANYTHING, st.lists(ANYTHING, max_size=2))
 def test_any_name_at_all_gives_a_file_that_reads_back(names: list[str], title: str, notes: list[str]) -> None:
     svg = write_svg([(names, 1, 10)], title, notes)
-    assert [box.name for box in drawn(svg)] == ["total", *(visible(unescape(name)) for name in names)]
-    assert said(svg, "title") == visible(title)
+    assert [box.name for box in drawn(svg)] == [
+        "total",
+        *(escape_unprintable(unescape_frame(name)) for name in names),
+    ]
+    assert said(svg, "title") == escape_unprintable(title)
     assert svg.count(b"<script") == 1
 
 
 @FEWER
 @given(profiles, profiles)
 def test_equal_profiles_give_equal_bytes(a: Profile, b: Profile) -> None:
-    one, other = (write_svg(some.rows(ProfileType.CPU), "x") for some in (merge(a, b), merge(b, a)))
+    one, other = (
+        write_svg(some.rows(ProfileType.CPU), "x") for some in (merge_profiles(a, b), merge_profiles(b, a))
+    )
     assert one == other
 
 
@@ -152,7 +159,7 @@ def test_samples_are_drawn_where_no_time_is_known() -> None:
 
 
 def test_a_profile_without_samples_is_a_picture_that_says_so() -> None:
-    svg = write_svg(EMPTY.rows(ProfileType.WALL), "shop")
+    svg = write_svg(EMPTY_PROFILE.rows(ProfileType.WALL), "shop")
     assert "There is nothing to draw" in svg.decode()
     assert [box.name for box in drawn(svg)] == ["total"]
 
@@ -160,7 +167,7 @@ def test_a_profile_without_samples_is_a_picture_that_says_so() -> None:
 def test_nothing_recurses_and_the_number_of_boxes_is_bounded() -> None:
     abyss = Profile({deep(20_000): Counts(running=1)}, {deep(20_000): Counts(running=10)})
     assert len(drawn(write_svg(abyss.rows(ProfileType.CPU), "abyss"))) == 5001
-    whole = drawn(write_svg(abyss.rows(ProfileType.CPU), "abyss", nodes=30_000))
+    whole = drawn(write_svg(abyss.rows(ProfileType.CPU), "abyss", max_nodes=30_000))
     assert max(box.level for box in whole) == 20_000
 
 
@@ -176,7 +183,7 @@ def test_the_script_stands_in_the_file_as_it_is_and_reaches_for_nothing() -> Non
 
 @given(st.text(), st.text(), st.text())
 def test_black_text_can_be_read_on_every_colour(function: str, folder: str, file: str) -> None:
-    assert contrast_with_black(fill(Frame(function, f"{folder}/{file}.py"))) > 4.5
+    assert contrast_with_black(choose_colour(Frame(function, f"{folder}/{file}.py"))) > 4.5
 
 
 @pytest.mark.parametrize(
@@ -191,12 +198,19 @@ def test_black_text_can_be_read_on_every_colour(function: str, folder: str, file
     ],
 )
 def test_a_frame_has_the_colour_it_has_on_the_pages(frame: str, colour: str) -> None:
-    assert css(fill(Frame.parse(frame))) == colour
+    assert to_css(choose_colour(Frame.parse(frame))) == colour
 
 
 def test_a_file_belongs_to_the_package_at_its_top() -> None:
     files = ["aiohttp/web.py", "app.py", "/srv/shop/views.py", "<frozen runpy>", "fast.pyx", "<string>"]
-    assert [package(file) for file in files] == ["aiohttp", "app", "srv", "frozen runpy", "fast", "string"]
+    assert [find_package_name(file) for file in files] == [
+        "aiohttp",
+        "app",
+        "srv",
+        "frozen runpy",
+        "fast",
+        "string",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +218,7 @@ def test_a_file_belongs_to_the_package_at_its_top() -> None:
     [(1_234_560_000_000, "1,234.56 s"), (31_000_000, "31.0 ms"), (12_000, "12 µs"), (0, "0 µs")],
 )
 def test_times_are_written_as_people_write_them(ns: int, text: str) -> None:
-    assert duration(ns) == text
+    assert format_duration(ns) == text
 
 
 def contrast_with_black(colour: tuple[int, int, int]) -> float:

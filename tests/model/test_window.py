@@ -10,7 +10,7 @@ from sidelight_model.counts import Counts
 from sidelight_model.errors import BadFolded, BadHeader, BadLabel, LimitExceeded
 from sidelight_model.folded import parse_folded
 from sidelight_model.labels import LabelLimits, Labels
-from sidelight_model.window import Limits, Quality, Window, decode, encode
+from sidelight_model.window import Quality, Window, WindowLimits, decode_windows, encode_windows
 from tests.model.strategies import FEWER, deep, windows
 
 ULID = "01JD5B9Y3M5XQK3V0R8N2T7W4E"
@@ -28,7 +28,7 @@ WINDOW = Window(
 @FEWER
 @given(st.lists(windows, max_size=4))
 def test_decoding_undoes_encoding(some: list[Window]) -> None:
-    assert decode(encode(some)) == some
+    assert decode_windows(encode_windows(some)) == some
 
 
 @FEWER
@@ -43,13 +43,13 @@ def test_equal_windows_give_equal_bytes(window: Window) -> None:
         dict(reversed(window.counts.items())),
         window.quality,
     )
-    assert encode([shuffled]) == encode([window])
+    assert encode_windows([shuffled]) == encode_windows([window])
 
 
 @FEWER
 @given(st.lists(windows, min_size=1, max_size=3))
 def test_tools_that_read_folded_text_see_every_stack_and_pass_over_the_headers(some: list[Window]) -> None:
-    body = encode(some).decode()
+    body = encode_windows(some).decode()
     folded = "\n".join(line for line in body.split("\n") if not line.startswith("#"))
     assert sum(c.wall for c in parse_folded(folded).values()) == sum(window.total.wall for window in some)
 
@@ -104,38 +104,38 @@ def header(**changes: object) -> bytes:
 )
 def test_a_bad_header_is_refused_with_its_line(body: bytes) -> None:
     with pytest.raises(BadHeader) as refused:
-        decode(body)
+        decode_windows(body)
     assert refused.value.line == 1
     assert refused.value.hint
 
 
 def test_a_bad_header_later_in_the_body_names_its_own_line() -> None:
     with pytest.raises(BadHeader) as refused:
-        decode(header() + b"main 1\n\n# {}\n")
+        decode_windows(header() + b"main 1\n\n# {}\n")
     assert refused.value.line == 4
 
 
 def test_a_bad_folded_line_is_counted_from_the_start_of_the_body() -> None:
     with pytest.raises(BadFolded) as refused:
-        decode(header() + b"main 1\n" + header() + b"main one\n")
+        decode_windows(header() + b"main 1\n" + header() + b"main one\n")
     assert refused.value.line == 4
 
 
 def test_a_body_without_windows_is_no_windows() -> None:
-    assert decode(b"\n") == []
+    assert decode_windows(b"\n") == []
 
 
 def test_as_many_windows_as_allowed_are_read_and_not_one_more() -> None:
-    assert len(decode(header() * 3, Limits(max_windows=3))) == 3
+    assert len(decode_windows(header() * 3, WindowLimits(max_windows=3))) == 3
     with pytest.raises(LimitExceeded) as refused:
-        decode(header() * 4, Limits(max_windows=3))
+        decode_windows(header() * 4, WindowLimits(max_windows=3))
     assert refused.value.reason == "too_many_windows"
 
 
 def test_stacks_cut_at_the_door_are_counted_as_truncated() -> None:
-    (window,) = decode(header() + f"{deep(9)} 5\nmain 2\n".encode(), Limits(max_depth=8))
+    (window,) = decode_windows(header() + f"{deep(9)} 5\nmain 2\n".encode(), WindowLimits(max_depth=8))
     assert window.quality.truncated == 5
-    assert decode(encode([window])) == [window]
+    assert decode_windows(encode_windows([window])) == [window]
 
 
 @pytest.mark.parametrize(
@@ -156,17 +156,17 @@ def test_stacks_cut_at_the_door_are_counted_as_truncated() -> None:
 )
 def test_bad_or_missing_labels_are_refused(labels: object) -> None:
     with pytest.raises(BadLabel) as refused:
-        decode(header(labels=labels))
+        decode_windows(header(labels=labels))
     assert refused.value.hint
 
 
 def test_labels_are_allowed_up_to_their_limits() -> None:
     limits = LabelLimits(max_labels=2, max_name_bytes=7, max_value_bytes=4)
-    assert Labels.check({"service": "shöp"[:3], "team": "blue"}, limits)
+    assert Labels.parse({"service": "shöp"[:3], "team": "blue"}, limits)
     with pytest.raises(LimitExceeded):
-        Labels.check({"service": "shop", "team": "blue", "c": ""}, limits)
+        Labels.parse({"service": "shop", "team": "blue", "c": ""}, limits)
     with pytest.raises(BadLabel):
-        Labels.check({"service": "shöp"}, limits)
+        Labels.parse({"service": "shöp"}, limits)
 
 
 def test_an_empty_label_is_an_absent_one() -> None:
@@ -181,5 +181,5 @@ def test_a_window_says_its_samples_by_state() -> None:
 def test_the_first_released_format_is_still_read() -> None:
     from pathlib import Path
 
-    (window,) = decode((Path(__file__).parent / "golden" / "window-format-1.txt").read_bytes())
+    (window,) = decode_windows((Path(__file__).parent / "golden" / "window-format-1.txt").read_bytes())
     assert window == WINDOW

@@ -94,7 +94,7 @@ def test_names_of_any_script_come_back_as_they_are(start, collect):
 def test_hostile_names_are_escaped_so_that_every_stack_reads_back(start, collect):
     target = start("hostile", 30, "newlines")
     taken = collect(Engine().attach(target.pid, rate_hz=200), 400)
-    seen = {tuple(map(frames.unescape, stack.split(";"))) for stack in taken.counts}
+    seen = {tuple(map(frames.unescape_frame, stack.split(";"))) for stack in taken.counts}
     inner = {frames.Frame.parse(stack[2]) for stack in seen if len(stack) == 3}
     assert {frame.function for frame in inner} == {"<spaced name> 12", "#comment; x", "[idle]", "%3B"}
     assert {frame.file for frame in inner} == {"my app; v 2.py", "line\nend\r.py", "100%3B.py"}
@@ -231,12 +231,12 @@ def mean_depth(taken):
      "#", "##", " # ", "ü;𠮷", "\x00\x1c\u2028", "", "%5Bidle]", "%23"],
 )  # fmt: skip
 def test_the_sampler_and_the_stacks_package_escape_alike(text):
-    assert escape(text) == frames.escape(text)
-    assert frames.unescape(escape(text)) == text
+    assert escape(text) == frames.escape_frame(text)
+    assert frames.unescape_frame(escape(text)) == text
 
 
 def test_escaping_agrees_on_every_short_text_of_the_letters_that_matter():
     texts = [""]
     for _ in range(4):
         texts = ["", *(letter + text for letter in "%350BAD[#;\nx" for text in texts)]
-    assert [text for text in texts if escape(text) != frames.escape(text)] == []
+    assert [text for text in texts if escape(text) != frames.escape_frame(text)] == []

@@ -15,8 +15,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from sidelight_cli.demo.processes.load_generator import Round
-from sidelight_model.folded import split
+from sidelight_cli.demo.processes.load_generator import LoadRound
+from sidelight_model.folded import split_stack
 from sidelight_model.window import Window
 from tests.running import Running, eventually, running, sidelight
 from tests.services.judging import Process, Seen
@@ -73,7 +73,7 @@ def _seen(
     until: int,
     watcher: Watcher,
     alive: Sequence[int],
-    rounds: Sequence[Round],
+    rounds: Sequence[LoadRound],
 ) -> Seen:
     latest = until + 2 * 10**9
     by_pid: dict[int, list[Window]] = {}
@@ -106,10 +106,10 @@ def _process(windows: Sequence[Window], accounts: dict[int, Account]) -> Process
     leaves: Counter[str] = Counter()
     busy = 0
     for window in windows:
-        ticks[window.start_ns] = (window.quality.attempts, window.quality.failed)
+        ticks[window.start_ns] = (window.quality.attempts, window.quality.failed_attempts)
         for text, counts in window.counts.items():
             busy += counts.cpu
-            leaves[split(text)[-1].partition(" (")[0]] += counts.cpu
+            leaves[split_stack(text)[-1].partition(" (")[0]] += counts.cpu
     attempts, failed = (sum(column) for column in zip(*ticks.values(), strict=True))
     pid = windows[0].quality.pid
     cpu, waited = accounts[pid].cores(
@@ -134,7 +134,7 @@ def _native(service: Service, collector: FakeCollector, sidecar: Running) -> fro
     below: set[str] = set()
     for window in captured():
         for stack in window.counts:
-            frames = split(stack)
+            frames = split_stack(stack)
             leaf = [place for place, frame in enumerate(frames) if frame.startswith(f"{service.leaf} (")]
             below.update(frames[leaf[-1] + 1 :] if leaf else ())
     return frozenset(below)
@@ -185,9 +185,9 @@ def _load(port: int) -> list[str]:
     ]
 
 
-def _rounds(log: Path) -> list[Round]:
+def _rounds(log: Path) -> list[LoadRound]:
     return [
-        Round.parse(line)
+        LoadRound.parse(line)
         for line in log.read_text().splitlines()
         if line.startswith("{") and line.endswith("}")
     ]

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import zstandard
 
-from sidelight_model.window import Window, decode
+from sidelight_model.window import Window, decode_windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class FakeCollector:
         self._mutex = threading.Lock()
 
     def answer(self, body: bytes, token: str) -> Reply:
-        windows = decode(body)
+        windows = decode_windows(body)
         with self._mutex:
             self.requests.append([window.id for window in windows])
             self.tokens.append(token)

@@ -19,7 +19,7 @@ import pytest
 from sidelight_sidecar.discovery.processes import Proc
 from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.samplers import native_sampler
-from sidelight_sidecar.samplers.sampler_registry import Samplers
+from sidelight_sidecar.samplers.sampler_registry import SamplerRegistry
 from tests.running import Running, eventually, running, sidelight
 from tests.sidecar.collecting import FakeCollector, collecting
 
@@ -56,7 +56,7 @@ def procfs() -> ProcFs:
 
 
 def proc_of(target: Running) -> Proc:
-    proc = ProcFs().process(target.pid)
+    proc = ProcFs().read_process(target.pid)
     assert proc is not None
     return proc
 
@@ -149,8 +149,8 @@ def start_sidecar(tmp_path: Path, collector: FakeCollector) -> Iterator[StartSid
         yield begin
 
 
-def samplers() -> Samplers:
+def samplers() -> SamplerRegistry:
     """The samplers of this machine; the extension must be built."""
-    extension = native_sampler.load()
+    extension = native_sampler.load_extension()
     assert extension is not None, "the extension is missing: run `make native`"
-    return Samplers(extension, ProcFs(), max_depth=1024)
+    return SamplerRegistry(extension, ProcFs(), max_depth=1024)

@@ -12,7 +12,7 @@ from typing import Any
 
 import zstandard
 
-from sidelight_model.window import decode
+from sidelight_model.window import decode_windows
 from tests.sidecar.collecting import FakeCollector, Reply
 
 
@@ -98,7 +98,7 @@ def ordering(port: int = 0, collector: OrderingCollector | None = None) -> Itera
                 return
             assert self.path == "/api/v1/windows"
             body = zstandard.ZstdDecompressor().decompress(raw)
-            assert decode(body)
+            assert decode_windows(body)
             self.answer(collector.answer(body, token))
 
         def do_PUT(self) -> None:

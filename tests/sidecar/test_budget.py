@@ -13,25 +13,25 @@ from hypothesis import strategies as st
 
 from sidelight_sidecar.overhead.budget import (
     CPU,
-    FLOOR_HZ,
-    LONGEST_ROW,
-    OFF_SECONDS,
+    MAX_WINDOW_STRIDE,
+    MIN_RATE_HZ,
+    REDUCTION_REASONS,
     STOPS,
-    WHY,
-    Account,
-    Allowance,
+    SUSPEND_SECONDS,
     Budget,
-    fair,
-    governed,
-    ideal,
-    joined,
-    observed,
+    ProcessCost,
+    RateLimit,
+    admit_process,
+    compute_max_min_shares,
+    compute_target_rates,
+    rebalance_rates,
+    record_usage,
 )
 from sidelight_sidecar.samplers.sampler import (
-    Used,
+    SamplingCost,
 )
 
-BUDGET = Budget(cpu=0.01, stops=0.01)
+BUDGET = Budget(cpu_share=0.01, stop_share=0.01)
 WINDOW = 10.0
 
 
@@ -44,12 +44,14 @@ class Process:
     bend: float = 0.0
     noise: float = 0.0
 
-    def sampled(self, hz: float, seconds: float, luck: random.Random) -> Used:
+    def sampled(self, hz: float, seconds: float, luck: random.Random) -> SamplingCost:
         ticks = max(1, round(hz * seconds))
         factor = (hz / 100) ** self.bend * (1 + luck.uniform(-self.noise, self.noise))
         # Of a window shorter than a tick, what a tick took is told as if there had been one.
         seconds = ticks / hz
-        return Used(seconds, hz, ticks, ticks * self.tick_cpu * factor, ticks * self.tick_stop * factor)
+        return SamplingCost(
+            seconds, hz, ticks, ticks * self.tick_cpu * factor, ticks * self.tick_stop * factor
+        )
 
 
 @dataclass
@@ -62,8 +64,8 @@ class Machine:
     budget: Budget = BUDGET
     now: float = 0.0
     luck: random.Random = field(default_factory=lambda: random.Random(1))
-    accounts: dict[int, Account] = field(default_factory=dict)
-    last: dict[int, Used] = field(default_factory=dict)
+    accounts: dict[int, ProcessCost] = field(default_factory=dict)
+    last: dict[int, SamplingCost] = field(default_factory=dict)
     took: list[float] = field(default_factory=list)
     stood: list[float] = field(default_factory=list)
     rates: dict[int, list[float]] = field(default_factory=dict)
@@ -72,28 +74,30 @@ class Machine:
         for number in range(windows):
             for key in self.processes:
                 if key not in self.accounts:
-                    self.accounts[key] = joined(self.accounts, key, self.asked_hz, self.budget, self.now)
+                    self.accounts[key] = admit_process(
+                        self.accounts, key, self.asked_hz, self.budget, self.now
+                    )
             cpu, worst = 0.0, 0.0
             self.now += self.window
             for key, process in self.processes.items():
                 account = self.accounts[key]
-                allowance = account.allowance
+                allowance = account.rate_limit
                 self.rates.setdefault(key, []).append(allowance.mean_hz)
-                if allowance.off:
+                if allowance.is_suspended:
                     continue
-                sampled = number % allowance.every == 0 or key not in self.last
+                sampled = number % allowance.window_stride == 0 or key not in self.last
                 if sampled or self.last[key].rate_hz != allowance.rate_hz:
                     self.last[key] = process.sampled(allowance.rate_hz, self.window, self.luck)
                 used = self.last[key]
                 # A first window that takes far too much is ended after a second.
-                part = 1.0 if account.known else min(1.0, 1.0 / self.window)
-                cpu += part * used.cpu / used.seconds / allowance.every
-                worst = max(worst, part * used.stopped / used.seconds / allowance.every)
+                part = 1.0 if account.has_measurements else min(1.0, 1.0 / self.window)
+                cpu += part * used.cpu_seconds / used.seconds / allowance.window_stride
+                worst = max(worst, part * used.stopped_seconds / used.seconds / allowance.window_stride)
                 if sampled:
-                    self.accounts[key] = observed(account, used)
+                    self.accounts[key] = record_usage(account, used)
             self.took.append(cpu)
             self.stood.append(worst)
-            self.accounts = governed(self.accounts, self.budget, self.now)
+            self.accounts = rebalance_rates(self.accounts, self.budget, self.now)
 
     def swings(self, key: int) -> int:
         """How often the rate was raised and then lowered."""
@@ -105,76 +109,76 @@ def test_a_process_that_costs_little_is_sampled_as_asked() -> None:
     machine = Machine({1: Process(40e-6)})
     machine.run(100)
     assert machine.rates[1] == [100.0] * 100
-    assert machine.accounts[1].allowance == Allowance(100.0)
+    assert machine.accounts[1].rate_limit == RateLimit(100.0)
 
 
 def test_over_the_cpu_budget_the_rate_falls_after_one_window_and_says_why() -> None:
     machine = Machine({1: Process(400e-6)})
     machine.run(2)
     assert machine.rates[1] == [100.0, 20.0]
-    assert machine.accounts[1].allowance == Allowance(20.0, 1, (CPU,))
+    assert machine.accounts[1].rate_limit == RateLimit(20.0, 1, (CPU,))
 
 
 def test_a_process_that_stands_still_too_long_is_slowed_alone() -> None:
     machine = Machine({1: Process(10e-6, tick_stop=400e-6), 2: Process(10e-6)})
     machine.run(50)
-    assert machine.accounts[1].allowance == Allowance(20.0, 1, (STOPS,))
-    assert machine.accounts[2].allowance == Allowance(100.0)
+    assert machine.accounts[1].rate_limit == RateLimit(20.0, 1, (STOPS,))
+    assert machine.accounts[2].rate_limit == RateLimit(100.0)
 
 
 def test_what_takes_little_keeps_its_rate_and_the_rest_is_shared() -> None:
     machine = Machine({1: Process(5e-6), 2: Process(200e-6), 3: Process(400e-6)})
     machine.run(50)
-    rates = {key: account.allowance.rate_hz for key, account in machine.accounts.items()}
+    rates = {key: account.rate_limit.rate_hz for key, account in machine.accounts.items()}
     assert rates == {1: 100.0, 2: 18.0, 3: 9.0}
 
 
 def test_below_the_floor_windows_are_left_out_instead() -> None:
     machine = Machine({1: Process(10e-3)})
     machine.run(20)
-    assert machine.accounts[1].allowance == Allowance(FLOOR_HZ, 7, (CPU,))
+    assert machine.accounts[1].rate_limit == RateLimit(MIN_RATE_HZ, 7, (CPU,))
 
 
 def test_many_processes_take_turns_rather_than_none_being_sampled() -> None:
     machine = Machine({key: Process(2e-3) for key in range(64)})
     machine.run(300)
-    allowances = [account.allowance for account in machine.accounts.values()]
-    assert not any(allowance.off for allowance in allowances)
-    assert max(machine.took[200:]) <= BUDGET.cpu
+    allowances = [account.rate_limit for account in machine.accounts.values()]
+    assert not any(allowance.is_suspended for allowance in allowances)
+    assert max(machine.took[200:]) <= BUDGET.cpu_share
 
 
 @pytest.mark.parametrize("process", [Process(100e-3), Process(10e-6, tick_stop=100e-3)])
 def test_a_process_that_fits_in_no_way_is_left_alone_and_tried_again(process: Process) -> None:
     machine = Machine({1: process})
     machine.run(10)
-    assert machine.accounts[1].allowance.off
+    assert machine.accounts[1].rate_limit.is_suspended
     begun = machine.now
     machine.processes[1] = Process(10e-6)
     machine.run(300)
-    assert machine.accounts[1].allowance == Allowance(100.0)
+    assert machine.accounts[1].rate_limit == RateLimit(100.0)
     tried = next(index for index, rate in enumerate(machine.rates[1][10:]) if rate)
-    assert OFF_SECONDS - 100 <= tried * WINDOW <= OFF_SECONDS + 2 * WINDOW
-    assert begun < OFF_SECONDS
+    assert SUSPEND_SECONDS - 100 <= tried * WINDOW <= SUSPEND_SECONDS + 2 * WINDOW
+    assert begun < SUSPEND_SECONDS
 
 
 def test_an_asked_rate_below_the_floor_is_its_own_floor() -> None:
     machine = Machine({1: Process(50e-3)}, asked_hz=1.0)
     machine.run(10)
-    assert machine.accounts[1].allowance == Allowance(1.0, 7, (CPU,))
+    assert machine.accounts[1].rate_limit == RateLimit(1.0, 7, (CPU,))
 
 
 def test_a_new_process_is_first_taken_for_one_like_the_others() -> None:
     machine = Machine({1: Process(1e-3)})
     machine.run(5)
     machine.processes[2] = Process(1e-3)
-    new = joined(machine.accounts, 2, 100.0, BUDGET, machine.now)
-    assert new.allowance.rate_hz == FLOOR_HZ
-    assert not new.known
+    new = admit_process(machine.accounts, 2, 100.0, BUDGET, machine.now)
+    assert new.rate_limit.rate_hz == MIN_RATE_HZ
+    assert not new.has_measurements
 
 
 def test_a_window_without_a_tick_tells_nothing() -> None:
-    account = joined({}, 1, 100.0, BUDGET, 0.0)
-    assert observed(account, Used(10.0, 100.0, 0, 0.0, 0.0)) is account
+    account = admit_process({}, 1, 100.0, BUDGET, 0.0)
+    assert record_usage(account, SamplingCost(10.0, 100.0, 0, 0.0, 0.0)) is account
 
 
 def test_a_rate_is_raised_in_steps_once_there_is_room_again() -> None:
@@ -230,9 +234,9 @@ def test_sampling_settles_below_the_budget_whatever_it_costs(machine: Machine) -
     # the windows. So the mean at a rate that is kept is within the budget, and a window exceeds it by no more
     # than the noise.
     noise = 1 + max(process.noise for process in machine.processes.values())
-    assert times_above(BUDGET.cpu * noise, machine.took[settled:]) <= tries
-    assert times_above(BUDGET.stops * noise, machine.stood[settled:]) <= tries
-    assert sum(machine.took[settled:]) / windows <= BUDGET.cpu * 1.000001
+    assert times_above(BUDGET.cpu_share * noise, machine.took[settled:]) <= tries
+    assert times_above(BUDGET.stop_share * noise, machine.stood[settled:]) <= tries
+    assert sum(machine.took[settled:]) / windows <= BUDGET.cpu_share * 1.000001
 
 
 @given(machines())
@@ -248,26 +252,26 @@ def test_no_rate_swings_more_than_stated(machine: Machine) -> None:
 def test_every_process_comes_back_to_what_was_asked_when_there_is_room(machine: Machine) -> None:
     machine.run(50)
     machine.processes = dict.fromkeys(machine.processes, Process(0.1e-6))
-    machine.run(round((OFF_SECONDS + 1200) / machine.window) + 300)
-    asked = Allowance(machine.asked_hz)
-    assert {account.allowance for account in machine.accounts.values()} == {asked}
+    machine.run(round((SUSPEND_SECONDS + 1200) / machine.window) + 300)
+    asked = RateLimit(machine.asked_hz)
+    assert {account.rate_limit for account in machine.accounts.values()} == {asked}
 
 
 @given(machines())
 def test_whatever_is_below_what_was_asked_says_why_in_known_words(machine: Machine) -> None:
     machine.run(40)
     for account in machine.accounts.values():
-        as_asked = account.allowance.mean_hz == machine.asked_hz
-        assert bool(account.allowance.reasons) != as_asked
-        assert set(account.allowance.reasons) <= set(WHY)
-        assert account.allowance.rate_hz <= machine.asked_hz
-        if account.allowance.every > 1:
-            assert account.allowance.rate_hz == min(FLOOR_HZ, machine.asked_hz)
+        as_asked = account.rate_limit.mean_hz == machine.asked_hz
+        assert bool(account.rate_limit.reasons) != as_asked
+        assert set(account.rate_limit.reasons) <= set(REDUCTION_REASONS)
+        assert account.rate_limit.rate_hz <= machine.asked_hz
+        if account.rate_limit.window_stride > 1:
+            assert account.rate_limit.rate_hz == min(MIN_RATE_HZ, machine.asked_hz)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.floats(0.001, 5))
 def test_fair_shares_fit_the_room_and_nobody_is_passed_over(needs: list[float], room: float) -> None:
-    shares = fair(needs, room)
+    shares = compute_max_min_shares(needs, room)
     assert sum(shares) == pytest.approx(min(room, sum(needs)))
     short = [share for share, need in zip(shares, needs, strict=True) if share < need - 1e-12]
     for share, need in zip(shares, needs, strict=True):
@@ -278,16 +282,16 @@ def test_fair_shares_fit_the_room_and_nobody_is_passed_over(needs: list[float], 
 @given(machines())
 def test_the_ideal_takes_four_fifths_of_the_budget_at_most(machine: Machine) -> None:
     machine.run(5)
-    best = ideal(machine.accounts, BUDGET)
-    cpu = sum(hz * machine.accounts[key].tick_cpu for key, (hz, _) in best.items())
-    assert cpu <= 0.8 * BUDGET.cpu * 1.0001
+    best = compute_target_rates(machine.accounts, BUDGET)
+    cpu = sum(hz * machine.accounts[key].tick_cpu_seconds for key, (hz, _) in best.items())
+    assert cpu <= 0.8 * BUDGET.cpu_share * 1.0001
     for key, (hz, _) in best.items():
-        assert hz * machine.accounts[key].tick_stop <= 0.8 * BUDGET.stops * 1.0001
+        assert hz * machine.accounts[key].tick_stop_seconds <= 0.8 * BUDGET.stop_share * 1.0001
 
 
 def test_the_longest_row_bounds_how_rarely_one_process_alone_is_sampled() -> None:
     machine = Machine({1: Process(30e-3)})
     machine.run(10)
-    allowance = machine.accounts[1].allowance
-    assert 1 < allowance.every <= LONGEST_ROW
-    assert replace(allowance, reasons=()) == Allowance(FLOOR_HZ, 19)
+    allowance = machine.accounts[1].rate_limit
+    assert 1 < allowance.window_stride <= MAX_WINDOW_STRIDE
+    assert replace(allowance, reasons=()) == RateLimit(MIN_RATE_HZ, 19)

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from sidelight_model.errors import SidelightError
 from sidelight_model.window import Window
-from sidelight_sidecar.captures.captures import Bounds, Wish, read_wish
+from sidelight_sidecar.captures.captures import CaptureLimits, CaptureParameters, parse_capture_parameters
 from tests.running import eventually
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar
 
-BOUNDS = Bounds(600, 1000, 10, 10, 100, "auto")
+BOUNDS = CaptureLimits(600, 1000, 10, 10, 100, "auto")
 CLOCKS_DIFFER_NS = 5_000_000
 REFUSAL = {"error", "message", "hint"}
 
@@ -273,7 +273,7 @@ names = st.sampled_from(["seconds", "rate", "mode", "pids"])
 @given(json_values | st.dictionaries(names, json_values | st.sampled_from(["auto", 5, [1]])))
 def test_any_body_is_a_wish_within_bounds_or_refused_with_a_reason(raw: object) -> None:
     try:
-        wish = read_wish(raw, BOUNDS)
+        wish = parse_capture_parameters(raw, BOUNDS)
     except SidelightError as error:
         assert error.reason == "bad_parameter"  # noqa: PT017 - either way is right, by the input
         return
@@ -282,11 +282,13 @@ def test_any_body_is_a_wish_within_bounds_or_refused_with_a_reason(raw: object) 
 
 
 def test_what_a_capture_does_not_say_is_as_the_sidecar_samples() -> None:
-    assert read_wish({}, BOUNDS) == Wish(10, 100, "auto")
-    assert read_wish({"seconds": 600, "rate": 1000}, BOUNDS) == Wish(600, 1000, "auto")
+    assert parse_capture_parameters({}, BOUNDS) == CaptureParameters(10, 100, "auto")
+    assert parse_capture_parameters({"seconds": 600, "rate": 1000}, BOUNDS) == CaptureParameters(
+        600, 1000, "auto"
+    )
 
 
 @pytest.mark.parametrize("name", ["seconds", "rate"])
 def test_a_number_that_no_float_can_hold_is_refused_like_any_other(name: str) -> None:
     with pytest.raises(SidelightError, match=f"{name} must be above 0"):
-        read_wish({name: 10**400}, BOUNDS)
+        parse_capture_parameters({name: 10**400}, BOUNDS)

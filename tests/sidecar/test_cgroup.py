@@ -14,7 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_sidecar.discovery.cgroup import Cgroups, Level, Pressure, Reading, judged
+from sidelight_sidecar.discovery.cgroup import (
+    CgroupLevel,
+    Cgroups,
+    CgroupStats,
+    LimitProximity,
+    classify_proximity,
+)
 from tests.running import eventually, running
 
 V2_MOUNT = "31 23 0:28 {top} {mount} rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
@@ -46,31 +52,33 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path)
 
 
-def limits(levels: list[Level]) -> list[float | None]:
-    return [level.read().limit for level in levels]
+def limits(levels: list[CgroupLevel]) -> list[float | None]:
+    return [level.read().limit_cores for level in levels]
 
 
 def test_a_limit_of_version_2_is_read_with_its_counters(tree: Tree) -> None:
     tree.proc([V2_MOUNT.format(top="/", mount="/sys/fs/cgroup")], own="0::/\n")
     stat = "usage_usec 2500000\nuser_usec 1\nnr_periods 9\nnr_throttled 4\nthrottled_usec 300000"
     tree.put("sys/fs/cgroup", cpu_max="5000 100000", cpu_stat=stat)
-    (level,) = Cgroups(tree.root).levels()
-    assert level.read() == Reading(limit=0.05, used=2.5, throttles=4, throttled=0.3, periods=9)
+    (level,) = Cgroups(tree.root).find_levels()
+    assert level.read() == CgroupStats(
+        limit_cores=0.05, cpu_seconds=2.5, throttled_periods=4, throttled_seconds=0.3, periods=9
+    )
 
 
 @pytest.mark.parametrize("max_", ["max 100000", "", "nonsense", "5 0"])
 def test_no_limit_is_no_limit(tree: Tree, max_: str) -> None:
     tree.proc([V2_MOUNT.format(top="/", mount="/sys/fs/cgroup")], own="0::/\n")
     tree.put("sys/fs/cgroup", cpu_max=max_)
-    (level,) = Cgroups(tree.root).levels()
-    assert level.read() == Reading(None)
+    (level,) = Cgroups(tree.root).find_levels()
+    assert level.read() == CgroupStats(None)
 
 
 def test_limits_above_the_own_cgroup_count_too(tree: Tree) -> None:
     tree.proc([V2_MOUNT.format(top="/", mount="/sys/fs/cgroup")], own="0::/pod/sidecar\n")
     tree.put("sys/fs/cgroup/pod/sidecar", cpu_max="max 100000")
     tree.put("sys/fs/cgroup/pod", cpu_max="50000 100000")
-    levels = Cgroups(tree.root).levels()
+    levels = Cgroups(tree.root).find_levels()
     assert limits(levels) == [None, 0.5, None]
     assert [str(level.path) for level in levels] == ["/pod/sidecar", "/pod", "/"]
 
@@ -86,9 +94,11 @@ def test_a_limit_of_version_1_is_read_with_its_counters(tree: Tree) -> None:
     tree.put("sys/fs/cgroup/cpu/a", cpu_cfs_quota_us="2000", cpu_cfs_period_us="100000", cpu_stat=stat)
     tree.put("sys/fs/cgroup/cpu", cpu_cfs_quota_us="-1", cpu_cfs_period_us="100000")
     tree.put("sys/fs/cgroup/cpuacct/a", cpuacct_usage="1500000000")
-    own, top = Cgroups(tree.root).levels()
-    assert own.read() == Reading(limit=0.02, used=1.5, throttles=4, throttled=0.3, periods=9)
-    assert top.read() == Reading(None)
+    own, top = Cgroups(tree.root).find_levels()
+    assert own.read() == CgroupStats(
+        limit_cores=0.02, cpu_seconds=1.5, throttled_periods=4, throttled_seconds=0.3, periods=9
+    )
+    assert top.read() == CgroupStats(None)
 
 
 def test_both_controllers_of_version_1_may_lie_in_one_mount_that_shows_only_the_own_cgroup(
@@ -101,8 +111,8 @@ def test_both_controllers_of_version_1_may_lie_in_one_mount_that_shows_only_the_
         cpu_cfs_quota_us="10000", cpu_cfs_period_us="100000", cpu_stat="nr_throttled 0",
         cpuacct_usage="7000000000",
     )  # fmt: skip
-    (level,) = Cgroups(tree.root).levels()
-    assert level.read() == Reading(limit=0.1, used=7.0)
+    (level,) = Cgroups(tree.root).find_levels()
+    assert level.read() == CgroupStats(limit_cores=0.1, cpu_seconds=7.0)
     assert level.path == PurePosixPath("/docker/x")
 
 
@@ -114,16 +124,16 @@ def test_another_containers_limit_is_read_through_the_eyes_of_its_process(tree: 
     tree.put("sys/fs/cgroup", cpu_max="max 100000")
     tree.put("proc/7/root/sys/fs/cgroup", cpu_max="50000 100000", cpu_stat="usage_usec 1000000\nnr_periods 3")
     cgroups = Cgroups(tree.root)
-    (level,) = cgroups.levels(7)
-    assert level.read() == Reading(limit=0.5, used=1.0, periods=3)
+    (level,) = cgroups.find_levels(7)
+    assert level.read() == CgroupStats(limit_cores=0.5, cpu_seconds=1.0, periods=3)
     assert str(level.path) == "/../service"
-    assert cgroups.container(7) == ("/../service",)
-    assert cgroups.levels(8) == []
-    assert cgroups.container(8) == ()
+    assert cgroups.identify_container(7) == ("/../service",)
+    assert cgroups.find_levels(8) == []
+    assert cgroups.identify_container(8) == ()
 
 
 def test_where_nothing_can_be_read_there_is_no_limit(tmp_path: Path) -> None:
-    assert Cgroups(tmp_path).levels() == []
+    assert Cgroups(tmp_path).find_levels() == []
 
 
 @pytest.mark.parametrize(
@@ -142,31 +152,31 @@ def test_who_is_under_the_same_limit_freezes_together(
     mount = V2_MOUNT.format(top="/", mount="/sys/fs/cgroup")
     tree.proc([mount], own=f"0::{own}\n", pid7=f"0::{target}\n")
     cgroups = Cgroups(tree.root)
-    assert cgroups.levels()[0].holds(cgroups.path(7, 2)) is shared
-    assert not cgroups.levels()[0].holds(cgroups.path(8, 2))
+    assert cgroups.find_levels()[0].contains(cgroups.find_path(7, 2)) is shared
+    assert not cgroups.find_levels()[0].contains(cgroups.find_path(8, 2))
 
 
 def at(
     second: int, *, throttles: int = 0, used: float = 0.0, limit: float | None = 0.1
-) -> tuple[Reading, float]:
-    return Reading(limit, used, throttles, throttles / 100), float(second)
+) -> tuple[CgroupStats, float]:
+    return CgroupStats(limit, used, throttles, throttles / 100), float(second)
 
 
-def judge(*looks: tuple[Reading, float]) -> Pressure:
-    pressure = Pressure()
+def judge(*looks: tuple[CgroupStats, float]) -> LimitProximity:
+    pressure = LimitProximity()
     for reading, now in looks:
-        pressure = judged(pressure, reading, now)
+        pressure = classify_proximity(pressure, reading, now)
     return pressure
 
 
 def test_what_was_throttled_before_the_first_look_does_not_count() -> None:
-    assert not judge(at(0, throttles=50), at(1, throttles=50)).near(1)
+    assert not judge(at(0, throttles=50), at(1, throttles=50)).is_near_limit(1)
 
 
 def test_throttling_counts_for_ten_seconds_after_it_was_last_seen() -> None:
     pressure = judge(at(0), at(1, throttles=1), at(2, throttles=2))
-    assert pressure.near(11.9)
-    assert not pressure.near(12)
+    assert pressure.is_near_limit(11.9)
+    assert not pressure.is_near_limit(12)
 
 
 def test_throttling_that_comes_again_counts_for_longer_up_to_five_minutes() -> None:
@@ -174,31 +184,33 @@ def test_throttling_that_comes_again_counts_for_longer_up_to_five_minutes() -> N
     for throttles in range(1, 9):
         looks.append(at(now + 1, throttles=throttles))
         pressure = judge(*looks)
-        waits.append(round(pressure.until) - now - 1)
-        now = round(pressure.until)
+        waits.append(round(pressure.near_until) - now - 1)
+        now = round(pressure.near_until)
         looks.append(at(now, throttles=throttles))
     assert waits == [10, 20, 40, 80, 160, 320, 320, 320]
 
 
 def test_a_limit_that_is_nearly_used_up_is_near() -> None:
-    assert not judge(at(0), at(1, used=0.06)).near(1)
-    assert judge(at(0), at(1, used=0.08)).near(1)
-    assert not judge(at(0), at(1, used=0.08), at(11, used=0.1)).near(11)
+    assert not judge(at(0), at(1, used=0.06)).is_near_limit(1)
+    assert judge(at(0), at(1, used=0.08)).is_near_limit(1)
+    assert not judge(at(0), at(1, used=0.08), at(11, used=0.1)).is_near_limit(11)
 
 
 def test_a_limit_that_is_taken_away_is_not_near() -> None:
-    assert not judge(at(0), at(1, throttles=9), at(2, throttles=9, limit=None)).near(2)
+    assert not judge(at(0), at(1, throttles=9), at(2, throttles=9, limit=None)).is_near_limit(2)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.floats(0, 1)), max_size=50))
 def test_a_limit_is_always_near_within_ten_seconds_of_throttling(steps: list[tuple[int, int, float]]) -> None:
-    pressure, now, throttles, used = judged(Pressure(), Reading(0.1), 0.0), 0, 0, 0.0
+    pressure, now, throttles, used = classify_proximity(LimitProximity(), CgroupStats(0.1), 0.0), 0, 0, 0.0
     for seconds, more, share in steps:
         now, throttles, used = now + seconds + 1, throttles + more, used + share
-        pressure = judged(pressure, Reading(0.1, used, throttles, float(throttles)), float(now))
+        pressure = classify_proximity(
+            pressure, CgroupStats(0.1, used, throttles, float(throttles)), float(now)
+        )
         if more:
-            assert pressure.near(now + 9.9)
-        assert pressure.until <= now + 320
+            assert pressure.is_near_limit(now + 9.9)
+        assert pressure.near_until <= now + 320
 
 
 @contextmanager
@@ -235,9 +247,11 @@ def test_a_busy_process_under_a_limit_is_seen_to_be_throttled(tmp_path: Path) ->
     with limited(2000, tmp_path / "cgroup") as folder:
         spin = "print('ready', flush=True)\nwhile True: pass"
         with running(tmp_path / "log", sys.executable, "-c", spin) as spinning:
-            level = Level(1, PurePosixPath("/") / folder.name, folder)
-            before = judged(Pressure(), level.read(), 0.0)
-            assert before.reading is not None
-            assert before.reading.limit == pytest.approx(0.02)
+            level = CgroupLevel(1, PurePosixPath("/") / folder.name, folder)
+            before = classify_proximity(LimitProximity(), level.read(), 0.0)
+            assert before.stats is not None
+            assert before.stats.limit_cores == pytest.approx(0.02)
             throttle(folder, spinning.pid)
-            eventually("it is throttled", lambda: judged(before, level.read(), 1.0).near(1.0))
+            eventually(
+                "it is throttled", lambda: classify_proximity(before, level.read(), 1.0).is_near_limit(1.0)
+            )

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from sidelight_model.errors import Reason
-from sidelight_sidecar.discovery.processes import Choice, Key, watched
+from sidelight_sidecar.discovery.processes import ProcessFilter, ProcessKey, select_processes
 from sidelight_sidecar.discovery.procfs import ProcFs
-from sidelight_sidecar.samplers.guard import Guard, stuck
+from sidelight_sidecar.samplers.guard import Guard, has_stopped_thread
 from sidelight_sidecar.samplers.sampler import SamplingError
-from sidelight_sidecar.sampling.guarded_session import Attachment
+from sidelight_sidecar.sampling.guarded_session import GuardedSession
 from tests.running import Running, eventually, running
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import Start, StartSidecar, proc_of
@@ -45,7 +45,7 @@ int main(void) {
 
 
 def roles(pid: int, procfs: ProcFs) -> dict[int, str]:
-    found = watched(procfs.processes(), Choice(frozenset({pid})), own_pid=-1)
+    found = select_processes(procfs.list_processes(), ProcessFilter(frozenset({pid})), own_pid=-1)
     return {key.pid: one.role for key, one in found.items()}
 
 
@@ -61,7 +61,7 @@ def test_the_workers_of_multiprocessing_are_found_and_its_aids_are_not(
     both = eventually("both work", lambda: workers(target)[1:] and workers(target))
     expected = {target.pid: "master", both[0]: "worker", both[1]: "worker"}
     eventually(f"they are {expected}", lambda: roles(target.pid, procfs) == expected)
-    pythons = [proc for proc in procfs.processes() if proc.python is not None]
+    pythons = [proc for proc in procfs.list_processes() if proc.python_version is not None]
     family = {proc.pid for proc in pythons if proc.ppid == target.pid}
     assert len(family - set(expected)) == {"spawn": 1, "forkserver": 2, "fork": 0}[method]
 
@@ -91,7 +91,7 @@ def test_a_master_in_c_and_its_workers_are_found(tmp_path: Path, procfs: ProcFs)
 def test_a_pid_that_is_another_processs_by_the_time_of_the_attach_is_let_go(start: Start) -> None:
     target = start("spin")
     now = proc_of(target)
-    before = replace(now, key=Key(now.pid, now.key.start_ticks - 1))
+    before = replace(now, key=ProcessKey(now.pid, now.key.start_ticks - 1))
 
     class Attaches:
         stopped = 0
@@ -104,7 +104,7 @@ def test_a_pid_that_is_another_processs_by_the_time_of_the_attach_is_let_go(star
 
     sampler = Attaches()
     with pytest.raises(SamplingError) as refused:
-        Attachment.open(sampler, Guard(ProcFs()), before, rate_hz=1, window_seconds=1)  # type: ignore[arg-type]
+        GuardedSession.attach(sampler, Guard(ProcFs()), before, rate_hz=1, window_seconds=1)  # type: ignore[arg-type]
     assert (refused.value.reason, sampler.stopped) == (Reason.PID_GONE, 1)
 
 
@@ -124,4 +124,6 @@ def test_forty_workers_that_start_at_once_are_all_sampled_and_run_on(
     assert sorted(sampled_as().values()) == ["master", *["worker"] * CROWD]
     assert sidecar.running.end(seconds=60) == 0
     pids = sampled_as().keys()
-    eventually("none is stopped", lambda: not any(stuck(procfs.thread_states(pid)) for pid in pids))
+    eventually(
+        "none is stopped", lambda: not any(has_stopped_thread(procfs.read_thread_states(pid)) for pid in pids)
+    )

@@ -12,7 +12,7 @@ HEAPS = """\
 import ctypes, os, sys, tempfile, threading
 from sidelight_sidecar.samplers import malloc_tuning
 if "one" in sys.argv:
-    malloc_tuning.keep_one()
+    malloc_tuning.limit_arenas()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 libc.fopen.restype = ctypes.c_void_p

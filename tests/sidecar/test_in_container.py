@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sidelight_sidecar.discovery.processes import Choice, Key, Proc, watched
-from sidelight_sidecar.discovery.procfs import ProcFs, container
-from sidelight_sidecar.settings import parse
+from sidelight_sidecar.discovery.processes import Proc, ProcessFilter, ProcessKey, select_processes
+from sidelight_sidecar.discovery.procfs import ProcFs, parse_container_name
+from sidelight_sidecar.settings import parse_sidecar_settings
 
 MOUNTS = """\
 812 700 0:94 / / rw,relatime master:249 - overlay overlay rw,lowerdir=/var/lib/containerd/1/fs
@@ -34,19 +34,19 @@ def mounts(root: str) -> str:
     ],
 )
 def test_the_mount_for_last_words_names_the_container(root, name):
-    assert container(mounts(root)) == name
+    assert parse_container_name(mounts(root)) == name
 
 
 def test_only_processes_of_the_container_are_watched_children_included():
     procs = [
-        Proc(Key(7, 1), 1, python="3.12", executable="/usr/bin/python3.12", container="web"),
-        Proc(Key(8, 1), 7, python="3.12", executable="/usr/bin/python3.12", container="web"),
-        Proc(Key(9, 1), 1, python="3.12", executable="/usr/bin/python3.12", container="proxy"),
-        Proc(Key(10, 1), 1, python="3.12", executable="/usr/bin/python3.12"),
+        Proc(ProcessKey(7, 1), 1, python_version="3.12", executable="/usr/bin/python3.12", container="web"),
+        Proc(ProcessKey(8, 1), 7, python_version="3.12", executable="/usr/bin/python3.12", container="web"),
+        Proc(ProcessKey(9, 1), 1, python_version="3.12", executable="/usr/bin/python3.12", container="proxy"),
+        Proc(ProcessKey(10, 1), 1, python_version="3.12", executable="/usr/bin/python3.12"),
     ]
-    chosen = watched(procs, Choice(every=True, container="web"), own_pid=99)
+    chosen = select_processes(procs, ProcessFilter(match_all=True, container="web"), own_pid=99)
     assert [key.pid for key in chosen] == [7, 8]
-    assert len(watched(procs, Choice(every=True), own_pid=99)) == 4
+    assert len(select_processes(procs, ProcessFilter(match_all=True), own_pid=99)) == 4
 
 
 def test_a_container_is_looked_up_only_where_it_is_asked_for(tmp_path):
@@ -58,8 +58,8 @@ def test_a_container_is_looked_up_only_where_it_is_asked_for(tmp_path):
                 (folder / name).symlink_to(real / name)
             (folder / "exe").symlink_to((real / "exe").readlink())
             (folder / "mountinfo").write_text(mounts("/pods/1/containers/web/0a"))
-            [plain] = ProcFs(tmp_path).processes()
-            [told] = ProcFs(tmp_path, containers=True).processes()
+            [plain] = ProcFs(tmp_path).list_processes()
+            [told] = ProcFs(tmp_path, read_containers=True).list_processes()
         finally:
             target.communicate(b"\n", timeout=10)
     assert (plain.container, told.container) == ("", "web")
@@ -68,5 +68,8 @@ def test_a_container_is_looked_up_only_where_it_is_asked_for(tmp_path):
 def test_the_option_goes_with_each_way_of_choosing():
     given = ["--collector", "http://c", "--service", "s", "--target-container", "web"]
     for way in (["--all"], ["--match", "gunicorn"], ["--pid", "7"]):
-        assert parse([*given, *way], {}).target_container == "web"
-    assert parse([*given[:4], "--all"], {"SIDELIGHT_TARGET_CONTAINER": "web"}).target_container == "web"
+        assert parse_sidecar_settings([*given, *way], {}).target_container == "web"
+    assert (
+        parse_sidecar_settings([*given[:4], "--all"], {"SIDELIGHT_TARGET_CONTAINER": "web"}).target_container
+        == "web"
+    )

@@ -9,7 +9,7 @@ from hypothesis import given
 from sidelight_model.labels import Labels
 from sidelight_model.window import Quality
 from sidelight_sidecar.samplers.sampler import add_quality
-from sidelight_sidecar.shipping.merge import facts, fits, merged
+from sidelight_sidecar.shipping.merge import can_merge, merge_windows, summarize_window
 from tests.model.strategies import qualities
 from tests.sidecar.making import window
 
@@ -29,11 +29,11 @@ def test_stops_add_up_the_longest_stays_and_reasons_are_joined(one: Quality, oth
 
 def test_windows_of_two_kinds_of_thread_or_two_readers_are_never_added_up() -> None:
     first, second = window(0), window(1)
-    assert fits([facts(first)], facts(second))
+    assert can_merge([summarize_window(first)], summarize_window(second))
     other = replace(second, labels=Labels({**second.labels, "thread": "other"}))
-    assert not fits([facts(first)], facts(other))
+    assert not can_merge([summarize_window(first)], summarize_window(other))
     read = replace(second, quality=replace(second.quality, reader="own"))
-    assert not fits([facts(first)], facts(read))
+    assert not can_merge([summarize_window(first)], summarize_window(read))
 
 
 def test_a_sum_of_windows_says_each_reason_once() -> None:
@@ -41,5 +41,5 @@ def test_a_sum_of_windows_says_each_reason_once() -> None:
         replace(window(at), quality=replace(window(at).quality, reduced=reasons, stops=5))
         for at, reasons in enumerate([("cpu",), (), ("cpu", "stops")])
     ]
-    quality = merged(some, ID).quality
+    quality = merge_windows(some, ID).quality
     assert (quality.reduced, quality.stops) == (("cpu", "stops"), 15)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sidelight_sidecar.metrics import known_kind
+from sidelight_sidecar.metrics import to_kind_label
 
 SOURCES = Path(__file__).parents[2] / "native" / "src"
 
@@ -12,4 +12,4 @@ def test_every_kind_of_error_that_the_extension_names_is_counted_under_its_name(
     source = "".join(path.read_text() for path in sorted(SOURCES.rglob("*.rs")))
     kinds = set(re.findall(r'(?:Failure::(?:new|passing)\(|StopError::\w+(?:\(_\))? => )"([a-z]+)"', source))
     assert kinds >= {"leaving", "lock", "moved", "panic", "read", "slow", "stopped", "traced", "unstoppable"}
-    assert {known_kind(kind) for kind in kinds} == kinds
+    assert {to_kind_label(kind) for kind in kinds} == kinds

@@ -23,7 +23,7 @@ from sidelight_model.capture_protocol import (
 )
 from sidelight_model.labels import Labels
 from sidelight_model.window import Window
-from sidelight_sidecar.captures.capture_poller import read, written
+from sidelight_sidecar.captures.capture_poller import decode_poll_response, encode_poll_request
 from tests.running import Running, eventually
 from tests.sidecar.collecting import FakeCollector, Reply
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar, sidecars, starting
@@ -234,17 +234,17 @@ def test_a_question_is_never_longer_than_a_collector_takes() -> None:
     process = ProcessReport(7, problem="y" * 800)
     report = CaptureReport("c_1", CaptureState.SAMPLING, processes=(process,) * 100)
     status = AgentStatus("a", Labels({"service": "shop"}))
-    whole = written(AgentPoll(status, reports=(report,) * 9))
+    whole = encode_poll_request(AgentPoll(status, reports=(report,) * 9))
     assert len(json.loads(whole)["reports"][0]["processes"]) == 100
-    cut = written(AgentPoll(status, reports=(report,) * 11))
+    cut = encode_poll_request(AgentPoll(status, reports=(report,) * 11))
     assert len(cut) < 1 << 20
     assert [one["processes"] for one in json.loads(cut)["reports"]] == [[]] * 11
 
 
 def test_only_a_collector_s_answer_is_one() -> None:
-    assert read(b'{"capture_jobs": [], "stop_captures": []}') == AgentPollResponse()
+    assert decode_poll_response(b'{"capture_jobs": [], "stop_captures": []}') == AgentPollResponse()
     for body in (b"", b"{", b"[]", b'{"capture_jobs": {}}', b'"capture_jobs"', b"[" * 100_000, b"\xff"):
-        assert read(body) is None
+        assert decode_poll_response(body) is None
 
 
 def test_no_question_is_asked_where_that_is_switched_off(

@@ -5,14 +5,14 @@ import shutil
 
 import pytest
 
-from sidelight_sidecar.samplers.permissions import own_rights
+from sidelight_sidecar.samplers.permissions import read_own_rights
 from tests.running import eventually
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import Start, StartSidecar
 
 
 def test_own_rights_are_those_of_this_process() -> None:
-    assert own_rights().uid == os.geteuid()
+    assert read_own_rights().uid == os.geteuid()
 
 
 needs_setpriv = pytest.mark.skipif(

@@ -9,40 +9,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_sidecar.discovery.processes import Key
-from sidelight_sidecar.windows.preroll import AGE, ROOM, Kept, Preroll
+from sidelight_sidecar.discovery.processes import ProcessKey
+from sidelight_sidecar.windows.preroll import AGE, SPACE, BufferedWindows, Preroll
 from tests.running import eventually
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import Start, StartSidecar
 
-ONE, TWO = Key(1, 10), Key(2, 20)
+ONE, TWO = ProcessKey(1, 10), ProcessKey(2, 20)
 
 
-def kept(key: Key, end: float, *sizes: int) -> Kept:
-    return Kept(key, round(end * 1e9), end, tuple(bytes(size) for size in sizes))
+def kept(key: ProcessKey, end: float, *sizes: int) -> BufferedWindows:
+    return BufferedWindows(key, round(end * 1e9), end, tuple(bytes(size) for size in sizes))
 
 
 def test_what_is_older_than_asked_for_is_dropped_and_counted() -> None:
     preroll = Preroll(20, 1000)
     for end in (10, 20, 30):
-        assert preroll.add(kept(ONE, end, 5, 5)) == {AGE: 0, ROOM: 0}
-    assert preroll.add(kept(ONE, 40, 5, 5)) == {AGE: 2, ROOM: 0}
-    assert [one.end for one in preroll.drain(ONE)] == [20, 30, 40]
+        assert preroll.add(kept(ONE, end, 5, 5)) == {AGE: 0, SPACE: 0}
+    assert preroll.add(kept(ONE, 40, 5, 5)) == {AGE: 2, SPACE: 0}
+    assert [one.ended_at for one in preroll.drain(ONE)] == [20, 30, 40]
 
 
 def test_the_oldest_of_all_processes_makes_room() -> None:
     preroll = Preroll(100, 100)
     preroll.add(kept(ONE, 10, 60))
     preroll.add(kept(TWO, 11, 40))
-    assert preroll.add(kept(TWO, 12, 30)) == {AGE: 0, ROOM: 1}
+    assert preroll.add(kept(TWO, 12, 30)) == {AGE: 0, SPACE: 1}
     assert preroll.drain(ONE) == []
-    assert [one.end for one in preroll.drain(TWO)] == [11, 12]
+    assert [one.ended_at for one in preroll.drain(TWO)] == [11, 12]
 
 
 def test_what_is_too_large_by_itself_is_dropped_and_counted() -> None:
     preroll = Preroll(100, 100)
-    assert preroll.add(kept(ONE, 10, 101)) == {AGE: 0, ROOM: 1}
-    assert (preroll.size, preroll.windows) == (0, 0)
+    assert preroll.add(kept(ONE, 10, 101)) == {AGE: 0, SPACE: 1}
+    assert (preroll.size, preroll.window_count) == (0, 0)
 
 
 adding = st.tuples(st.sampled_from([ONE, TWO]), st.floats(0, 30), st.lists(st.integers(0, 60), max_size=2))
@@ -50,7 +50,7 @@ adding = st.tuples(st.sampled_from([ONE, TWO]), st.floats(0, 30), st.lists(st.in
 
 @given(st.lists(adding, max_size=40))
 def test_bounds_hold_and_every_window_is_kept_dropped_or_drained_once(
-    steps: list[tuple[Key, float, list[int]]],
+    steps: list[tuple[ProcessKey, float, list[int]]],
 ) -> None:
     preroll, now, added, out = Preroll(50, 100), 0.0, 0, 0
     for number, (key, seconds, sizes) in enumerate(steps):
@@ -58,13 +58,13 @@ def test_bounds_hold_and_every_window_is_kept_dropped_or_drained_once(
         added += len(sizes)
         out += sum(preroll.add(kept(key, now, *sizes)).values())
         if number % 7 == 6:
-            out += sum(len(one.packed) for one in preroll.drain(key))
+            out += sum(len(one.compressed) for one in preroll.drain(key))
         assert preroll.size <= 100
-        assert preroll.windows == added - out
+        assert preroll.window_count == added - out
     found = [*preroll.drain(ONE), *preroll.drain(TWO)]
-    assert all(one.end >= now - 50 for one in found)
-    assert out + sum(len(one.packed) for one in found) == added
-    assert (preroll.size, preroll.windows) == (0, 0)
+    assert all(one.ended_at >= now - 50 for one in found)
+    assert out + sum(len(one.compressed) for one in found) == added
+    assert (preroll.size, preroll.window_count) == (0, 0)
 
 
 def test_a_capture_ships_what_was_sampled_just_before_it_and_ships_it_once(

@@ -17,9 +17,17 @@ from pathlib import Path
 import pytest
 
 from sidelight_model.errors import Reason
-from sidelight_sidecar.discovery.processes import Key, Proc, alone
-from sidelight_sidecar.health import READINESS
-from sidelight_sidecar.samplers.permissions import Lack, Rights, Target, denied, hint_of, lack_of, target_of
+from sidelight_sidecar.discovery.processes import Proc, ProcessKey, sees_only_itself
+from sidelight_sidecar.health import READINESS_REASONS
+from sidelight_sidecar.samplers.permissions import (
+    MissingPermission,
+    PtraceRights,
+    TargetIdentity,
+    find_missing_permission,
+    format_hint,
+    make_denied_error,
+    read_target_identity,
+)
 from tests.running import eventually
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar
@@ -68,13 +76,16 @@ def refused(sidecar: Sidecar) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("wrapper", "target", "lacks", "said"),
     [
-        (AS_ROOT_WITHOUT, user(OTHERS), Lack.SYS_PTRACE, "Add SYS_PTRACE"),
-        (user(OURS), user(OTHERS), Lack.USER_0, f"The sidecar runs as user {OURS}, and only user 0"),
-        (user(OURS, *NO_PTRACE), user(OTHERS), Lack.OTHER_USER, f"the process as user {OTHERS}"),
-        (user(OURS), user(OURS, gid=OTHERS), Lack.OTHER_GROUP, "the same runAsGroup"),
-        (AS_ROOT_WITH_NOTHING, (), Lack.TARGET_CAPABILITIES, "capabilities.drop"),
+        (AS_ROOT_WITHOUT, user(OTHERS), MissingPermission.SYS_PTRACE, "Add SYS_PTRACE"),
         (
-            ("unshare", "--user", "--map-root-user"), user(OTHERS), Lack.USER_NAMESPACE,
+            user(OURS), user(OTHERS), MissingPermission.USER_0,
+            f"The sidecar runs as user {OURS}, and only user 0",
+        ),
+        (user(OURS, *NO_PTRACE), user(OTHERS), MissingPermission.OTHER_USER, f"the process as user {OTHERS}"),
+        (user(OURS), user(OURS, gid=OTHERS), MissingPermission.OTHER_GROUP, "the same runAsGroup"),
+        (AS_ROOT_WITH_NOTHING, (), MissingPermission.TARGET_CAPABILITIES, "capabilities.drop"),
+        (
+            ("unshare", "--user", "--map-root-user"), user(OTHERS), MissingPermission.USER_NAMESPACE,
             "a user namespace that the sidecar's SYS_PTRACE does not reach",
         ),
     ],
@@ -82,7 +93,7 @@ def refused(sidecar: Sidecar) -> dict[str, str]:
 def test_readiness_names_what_is_missing(
     wrapper: tuple[str, ...],
     target: tuple[str, ...],
-    lacks: Lack,
+    lacks: MissingPermission,
     said: str,
     start: Start,
     start_sidecar: StartSidecar,
@@ -106,7 +117,7 @@ def test_the_same_user_needs_no_capability_where_the_kernel_has_no_yama(
         "--pid", str(process.pid), "--spool-dir", spool, wrapper=user(OURS, "--bounding-set", "-all")
     )
     if Path("/proc/sys/kernel/yama/ptrace_scope").exists():
-        assert refused(sidecar)["lacks"] in (Lack.YAMA, Lack.YAMA_OFF)
+        assert refused(sidecar)["lacks"] in (MissingPermission.YAMA, MissingPermission.YAMA_OFF)
         return
     eventually("windows arrive", lambda: collector.taken)
     assert sidecar.get("/readyz")[0] == 200
@@ -120,16 +131,16 @@ def test_a_process_that_has_changed_its_user_is_not_dumpable(
     process = start("unprivileged")
     wrapper = user(65534, "--bounding-set", "-all")
     problem = refused(start_sidecar("--pid", str(process.pid), "--spool-dir", spool, wrapper=wrapper))
-    assert problem["lacks"] == Lack.NOT_DUMPABLE
+    assert problem["lacks"] == MissingPermission.NOT_DUMPABLE
 
 
 CAPABLE = struct.pack("<5I", 0x02000001, 1 << 19, 0, 0, 0)
 """SYS_PTRACE, permitted and effective, as `setcap` writes it (struct vfs_cap_data of capabilities(7))."""
 ASK = """
 import sys
-from sidelight_sidecar.samplers.permissions import lack_of, own_rights, target_of
-mine = own_rights()
-print("has it" if mine.sys_ptrace else lack_of(mine, target_of(int(sys.argv[1]))))
+from sidelight_sidecar.samplers import permissions
+mine, target = permissions.read_own_rights(), permissions.read_target_identity(int(sys.argv[1]))
+print("has it" if mine.has_sys_ptrace else permissions.find_missing_permission(mine, target))
 """
 
 
@@ -140,7 +151,7 @@ print("has it" if mine.sys_ptrace else lack_of(mine, target_of(int(sys.argv[1]))
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--no-new-privs", "sh", "-c", 'exec "$@"', "sh"], Lack.FILE_CAPABILITY),
+        (["--no-new-privs", "sh", "-c", 'exec "$@"', "sh"], MissingPermission.FILE_CAPABILITY),
         (["--no-new-privs"], "has it"),
         (["sh", "-c", 'exec "$@"', "sh"], "has it"),
     ],
@@ -184,7 +195,7 @@ def test_a_seccomp_profile_that_refuses_a_call_is_named_with_the_call(
     wrapper = (sys.executable, "-c", SECCOMP, str(number))
     sidecar = start_sidecar("--pid", str(process.pid), "--mode", "blocking", wrapper=wrapper)
     problem = refused(sidecar)
-    assert (problem["error"], problem["lacks"]) == ("ptrace_denied", Lack.SECCOMP)
+    assert (problem["error"], problem["lacks"]) == ("ptrace_denied", MissingPermission.SECCOMP)
     assert f"the call {call}:" in problem["hint"]
 
 
@@ -194,7 +205,7 @@ def test_a_sidecar_that_sees_only_itself_says_that_processes_are_not_shared(
 ) -> None:
     wrapper = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
     problem = refused(start_sidecar("--all", wrapper=wrapper))
-    assert (problem["error"], problem["lacks"]) == ("nothing_to_watch", Lack.SHARED_PROCESSES)
+    assert (problem["error"], problem["lacks"]) == ("nothing_to_watch", MissingPermission.SHARED_PROCESSES)
     assert problem["hint"].startswith("Set shareProcessNamespace: true on the pod")
 
 
@@ -215,55 +226,59 @@ def test_beside_other_processes_a_service_that_has_not_started_is_no_missing_per
 
 
 def procs(*pairs: tuple[int, int]) -> list[Proc]:
-    return [Proc(Key(pid, 1), ppid) for pid, ppid in pairs]
+    return [Proc(ProcessKey(pid, 1), ppid) for pid, ppid in pairs]
 
 
 def test_what_started_a_sidecar_and_what_it_started_are_no_others() -> None:
-    assert alone(procs((1, 0), (5, 1), (6, 5)), 5)
-    assert alone(procs((1, 0)), 1)
-    assert not alone(procs((1, 0), (5, 1), (7, 1)), 5)
-    assert not alone(procs((1, 0), (5, 0)), 5), "the pause container"
+    assert sees_only_itself(procs((1, 0), (5, 1), (6, 5)), 5)
+    assert sees_only_itself(procs((1, 0)), 1)
+    assert not sees_only_itself(procs((1, 0), (5, 1), (7, 1)), 5)
+    assert not sees_only_itself(procs((1, 0), (5, 0)), 5), "the pause container"
 
 
-MINE = Rights(uid=OURS, gid=OURS, sys_ptrace=False, kill=False, yama=None)
-THEIRS = Target(uids=frozenset({OURS}), gids=frozenset({OURS}))
+MINE = PtraceRights(uid=OURS, gid=OURS, has_sys_ptrace=False, has_kill=False, yama=None)
+THEIRS = TargetIdentity(uids=frozenset({OURS}), gids=frozenset({OURS}))
 
 
-def rights(**changes: object) -> Rights:
+def rights(**changes: object) -> PtraceRights:
     return replace(MINE, **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("mine", "theirs", "lacks"),
     [
-        (rights(), Target(tracer=9), Lack.TRACED),
-        (rights(yama=3, sys_ptrace=True), THEIRS, Lack.YAMA_OFF),
-        (rights(yama=1), THEIRS, Lack.YAMA),
-        (rights(yama=2), THEIRS, Lack.YAMA),
-        (rights(sys_ptrace=True), THEIRS, Lack.SECURITY_MODULE),
-        (rights(), THEIRS, Lack.SECURITY_MODULE),
-        (rights(blocked="ptrace", sys_ptrace=True), THEIRS, Lack.SECCOMP),
-        (rights(file_capability=True, no_new_privs=True), Target(frozenset({7})), Lack.FILE_CAPABILITY),
+        (rights(), TargetIdentity(tracer=9), MissingPermission.TRACED),
+        (rights(yama=3, has_sys_ptrace=True), THEIRS, MissingPermission.YAMA_OFF),
+        (rights(yama=1), THEIRS, MissingPermission.YAMA),
+        (rights(yama=2), THEIRS, MissingPermission.YAMA),
+        (rights(has_sys_ptrace=True), THEIRS, MissingPermission.SECURITY_MODULE),
+        (rights(), THEIRS, MissingPermission.SECURITY_MODULE),
+        (rights(blocked_call="ptrace", has_sys_ptrace=True), THEIRS, MissingPermission.SECCOMP),
+        (
+            rights(has_file_capability=True, no_new_privs=True),
+            TargetIdentity(frozenset({7})),
+            MissingPermission.FILE_CAPABILITY,
+        ),
     ],
 )
 def test_what_cannot_be_brought_about_on_any_machine_is_told_apart_too(
-    mine: Rights, theirs: Target, lacks: Lack
+    mine: PtraceRights, theirs: TargetIdentity, lacks: MissingPermission
 ) -> None:
-    assert lack_of(mine, theirs) is lacks
+    assert find_missing_permission(mine, theirs) is lacks
 
 
 def test_a_file_capability_that_was_not_taken_on_says_why() -> None:
-    mine = rights(file_capability=True, no_new_privs=True)
-    error = denied(5, mine, Target(frozenset({7})))
+    mine = rights(has_file_capability=True, no_new_privs=True)
+    error = make_denied_error(5, mine, TargetIdentity(frozenset({7})))
     assert error.reason is Reason.PTRACE_DENIED
     assert "allowPrivilegeEscalation: false" in error.hint
     assert "or run it as user 7, without any" in error.hint
     assert error.message == "not allowed to read the memory of process 5, which runs as user 7"
 
 
-@pytest.mark.parametrize("lack", Lack)
-def test_every_lack_has_a_hint_and_a_line_in_the_manual(lack: Lack) -> None:
-    hint = hint_of(lack, MINE, THEIRS)
+@pytest.mark.parametrize("lack", MissingPermission)
+def test_every_lack_has_a_hint_and_a_line_in_the_manual(lack: MissingPermission) -> None:
+    hint = format_hint(lack, MINE, THEIRS)
     assert hint.endswith(".")
     assert "{" not in hint
     assert f"| `{lack}` |" in PAGE
@@ -271,7 +286,7 @@ def test_every_lack_has_a_hint_and_a_line_in_the_manual(lack: Lack) -> None:
 
 def test_every_word_of_readiness_has_a_section_in_the_manual_and_no_other() -> None:
     section = PAGE.partition("## What readiness says")[2].partition("\n## ")[0]
-    assert re.findall(r"^### `(\w+)`$", section, re.MULTILINE) == [word.value for word in READINESS]
+    assert re.findall(r"^### `(\w+)`$", section, re.MULTILINE) == [word.value for word in READINESS_REASONS]
 
 
 def test_every_problem_that_is_put_up_has_a_word_of_readiness() -> None:
@@ -286,8 +301,8 @@ def test_every_problem_that_is_put_up_has_a_word_of_readiness() -> None:
             "sampler_registry.py",
         ):
             said |= set(re.findall(r"Reason\.([A-Z_]+)", module.read_text()))
-    assert {Reason[name] for name in said} <= set(READINESS)
+    assert {Reason[name] for name in said} <= set(READINESS_REASONS)
 
 
 def test_of_a_process_that_is_gone_nothing_is_known() -> None:
-    assert target_of(2**22 + 5) == Target()
+    assert read_target_identity(2**22 + 5) == TargetIdentity()

@@ -14,11 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.settings import BadSetting
-from sidelight_sidecar.samplers.timed_samples import Moments, packed, spread
-from sidelight_sidecar.settings import parse
-from sidelight_sidecar.windows.timeline_recording import About, Document, Room, document
+from sidelight_sidecar.samplers.timed_samples import TimedSamples, decode_timed_samples, encode_timed_samples
+from sidelight_sidecar.settings import parse_sidecar_settings
+from sidelight_sidecar.windows.timeline_recording import (
+    EncodedRecording,
+    RecordingBudget,
+    RecordingSource,
+    encode_recording,
+)
 
-ABOUT = About("c_1", "01A", {"service": "shop"}, 7)
+ABOUT = RecordingSource("c_1", "01A", {"service": "shop"}, 7)
 START, MONOTONIC = 1_795_000_000 * 10**9, 5_000 * 10**9
 PERIOD = 10_000_000
 ENOUGH = 1 << 20
@@ -52,7 +57,7 @@ def line(
     return Line(START + began + skewed_ns, MONOTONIC + began, threads, stacks, samples)
 
 
-def written(document: Document | None) -> dict[str, Any]:
+def written(document: EncodedRecording | None) -> dict[str, Any]:
     assert document is not None
     told: dict[str, Any] = json.loads(zstandard.ZstdDecompressor().decompress(document.body))
     return told
@@ -79,10 +84,10 @@ lines = st.lists(st.lists(samples, max_size=4), max_size=6)
 @given(lines)
 def test_what_is_packed_is_unpacked_as_it_was(ticks: list[list[tuple[str, str, int]]]) -> None:
     one = line(*ticks)
-    moments = packed(one, PERIOD, missed=3)
-    some = spread(moments)
-    assert (moments.samples, moments.missed, moments.period_ns) == (len(one.samples), 3, PERIOD)
-    assert list(zip(some.at, some.thread, some.stack, some.state, strict=True)) == list(one.samples)
+    moments = encode_timed_samples(one, PERIOD, dropped=3)
+    some = decode_timed_samples(moments)
+    assert (moments.samples, moments.dropped, moments.period_ns) == (len(one.samples), 3, PERIOD)
+    assert list(zip(some.offsets_ns, some.thread, some.stack, some.state, strict=True)) == list(one.samples)
     assert (some.threads, some.stacks) == (one.threads, one.stacks)
     assert (some.start_ns, some.monotonic_ns) == (one.start_ns, one.monotonic_ns)
 
@@ -91,15 +96,15 @@ def test_what_is_packed_is_unpacked_as_it_was(ticks: list[list[tuple[str, str, i
 def test_a_document_has_the_newest_samples_that_fit_in_their_order(
     turns: list[list[list[tuple[str, str, int]]]], max_bytes: int
 ) -> None:
-    kept: list[Moments] = []
+    kept: list[TimedSamples] = []
     ever: list[tuple[int, str, str, int]] = []
     first = 0
     for ticks in turns:
         # The wall clock is set between two takes, which changes no distance.
-        kept.append(packed(line(*ticks, first=first, skewed_ns=first * 10**9), PERIOD))
+        kept.append(encode_timed_samples(line(*ticks, first=first, skewed_ns=first * 10**9), PERIOD))
         ever += [((first + at) * 10_000, *one) for at, tick in enumerate(ticks) for one in tick]
         first += len(ticks) + 1
-    found = document(kept, ABOUT, dropped=5, max_bytes=max_bytes)
+    found = encode_recording(kept, ABOUT, dropped=5, max_bytes=max_bytes)
     if found is None:
         return
     assert len(found.body) <= max_bytes
@@ -119,10 +124,10 @@ def test_a_document_has_the_newest_samples_that_fit_in_their_order(
 
 def test_a_document_with_room_has_all_and_says_whose_it_is() -> None:
     kept = [
-        packed(line([("main", "f;g", 2)], [("main", "f", 0)]), PERIOD),
-        packed(line([("main", "f;g", 1), ("io", "h", 0)], first=50), 2 * PERIOD),
+        encode_timed_samples(line([("main", "f;g", 2)], [("main", "f", 0)]), PERIOD),
+        encode_timed_samples(line([("main", "f;g", 1), ("io", "h", 0)], first=50), 2 * PERIOD),
     ]
-    assert written(document(kept, ABOUT, dropped=0, max_bytes=ENOUGH)) == {
+    assert written(encode_recording(kept, ABOUT, dropped=0, max_bytes=ENOUGH)) == {
         "v": 1,
         "capture": "c_1",
         "agent": "01A",
@@ -142,49 +147,53 @@ def test_a_document_with_room_has_all_and_says_whose_it_is() -> None:
 
 
 def test_two_threads_of_one_name_are_two_rows() -> None:
-    kept = [packed(line([("w", "a", 0), ("w", "b", 1)], [("w", "a", 0), ("w", "b", 1)]), PERIOD)]
-    assert rows(written(document(kept, ABOUT, dropped=0, max_bytes=ENOUGH))) == {
+    kept = [
+        encode_timed_samples(line([("w", "a", 0), ("w", "b", 1)], [("w", "a", 0), ("w", "b", 1)]), PERIOD)
+    ]
+    assert rows(written(encode_recording(kept, ABOUT, dropped=0, max_bytes=ENOUGH))) == {
         "w": [(0, "a", 0), (10_000, "a", 0)],
         "w (2)": [(0, "b", 1), (10_000, "b", 1)],
     }
 
 
 def test_a_document_that_just_fits_is_whole_and_a_byte_less_leaves_out_the_oldest() -> None:
-    kept = [packed(line(*[[("main", f"f{at};g{at * 7919}", at % 3)] for at in range(300)]), PERIOD)]
-    whole = document(kept, ABOUT, dropped=0, max_bytes=ENOUGH)
+    kept = [
+        encode_timed_samples(line(*[[("main", f"f{at};g{at * 7919}", at % 3)] for at in range(300)]), PERIOD)
+    ]
+    whole = encode_recording(kept, ABOUT, dropped=0, max_bytes=ENOUGH)
     assert whole is not None
-    same = document(kept, ABOUT, dropped=0, max_bytes=len(whole.body))
+    same = encode_recording(kept, ABOUT, dropped=0, max_bytes=len(whole.body))
     assert same == whole
-    less = document(kept, ABOUT, dropped=0, max_bytes=len(whole.body) - 1)
+    less = encode_recording(kept, ABOUT, dropped=0, max_bytes=len(whole.body) - 1)
     assert less is not None
     assert 0 < less.samples < 300
     assert rows(written(less))["main"][-1][1] == "f299;g2367781"
     text = len(zstandard.ZstdDecompressor().decompress(whole.body))
-    assert document(kept, ABOUT, dropped=0, max_bytes=ENOUGH, max_text_bytes=text) == whole
-    shorter = document(kept, ABOUT, dropped=0, max_bytes=ENOUGH, max_text_bytes=text - 1)
+    assert encode_recording(kept, ABOUT, dropped=0, max_bytes=ENOUGH, max_text_bytes=text) == whole
+    shorter = encode_recording(kept, ABOUT, dropped=0, max_bytes=ENOUGH, max_text_bytes=text - 1)
     assert shorter is not None
     assert shorter.samples < 300
-    assert document(kept, ABOUT, dropped=0, max_bytes=10) is None
-    assert document([], ABOUT, dropped=0, max_bytes=ENOUGH) is None
+    assert encode_recording(kept, ABOUT, dropped=0, max_bytes=10) is None
+    assert encode_recording([], ABOUT, dropped=0, max_bytes=ENOUGH) is None
 
 
 def test_recordings_share_their_room_and_the_largest_gives_way() -> None:
     used: list[int] = []
-    one = packed(line([("main", "f", 0)]), PERIOD)
-    room = Room(5 * one.size, used.append)
-    first, second = room.open(), room.open()
+    one = encode_timed_samples(line([("main", "f", 0)]), PERIOD)
+    room = RecordingBudget(5 * one.size, used.append)
+    first, second = room.open_recording(), room.open_recording()
     for _ in range(4):
         first.add(one)
     second.add(one)
-    assert (first.samples, second.samples, room.used) == (4, 1, 5 * one.size)
+    assert (first.samples, second.samples, room.used_bytes) == (4, 1, 5 * one.size)
     second.add(one)
     assert (first.samples, first.dropped) == (3, 1)
     assert (second.samples, second.dropped) == (2, 0)
-    second.add(packed(line(), PERIOD, missed=9))
+    second.add(encode_timed_samples(line(), PERIOD, dropped=9))
     assert (second.samples, second.dropped) == (2, 9)
     first.close()
     first.close()
-    assert used[-1] == room.used == 2 * one.size
+    assert used[-1] == room.used_bytes == 2 * one.size
     assert max(used) <= 5 * one.size
 
 
@@ -200,7 +209,7 @@ def test_recordings_share_their_room_and_the_largest_gives_way() -> None:
 def test_settings_of_recordings_have_bounds(flag: str, good: tuple[str, ...], bad: tuple[str, ...]) -> None:
     given = ["--collector", "http://c", "--service", "s", "--all"]
     for value in good:
-        parse([*given, flag, value], {})
+        parse_sidecar_settings([*given, flag, value], {})
     for value in bad:
         with pytest.raises(BadSetting, match=flag):
-            parse([*given, flag, value], {})
+            parse_sidecar_settings([*given, flag, value], {})

@@ -12,20 +12,25 @@ import pytest
 from sidelight_model.counts import Counts
 from sidelight_model.errors import Reason
 from sidelight_model.window import Quality
-from sidelight_sidecar.discovery.processes import Key, Proc
+from sidelight_sidecar.discovery.processes import Proc, ProcessKey
 from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.samplers import native_sampler
 from sidelight_sidecar.samplers.pyspy_command import CommandSampler
-from sidelight_sidecar.samplers.pyspy_output import errors_of, late_ns, read_counts, refusal
-from sidelight_sidecar.samplers.sampler import Sampled, Sampler, SamplingError, Session
-from sidelight_sidecar.samplers.sampler_registry import Samplers
+from sidelight_sidecar.samplers.pyspy_output import (
+    parse_counts,
+    parse_error_count,
+    parse_failure,
+    parse_late_ns,
+)
+from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError, Session
+from sidelight_sidecar.samplers.sampler_registry import SamplerRegistry
 from tests.running import eventually, running
 from tests.sidecar.conftest import Start, proc_of, samplers
 
 MODES = ["command", "auto"]
 
 
-def sample(session: Session, least: int) -> Sampled:
+def sample(session: Session, least: int) -> SampleBatch:
     """Windows of a session, added up until there are so many samples and the target has worked."""
     total = session.take()
 
@@ -34,22 +39,22 @@ def sample(session: Session, least: int) -> Sampled:
         total = total.plus(session.take())
         # The command's measure of the target's CPU time is in hundredths of a second.
         quality = total.quality
-        return (quality.samples >= least and quality.target_cpu_ns > 0) or session.ended is not None
+        return (quality.samples >= least and quality.target_cpu_ns > 0) or session.end_reason is not None
 
     eventually("enough samples", enough)
     return total
 
 
-def share(sampled: Sampled, name: str) -> float:
+def share(sampled: SampleBatch, name: str) -> float:
     """Part of the samples on CPU that were in a function."""
     on_cpu = {stack: counts.cpu for stack, counts in sampled.counts.items()}
     return sum(n for stack, n in on_cpu.items() if f"{name} (" in stack) / max(1, sum(on_cpu.values()))
 
 
 def test_a_clock_that_is_set_between_two_takes_does_not_change_how_long_was_sampled() -> None:
-    first = Sampled({}, 1_000, 10, Quality(attempts=1))
+    first = SampleBatch({}, 1_000, 10, Quality(attempts=1))
     for start_ns in (5, 9_000_000):
-        both = first.plus(Sampled({}, start_ns, 7, Quality(attempts=1)))
+        both = first.plus(SampleBatch({}, start_ns, 7, Quality(attempts=1)))
         assert (both.start_ns, both.duration_ns) == (1_000, 17)
 
 
@@ -60,7 +65,9 @@ def test_what_a_process_does_is_seen(mode: str, start: Start) -> None:
     session.stop()
     assert share(sampled, "busy") > 0.5
     assert share(sampled, "work") == pytest.approx(1, abs=0.02)
-    version = "py-spy 0.4.3" if mode == "command" else f"sidelight {native_sampler.load().__version__}"
+    version = (
+        "py-spy 0.4.3" if mode == "command" else f"sidelight {native_sampler.load_extension().__version__}"
+    )
     assert sampled.quality.sampler == version
     assert sampled.quality.threads == 1
     assert sampled.quality.target_cpu_ns > 0
@@ -92,7 +99,7 @@ def test_the_extension_tells_all_three_states_apart_without_a_gap(start: Start) 
 def test_the_last_part_of_a_process_that_ended_is_kept(mode: str, start: Start) -> None:
     target = start("brief", "2")
     session = samplers().get(mode).attach(proc_of(target), rate_hz=200, window_seconds=30)
-    eventually("the session ends with the process", lambda: session.ended)
+    eventually("the session ends with the process", lambda: session.end_reason)
     sampled = session.stop()
     assert share(sampled, "briefly") == pytest.approx(1, abs=0.05)
     assert sampled.quality.samples > 10
@@ -100,7 +107,7 @@ def test_the_last_part_of_a_process_that_ended_is_kept(mode: str, start: Start) 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_deep_stacks_are_clipped_and_counted(mode: str, start: Start) -> None:
-    sampler = Samplers(samplers()._extension, ProcFs(), max_depth=50).get(mode)
+    sampler = SamplerRegistry(samplers()._extension, ProcFs(), max_depth=50).get(mode)
     session = sampler.attach(proc_of(start("deep")), rate_hz=100, window_seconds=1)
     sampled = sample(session, 20)
     session.stop()
@@ -122,8 +129,8 @@ def test_a_process_that_is_gone_is_said_to_be(mode: str, start: Start) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_process_that_is_not_python_is_said_not_to_be(mode: str, tmp_path: Path) -> None:
     with running(tmp_path / "log", "sleep", "60") as sleeping:
-        eventually("sleep runs", lambda: ProcFs().process(sleeping.pid))
-        proc = Proc(Key(sleeping.pid, proc_of(sleeping).key.start_ticks), 1)
+        eventually("sleep runs", lambda: ProcFs().read_process(sleeping.pid))
+        proc = Proc(ProcessKey(sleeping.pid, proc_of(sleeping).key.start_ticks), 1)
         with pytest.raises(SamplingError) as refused:
             samplers().get(mode).attach(proc, rate_hz=100, window_seconds=1)
         assert refused.value.reason is Reason.NOT_PYTHON
@@ -138,7 +145,7 @@ def test_a_process_under_a_debugger_is_refused_naming_the_tracer(
     with running(tmp_path / "strace.log", *trace) as strace:
 
         def traced() -> bool:
-            return any(tracer for _, tracer in ProcFs().thread_states(target.pid))
+            return any(tracer for _, tracer in ProcFs().read_thread_states(target.pid))
 
         eventually("strace has attached", traced)
         with pytest.raises(SamplingError) as refused:
@@ -152,13 +159,13 @@ def fake_py_spy(folder: Path, script: str) -> CommandSampler:
     command.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "py-spy 0.4.3" && exit\n{script}\n')
     command.chmod(command.stat().st_mode | stat.S_IXUSR)
     return CommandSampler(
-        command, ProcFs(), max_depth=100, explain=lambda pid: SamplingError(f"{pid} denied"),
+        command, ProcFs(), max_depth=100, explain_denial=lambda pid: SamplingError(f"{pid} denied"),
         attach_seconds=1, watchdog_seconds=0.3,
     )  # fmt: skip
 
 
 def attach_own(sampler: Sampler) -> Session:
-    own = ProcFs().process(os.getpid())
+    own = ProcFs().read_process(os.getpid())
     assert own is not None
     return sampler.attach(own, rate_hz=100, window_seconds=1)
 
@@ -196,19 +203,19 @@ def test_what_was_sampled_is_kept_when_the_next_run_cannot_begin(tmp_path: Path)
     )
     session = attach_own(fake_py_spy(tmp_path, script))
     assert session.take().quality.samples == 3
-    assert session.ended == "exited"
-    assert session.stop().empty
+    assert session.end_reason == "exited"
+    assert session.stop().is_empty
 
 
 def test_a_missing_command_is_named(tmp_path: Path) -> None:
     with pytest.raises(SamplingError) as refused:
-        CommandSampler(tmp_path / "none", ProcFs(), max_depth=9, explain=lambda pid: SamplingError(""))
+        CommandSampler(tmp_path / "none", ProcFs(), max_depth=9, explain_denial=lambda pid: SamplingError(""))
     assert refused.value.reason is Reason.SAMPLER_MISSING
 
 
 def test_lines_that_cannot_be_read_cost_only_themselves() -> None:
     raw = b"main (a.py:1);f (b\n.py:2) 3\nmain (a.py:1) 4\n\nmain;;x 5\nmain (a.py:1) 1\n"
-    counts, clipped, bad = read_counts(raw, 100)
+    counts, clipped, bad = parse_counts(raw, 100)
     assert sum(count.running for count in counts.values()) == 8
     assert (clipped, bad) == (0, 2)
 
@@ -219,9 +226,9 @@ def test_errors_and_delays_are_read_from_what_py_spy_prints() -> None:
         "py-spy> 2.50s behind in sampling, results may be inaccurate.\n"
         "py-spy> Wrote raw flamegraph data to 'x'. Samples: 86 Errors: 3\n"
     )
-    assert errors_of(log) == 3
-    assert late_ns(log) == 2_500_000_000
-    assert (errors_of(""), late_ns("")) == (0, 0)
+    assert parse_error_count(log) == 3
+    assert parse_late_ns(log) == 2_500_000_000
+    assert (parse_error_count(""), parse_late_ns("")) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +245,7 @@ def test_errors_and_delays_are_read_from_what_py_spy_prints() -> None:
     ],
 )
 def test_why_py_spy_did_not_begin_becomes_one_word(log: str, reason: Reason) -> None:
-    assert refusal(log)[0] is reason
+    assert parse_failure(log)[0] is reason
 
 
 def test_the_signal_that_ends_a_run_reaches_no_other_process(start: Start) -> None:

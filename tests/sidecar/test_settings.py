@@ -6,13 +6,13 @@ import pytest
 
 from sidelight.settings import BadSetting
 from sidelight_model.errors import SidelightError
-from sidelight_sidecar.settings import Settings, parse
+from sidelight_sidecar.settings import SidecarSettings, parse_sidecar_settings
 
 BASE = ["--collector", "http://127.0.0.1:8080", "--service", "shop"]
 
 
-def read(*argv: str, **environ: str) -> Settings:
-    return parse([*BASE, *argv], environ)
+def read(*argv: str, **environ: str) -> SidecarSettings:
+    return parse_sidecar_settings([*BASE, *argv], environ)
 
 
 def test_every_option_is_also_a_variable() -> None:
@@ -24,7 +24,7 @@ def test_every_option_is_also_a_variable() -> None:
         "SIDELIGHT_RATE": "50",
         "SIDELIGHT_LABEL": "team=checkout,zone=b",
     }
-    settings = parse([], environ)
+    settings = parse_sidecar_settings([], environ)
     assert settings.collector == "https://profiles.example/sub"
     assert dict(settings.labels) == {
         "service": "shop", "version": "7", "pod": settings.pod, "team": "checkout", "zone": "b",
@@ -33,17 +33,17 @@ def test_every_option_is_also_a_variable() -> None:
 
 
 def test_jitter_is_a_tenth_of_the_interval_unless_given_and_always_fits() -> None:
-    assert read("--all").jitter == 0
-    assert read("--all", "--interval-seconds", "60").jitter == 6
-    assert read("--all", "--interval-seconds", "60", "--jitter-seconds", "50").jitter == 50
-    assert read("--all", "--interval-seconds", "11").jitter == 1
-    assert read("--all", "--interval-seconds", "10").jitter == 0
+    assert read("--all").effective_jitter_seconds == 0
+    assert read("--all", "--interval-seconds", "60").effective_jitter_seconds == 6
+    assert read("--all", "--interval-seconds", "60", "--jitter-seconds", "50").effective_jitter_seconds == 50
+    assert read("--all", "--interval-seconds", "11").effective_jitter_seconds == 1
+    assert read("--all", "--interval-seconds", "10").effective_jitter_seconds == 0
 
 
 def test_the_default_spool_is_the_same_after_a_restart_and_its_own_for_each_port() -> None:
-    assert read("--all").spool == read("--all").spool
-    assert read("--all").spool != read("--all", "--listen", "127.0.0.1:8082").spool
-    assert read("--all", "--spool-dir", "/var/spool/s").spool == Path("/var/spool/s")
+    assert read("--all").spool_directory == read("--all").spool_directory
+    assert read("--all").spool_directory != read("--all", "--listen", "127.0.0.1:8082").spool_directory
+    assert read("--all", "--spool-dir", "/var/spool/s").spool_directory == Path("/var/spool/s")
 
 
 @pytest.mark.parametrize(

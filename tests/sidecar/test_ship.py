@@ -11,10 +11,15 @@ import pytest
 
 from sidelight_model.errors import Reason
 from sidelight_model.window import Window
-from sidelight_sidecar.health import Board
-from sidelight_sidecar.metrics import Metrics
-from sidelight_sidecar.shipping.collector_client import Route
-from sidelight_sidecar.shipping.ingest_response import Outcome, pause, read_answer, seconds_of
+from sidelight_sidecar.health import HealthBoard
+from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.shipping.collector_client import ClientConfig
+from sidelight_sidecar.shipping.ingest_response import (
+    RequestOutcome,
+    compute_backoff,
+    parse_ingest_response,
+    parse_retry_after,
+)
 from sidelight_sidecar.shipping.ship import Shipper
 from sidelight_sidecar.shipping.spool import Spool
 from tests.sidecar.collecting import FakeCollector, Reply, collecting
@@ -29,9 +34,11 @@ class Shipping:
     def __init__(
         self, folder: Path, url: str, http: aiohttp.ClientSession, token_file: Path | None = None
     ) -> None:
-        self.metrics, self.board = Metrics(), Board()
+        self.metrics, self.board = SidecarMetrics(), HealthBoard()
         self.spool = Spool(folder, 1 << 20, self.metrics, next_to)
-        route = Route(url, token_file, batch_max_bytes=1 << 16, timeout=5.0, backoff_max=0.05)
+        route = ClientConfig(
+            url, token_file, batch_max_bytes=1 << 16, timeout_seconds=5.0, max_backoff_seconds=0.05
+        )
         self.shipper = Shipper(self.spool, route, http, self.metrics, self.board, lambda: 0.5)
 
     def put(self, *windows: Window) -> None:
@@ -117,7 +124,7 @@ async def test_one_bad_window_costs_only_itself(
     assert [one.id for one in collector.taken] == [one.id for one in windows if one.id != bad]
     assert (tmp_path / "spool" / "refused" / f"{bad}.zst").exists()
     assert shipping.count("refused_windows_total", reason="clock_skew") == 1
-    assert shipping.board.problems == {}
+    assert shipping.board.issues == {}
 
 
 async def test_a_reason_nobody_knows_is_counted_as_other(
@@ -180,12 +187,12 @@ async def test_a_token_that_is_not_accepted_keeps_the_windows_and_says_what_to_d
     shipping.put(window(0))
     await shipping.until(lambda: len(collector.requests) >= 3)
     assert len(shipping.spool) == 1
-    problem = shipping.board.problems["collector"]
+    problem = shipping.board.issues["collector"]
     assert problem.reason is Reason.UNAUTHORIZED
     assert "--token-file" in problem.hint
     collector.decide = lambda windows: None
     await shipping.emptied()
-    assert shipping.board.problems == {}
+    assert shipping.board.issues == {}
 
 
 async def test_the_token_file_is_read_for_every_request(
@@ -202,8 +209,8 @@ async def test_the_token_file_is_read_for_every_request(
     assert collector.tokens == ["Bearer first", "Bearer second"]
     token.unlink()
     shipping.put(window(2))
-    await shipping.until(lambda: "collector" in shipping.board.problems)
-    assert "token file" in shipping.board.problems["collector"].message
+    await shipping.until(lambda: "collector" in shipping.board.issues)
+    assert "token file" in shipping.board.issues["collector"].message
 
 
 async def test_windows_wait_for_a_collector_that_is_away(tmp_path: Path, http: aiohttp.ClientSession) -> None:
@@ -211,9 +218,9 @@ async def test_windows_wait_for_a_collector_that_is_away(tmp_path: Path, http: a
         port = int(gone.url.rpartition(":")[2])
     shipping = Shipping(tmp_path / "spool", gone.url, http)
     shipping.put(window(0), window(1))
-    await shipping.until(lambda: "collector" in shipping.board.problems)
-    assert shipping.board.problems["collector"].reason is Reason.COLLECTOR_UNREACHABLE
-    assert [entry.sent for entry in shipping.spool.oldest(2)] == [False, False]
+    await shipping.until(lambda: "collector" in shipping.board.issues)
+    assert shipping.board.issues["collector"].reason is Reason.COLLECTOR_UNREACHABLE
+    assert [entry.was_sent for entry in shipping.spool.list_oldest(2)] == [False, False]
     with collecting(port) as back:
         await shipping.emptied()
         assert len(back.taken) == 2
@@ -225,7 +232,7 @@ async def test_windows_sent_without_a_clear_answer_keep_their_ids(
     collector.decide = lambda windows: Reply(503, {"error": "store_unavailable"})
     shipping.put(window(0))
     await shipping.until(lambda: len(collector.requests) >= 2)
-    assert [entry.sent for entry in shipping.spool.oldest(1)] == [True]
+    assert [entry.was_sent for entry in shipping.spool.list_oldest(1)] == [True]
 
 
 async def test_draining_ends_when_the_spool_is_empty(shipping: Shipping, collector: FakeCollector) -> None:
@@ -237,23 +244,23 @@ async def test_draining_ends_when_the_spool_is_empty(shipping: Shipping, collect
 
 
 def test_retry_after_is_seconds_or_a_date_and_never_more_than_ten_minutes() -> None:
-    assert seconds_of("7", NOW) == 7
-    assert seconds_of("Sat, 21 Nov 2026 12:00:30 GMT", NOW) == 30
-    assert seconds_of("Sat, 21 Nov 2026 11:00:00 GMT", NOW) == 0
-    assert seconds_of("999999999", NOW) == 600
-    assert seconds_of("soon", NOW) is None
-    assert seconds_of(None, NOW) is None
+    assert parse_retry_after("7", NOW) == 7
+    assert parse_retry_after("Sat, 21 Nov 2026 12:00:30 GMT", NOW) == 30
+    assert parse_retry_after("Sat, 21 Nov 2026 11:00:00 GMT", NOW) == 0
+    assert parse_retry_after("999999999", NOW) == 600
+    assert parse_retry_after("soon", NOW) is None
+    assert parse_retry_after(None, NOW) is None
 
 
 def test_pauses_double_up_to_the_longest_and_differ_by_chance() -> None:
-    assert [pause(attempt, 60, 1.0) for attempt in (1, 2, 3, 8, 9, 5000)] == [0.5, 1, 2, 60, 60, 60]
-    assert pause(3, 60, 0.0) == 1
+    assert [compute_backoff(attempt, 60, 1.0) for attempt in (1, 2, 3, 8, 9, 5000)] == [0.5, 1, 2, 60, 60, 60]
+    assert compute_backoff(3, 60, 0.0) == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b'{"accepted": 3}', b"\xff", b"[" * 100_000])
 def test_any_answer_can_be_read(body: bytes) -> None:
-    answer = read_answer(200, None, body, NOW)
-    assert (answer.outcome, answer.stored) == (Outcome.UNEXPECTED, None)
+    answer = parse_ingest_response(200, None, body, NOW)
+    assert (answer.outcome, answer.stored) == (RequestOutcome.UNEXPECTED, None)
 
 
 async def test_a_window_whose_file_was_removed_holds_up_no_other(
@@ -275,11 +282,11 @@ async def test_a_spool_that_cannot_be_changed_is_reported_until_it_can(
     shipping.put(waiting)
     spool.rename(away)
     spool.touch()
-    await shipping.until(lambda: "sending from the spool" in shipping.board.problems)
-    assert shipping.board.problems["sending from the spool"].reason is Reason.SPOOL_UNWRITABLE
+    await shipping.until(lambda: "sending from the spool" in shipping.board.issues)
+    assert shipping.board.issues["sending from the spool"].reason is Reason.SPOOL_UNWRITABLE
     spool.unlink()
     away.rename(spool)
-    await shipping.until(lambda: not shipping.board.problems and len(shipping.spool) == 0)
+    await shipping.until(lambda: not shipping.board.issues and len(shipping.spool) == 0)
     assert collector.taken == [waiting]
 
 
@@ -288,8 +295,8 @@ async def test_a_collector_that_acknowledges_other_windows_only_has_taken_none(
 ) -> None:
     collector.decide = lambda windows: Reply(200, {"accepted": ["01M7Q5DMSGQFZAFGTVC7BAK854"]})
     shipping.put(window(0))
-    await shipping.until(lambda: "collector" in shipping.board.problems)
-    assert "acknowledged none" in shipping.board.problems["collector"].message
+    await shipping.until(lambda: "collector" in shipping.board.issues)
+    assert "acknowledged none" in shipping.board.issues["collector"].message
     assert shipping.count("sends_total", outcome="accepted") == 0
     assert shipping.count("last_shipped_timestamp_seconds") == 0
     collector.decide = lambda windows: None

@@ -34,14 +34,14 @@ async def test_windows_that_are_not_its_own_are_refused_counted_and_named_until_
     shipping.put(window(0), window(1))
     await shipping.emptied()
     assert shipping.count("refused_windows_total", reason=word) == 2
-    problem = shipping.board.problems["labels"]
+    problem = shipping.board.issues["labels"]
     assert (problem.reason, problem.message, problem.hint) == (Reason(word), *list(refusal.values())[1:])
     collector.decide = lambda _: None
     own = window(2)
     shipping.put(own)
     await shipping.emptied()
     assert collector.taken == [own]
-    assert shipping.board.problems == {}
+    assert shipping.board.issues == {}
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ async def test_windows_wait_for_a_better_token_or_a_cluster_that_answers(
     collector.decide = lambda _: Reply(status, {"error": word, "message": "not now", "hint": "do this"})
     waiting = window(0)
     shipping.put(waiting)
-    await shipping.until(lambda: "collector" in shipping.board.problems)
-    problem = shipping.board.problems["collector"]
+    await shipping.until(lambda: "collector" in shipping.board.issues)
+    problem = shipping.board.issues["collector"]
     assert (problem.reason, problem.hint) == (shown, "do this")
     assert "not now" in problem.message
     assert len(shipping.spool) == 1
     collector.decide = lambda _: None
     await shipping.emptied()
     assert collector.taken == [waiting]
-    assert shipping.board.problems == {}
+    assert shipping.board.issues == {}

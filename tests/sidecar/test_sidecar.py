@@ -258,7 +258,7 @@ def test_a_sidecar_that_is_killed_takes_its_py_spy_with_it(
     target = start("spin")
     sidecar = start_sidecar("--pid", str(target.pid), "--mode", "command", "--window-seconds", "600")
     eventually("it samples", lambda: sidecar.metric("sessions") == 1)
-    (spy,) = (proc.pid for proc in ProcFs().processes() if proc.ppid == sidecar.running.pid)
+    (spy,) = (proc.pid for proc in ProcFs().list_processes() if proc.ppid == sidecar.running.pid)
     sidecar.running.end(signal.SIGKILL)
     eventually("py-spy has ended", lambda: not Path(f"/proc/{spy}/exe").exists())
     assert target.alive()

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidelight_model.errors import Reason
-from sidelight_model.window import Quality, Window, decode
-from sidelight_sidecar.health import Board
-from sidelight_sidecar.metrics import Metrics
-from sidelight_sidecar.samplers.sampler import Sampled
+from sidelight_model.window import Quality, Window, decode_windows
+from sidelight_sidecar.health import HealthBoard
+from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.samplers.sampler import SampleBatch
 from sidelight_sidecar.shipping import atomic_file
-from sidelight_sidecar.shipping.merge import merged
+from sidelight_sidecar.shipping.merge import merge_windows
 from sidelight_sidecar.shipping.spool import Spool, SpoolUnwritable
 from sidelight_sidecar.windows.preroll import Preroll
-from sidelight_sidecar.windows.window_writer import Intake
-from sidelight_sidecar.windows.windows import Source, Taking
+from sidelight_sidecar.windows.window_writer import WindowWriter
+from sidelight_sidecar.windows.windows import TargetLabels, WindowContext
 from tests.sidecar.making import SECOND, next_to, window
 
 ROOM = 400_000
@@ -33,7 +33,7 @@ class Opened:
     def __init__(self, folder: Path, max_bytes: int = ROOM) -> None:
         self.folder = folder
         self.max_bytes = max_bytes
-        self.metrics = Metrics()
+        self.metrics = SidecarMetrics()
         self.spool = Spool(folder, max_bytes, self.metrics, next_to)
 
     def restart(self) -> None:
@@ -42,10 +42,10 @@ class Opened:
 
     def windows(self) -> list[Window]:
         found = []
-        for entry in self.spool.oldest(10**6):
+        for entry in self.spool.list_oldest(10**6):
             body = self.spool.read(entry)
             assert body is not None
-            found += decode(body)
+            found += decode_windows(body)
         return found
 
     def samples(self) -> int:
@@ -126,7 +126,7 @@ def test_windows_that_may_have_been_stored_are_never_added_up(opened: Opened) ->
     first = [busy(number) for number in range(20)]
     for one in first:
         opened.spool.put(one)
-    opened.spool.mark_sent(opened.spool.oldest(20), sent=True)
+    opened.spool.mark_sent(opened.spool.list_oldest(20), was_sent=True)
     opened.restart()
     for number in range(20, 120):
         opened.spool.put(busy(number))
@@ -146,7 +146,8 @@ def test_windows_further_apart_than_an_hour_are_not_added_up(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"garbage", atomic_file.pack(window(7))[:-3], atomic_file.pack(window(8))]
+    "content",
+    [b"", b"garbage", atomic_file.compress_window(window(7))[:-3], atomic_file.compress_window(window(8))],
 )
 def test_a_corrupt_file_is_set_aside_and_counted_and_nothing_else_is_lost(
     opened: Opened, content: bytes
@@ -157,9 +158,9 @@ def test_a_corrupt_file_is_set_aside_and_counted_and_nothing_else_is_lost(
     bad = opened.folder / f"{window(5).id}.zst"
     bad.write_bytes(content)
     opened.restart()
-    entries = opened.spool.oldest(10)
+    entries = opened.spool.list_oldest(10)
     bodies = [body for entry in entries if (body := opened.spool.read(entry)) is not None]
-    assert [one for body in bodies for one in decode(body)] == good
+    assert [one for body in bodies for one in decode_windows(body)] == good
     assert opened.count("spool_corrupt_files_total") == 1
     assert (opened.folder / "corrupt" / bad.name).read_bytes() == content
     assert len(opened.spool) == 2
@@ -182,12 +183,14 @@ def test_a_merge_survives_a_crash_at_any_point(opened: Opened, reached: str) -> 
     for one in windows:
         opened.spool.put(one)
     opened.spool.close()
-    total = merged(windows[:3], next_to(windows[0].id))
+    total = merge_windows(windows[:3], next_to(windows[0].id))
     sources = [f"{one.id}.zst" for one in windows[:3]]
     done = STEPS.index(reached)
-    beside = atomic_file.prepare(opened.folder / f"{total.id}.zst", atomic_file.pack(total))
+    beside = atomic_file.write_temporary_file(
+        opened.folder / f"{total.id}.zst", atomic_file.compress_window(total)
+    )
     if done >= 1:
-        atomic_file.write(opened.folder / f"{total.id}.merge", json.dumps(sources).encode())
+        atomic_file.write_file(opened.folder / f"{total.id}.merge", json.dumps(sources).encode())
     if done >= 2:
         beside.rename(opened.folder / f"{total.id}.zst")
     for name in sources[: {3: 1, 4: 3}.get(done, 0)]:
@@ -201,8 +204,8 @@ def test_a_merge_survives_a_crash_at_any_point(opened: Opened, reached: str) -> 
 def test_a_refused_window_is_kept_with_the_reason_within_a_bound(opened: Opened) -> None:
     for number in range(100):
         opened.spool.put(busy(number))
-        (entry,) = opened.spool.oldest(1)
-        opened.spool.refuse(entry, "bad_label", "the label x is not allowed")
+        (entry,) = opened.spool.list_oldest(1)
+        opened.spool.quarantine_refused(entry, "bad_label", "the label x is not allowed")
     refused = opened.folder / "refused"
     kept = sorted(refused.glob("*.zst"))
     assert 0 < len(kept) < 100
@@ -220,7 +223,7 @@ def test_two_sidecars_cannot_share_a_spool(opened: Opened) -> None:
 
 def test_a_spool_that_cannot_be_written_is_refused_at_start() -> None:
     with pytest.raises(SpoolUnwritable) as refused:
-        Spool(Path("/dev/null/spool"), ROOM, Metrics(), next_to)
+        Spool(Path("/dev/null/spool"), ROOM, SidecarMetrics(), next_to)
     assert refused.value.reason is Reason.SPOOL_UNWRITABLE
 
 
@@ -242,21 +245,21 @@ def test_the_spool_never_exceeds_its_bound_and_loses_no_sample_uncounted(
     put = acknowledged = spoiled = 0
     try:
         for number, step in enumerate(steps):
-            entries = opened.spool.oldest(3)
+            entries = opened.spool.list_oldest(3)
             if len(step) == 3:
                 one = busy(number, pod=step[1], stacks=step[2])
                 put += one.total.wall
                 opened.spool.put(one)
             elif step[0] == "send":
-                opened.spool.mark_sent(entries, sent=True)
+                opened.spool.mark_sent(entries, was_sent=True)
             elif step[0] == "ack" and entries:
                 body = opened.spool.read(entries[0])
-                acknowledged += decode(body or b"")[0].total.wall
+                acknowledged += decode_windows(body or b"")[0].total.wall
                 opened.spool.delete([entries[0].id])
             elif step[0] == "corrupt" and entries:
                 body = opened.spool.read(entries[0])
-                spoiled += decode(body or b"")[0].total.wall
-                (folder / opened.spool.oldest(1)[0].name).write_bytes(b"spoiled")
+                spoiled += decode_windows(body or b"")[0].total.wall
+                (folder / opened.spool.list_oldest(1)[0].name).write_bytes(b"spoiled")
                 assert opened.spool.read(entries[0]) is None
             elif step[0] == "restart":
                 opened.restart()
@@ -270,21 +273,23 @@ def test_the_spool_never_exceeds_its_bound_and_loses_no_sample_uncounted(
 
 
 async def test_windows_that_cannot_be_written_are_counted_and_reported_until_they_can(opened: Opened) -> None:
-    board = Board()
+    board = HealthBoard()
     ids = (window(number).id for number in range(9))
-    intake = Intake(opened.spool, Preroll(0, 1), opened.metrics, board, ids.__next__, lambda: None)
-    sampled = Sampled({"main": window(0).counts}, window(0).start_ns, SECOND, Quality(samples=3, attempts=3))
-    source, taking = Source(window(0).labels, "main", 7), Taking(100, 1.0)
+    intake = WindowWriter(opened.spool, Preroll(0, 1), opened.metrics, board, ids.__next__, lambda: None)
+    sampled = SampleBatch(
+        {"main": window(0).counts}, window(0).start_ns, SECOND, Quality(samples=3, attempts=3)
+    )
+    source, taking = TargetLabels(window(0).labels, "main", 7), WindowContext(100, 1.0)
     opened.folder.rename(opened.folder.with_name("away"))
     opened.folder.touch()
-    assert not await intake.keep(sampled, source, taking)
-    assert board.problems["spool"].reason is Reason.SPOOL_UNWRITABLE
+    assert not await intake.write(sampled, source, taking)
+    assert board.issues["spool"].reason is Reason.SPOOL_UNWRITABLE
     assert opened.count("spool_dropped_windows_total", reason="unwritable") == 1
     assert opened.count("spool_dropped_samples_total") == 3
     opened.folder.unlink()
     opened.folder.with_name("away").rename(opened.folder)
-    assert await intake.keep(sampled, source, taking)
-    assert board.problems == {}
+    assert await intake.write(sampled, source, taking)
+    assert board.issues == {}
 
 
 def test_a_folder_that_was_removed_is_made_again_and_what_waited_in_it_is_counted(opened: Opened) -> None:
@@ -297,20 +302,20 @@ def test_a_folder_that_was_removed_is_made_again_and_what_waited_in_it_is_counte
     assert opened.count("spool_dropped_windows_total", reason="missing") == 2
     assert opened.count("spool_dropped_samples_total") == 6
     with pytest.raises(SpoolUnwritable, match="another sidecar"):
-        Spool(opened.folder, ROOM, Metrics(), next_to)
+        Spool(opened.folder, ROOM, SidecarMetrics(), next_to)
 
 
 def test_a_full_spool_drops_the_oldest_where_the_disk_has_no_room_for_a_sum(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare = atomic_file.prepare
+    prepare = atomic_file.write_temporary_file
 
     def no_room_for_notes(path: Path, content: bytes) -> Path:
         if path.suffix == ".merge":
             raise OSError(28, "No space left on device")
         return prepare(path, content)
 
-    monkeypatch.setattr(atomic_file, "prepare", no_room_for_notes)
+    monkeypatch.setattr(atomic_file, "write_temporary_file", no_room_for_notes)
     number = put = 0
     while not opened.count("spool_dropped_windows_total", reason="full"):
         one = busy(number, stacks=300)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_sidecar.metrics import Metrics
-from sidelight_sidecar.overhead.pause_control import NAMES, Switches
+from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.overhead.pause_control import SWITCHES, PauseControl
 from tests.running import eventually
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar
@@ -21,24 +21,24 @@ from tests.sidecar.conftest import Sidecar, Start, StartSidecar
 REFUSAL = {"error", "message", "hint"}
 
 
-def switches(pause_file: Path | None = None) -> Switches:
-    return Switches(Metrics(), pid=77, pause_file=pause_file)
+def switches(pause_file: Path | None = None) -> PauseControl:
+    return PauseControl(SidecarMetrics(), pid=77, pause_file=pause_file)
 
 
-@given(st.lists(st.tuples(st.sampled_from(NAMES), st.booleans()), max_size=30))
+@given(st.lists(st.tuples(st.sampled_from(SWITCHES), st.booleans()), max_size=30))
 def test_sampling_is_paused_while_any_switch_is_on(turns: list[tuple[str, bool]]) -> None:
     one, on = switches(Path("/run/off")), set()
     for name, is_on in turns:
-        one.turn(name, is_on)
+        one.set_switch(name, is_on)
         (on.add if is_on else on.discard)(name)
-        assert (one.paused, one.on) == (bool(on), tuple(sorted(on)))
+        assert (one.is_paused, one.active_switches) == (bool(on), tuple(sorted(on)))
 
 
 def test_what_pauses_sampling_says_how_to_go_on() -> None:
     one = switches(Path("/run/off"))
-    for name in NAMES:
-        one.turn(name, True)
-    refusal = one.refuse()
+    for name in SWITCHES:
+        one.set_switch(name, True)
+    refusal = one.make_paused_error()
     assert refusal.reason == "paused"
     assert refusal.message == "sampling is paused by: api, file, signal"
     assert refusal.hint == "To go on: POST /resume. Remove /run/off. kill -USR2 77."
@@ -47,22 +47,22 @@ def test_what_pauses_sampling_says_how_to_go_on() -> None:
 def test_the_pause_file_is_on_while_it_exists(tmp_path: Path) -> None:
     file = tmp_path / "there" / "off"
     one = switches(file)
-    one.look()
-    assert not one.paused
+    one.refresh()
+    assert not one.is_paused
     file.parent.mkdir()
     file.touch()
-    one.look()
-    assert one.on == ("file",)
+    one.refresh()
+    assert one.active_switches == ("file",)
     file.unlink()
-    one.look()
-    assert not one.paused
+    one.refresh()
+    assert not one.is_paused
 
 
 def test_a_pause_file_that_cannot_be_looked_for_changes_nothing(tmp_path: Path) -> None:
     one = switches(tmp_path / ("x" * 300))
-    one.turn("file", True)
-    one.look()
-    assert one.on == ("file",)
+    one.set_switch("file", True)
+    one.refresh()
+    assert one.active_switches == ("file",)
 
 
 def ready(sidecar: Sidecar) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from sidelight_model.counts import Counts
 from sidelight_model.folded import Stack
 from sidelight_model.labels import Labels
 from sidelight_model.window import Quality, Window
-from sidelight_sidecar.samplers.sampler import Sampled, add_threads
-from sidelight_sidecar.windows.windows import Source, Taking, windows_of
+from sidelight_sidecar.samplers.sampler import SampleBatch, add_threads
+from sidelight_sidecar.windows.windows import TargetLabels, WindowContext, build_windows
 
-SOURCE = Source(Labels({"service": "shop"}), "worker", 7)
+SOURCE = TargetLabels(Labels({"service": "shop"}), "worker", 7)
 QUALITY = Quality(
     attempts=10, samples=17, errors={"read": 1}, late_ns=5, mode="gil", threads=3, truncated=6,
     target_cpu_ns=100, sampler_cpu_ns=10, stops=9, stopped_ns=90, longest_stop_ns=20, other=5, reader="own",
@@ -27,8 +27,8 @@ def counts(**stacks: int) -> Mapping[Stack, Counts]:
 
 
 def windows(threads: Mapping[str, Mapping[Stack, Counts]], quality: Quality = QUALITY) -> list[Window]:
-    taking = Taking(50.0, 10.0, {"capture": "c_1"}, 3, ("cpu",))
-    return windows_of(Sampled(threads, 1000, 99, quality), SOURCE, taking, lambda: str(ULID()))
+    taking = WindowContext(50.0, 10.0, {"capture": "c_1"}, 3, ("cpu",))
+    return build_windows(SampleBatch(threads, 1000, 99, quality), SOURCE, taking, lambda: str(ULID()))
 
 
 def test_a_process_with_more_threads_becomes_two_windows_of_one_span_in_the_order_of_their_ids() -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.inference.cluster_variance import Effects, effects
-from sidelight_collector.statistics.inference.design import Design, Load, Side, design
+from sidelight_collector.statistics.inference.cluster_variance import Effects, compute_effects
+from sidelight_collector.statistics.inference.design import Design, LoadAssumption, SideMatrix, build_design
 
 F64 = NDArray[np.float64]
 
 
-def side(watched: F64, seconds: float = 60.0) -> Side:
-    return Side(watched, tuple((f"pod-{row}",) for row in range(len(watched))), seconds)
+def side(watched: F64, seconds: float = 60.0) -> SideMatrix:
+    return SideMatrix(watched, tuple((f"pod-{row}",) for row in range(len(watched))), seconds)
 
 
-def even(pods: int, blocks: int = 16) -> Side:
+def even(pods: int, blocks: int = 16) -> SideMatrix:
     return side(np.full((pods, blocks), 60.0))
 
 
@@ -25,10 +25,10 @@ def judge(a: F64, b: F64, **how: object) -> tuple[Design, Effects]:
     return judged_on(even(*a.shape[1:]), even(*b.shape[1:]), a, b, **how)
 
 
-def judged_on(one: Side, two: Side, a: F64, b: F64, **how: object) -> tuple[Design, Effects]:
-    plan = design(one, two, a[0], b[0], **{"load": Load.COURSE, **how})  # type: ignore[arg-type]
+def judged_on(one: SideMatrix, two: SideMatrix, a: F64, b: F64, **how: object) -> tuple[Design, Effects]:
+    plan = build_design(one, two, a[0], b[0], **{"load": LoadAssumption.OWN_SERIES, **how})  # type: ignore[arg-type]
     none = np.full(len(a), np.inf)
-    return plan, effects(plan, a, b, none, none)
+    return plan, compute_effects(plan, a, b, none, none)
 
 
 def pods(seed: int, count: int, *, spread: float = 0.03, passing: float = 0.05, quantities: int = 1) -> F64:

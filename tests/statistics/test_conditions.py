@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_model.gates import (
-    DEPTHS,
-    FUNCTIONS,
+    DEPTH_SUBJECTS,
+    FUNCTION_SUBJECTS,
     MAX_CHARACTERS,
-    TIMES,
+    TIME_SUBJECTS,
     BadCondition,
     Condition,
-    State,
-    detectable,
-    judge,
-    parse,
-    worst,
+    GateStatus,
+    combine_statuses,
+    compute_min_effect,
+    evaluate_condition,
+    parse_condition,
 )
 
 THRESHOLDS = st.one_of(st.integers(0, 10**6).map(float), st.floats(0, 1000).map(lambda one: round(one, 4)))
@@ -38,17 +38,19 @@ def _anything(_: str) -> None:
 CONDITIONS = st.one_of(
     st.builds(
         Condition,
-        st.sampled_from(TIMES),
+        st.sampled_from(TIME_SUBJECTS),
         st.just(""),
         SIGNS,
         THRESHOLDS,
         st.sampled_from(["%", "pp", "ms", "s"]),
     ),
     st.builds(Condition, st.just("idle"), st.just(""), SIGNS, THRESHOLDS, st.sampled_from(["%", "pp"])),
-    st.builds(Condition, st.sampled_from(DEPTHS), st.just(""), SIGNS, THRESHOLDS, st.sampled_from(["", "%"])),
+    st.builds(
+        Condition, st.sampled_from(DEPTH_SUBJECTS), st.just(""), SIGNS, THRESHOLDS, st.sampled_from(["", "%"])
+    ),
     st.builds(
         Condition,
-        st.sampled_from(FUNCTIONS),
+        st.sampled_from(FUNCTION_SUBJECTS),
         PATTERNS,
         SIGNS,
         THRESHOLDS,
@@ -59,7 +61,7 @@ CONDITIONS = st.one_of(
 
 @given(CONDITIONS)
 def test_reading_undoes_writing(condition: Condition) -> None:
-    assert parse(str(condition), _anything) == condition
+    assert parse_condition(str(condition), _anything) == condition
 
 
 @given(CONDITIONS, st.lists(st.sampled_from(["", " ", "  "]), min_size=4, max_size=4))
@@ -67,19 +69,19 @@ def test_blanks_between_the_parts_mean_nothing(condition: Condition, blanks: lis
     subject = f"{condition.subject}:{condition.pattern}" if condition.pattern else condition.subject
     tail = str(condition).removeprefix(subject)
     spaced = f"{blanks[0]}{subject}{blanks[1]}{tail[0]}{blanks[2]}{tail[1:]}{blanks[3]}"
-    assert parse(spaced, _anything) == condition
+    assert parse_condition(spaced, _anything) == condition
 
 
 @given(st.text(max_size=40))
 def test_any_text_is_a_condition_or_is_refused_at_a_position_in_it(text: str) -> None:
     try:
-        found = parse(text)
+        found = parse_condition(text)
     except BadCondition as error:
         refused, found = error, None
     if found is None:
         assert 0 <= refused.position <= len(text)
     else:
-        assert parse(str(found)) == found
+        assert parse_condition(str(found)) == found
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ def test_what_cannot_be_read_is_refused_with_what_was_expected_where(
     text: str, position: int, expected: str
 ) -> None:
     with pytest.raises(BadCondition) as refused:
-        parse(text)
+        parse_condition(text)
     assert expected in refused.value.message
     assert f"position {position}:" in refused.value.message
     assert refused.value.position == position
@@ -121,7 +123,7 @@ def test_what_cannot_be_read_is_refused_with_what_was_expected_where(
 def test_the_longest_condition_is_read() -> None:
     text = "function:" + "x" * (MAX_CHARACTERS - len("function:>+1%")) + ">+1%"
     assert len(text) == MAX_CHARACTERS
-    assert parse(text).threshold == 1
+    assert parse_condition(text).threshold == 1
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ def test_the_longest_condition_is_read() -> None:
 def test_a_pattern_matches_the_whole_name_and_if_wanted_the_whole_file(
     text: str, function: str, file: str, accepted: bool
 ) -> None:
-    assert parse(text).accepts(function, file) is accepted
+    assert parse_condition(text).accepts(function, file) is accepted
 
 
 def effect(
@@ -169,108 +171,143 @@ def effect(
         (
             "cpu>+3%",
             effect(b=1.05, direction="increased"),
-            State.REGRESSED,
+            GateStatus.REGRESSED,
             "CPU time: +5.0 % (+4.0 % to +6.0 %), beyond +3 %.",
         ),
         (
             "cpu>+3%",
             effect(b=1.01, half=0.005),
-            State.FINE,
+            GateStatus.PASS,
             "CPU time: +1.0 % (+0.5 % to +1.5 %), not beyond +3 %.",
         ),
         # outside noise, and allowed
-        ("cpu>+3%", effect(b=1.025, direction="increased"), State.FINE, "not beyond"),
+        ("cpu>+3%", effect(b=1.025, direction="increased"), GateStatus.PASS, "not beyond"),
         # just the threshold is not beyond it
         (
             "cpu>+50%",
             effect(b=1.5, half=0.0, direction="increased", detectable=0.0),
-            State.FINE,
+            GateStatus.PASS,
             "not beyond",
         ),
         # beyond the threshold, but within noise, and too little was seen
         (
             "cpu>+3%",
             effect(b=1.05, half=0.2, direction="inconclusive", detectable=0.3),
-            State.UNCLEAR,
+            GateStatus.INCONCLUSIVE,
             "not enough",
         ),
         # the interval reaches over the threshold, but a change as large would have been seen
-        ("cpu>+3%", effect(b=1.025, direction="unchanged", detectable=0.03), State.FINE, "not beyond"),
+        ("cpu>+3%", effect(b=1.025, direction="unchanged", detectable=0.03), GateStatus.PASS, "not beyond"),
         (
             "cpu>+3%",
             effect(b=0.5, half=0.9, direction="inconclusive", detectable=1.3),
-            State.UNCLEAR,
+            GateStatus.INCONCLUSIVE,
             "not enough",
         ),
-        ("cpu>+3%", effect(b=0.5, half=9, direction="decreased", detectable=13.0), State.FINE, "not beyond"),
-        ("cpu<-3%", effect(b=0.9, direction="decreased"), State.REGRESSED, "beyond \u22123 %"),
-        ("cpu<-3%", effect(b=1.2, direction="increased"), State.FINE, "not beyond \u22123 %"),
-        ("cpu<-3%", effect(b=0.99), State.FINE, "not beyond"),
+        (
+            "cpu>+3%",
+            effect(b=0.5, half=9, direction="decreased", detectable=13.0),
+            GateStatus.PASS,
+            "not beyond",
+        ),
+        ("cpu<-3%", effect(b=0.9, direction="decreased"), GateStatus.REGRESSED, "beyond \u22123 %"),
+        ("cpu<-3%", effect(b=1.2, direction="increased"), GateStatus.PASS, "not beyond \u22123 %"),
+        ("cpu<-3%", effect(b=0.99), GateStatus.PASS, "not beyond"),
         (
             "cpu<-3%",
             effect(b=0.99, half=0.1, direction="inconclusive", detectable=0.2),
-            State.UNCLEAR,
+            GateStatus.INCONCLUSIVE,
             "not enough",
         ),
         (
             "cpu>+30ms",
             effect(b=1.05, direction="increased"),
-            State.REGRESSED,
+            GateStatus.REGRESSED,
             "+50.0 ms (+40.0 ms to +60.0 ms)",
         ),
-        ("cpu>+0.06s", effect(b=1.05, direction="increased"), State.FINE, "not beyond +0.06 s"),
-        ("idle<-5pp", effect(a=0.5, b=0.375, direction="decreased"), State.REGRESSED, "\u221212.5 points"),
-        ("idle<-5pp", effect(a=0.5, b=0.47, direction="decreased"), State.FINE, "not beyond \u22125 points"),
-        ("idle<-5%", effect(a=0.5, b=0.47, direction="decreased"), State.REGRESSED, "\u22126.0 %"),
-        ("depth.p95>+5", effect(a=40, b=48, half=2, direction="increased"), State.REGRESSED, "+8.00 frames"),
+        ("cpu>+0.06s", effect(b=1.05, direction="increased"), GateStatus.PASS, "not beyond +0.06 s"),
+        (
+            "idle<-5pp",
+            effect(a=0.5, b=0.375, direction="decreased"),
+            GateStatus.REGRESSED,
+            "\u221212.5 points",
+        ),
+        (
+            "idle<-5pp",
+            effect(a=0.5, b=0.47, direction="decreased"),
+            GateStatus.PASS,
+            "not beyond \u22125 points",
+        ),
+        ("idle<-5%", effect(a=0.5, b=0.47, direction="decreased"), GateStatus.REGRESSED, "\u22126.0 %"),
+        (
+            "depth.p95>+5",
+            effect(a=40, b=48, half=2, direction="increased"),
+            GateStatus.REGRESSED,
+            "+8.00 frames",
+        ),
         (
             "depth.p95>+5",
             effect(a=40, b=44, half=2, direction="increased", detectable=0.07),
-            State.FINE,
+            GateStatus.PASS,
             "+4.00",
         ),
         (
             "depth.p95>+5",
             effect(a=40, b=44, half=2, direction="increased", detectable=0.2),
-            State.UNCLEAR,
+            GateStatus.INCONCLUSIVE,
             "not en",
         ),
         (
             "depth.max>+5",
             {"baseline": 40, "comparison": 46},
-            State.REGRESSED,
+            GateStatus.REGRESSED,
             "+6.00 frames (40.0 \u2192 46.0), beyond +5",
         ),
-        ("depth.max>+5", {"baseline": 40, "comparison": 45}, State.FINE, "not beyond"),
-        ("depth.max<-5", {"baseline": 40, "comparison": 34}, State.REGRESSED, "\u22126.00 frames"),
+        ("depth.max>+5", {"baseline": 40, "comparison": 45}, GateStatus.PASS, "not beyond"),
+        ("depth.max<-5", {"baseline": 40, "comparison": 34}, GateStatus.REGRESSED, "\u22126.00 frames"),
         # nothing is allowed: only what the model calls a change, or no change, can be judged
-        ("cpu>+0%", effect(b=1.02, direction="increased"), State.REGRESSED, "beyond 0 %"),
-        ("cpu>+0%", effect(b=1.002), State.FINE, "no detectable change"),
-        ("cpu>+0%", effect(b=1.002, direction="inconclusive"), State.UNCLEAR, "not enough"),
+        ("cpu>+0%", effect(b=1.02, direction="increased"), GateStatus.REGRESSED, "beyond 0 %"),
+        ("cpu>+0%", effect(b=1.002), GateStatus.PASS, "no detectable change"),
+        ("cpu>+0%", effect(b=1.002, direction="inconclusive"), GateStatus.INCONCLUSIVE, "not enough"),
         # what A has not
-        ("function:f>+500%", effect(a=0, b=0.1, direction="new"), State.REGRESSED, "A has none, B has some"),
-        ("function:f>+500%", effect(a=0, b=0.1, direction="inconclusive"), State.UNCLEAR, "A has none"),
-        ("function:f>+500ms", effect(a=0, b=0.1, direction="new"), State.FINE, "not beyond +500 ms"),
-        ("function:f<-1%", effect(a=0.1, b=0, direction="removed"), State.REGRESSED, "\u2212100.0 %"),
-        ("function:f>+1%", effect(a=0, b=0), State.FINE, "time of f: on neither side."),
-        ("function:f>+1%", None, State.FINE, "on neither side"),
-        ("idle>+1%", None, State.UNCLEAR, "nothing was measured"),
-        ("cpu>+3%", {"direction": "no_data"}, State.UNCLEAR, "a side was not watched"),
-        ("cpu>+3%", {"direction": "not_comparable"}, State.INCOMPARABLE, "not comparable"),
+        (
+            "function:f>+500%",
+            effect(a=0, b=0.1, direction="new"),
+            GateStatus.REGRESSED,
+            "A has none, B has some",
+        ),
+        (
+            "function:f>+500%",
+            effect(a=0, b=0.1, direction="inconclusive"),
+            GateStatus.INCONCLUSIVE,
+            "A has none",
+        ),
+        ("function:f>+500ms", effect(a=0, b=0.1, direction="new"), GateStatus.PASS, "not beyond +500 ms"),
+        ("function:f<-1%", effect(a=0.1, b=0, direction="removed"), GateStatus.REGRESSED, "\u2212100.0 %"),
+        ("function:f>+1%", effect(a=0, b=0), GateStatus.PASS, "time of f: on neither side."),
+        ("function:f>+1%", None, GateStatus.PASS, "on neither side"),
+        ("idle>+1%", None, GateStatus.INCONCLUSIVE, "nothing was measured"),
+        ("cpu>+3%", {"direction": "no_data"}, GateStatus.INCONCLUSIVE, "a side was not watched"),
+        ("cpu>+3%", {"direction": "not_comparable"}, GateStatus.NOT_COMPARABLE, "not comparable"),
     ],
 )
-def test_a_condition_is_judged(text: str, given: dict[str, Any] | None, state: State, sentence: str) -> None:
-    found, said = judge(parse(text), given)
+def test_a_condition_is_judged(
+    text: str, given: dict[str, Any] | None, state: GateStatus, sentence: str
+) -> None:
+    found, said = evaluate_condition(parse_condition(text), given)
     assert found is state
     assert sentence in said
 
 
 def test_points_of_a_function_are_of_the_whole_of_a() -> None:
     grown = effect(a=0.1, b=0.14, half=0.005, direction="increased")
-    assert judge(parse("function:f>+3pp"), grown, whole=1.0)[0] is State.REGRESSED
-    assert judge(parse("function:f>+3pp"), grown, whole=2.0)[0] is State.FINE
-    assert judge(parse("function:f>+3pp"), effect(a=0.1, b=0.1)) == (
-        State.UNCLEAR,
+    assert (
+        evaluate_condition(parse_condition("function:f>+3pp"), grown, total_rate=1.0)[0]
+        is GateStatus.REGRESSED
+    )
+    assert evaluate_condition(parse_condition("function:f>+3pp"), grown, total_rate=2.0)[0] is GateStatus.PASS
+    assert evaluate_condition(parse_condition("function:f>+3pp"), effect(a=0.1, b=0.1)) == (
+        GateStatus.INCONCLUSIVE,
         "time of f: the whole time of A is not known: not enough data to tell it from +3 points.",
     )
 
@@ -292,8 +329,8 @@ EFFECTS = st.fixed_dictionaries(
 def test_whatever_is_measured_there_is_one_state_and_a_sentence(
     condition: Condition, given: dict[str, Any], whole: float
 ) -> None:
-    state, sentence = judge(condition, given, whole=whole)
-    assert state in State
+    state, sentence = evaluate_condition(condition, given, total_rate=whole)
+    assert state in GateStatus
     assert sentence.endswith(".")
     assert "nan" not in sentence
     assert "inf" not in sentence
@@ -305,23 +342,28 @@ def test_only_a_change_in_the_direction_of_the_condition_regresses(
 ) -> None:
     outside = abs(b - a) > half
     direction = "inconclusive" if not outside else "increased" if b > a else "decreased"
-    state, _ = judge(condition, effect(a, b, half, direction, 1.4 * half / a), whole=1.0)
-    if state is State.REGRESSED and condition.subject != "depth.max":
+    state, _ = evaluate_condition(condition, effect(a, b, half, direction, 1.4 * half / a), total_rate=1.0)
+    if state is GateStatus.REGRESSED and condition.subject != "depth.max":
         assert outside
         assert (b > a) is (condition.sign > 0)
 
 
-@given(st.sampled_from(TIMES), st.floats(0.001, 1e3), st.floats(0.001, 1e3), st.floats(0, 10), THRESHOLDS)
+@given(
+    st.sampled_from(TIME_SUBJECTS), st.floats(0.001, 1e3), st.floats(0.001, 1e3), st.floats(0, 10), THRESHOLDS
+)
 def test_what_regresses_at_a_threshold_regresses_at_each_lower_one(
     subject: str, a: float, b: float, half: float, threshold: float
 ) -> None:
     direction = "inconclusive" if abs(b - a) <= half else "increased" if b > a else "decreased"
     given = effect(a, b, half, direction, 1.4 * half / a)
-    states = [judge(Condition(subject, "", 1, at, "%"), given)[0] for at in (threshold, threshold / 2, 0.0)]
-    if State.REGRESSED in states:
-        assert states[states.index(State.REGRESSED) :].count(State.REGRESSED) == len(states) - states.index(
-            State.REGRESSED
-        )
+    states = [
+        evaluate_condition(Condition(subject, "", 1, at, "%"), given)[0]
+        for at in (threshold, threshold / 2, 0.0)
+    ]
+    if GateStatus.REGRESSED in states:
+        assert states[states.index(GateStatus.REGRESSED) :].count(GateStatus.REGRESSED) == len(
+            states
+        ) - states.index(GateStatus.REGRESSED)
 
 
 @pytest.mark.parametrize(
@@ -342,7 +384,9 @@ def test_what_regresses_at_a_threshold_regresses_at_each_lower_one(
 def test_what_would_have_been_seen_is_told_in_the_unit_of_the_condition(
     text: str, given: dict[str, Any] | None, shows: float | None
 ) -> None:
-    assert detectable(parse(text), given) == (None if shows is None else pytest.approx(shows))
+    assert compute_min_effect(parse_condition(text), given) == (
+        None if shows is None else pytest.approx(shows)
+    )
 
 
 @given(CONDITIONS, st.floats(0.001, 1e3), st.floats(0.001, 1e3), st.floats(0.001, 1e3), st.floats(0, 2))
@@ -350,18 +394,20 @@ def test_what_would_have_been_seen_does_not_depend_on_the_estimate(
     condition: Condition, a: float, b: float, other: float, least: float
 ) -> None:
     one, two = (effect(a, to, 0.1, "inconclusive", least) for to in (b, other))
-    assert detectable(condition, one, whole=1.0) == detectable(condition, two, whole=1.0)
+    assert compute_min_effect(condition, one, total_rate=1.0) == compute_min_effect(
+        condition, two, total_rate=1.0
+    )
 
 
 @pytest.mark.parametrize(
     ("states", "found"),
     [
-        ([], State.FINE),
-        (["pass", "pass"], State.FINE),
-        (["pass", "inconclusive"], State.UNCLEAR),
-        (["inconclusive", "not_comparable"], State.INCOMPARABLE),
-        (["not_comparable", "regressed", "inconclusive"], State.REGRESSED),
+        ([], GateStatus.PASS),
+        (["pass", "pass"], GateStatus.PASS),
+        (["pass", "inconclusive"], GateStatus.INCONCLUSIVE),
+        (["inconclusive", "not_comparable"], GateStatus.NOT_COMPARABLE),
+        (["not_comparable", "regressed", "inconclusive"], GateStatus.REGRESSED),
     ],
 )
-def test_a_pipeline_goes_by_the_worst_condition(states: list[str], found: State) -> None:
-    assert worst(states) is found
+def test_a_pipeline_goes_by_the_worst_condition(states: list[str], found: GateStatus) -> None:
+    assert combine_statuses(states) is found

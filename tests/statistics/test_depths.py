@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.depths import Depths, depths
-from sidelight_collector.statistics.inference.design import Design, Side, design
+from sidelight_collector.statistics.depths import DepthComparison, compare_depths
+from sidelight_collector.statistics.inference.design import Design, SideMatrix, build_design
 from sidelight_model.change import Direction
 
 F64 = NDArray[np.float64]
@@ -20,15 +20,17 @@ PODS, BLOCKS = 6, 12
 
 def designed(a: F64, b: F64, *, same_time: bool = False, same_pods: bool = False) -> Design:
     sides = [
-        Side(np.full(one.shape[1:], 60.0), tuple((f"pod-{row}",) for row in range(one.shape[1])), 60.0)
+        SideMatrix(np.full(one.shape[1:], 60.0), tuple((f"pod-{row}",) for row in range(one.shape[1])), 60.0)
         for one in (a, b)
     ]
-    made = design(*sides, a.sum(0), b.sum(0), same_time=same_time, same_pods=same_pods)
+    made = build_design(*sides, a.sum(0), b.sum(0), same_time=same_time, same_pods=same_pods)
     return replace(made, alpha=0.05)
 
 
-def compared(depth: list[int], a: F64, b: F64, *, same_time: bool = False, same_pods: bool = False) -> Depths:
-    found = depths(designed(a, b, same_time=same_time, same_pods=same_pods), np.array(depth), a, b)
+def compared(
+    depth: list[int], a: F64, b: F64, *, same_time: bool = False, same_pods: bool = False
+) -> DepthComparison:
+    found = compare_depths(designed(a, b, same_time=same_time, same_pods=same_pods), np.array(depth), a, b)
     assert found is not None
     return found
 
@@ -53,9 +55,9 @@ def test_stacks_that_are_four_frames_deeper_are_found_deeper_by_four() -> None:
     depth, luck = np.arange(1, 61), np.random.default_rng(8)
     a, b = (drawn(luck, bell(middle, depth), 400, differ=0.02) for middle in (25, 29))
     found = compared(depth.tolist(), a, b)
-    assert found.mean.direction == (Direction.MORE,)
+    assert found.mean.direction == (Direction.INCREASED,)
     assert found.mean.low[0] < 4 < found.mean.high[0]
-    assert found.quantiles.direction == (Direction.MORE,) * 3
+    assert found.quantiles.direction == (Direction.INCREASED,) * 3
     assert found.quantiles.delta.tolist() == pytest.approx([4, 4, 4], abs=1)
     assert found.gap.low < 0.26 < found.gap.high
     assert found.gap.depth == pytest.approx(27, abs=2)
@@ -67,8 +69,8 @@ def test_a_tail_alone_moves_the_high_quantiles_and_not_the_median() -> None:
     a = drawn(luck, plain * 0.92 + bell(40, depth, 3) * 0.08, 400, differ=0.02)
     b = drawn(luck, plain * 0.92 + bell(70, depth, 3) * 0.08, 400, differ=0.02)
     found = compared(depth.tolist(), a, b)
-    assert found.quantiles.direction[0] is Direction.SAME
-    assert found.quantiles.direction[2] is Direction.MORE
+    assert found.quantiles.direction[0] is Direction.UNCHANGED
+    assert found.quantiles.direction[2] is Direction.INCREASED
     assert found.quantiles.delta[2] == pytest.approx(30, abs=3)
 
 
@@ -76,7 +78,7 @@ def test_more_load_alone_does_not_make_stacks_deeper() -> None:
     depth, luck = np.arange(1, 41), np.random.default_rng(5)
     a, b = (drawn(luck, bell(20, depth), samples, differ=0.02) for samples in (100, 400))
     found = compared(depth.tolist(), a, b)
-    assert found.mean.direction[0] is Direction.SAME
+    assert found.mean.direction[0] is Direction.UNCHANGED
     assert found.gap.low <= 0 <= found.gap.high
 
 
@@ -88,7 +90,7 @@ def test_the_same_samples_on_both_sides_are_no_change() -> None:
         assert found.mean.p[0] == pytest.approx(1)
         assert found.quantiles.p.tolist() == [1, 1, 1]
         assert found.gap.gap == 0
-        assert found.most == (int(np.flatnonzero(a.sum((1, 2)))[-1]) + 1,) * 2
+        assert found.max_depths == (int(np.flatnonzero(a.sum((1, 2)))[-1]) + 1,) * 2
 
 
 @pytest.mark.long
@@ -109,14 +111,14 @@ def test_pairing_sees_a_shift_that_is_smaller_than_what_times_differ_by() -> Non
     for column, middle in enumerate(luck.normal(25, 4, BLOCKS)):
         a[:, 0, column] = np.round(bell(middle, depth) * 1000)
         b[:, 0, column] = np.round(bell(middle + 1, depth) * 1000)
-    assert compared(depth.tolist(), a, b, same_time=True).mean.direction[0] is Direction.MORE
-    assert compared(depth.tolist(), a, b).mean.direction[0] is Direction.UNCLEAR
+    assert compared(depth.tolist(), a, b, same_time=True).mean.direction[0] is Direction.INCREASED
+    assert compared(depth.tolist(), a, b).mean.direction[0] is Direction.INCONCLUSIVE
 
 
 def test_a_side_without_samples_has_no_depth() -> None:
     a, none = np.ones((3, 1, 8)), np.zeros((3, 1, 8))
-    assert depths(designed(a, none), np.array([1, 2, 3]), a, none) is None
-    assert depths(designed(none, a), np.array([1, 2, 3]), none, a) is None
+    assert compare_depths(designed(a, none), np.array([1, 2, 3]), a, none) is None
+    assert compare_depths(designed(none, a), np.array([1, 2, 3]), none, a) is None
 
 
 def test_one_depth_alone_is_certain() -> None:
@@ -134,7 +136,7 @@ def test_intervals_hold_what_they_are_of_and_p_says_whether_0_is_in_them(
 ) -> None:
     luck = np.random.default_rng(seed)
     a, b = (luck.poisson(luck.gamma(0.5, 4, (count, pods, 8))).astype(float) for _ in range(2))
-    found = depths(designed(a, b), np.arange(1, count + 1) * 3, a, b, count=50)
+    found = compare_depths(designed(a, b), np.arange(1, count + 1) * 3, a, b, round_count=50)
     if found is None:
         return
     for one in (found.mean, found.quantiles):

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_collector.statistics.attribution import (
-    LEAST,
-    LIMIT,
-    NEARLY,
-    SHARE,
+    MAX_PATHS,
+    MIN_SHARE,
+    TARGET_SHARE,
+    VAGUE_SHARE,
     Explanation,
-    explain,
-    own_time,
+    explain_change,
+    explain_self_time,
 )
 from sidelight_model.tree import Tree as Stacks
-from sidelight_model.tree import parents
+from sidelight_model.tree import find_parents
 
 
 class Case(NamedTuple):
@@ -33,7 +33,7 @@ class Case(NamedTuple):
 
     @property
     def above(self) -> list[int]:
-        return parents(Stacks(self.names, self.level, range(len(self.level)), [], []))
+        return find_parents(Stacks(self.names, self.level, range(len(self.level)), [], []))
 
     @property
     def delta(self) -> list[float]:
@@ -42,14 +42,14 @@ class Case(NamedTuple):
             total[above[node]] += total[node]
         return total
 
-    def explained(self, *, changed: bool = True, limit: int = LIMIT) -> Explanation:
-        return explain(
+    def explained(self, *, changed: bool = True, limit: int = MAX_PATHS) -> Explanation:
+        return explain_change(
             self.names,
             self.level,
             range(len(self.level)),
             self.delta,
             self.mask,
-            changed=changed,
+            is_changed=changed,
             limit=limit,
         )
 
@@ -169,34 +169,34 @@ new 10
 
 def test_more_paths_than_the_limit_are_not_told_and_the_share_says_so() -> None:
     found = drawn("\n".join(f"job{at} 1" for at in range(20))).explained()
-    assert len(found.paths) == LIMIT
+    assert len(found.paths) == MAX_PATHS
     assert found.share == pytest.approx(0.5)
 
 
 def test_without_a_change_there_is_nothing_to_explain() -> None:
     assert drawn("main 0").explained() == Explanation(None, ())
-    assert explain([], [], [], [], []) == Explanation(None, ())
+    assert explain_change([], [], [], [], []) == Explanation(None, ())
 
 
 def test_a_stack_of_20000_frames_is_explained() -> None:
     levels = list(range(20_001))
-    found = explain(["total", "f"], levels, [0] + [1] * 20_000, [1.0] * 20_001, [True] * 20_001)
+    found = explain_change(["total", "f"], levels, [0] + [1] * 20_000, [1.0] * 20_001, [True] * 20_001)
     assert [len(path.names) for path in found.paths] == [20_000]
 
 
 def test_own_time_is_told_by_the_fewest_functions() -> None:
-    found = own_time([1, 5, 0.1, 4], [True, True, True, True], 10.1)
-    assert [(one.at, one.delta) for one in found] == [(1, pytest.approx(5)), (3, pytest.approx(4))]
+    found = explain_self_time([1, 5, 0.1, 4], [True, True, True, True], 10.1)
+    assert [(one.index, one.delta) for one in found] == [(1, pytest.approx(5)), (3, pytest.approx(4))]
 
 
 def test_own_time_that_went_the_other_way_is_told_with_a_negative_share() -> None:
-    found = own_time([20, -10], [True, True], 10)
-    assert [(one.at, one.share) for one in found] == [(0, 2.0), (1, -1.0)]
+    found = explain_self_time([20, -10], [True, True], 10)
+    assert [(one.index, one.share) for one in found] == [(0, 2.0), (1, -1.0)]
 
 
 def test_own_time_within_noise_is_not_told() -> None:
-    assert own_time([9, 1], [False, True], 10) == own_time([0, 1], [True, True], 10)
-    assert own_time([1], [True], 0) == ()
+    assert explain_self_time([9, 1], [False, True], 10) == explain_self_time([0, 1], [True, True], 10)
+    assert explain_self_time([1], [True], 0) == ()
 
 
 @st.composite
@@ -249,7 +249,7 @@ class Sets:
     def vague(self, node: int) -> bool:
         below = [one for one in self.sayable if self.inside(one, node)]
         few = max(1, int(self.limit * self.gain[node] / self.whole)) if self.whole else 0
-        enough = min(NEARLY * self.gain[node], SHARE * self.whole)
+        enough = min(VAGUE_SHARE * self.gain[node], TARGET_SHARE * self.whole)
         return any(self.total(one) >= enough for one in self.of(below, few))
 
     def most(self) -> float:
@@ -271,11 +271,11 @@ def test_no_smaller_set_accounts_for_as_much(case: Case, limit: int) -> None:
     sign = 1.0 if whole > 0 else -1.0
     found = case.explained(limit=limit)
     target = abs(whole) + Sets(case, -sign, 0.0, 0.0, 1).most()
-    sets = Sets(case, sign, LEAST * abs(whole), target, limit)
+    sets = Sets(case, sign, MIN_SHARE * abs(whole), target, limit)
     chosen = tuple(path.node for path in found.paths if path.share > 0)
     assert chosen in [tuple(sorted(one, key=chosen.index)) for one in sets.of(list(chosen), len(chosen))]
     assert set(chosen) <= set(sets.sayable)
-    assert (len(chosen), sets.total(chosen)) == sets.best(SHARE * target)
+    assert (len(chosen), sets.total(chosen)) == sets.best(TARGET_SHARE * target)
 
 
 @given(cases())

@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sidelight_collector.statistics.inference.cluster_variance import Effects, effects
-from sidelight_collector.statistics.inference.design import Design, Load, Side, design
-from sidelight_collector.statistics.inference.power import MOST_PODS, More, more
+from sidelight_collector.statistics.inference.cluster_variance import Effects, compute_effects
+from sidelight_collector.statistics.inference.design import Design, LoadAssumption, SideMatrix, build_design
+from sidelight_collector.statistics.inference.power import MAX_PODS, SampleSizeAdvice, advise_sample_size
 from tests.statistics.sides import even, judge, judged_on, pods
 
 
-def lacking(found: tuple[Design, Effects]) -> More | None:
-    return more(found[1], found[0])
+def lacking(found: tuple[Design, Effects]) -> SampleSizeAdvice | None:
+    return advise_sample_size(found[1], found[0])
 
 
-def enough(lack: More | None) -> More:
+def enough(lack: SampleSizeAdvice | None) -> SampleSizeAdvice:
     assert lack is not None
     return lack
 
@@ -26,19 +26,19 @@ def brief(count: int, samples: float = np.inf, seed: int = 1) -> tuple[Design, E
     """A side of one stretch of time, a minute."""
     one = even(count, 1)
     a, b = (pods(seed + at, count)[:, :, :1] for at in range(2))
-    plan = design(one, one, a[0], b[0], load=Load.ASSUMED_EQUAL)
-    return plan, effects(plan, a, b, np.array([samples]), np.array([samples]))
+    plan = build_design(one, one, a[0], b[0], load=LoadAssumption.ASSUMED_EQUAL)
+    return plan, compute_effects(plan, a, b, np.array([samples]), np.array([samples]))
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_one_stretch_of_time_tells_no_more_than_that_another_is_needed(count: int) -> None:
-    assert lacking(brief(count)) == More(2.0, None, brief=True)
+    assert lacking(brief(count)) == SampleSizeAdvice(2.0, None, is_too_brief=True)
 
 
 def test_few_samples_in_a_short_time_need_as_much_more_as_counting_them_says() -> None:
     few, many = (enough(lacking(brief(1, samples=count))) for count in (200.0, 800.0))
-    assert few.brief
-    assert many.brief
+    assert few.is_too_brief
+    assert many.is_too_brief
     assert few.minutes is not None
     assert many.minutes is not None
     # about 2 (2.9 / 5 %)^2 samples of each side, and one more of each than were seen
@@ -48,31 +48,33 @@ def test_few_samples_in_a_short_time_need_as_much_more_as_counting_them_says() -
 
 def test_a_single_pod_in_one_stretch_lacks_time_even_where_its_numbers_have_no_noise() -> None:
     plan, found = brief(1)
-    assert found.min_detectable_effect[0] <= plan.detect
-    assert enough(more(found, plan)).brief
+    assert found.min_detectable_effect[0] <= plan.min_effect
+    assert enough(advise_sample_size(found, plan)).is_too_brief
 
 
 def test_of_what_was_not_watched_nothing_lacks() -> None:
-    one, none = even(2), Side(np.zeros((2, 16)), (("a",), ("b",)), 60.0)
+    one, none = even(2), SideMatrix(np.zeros((2, 16)), (("a",), ("b",)), 60.0)
     plan, found = judged_on(one, none, pods(1, 2), np.zeros((1, 2, 16)))
-    assert more(found, plan) is None
+    assert advise_sample_size(found, plan) is None
 
 
 def test_where_nothing_tells_what_load_does_neither_time_nor_pods_would_do() -> None:
     a, b = pods(1, 4), pods(2, 4)
-    assert lacking(judge(a, b, load=Load.UNKNOWN)) is None
+    assert lacking(judge(a, b, load=LoadAssumption.UNKNOWN)) is None
     one = even(4, 1)
-    plan = design(one, one, a[0, :, :1], b[0, :, :1])
+    plan = build_design(one, one, a[0, :, :1], b[0, :, :1])
     none = np.full(1, np.inf)
-    assert enough(more(effects(plan, a[:, :, :1], b[:, :, :1], none, none), plan)).brief
+    assert enough(
+        advise_sample_size(compute_effects(plan, a[:, :, :1], b[:, :, :1], none, none), plan)
+    ).is_too_brief
 
 
 def test_load_is_said_to_be_what_blurs_unless_both_had_it() -> None:
     load = np.exp(np.sin(np.arange(16) / 2))
     a, b = pods(1, 4, spread=0.0) * load, pods(2, 4, spread=0.0) * load[::-1]
-    assert enough(lacking(judge(a, b))).passing
-    assert enough(lacking(judge(a, b, same_time=True, other_days=True))).passing
-    assert not enough(lacking(judge(a, b, same_time=True))).passing
+    assert enough(lacking(judge(a, b))).is_transient
+    assert enough(lacking(judge(a, b, same_time=True, other_days=True))).is_transient
+    assert not enough(lacking(judge(a, b, same_time=True))).is_transient
 
 
 def test_pods_that_differ_are_told_by_how_much_and_how_many_would_do() -> None:
@@ -80,7 +82,7 @@ def test_pods_that_differ_are_told_by_how_much_and_how_many_would_do() -> None:
     a, b = (pods(seed, 8, spread=0.0, passing=0.01) * differ for seed in (1, 2))
     lack = enough(lacking(judge(a, b, same_time=True)))
     assert lack.minutes is None
-    assert lack.differ == pytest.approx(0.2 * (8 / 7) ** 0.5, rel=0.05)
+    assert lack.pod_variation == pytest.approx(0.2 * (8 / 7) ** 0.5, rel=0.05)
     # 3.05 standard errors (16 rows a side), of 20 % in one pod of each side
     assert lack.pods == pytest.approx(2 * (3.05 * 0.214 * 1.05 / 0.05) ** 2, rel=0.03)
 
@@ -90,7 +92,7 @@ def test_pods_that_differ_too_much_have_no_number() -> None:
     a, b = (pods(seed, 8, spread=0.0, passing=0.01) * differ for seed in (1, 2))
     lack = enough(lacking(judge(a, b, same_time=True)))
     assert (lack.minutes, lack.pods) == (None, None)
-    assert lack.differ == pytest.approx(0.96, rel=0.05)
+    assert lack.pod_variation == pytest.approx(0.96, rel=0.05)
 
 
 def test_the_last_number_of_pods_that_is_told() -> None:
@@ -102,7 +104,7 @@ def test_the_last_number_of_pods_that_is_told() -> None:
         numbers.append(enough(lacking(judge(a, b, same_time=True))).pods)
     told = [number for number in numbers if number is not None]
     assert told == sorted(told)
-    assert 900 < told[-1] <= MOST_PODS
+    assert 900 < told[-1] <= MAX_PODS
     assert numbers == told + [None] * (len(numbers) - len(told))
     assert len(told) < len(numbers)
 
@@ -126,14 +128,14 @@ def test_pods_that_share_a_row_are_counted_one_by_one() -> None:
     assert each.pods is not None
     assert many.pods is not None
     assert many.pods == pytest.approx(2 * each.pods, rel=0.01)
-    assert many.differ == pytest.approx(each.differ * 2**0.5, rel=0.01)
+    assert many.pod_variation == pytest.approx(each.pod_variation * 2**0.5, rel=0.01)
 
 
 def test_pods_are_told_beside_time_where_time_alone_takes_long_and_they_would_do() -> None:
     """What passes in each pod by itself averages out over pods and over time: more than a day is long."""
 
-    def canary(count: int, block: float) -> More:
-        one = replace(even(count), seconds=block)
+    def canary(count: int, block: float) -> SampleSizeAdvice:
+        one = replace(even(count), block_seconds=block)
         a, b = (pods(seed, count, spread=0.0, passing=0.3) for seed in (1, 2))
         return enough(lacking(judged_on(one, one, a, b, same_time=True)))
 

@@ -12,11 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.statistics.event_loop import OUTSIDE, WAITS, Held, held, loop
-from sidelight_collector.statistics.inference.design import Load, Side, design
+from sidelight_collector.statistics.event_loop import (
+    LOOP_WAITING,
+    OUTSIDE_LOOP,
+    LoopAttribution,
+    attribute_loop_time,
+    compare_loops,
+)
+from sidelight_collector.statistics.inference.design import LoadAssumption, SideMatrix, build_design
 from sidelight_model.change import Direction
 from sidelight_model.frames import GIL, IDLE
-from sidelight_model.tree import Row, build
+from sidelight_model.tree import StackRow, build_tree_from_rows
 from tests.running import sidelight
 
 PROGRAM = Path(__file__).parent / "programs" / "held.py"
@@ -42,18 +48,18 @@ def parted(*stacks: str) -> list[str]:
 
 
 def counted(stacks: list[tuple[str, int]]) -> Counter[str]:
-    rows: list[Row] = [(stack.split(";"), samples, 0) for stack, samples in stacks]
-    tree = build([rows])
-    found = held(tree.names, tree.level, tree.name)
+    rows: list[StackRow] = [(stack.split(";"), samples, 0) for stack, samples in stacks]
+    tree = build_tree_from_rows([rows])
+    found = attribute_loop_time(tree.names, tree.level, tree.name_index)
     total: Counter[str] = Counter()
-    for part, samples in zip(found.part.tolist(), tree.self_samples[0], strict=True):
+    for part, samples in zip(found.blocker_ids.tolist(), tree.self_samples[0], strict=True):
         if samples:
             total[said(found, part)] += samples
     return total
 
 
-def said(found: Held, part: int) -> str:
-    return {WAITS: "waits", OUTSIDE: "outside"}.get(part) or found.holders[part]
+def said(found: LoopAttribution, part: int) -> str:
+    return {LOOP_WAITING: "waits", OUTSIDE_LOOP: "outside"}.get(part) or found.blockers[part]
 
 
 @pytest.mark.parametrize(
@@ -129,34 +135,34 @@ def test_a_holder_that_takes_twice_of_the_loop_is_found() -> None:
     a, b = (np.stack([luck.poisson(mean, (6, 16)) for mean in means]).astype(float) for means in (
         (400, 100, 500), (400, 200, 400)
     ))  # fmt: skip
-    side = Side(np.full((6, 16), 60.0), tuple((str(at),) for at in range(6)), 60.0)
-    of = design(side, side, a.sum(0), b.sum(0), load=Load.COURSE)
-    found = loop(of, Held(np.array([0, 1, WAITS]), ("f (a.py)", "g (a.py)")), a, b)
+    side = SideMatrix(np.full((6, 16), 60.0), tuple((str(at),) for at in range(6)), 60.0)
+    of = build_design(side, side, a.sum(0), b.sum(0), load=LoadAssumption.OWN_SERIES)
+    found = compare_loops(of, LoopAttribution(np.array([0, 1, LOOP_WAITING]), ("f (a.py)", "g (a.py)")), a, b)
     assert found is not None
-    assert found.busy.direction == (Direction.MORE,)
+    assert found.busy.direction == (Direction.INCREASED,)
     assert found.busy.low[0] < 0.1 < found.busy.high[0]
-    assert dict(zip(found.holders, found.shares.direction, strict=True)) == {
-        "f (a.py)": Direction.SAME,
-        "g (a.py)": Direction.MORE,
+    assert dict(zip(found.blockers, found.shares.direction, strict=True)) == {
+        "f (a.py)": Direction.UNCHANGED,
+        "g (a.py)": Direction.INCREASED,
     }
 
 
 def test_of_a_loop_nothing_is_told_where_nothing_tells_what_load_does() -> None:
     """A busier loop is held for longer."""
     a, b = np.full((2, 4, 16), 100.0), np.stack([np.full((4, 16), 150.0), np.full((4, 16), 50.0)])
-    side = Side(np.full((4, 16), 60.0), tuple((str(at),) for at in range(4)), 60.0)
+    side = SideMatrix(np.full((4, 16), 60.0), tuple((str(at),) for at in range(4)), 60.0)
     for how in ({}, {"same_time": True, "other_days": True}):
-        of = design(side, side, a.sum(0), b.sum(0), **how)
-        found = loop(of, Held(np.array([0, WAITS]), ("f (a.py)",)), a, b)
+        of = build_design(side, side, a.sum(0), b.sum(0), **how)
+        found = compare_loops(of, LoopAttribution(np.array([0, LOOP_WAITING]), ("f (a.py)",)), a, b)
         assert found is not None
-        assert found.busy.direction == found.shares.direction == (Direction.UNCLEAR,)
+        assert found.busy.direction == found.shares.direction == (Direction.INCONCLUSIVE,)
 
 
 def test_without_a_loop_on_either_side_there_is_nothing_to_say() -> None:
-    side = Side(np.full((1, 8), 60.0), (("a",),), 60.0)
+    side = SideMatrix(np.full((1, 8), 60.0), (("a",),), 60.0)
     some, none = np.ones((2, 1, 8)), np.zeros((2, 1, 8))
-    found = Held(np.array([0]), ("f (a.py)",))
-    assert loop(design(side, side, some.sum(0), some.sum(0)), found, some, none) is None
+    found = LoopAttribution(np.array([0]), ("f (a.py)",))
+    assert compare_loops(build_design(side, side, some.sum(0), some.sum(0)), found, some, none) is None
 
 
 @pytest.mark.parametrize("name", ["asyncio", "uvloop", "tornado", "gevent"])

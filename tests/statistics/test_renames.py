@@ -10,47 +10,54 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.renames import Reason, Rename, apart, is_one, joined, renames
-from sidelight_model.frames import Frame, without_line
-from sidelight_model.tree import Row, build, totals
+from sidelight_collector.statistics.renames import (
+    FunctionRename,
+    RenameReason,
+    compute_canonical_ids,
+    find_unmatched,
+    match_functions,
+    merge_siblings,
+)
+from sidelight_model.frames import Frame, strip_line_number
+from sidelight_model.tree import StackRow, build_tree_from_rows, compute_totals
 from sidelight_model.tree import Tree as Stacks
 
 LINES = "main (app.py:5);"
 
 
-def rows(text: str, scale: int = 100) -> list[Row]:
+def rows(text: str, scale: int = 100) -> list[StackRow]:
     """Stacks as text: `frame;frame samples | …`, so many samples for each that is written."""
-    found: list[Row] = []
+    found: list[StackRow] = []
     for part in text.split("|"):
         stack, _, count = part.strip().rpartition(" ")
         found.append((stack.split(";"), int(count) * scale, int(count) * scale * 10_000_000))
     return found
 
 
-def folded(stacks: list[Row]) -> list[Row]:
-    return [([without_line(frame) for frame in frames], samples, ns) for frames, samples, ns in stacks]
+def folded(stacks: list[StackRow]) -> list[StackRow]:
+    return [([strip_line_number(frame) for frame in frames], samples, ns) for frames, samples, ns in stacks]
 
 
-def matched(before: str, after: str, scale: int = 100) -> list[Rename]:
+def matched(before: str, after: str, scale: int = 100) -> list[FunctionRename]:
     sides = rows(before, scale), rows(after, scale)
-    tree = build([folded(side) for side in sides])
+    tree = build_tree_from_rows([folded(side) for side in sides])
     lines: defaultdict[str, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
     for at, side in enumerate(sides):
         for frames, _, _ in side:
             for frame in frames:
                 if line := Frame.parse(frame).line:
-                    lines[without_line(frame)][at].add(line)
-    seconds = [np.array(totals(tree, side, "ns"), float) / 1e9 for side in (0, 1)]
+                    lines[strip_line_number(frame)][at].add(line)
+    seconds = [np.array(compute_totals(tree, side, "ns"), float) / 1e9 for side in (0, 1)]
     samples = [_of_functions(side, tree.names) for side in sides]
     per_rate = [
         float(sum(row[1] for row in side)) / max(own[0], 1) for side, own in zip(sides, seconds, strict=True)
     ]
-    between = apart(tree.names, (samples[0], samples[1]), (per_rate[0], per_rate[1]))
-    level, name = np.array(tree.level), np.array(tree.name)
-    return renames(tree.names, level, name, (seconds[0], seconds[1]), between, lines)
+    between = find_unmatched(tree.names, (samples[0], samples[1]), (per_rate[0], per_rate[1]))
+    level, name = np.array(tree.level), np.array(tree.name_index)
+    return match_functions(tree.names, level, name, (seconds[0], seconds[1]), between, lines)
 
 
-def _of_functions(side: list[Row], names: Sequence[str]) -> NDArray[np.float64]:
+def _of_functions(side: list[StackRow], names: Sequence[str]) -> NDArray[np.float64]:
     """In how many samples each function is, once for a stack."""
     found = dict.fromkeys(names, 0.0)
     for frames, samples, _ in folded(side):
@@ -66,20 +73,20 @@ def said(before: str, after: str, scale: int = 100) -> list[str]:
 def test_a_leaf_at_the_same_place_under_another_name_is_the_same() -> None:
     assert said("main (app.py:5);old (app.py:21) 9 | main (app.py:5) 1",
                 "main (app.py:5);new (app.py:23) 9 | main (app.py:5) 1") == [
-        f"old (app.py) -> new (app.py): {Reason.PLACE}"
+        f"old (app.py) -> new (app.py): {RenameReason.SAME_PLACE}"
     ]  # fmt: skip
 
 
 def test_lines_that_moved_with_all_that_is_around_them_are_the_same_place() -> None:
     before = "main (app.py:5);first (app.py:20);old (app.py:41) 5 | main (app.py:5);last (app.py:90) 5"
     after = "main (app.py:5);first (app.py:420);new (app.py:443) 5 | main (app.py:5);last (app.py:490) 5"
-    assert said(before, after) == [f"old (app.py) -> new (app.py): {Reason.PLACE}"]
+    assert said(before, after) == [f"old (app.py) -> new (app.py): {RenameReason.SAME_PLACE}"]
 
 
 def test_what_calls_the_same_is_the_same_where_lines_are_not_known() -> None:
     assert said("main (app.py);old (app.py);query (db.py) 6 | main (app.py);old (app.py);log (l.py) 2",
                 "main (app.py);new (app.py);query (db.py) 7 | main (app.py);new (app.py);log (l.py) 2") == [
-        f"old (app.py) -> new (app.py): {Reason.CALLEES}"
+        f"old (app.py) -> new (app.py): {RenameReason.SAME_CALLEES}"
     ]  # fmt: skip
 
 
@@ -90,7 +97,7 @@ def test_a_leaf_without_lines_is_not_guessed_at() -> None:
 def test_a_rename_that_got_slower_is_a_rename() -> None:
     before = "main (a.py:5);old (a.py:21) 5 | main (a.py:9);rest (a.py:80) 5"
     after = "main (a.py:5);new (a.py:21) 15 | main (a.py:9);rest (a.py:80) 5"
-    assert said(before, after) == [f"old (a.py) -> new (a.py): {Reason.PLACE}"]
+    assert said(before, after) == [f"old (a.py) -> new (a.py): {RenameReason.SAME_PLACE}"]
 
 
 def test_a_module_that_moved_is_followed_from_where_it_is_entered() -> None:
@@ -101,7 +108,7 @@ def test_a_module_that_moved_is_followed_from_where_it_is_entered() -> None:
         "main (a.py);load (new/io.py);parse (new/io.py);token (new/io.py) 6 | main (a.py);save (new/io.py) 3"
     )
     assert said(before, after) == [
-        f"{name} (old/io.py) -> {name} (new/io.py): {Reason.MOVED}"
+        f"{name} (old/io.py) -> {name} (new/io.py): {RenameReason.OTHER_FILE}"
         for name in ("load", "parse", "save", "token")
     ]
 
@@ -114,8 +121,8 @@ def test_a_renamed_function_among_renamed_callees_is_found_after_them() -> None:
     before += " | main (a.py:3);deep_old (b.py:30) 20"
     after += " | main (a.py:3);deep_new (b.py:30) 20"
     assert said(before, after) == [
-        f"old (a.py) -> new (a.py): {Reason.PLACE}",
-        f"deep_old (b.py) -> deep_new (b.py): {Reason.PLACE}",
+        f"old (a.py) -> new (a.py): {RenameReason.SAME_PLACE}",
+        f"deep_old (b.py) -> deep_new (b.py): {RenameReason.SAME_PLACE}",
     ]
 
 
@@ -162,15 +169,15 @@ def test_two_functions_that_became_one_are_no_rename() -> None:
 def test_a_small_helper_beside_a_renamed_function_does_not_hide_it() -> None:
     before = "main (a.py:5);old (a.py:20) 9"
     after = "main (a.py:5);new (a.py:20) 9 | main (a.py:5);helper (a.py:90) 1"
-    assert said(before, after) == [f"old (a.py) -> new (a.py): {Reason.PLACE}"]
+    assert said(before, after) == [f"old (a.py) -> new (a.py): {RenameReason.SAME_PLACE}"]
 
 
 def test_two_renamed_neighbours_are_matched_in_their_order() -> None:
     before = "main (a.py:5);one (a.py:20) 5 | main (a.py:6);two (a.py:24) 5"
     after = "main (a.py:5);eins (a.py:20) 5 | main (a.py:6);zwei (a.py:24) 5"
     assert said(before, after) == [
-        f"one (a.py) -> eins (a.py): {Reason.PLACE}",
-        f"two (a.py) -> zwei (a.py): {Reason.PLACE}",
+        f"one (a.py) -> eins (a.py): {RenameReason.SAME_PLACE}",
+        f"two (a.py) -> zwei (a.py): {RenameReason.SAME_PLACE}",
     ]
 
 
@@ -190,7 +197,7 @@ def test_names_that_many_functions_have_are_no_evidence() -> None:
         assert said(f"main (a.py);{name} (b.py) 9", f"main (a.py);{name} (c.py) 9") == []
         # With the same body, that is what it calls, they are.
         assert said(f"main (a.py);{name} (b.py);go (x.py) 9", f"main (a.py);{name} (c.py);go (x.py) 9") == [
-            f"{name} (b.py) -> {name} (c.py): {Reason.MOVED}"
+            f"{name} (b.py) -> {name} (c.py): {RenameReason.OTHER_FILE}"
         ]
 
 
@@ -206,26 +213,30 @@ def test_frames_without_a_file_are_never_matched() -> None:
 
 
 def test_siblings_of_one_name_become_one_node_with_all_below_them() -> None:
-    tree = build([rows("m;old;a 1 | m;old;b 2 | m;z 4", 1), rows("m;new;a 3 | m;new;c 5", 1)])
-    one = is_one(tree.names, [Rename("old", "new", 1.0, Reason.PLACE)])
-    level, name, place = joined(tree.names, np.array(tree.level), np.array(one)[tree.name])
+    tree = build_tree_from_rows([rows("m;old;a 1 | m;old;b 2 | m;z 4", 1), rows("m;new;a 3 | m;new;c 5", 1)])
+    one = compute_canonical_ids(tree.names, [FunctionRename("old", "new", 1.0, RenameReason.SAME_PLACE)])
+    level, name, place = merge_siblings(tree.names, np.array(tree.level), np.array(one)[tree.name_index])
     samples = [np.bincount(place, side, len(level)).astype(int).tolist() for side in tree.self_samples]
-    expected = build([rows("m;new;a 1 | m;new;b 2 | m;z 4", 1), rows("m;new;a 3 | m;new;c 5", 1)])
-    assert [tree.names[code] for code in name] == [expected.names[code] for code in expected.name]
+    expected = build_tree_from_rows(
+        [rows("m;new;a 1 | m;new;b 2 | m;z 4", 1), rows("m;new;a 3 | m;new;c 5", 1)]
+    )
+    assert [tree.names[code] for code in name] == [expected.names[code] for code in expected.name_index]
     assert level.tolist() == list(expected.level)
     assert samples == [list(side) for side in expected.self_samples]
 
 
 def test_a_tree_of_20000_levels_is_joined() -> None:
-    tree = build([rows(";".join(["m", "old", *["f"] * 20_000]) + " 1", 1), rows("m;new;f 1", 1)])
-    one = is_one(tree.names, [Rename("old", "new", 1.0, Reason.PLACE)])
-    level, _, place = joined(tree.names, np.array(tree.level), np.array(one)[tree.name])
+    tree = build_tree_from_rows(
+        [rows(";".join(["m", "old", *["f"] * 20_000]) + " 1", 1), rows("m;new;f 1", 1)]
+    )
+    one = compute_canonical_ids(tree.names, [FunctionRename("old", "new", 1.0, RenameReason.SAME_PLACE)])
+    level, _, place = merge_siblings(tree.names, np.array(tree.level), np.array(one)[tree.name_index])
     assert (len(level), int(level[-1])) == (20_003, 20_002)
     assert len(place) == len(tree)
 
 
 @st.composite
-def stacks(draw: st.DrawFn) -> list[Row]:
+def stacks(draw: st.DrawFn) -> list[StackRow]:
     frames = st.sampled_from(
         [f"{name} ({file}.py:{line})" for name in "abcd" for file in "xy" for line in (1, 40)]
     )
@@ -237,18 +248,20 @@ def stacks(draw: st.DrawFn) -> list[Row]:
 
 @settings(max_examples=40)
 @given(stacks())
-def test_sides_with_the_same_functions_have_no_renames(side: list[Row]) -> None:
+def test_sides_with_the_same_functions_have_no_renames(side: list[StackRow]) -> None:
     text = " | ".join(f"{';'.join(frames)} {samples}" for frames, samples, _ in side)
     assert matched(text, text) == []
 
 
 @settings(max_examples=40)
 @given(stacks(), stacks())
-def test_each_function_is_matched_once_and_only_if_it_is_gone_and_new(one: list[Row], two: list[Row]) -> None:
+def test_each_function_is_matched_once_and_only_if_it_is_gone_and_new(
+    one: list[StackRow], two: list[StackRow]
+) -> None:
     texts = [
         " | ".join(f"{';'.join(frames)} {samples}" for frames, samples, _ in side) for side in (one, two)
     ]
-    before, after = ({without_line(f) for frames, _, _ in side for f in frames} for side in (one, two))
+    before, after = ({strip_line_number(f) for frames, _, _ in side for f in frames} for side in (one, two))
     found = matched(*texts)
     assert len({pair.old for pair in found}) == len({pair.new for pair in found}) == len(found)
     for pair in found:
@@ -263,15 +276,15 @@ def test_each_function_is_matched_once_and_only_if_it_is_gone_and_new(one: list[
 
 @settings(max_examples=40)
 @given(stacks(), st.permutations(["p", "q"]))
-def test_joining_keeps_every_sample_and_the_order_of_names(side: list[Row], pair: list[str]) -> None:
-    tree: Stacks = build([folded(side)])
+def test_joining_keeps_every_sample_and_the_order_of_names(side: list[StackRow], pair: list[str]) -> None:
+    tree: Stacks = build_tree_from_rows([folded(side)])
     luck = np.random.default_rng(len(side))
-    codes = np.array([0, *luck.integers(1, len(tree.names), len(tree.names) - 1)])[np.array(tree.name)]
-    level, name, place = joined(tree.names, np.array(tree.level), codes)
+    codes = np.array([0, *luck.integers(1, len(tree.names), len(tree.names) - 1)])[np.array(tree.name_index)]
+    level, name, place = merge_siblings(tree.names, np.array(tree.level), codes)
     renamed = [([tree.names[code] for code in path], samples, 0) for path, samples in _paths(tree, codes)]
-    expected = build([renamed])
+    expected = build_tree_from_rows([renamed])
     assert level.tolist() == list(expected.level)
-    assert [tree.names[code] for code in name] == [expected.names[code] for code in expected.name]
+    assert [tree.names[code] for code in name] == [expected.names[code] for code in expected.name_index]
     assert np.bincount(place, tree.self_samples[0], len(level)).tolist() == list(expected.self_samples[0])
 
 

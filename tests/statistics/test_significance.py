@@ -9,11 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidelight_collector.statistics.inference.cluster_variance import Effects, effects
-from sidelight_collector.statistics.inference.design import design
-from sidelight_collector.statistics.inference.fdr import benjamini_hochberg, family, tree_rejections
-from sidelight_collector.statistics.inference.student_t import cdf, mixed, quantile, two_sided
-from sidelight_collector.statistics.inference.zero_counts import FEWEST, LEAST, absent, at_most
+from sidelight_collector.statistics.inference.cluster_variance import Effects, compute_effects
+from sidelight_collector.statistics.inference.design import build_design
+from sidelight_collector.statistics.inference.fdr import (
+    benjamini_hochberg,
+    compute_parents_and_ends,
+    tree_rejections,
+)
+from sidelight_collector.statistics.inference.student_t import (
+    mixture_quantile,
+    t_cdf,
+    t_quantile,
+    two_sided_p_value,
+)
+from sidelight_collector.statistics.inference.zero_counts import (
+    MIN_POD_SHARE,
+    MIN_SAMPLES,
+    compute_zero_count_p_value,
+    upper_bound_for_zero,
+)
 from sidelight_model.change import Direction
 from tests.statistics.sides import F64, even
 
@@ -35,40 +49,40 @@ PUBLISHED = {
 @pytest.mark.parametrize("df", PUBLISHED)
 def test_quantiles_are_those_of_the_published_tables(df: int) -> None:
     usual, far = PUBLISHED[df]
-    assert float(quantile(0.975, df)) == pytest.approx(usual, abs=6e-4)
-    assert float(quantile(0.9995, df)) == pytest.approx(far, abs=6e-4)
+    assert float(t_quantile(0.975, df)) == pytest.approx(usual, abs=6e-4)
+    assert float(t_quantile(0.9995, df)) == pytest.approx(far, abs=6e-4)
 
 
 def test_one_and_two_degrees_have_their_closed_forms() -> None:
     at = np.array([-40.0, -3.0, -0.1, 0.0, 0.7, 2.0, 500.0])
-    assert cdf(at, 1) == pytest.approx(0.5 + np.arctan(at) / np.pi, rel=1e-9)
-    assert cdf(at, 2) == pytest.approx(0.5 + at / (2 * np.sqrt(2 + at * at)), rel=1e-9)
+    assert t_cdf(at, 1) == pytest.approx(0.5 + np.arctan(at) / np.pi, rel=1e-9)
+    assert t_cdf(at, 2) == pytest.approx(0.5 + at / (2 * np.sqrt(2 + at * at)), rel=1e-9)
 
 
 @given(st.floats(1e-9, 1 - 1e-9), st.lists(st.floats(0.7, 1e6), min_size=1, max_size=5))
 def test_a_quantile_is_exceeded_as_often_as_it_says(p: float, df: list[float]) -> None:
-    assert cdf(quantile(p, df), df) == pytest.approx(p, rel=1e-6)
+    assert t_cdf(t_quantile(p, df), df) == pytest.approx(p, rel=1e-6)
 
 
 @given(st.floats(0, 1e6), st.floats(1, 1e6))
 def test_what_is_farther_is_less_likely(t: float, df: float) -> None:
-    assert two_sided(t * 1.01 + 0.01, df) <= two_sided(t, df) <= 1
+    assert two_sided_p_value(t * 1.01 + 0.01, df) <= two_sided_p_value(t, df) <= 1
 
 
 @given(st.floats(0.1, 50), st.floats(1, 1e5))
 def test_more_degrees_of_freedom_have_lighter_tails(t: float, df: float) -> None:
     if t > 1.2:
-        assert two_sided(t, df * 1.5) <= two_sided(t, df)
+        assert two_sided_p_value(t, df * 1.5) <= two_sided_p_value(t, df)
 
 
 def test_no_number_is_no_evidence_and_infinity_is_certain() -> None:
-    assert two_sided([np.nan, np.inf, 0.0], 4).tolist() == [1.0, 0.0, 1.0]
+    assert two_sided_p_value([np.nan, np.inf, 0.0], 4).tolist() == [1.0, 0.0, 1.0]
 
 
 @given(st.floats(0.01, 100), st.floats(1.5, 200), st.floats(0.001, 0.2))
 def test_a_mixture_of_one_is_that_one(scale: float, df: float, alpha: float) -> None:
-    half, freedom = mixed(np.ones(1), np.array([scale**2]), np.array([df]), alpha)
-    assert half == pytest.approx(scale * float(quantile(1 - alpha / 2, df)), rel=1e-3)
+    half, freedom = mixture_quantile(np.ones(1), np.array([scale**2]), np.array([df]), alpha)
+    assert half == pytest.approx(scale * float(t_quantile(1 - alpha / 2, df)), rel=1e-3)
     assert freedom == pytest.approx(df, rel=0.1)
 
 
@@ -77,8 +91,8 @@ def test_a_mixture_of_one_is_that_one(scale: float, df: float, alpha: float) -> 
 def test_a_mixture_has_the_tails_of_its_parts(variance: tuple[float, float], alpha: float) -> None:
     """The tail probability of a mixture is the weighted sum of its components' tail probabilities."""
     weights, df = np.array([0.7, 0.3]), np.array([8.0, 8.0])
-    half, freedom = mixed(weights, np.array(variance), df, alpha)
-    assert weights @ two_sided(half / np.sqrt(variance), df) == pytest.approx(alpha, rel=0.02)
+    half, freedom = mixture_quantile(weights, np.array(variance), df, alpha)
+    assert weights @ two_sided_p_value(half / np.sqrt(variance), df) == pytest.approx(alpha, rel=0.02)
     assert freedom < 8, "unequal scales make heavier tails"
 
 
@@ -91,8 +105,8 @@ def judged(b: F64, *, gone: bool = False, same_time: bool = True, other_days: bo
     none = np.zeros_like(b)
     sides = (b, none) if gone else (none, b)
     side = even(PODS, 8)
-    plan = design(side, side, whole, whole, same_time=same_time, other_days=other_days)
-    return effects(plan, *(one[None] for one in sides), *(np.array([one.sum()]) for one in sides))
+    plan = build_design(side, side, whole, whole, same_time=same_time, other_days=other_days)
+    return compute_effects(plan, *(one[None] for one in sides), *(np.array([one.sum()]) for one in sides))
 
 
 def scattered(*pods: float) -> F64:
@@ -113,7 +127,7 @@ def test_what_no_pod_of_the_other_side_has_is_new() -> None:
 
 def test_what_only_the_other_side_has_is_gone() -> None:
     found = judged(UNEQUAL, gone=True)
-    assert found.direction == (Direction.GONE,)
+    assert found.direction == (Direction.REMOVED,)
     assert found.low[0] < found.delta[0] < found.high[0] < 0
     assert found.relative[0] == -1
     assert -1 < found.relative_high[0] < -0.5
@@ -135,33 +149,37 @@ def test_what_one_pod_does_for_all_is_not_new_by_that() -> None:
     ("seconds", "samples", "chance"),
     [
         ([10.0, 10.0], 20.0, 2 / 11**2),
-        ([10.0, 10.0], FEWEST, 2 / 6**2),
-        ([10.0, 10.0], FEWEST - 1, 1),
+        ([10.0, 10.0], MIN_SAMPLES, 2 / 6**2),
+        ([10.0, 10.0], MIN_SAMPLES - 1, 1),
         ([10.0, 10.0], np.inf, 1),
-        ([20.0 - 10 * LEAST, 10 * LEAST], 20.0, 2 / 11**2),
-        ([20.5 - 10 * LEAST, 9.5 * LEAST], 20.0, 1),
+        ([20.0 - 10 * MIN_POD_SHARE, 10 * MIN_POD_SHARE], 20.0, 2 / 11**2),
+        ([20.5 - 10 * MIN_POD_SHARE, 9.5 * MIN_POD_SHARE], 20.0, 1),
         ([0.0, 0.0], 0.0, 1),
     ],
 )
 def test_the_chance_of_seeing_nothing(seconds: list[float], samples: float, chance: float) -> None:
-    found = absent(np.array([seconds]), np.array([samples]), np.ones(2), np.ones(2))
+    found = compute_zero_count_p_value(np.array([seconds]), np.array([samples]), np.ones(2), np.ones(2))
     assert found == pytest.approx(chance)
 
 
 def test_one_pod_says_nothing_and_pods_that_were_not_watched_neither() -> None:
     one = np.array([[10.0]]), np.array([50.0])
-    assert absent(*one, np.ones(1), np.ones(4)) == 1
+    assert compute_zero_count_p_value(*one, np.ones(1), np.ones(4)) == 1
     two = np.array([[10.0, 0.0]]), np.array([50.0])
-    assert absent(*two, np.array([1.0, 0.0]), np.ones(4)) == 1
-    assert absent(np.array([[10.0, 10.0]]), np.array([50.0]), np.ones(2), np.zeros(3)) == 1
-    some = absent(np.array([[10.0, 10.0]]), np.array([50.0]), np.ones(2), np.array([1.0, 0.0]))
+    assert compute_zero_count_p_value(*two, np.array([1.0, 0.0]), np.ones(4)) == 1
+    assert (
+        compute_zero_count_p_value(np.array([[10.0, 10.0]]), np.array([50.0]), np.ones(2), np.zeros(3)) == 1
+    )
+    some = compute_zero_count_p_value(
+        np.array([[10.0, 10.0]]), np.array([50.0]), np.ones(2), np.array([1.0, 0.0])
+    )
     assert some == pytest.approx(2 / 26)
 
 
 @pytest.mark.parametrize(("pods", "samples"), list(product((1, 3, 10), (20.0, 500.0))))
 def test_as_much_as_may_have_been_missed_shows_nothing_with_the_chance(pods: int, samples: float) -> None:
     there = np.ones(pods)
-    (part,) = at_most(0.025, np.array([samples]), np.ones(4), there)
+    (part,) = upper_bound_for_zero(0.025, np.array([samples]), np.ones(4), there)
     chance_of_all = (1 + samples / 4) ** -pods
     assert (1 + part * samples / 4) ** -pods == pytest.approx(max(0.025, chance_of_all))
 
@@ -172,7 +190,7 @@ def test_equal_functions_are_new_no_more_often_than_is_said() -> None:
     # pods that differ as widely as is allowed for
     a, b = luck.poisson(luck.exponential(4, (2, 200_000, PODS)))
     there = np.ones(PODS)
-    p = absent(b.astype(float), b.sum(1), there, there)
+    p = compute_zero_count_p_value(b.astype(float), b.sum(1), there, there)
     nothing = a.sum(1) == 0
     assert (nothing & (p < 1)).mean() > level  # more would be told by saying so of all
     assert 0 < (nothing & (p <= level)).mean() <= level / 2
@@ -218,7 +236,7 @@ def test_no_number_is_no_discovery() -> None:
 
 
 def test_a_tree_in_pre_order_has_its_parents_and_the_ends_of_its_subtrees() -> None:
-    parent, end = family(np.array([0, 1, 2, 2, 1, 2]))
+    parent, end = compute_parents_and_ends(np.array([0, 1, 2, 2, 1, 2]))
     assert parent.tolist() == [-1, 0, 1, 1, 0, 4]
     assert end.tolist() == [6, 4, 3, 4, 6, 6]
 
@@ -240,7 +258,7 @@ def test_what_is_rejected_has_a_subtree_above_it_that_something_changed_in(
     tree: tuple[list[int], list[float]],
 ) -> None:
     levels, p = tree
-    parent = family(np.array(levels))[0]
+    parent = compute_parents_and_ends(np.array(levels))[0]
     found = rejected(levels, p)
     below = np.array(p, float)
     for node in range(len(levels) - 1, 0, -1):

@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidelight_collector.statistics.inference.cluster_variance import agreement, effects, judged
-from sidelight_collector.statistics.inference.design import ROOM, Load, design
-from sidelight_collector.statistics.inference.power import more
-from sidelight_collector.statistics.inference.residuals import AT_ONCE
+from sidelight_collector.statistics.inference.cluster_variance import (
+    assign_directions,
+    compute_effects,
+    count_agreeing_rows,
+)
+from sidelight_collector.statistics.inference.design import (
+    SINGLE_TEST_LEVEL_FACTOR,
+    LoadAssumption,
+    build_design,
+)
+from sidelight_collector.statistics.inference.power import advise_sample_size
+from sidelight_collector.statistics.inference.residuals import BATCH_QUANTITIES
 from sidelight_model.change import Direction
 from tests.statistics.sides import F64, even, judge, judged_on, pods, side
 
@@ -54,7 +62,7 @@ def test_pods_that_never_vary_in_time_are_judged_by_students_t() -> None:
     assert found.variance[0] == pytest.approx((0.05 / 3 + 0.2 / 3) / 2 * (1 / 4 + 1 / 4))
     half = 2.612242 * sqrt(0.0208333)  # the 98 % point of 6 degrees: 4 % of the level is the test's
     assert (found.low[0], found.high[0]) == pytest.approx((0.35 - half, 0.35 + half), abs=1e-5)
-    assert found.p[0] == pytest.approx(0.0515206 / ROOM, abs=1e-5)  # t = 2.424871
+    assert found.p[0] == pytest.approx(0.0515206 / SINGLE_TEST_LEVEL_FACTOR, abs=1e-5)  # t = 2.424871
 
 
 @settings(max_examples=25)
@@ -69,14 +77,16 @@ def test_swapped_sides_have_the_opposite_interval(
     assert (other.low[0], other.high[0]) == pytest.approx((-one.high[0], -one.low[0]), rel=1e-6)
 
 
-@pytest.mark.parametrize("count", [AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 2 * AT_ONCE + 1])
+@pytest.mark.parametrize(
+    "count", [BATCH_QUANTITIES - 1, BATCH_QUANTITIES, BATCH_QUANTITIES + 1, 2 * BATCH_QUANTITIES + 1]
+)
 def test_many_quantities_are_judged_as_each_would_be(count: int) -> None:
     a, b = pods(1, 3, quantities=count), pods(2, 3, quantities=count)
     none = np.full(count, np.inf)
     plan, found = judge(a, b, same_time=True)
-    for at in (0, min(AT_ONCE, count) - 1, count - 1):
+    for at in (0, min(BATCH_QUANTITIES, count) - 1, count - 1):
         one = slice(at, at + 1)
-        alone = effects(plan, a[one], b[one], none[one], none[one])
+        alone = compute_effects(plan, a[one], b[one], none[one], none[one])
         for name in ("baseline", "comparison", "low", "high", "p", "variance", "min_detectable_effect"):
             assert getattr(found, name)[at] == pytest.approx(getattr(alone, name)[0], rel=1e-9), name
 
@@ -88,7 +98,7 @@ def test_a_side_compared_with_itself_did_not_change(seed: int, count: int, how: 
     found = judge(a, a, **how)[1]
     assert found.delta.tolist() == [0.0] * 3
     assert found.p.tolist() == [1.0] * 3
-    assert set(found.direction) <= {Direction.SAME, Direction.UNCLEAR}
+    assert set(found.direction) <= {Direction.UNCHANGED, Direction.INCONCLUSIVE}
     assert (found.low <= 0).all()
     assert (found.high >= 0).all()
 
@@ -103,7 +113,7 @@ def test_both_intervals_hold_nothing_changed_exactly_where_the_test_does_not_rej
     assert rejects == (not found.low[0] <= 0 <= found.high[0])
     assert rejects == (not found.relative_low[0] <= 0 <= found.relative_high[0])
     assert found.relative_low[0] <= found.relative[0] <= found.relative_high[0]
-    assert (found.direction[0] in (Direction.MORE, Direction.LESS)) == rejects
+    assert (found.direction[0] in (Direction.INCREASED, Direction.DECREASED)) == rejects
 
 
 @settings(max_examples=25)
@@ -133,7 +143,7 @@ def test_differences_of_pods_cancel_where_they_are_the_same_pods(seed: int) -> N
     differ = np.array([0.5, 0.8, 1.0, 2.0])[None, :, None]
     a, b = pods(seed, 4, spread=0.0) * differ, pods(seed + 1, 4, spread=0.0) * differ
     same, others = judge(a, b, same_pods=True)[1], judge(a, b)[1]
-    assert same.lasting[0] < 0.1 * others.lasting[0]
+    assert same.lasting_variance[0] < 0.1 * others.lasting_variance[0]
     assert same.variance[0] < others.variance[0]
 
 
@@ -141,8 +151,8 @@ def test_a_canary_of_one_pod_is_held_to_the_differences_of_the_pods_it_is_compar
     alike, unlike = (pods(5, 8, spread=spread) for spread in (0.0, 0.3))
     alone = pods(6, 1, spread=0.0)
     assert (
-        judge(unlike, alone, same_time=True)[1].lasting[0]
-        > 10 * judge(alike, alone, same_time=True)[1].lasting[0]
+        judge(unlike, alone, same_time=True)[1].lasting_variance[0]
+        > 10 * judge(alike, alone, same_time=True)[1].lasting_variance[0]
     )
 
 
@@ -150,11 +160,11 @@ def test_two_cells_alone_are_told_apart_by_their_samples_only() -> None:
     """Two local files: one row, one block each."""
     one = even(1, 1)
     a, b = np.array([[[6.0]]]), np.array([[[9.0]]])
-    plan = design(one, one, a[0], b[0], load=Load.ASSUMED_EQUAL)
-    many = effects(plan, a, b, np.array([600.0]), np.array([900.0]))
-    few = effects(plan, a, b, np.array([6.0]), np.array([9.0]))
-    assert many.direction == (Direction.MORE,)
-    assert few.direction == (Direction.UNCLEAR,)
+    plan = build_design(one, one, a[0], b[0], load=LoadAssumption.ASSUMED_EQUAL)
+    many = compute_effects(plan, a, b, np.array([600.0]), np.array([900.0]))
+    few = compute_effects(plan, a, b, np.array([6.0]), np.array([9.0]))
+    assert many.direction == (Direction.INCREASED,)
+    assert few.direction == (Direction.INCONCLUSIVE,)
     # each side's (n + 1) samples, as variances of rates per second
     assert many.variance[0] == pytest.approx((601 * 0.01**2 + 901 * 0.01**2) / 60**2)
 
@@ -165,7 +175,7 @@ def test_what_is_new_or_gone_says_so_and_has_no_ratio_where_a_is_nothing() -> No
     new = judge(np.concatenate([whole, nothing]), np.concatenate([whole, some]))[1]
     gone = judge(np.concatenate([whole, some]), np.concatenate([whole, nothing]))[1]
     assert new.direction[1] is Direction.NEW
-    assert gone.direction[1] is Direction.GONE
+    assert gone.direction[1] is Direction.REMOVED
     assert np.isnan([new.relative[1], new.relative_low[1], new.relative_high[1]]).all()
     assert gone.relative[1] == -1
 
@@ -175,14 +185,14 @@ def test_a_few_samples_that_are_new_are_no_change() -> None:
     three = none.copy()
     three[0, 3] = 0.03
     two = even(2)
-    plan = design(two, two, whole, whole)
-    found = effects(plan, none[None], three[None], np.array([0.0]), np.array([3.0]))
-    assert found.direction == (Direction.UNCLEAR,)
+    plan = build_design(two, two, whole, whole)
+    found = compute_effects(plan, none[None], three[None], np.array([0.0]), np.array([3.0]))
+    assert found.direction == (Direction.INCONCLUSIVE,)
 
 
 def test_of_a_side_that_was_not_watched_nothing_follows() -> None:
     found = judged_on(side(np.zeros((2, 16))), even(2), np.zeros((1, 2, 16)), pods(1, 2))[1]
-    assert found.direction == (Direction.UNKNOWN,)
+    assert found.direction == (Direction.NO_DATA,)
     assert found.p.tolist() == [1.0]
 
 
@@ -190,7 +200,7 @@ def test_rows_and_blocks_that_were_not_watched_change_nothing() -> None:
     a, b = pods(1, 3), pods(2, 3)
     plain = judge(a, b)[1]
     padded = np.concatenate([a, np.zeros((1, 2, 16))], axis=1)
-    watched = np.concatenate([even(3).watched, np.zeros((2, 16))])
+    watched = np.concatenate([even(3).exposure, np.zeros((2, 16))])
     found = judged_on(side(watched), even(3), padded, b)[1]
     assert found.p == pytest.approx(plain.p)
     assert found.df == pytest.approx(plain.df)
@@ -200,23 +210,27 @@ def test_rows_and_blocks_that_were_not_watched_change_nothing() -> None:
 def test_where_nothing_tells_what_load_does_no_change_is_told_and_no_interval(how: dict[str, bool]) -> None:
     a, b = pods(1, 6, quantities=3), 3 * pods(2, 6, quantities=3)
     a[1], b[2] = 0, 0
-    plan, found = judge(a, b, load=Load.UNKNOWN, **how)
-    assert plan.load is Load.UNKNOWN
-    assert found.direction == (Direction.UNCLEAR,) * 3
+    plan, found = judge(a, b, load=LoadAssumption.UNKNOWN, **how)
+    assert plan.load is LoadAssumption.UNKNOWN
+    assert found.direction == (Direction.INCONCLUSIVE,) * 3
     assert found.p.tolist() == [1.0] * 3
     assert np.isnan([found.low, found.high, found.relative_low, found.relative_high]).all()
     assert np.isinf(found.min_detectable_effect).all()
     assert found.relative[0] == pytest.approx(2, rel=0.2)
     both = np.zeros((1, 6, 16))
-    assert judge(both, both, load=Load.UNKNOWN, **how)[1].direction == (Direction.SAME,), "neither took any"
+    assert judge(both, both, load=LoadAssumption.UNKNOWN, **how)[1].direction == (Direction.UNCHANGED,), (
+        "neither took any"
+    )
 
 
 def test_assumed_equal_load_leaves_noise_that_does_not_last() -> None:
     a, b = pods(1, 6), 1.2 * pods(2, 6)
-    equal, course = (judge(a, b, load=load)[1] for load in (Load.ASSUMED_EQUAL, Load.COURSE))
-    assert equal.direction == (Direction.MORE,)
+    equal, course = (
+        judge(a, b, load=load)[1] for load in (LoadAssumption.ASSUMED_EQUAL, LoadAssumption.OWN_SERIES)
+    )
+    assert equal.direction == (Direction.INCREASED,)
     assert equal.min_detectable_effect[0] < course.min_detectable_effect[0]
-    assert judge(a, b, load=Load.ASSUMED_EQUAL, same_time=True)[0].load is Load.CONCURRENT
+    assert judge(a, b, load=LoadAssumption.ASSUMED_EQUAL, same_time=True)[0].load is LoadAssumption.CONCURRENT
 
 
 @pytest.mark.long
@@ -225,16 +239,19 @@ def test_equal_sides_with_assumed_equal_load_keep_the_level() -> None:
     a, b = (
         pods(seed, 4, quantities=trials) * np.exp(luck.normal(0, 0.1, (trials, 1, 16))) for seed in (5, 6)
     )
-    plan = design(even(4), even(4), a[0], b[0], load=Load.ASSUMED_EQUAL)
+    plan = build_design(even(4), even(4), a[0], b[0], load=LoadAssumption.ASSUMED_EQUAL)
     none = np.full(trials, np.inf)
-    share = float((effects(plan, a, b, none, none).p <= 0.05).mean())
+    share = float((compute_effects(plan, a, b, none, none).p <= 0.05).mean())
     assert 0.02 <= share <= 0.05 + 4 * sqrt(0.05 * 0.95 / trials)
 
 
 def test_a_family_may_tell_less_than_each_test_alone() -> None:
     plan, found = judge(pods(1, 8), 1.5 * pods(2, 8))
-    assert found.direction == (Direction.MORE,)
-    assert judged(found, plan, np.array([False])).direction[0] in (Direction.SAME, Direction.UNCLEAR)
+    assert found.direction == (Direction.INCREASED,)
+    assert assign_directions(found, plan, np.array([False])).direction[0] in (
+        Direction.UNCHANGED,
+        Direction.INCONCLUSIVE,
+    )
 
 
 def test_pods_agree_where_they_lie_on_the_side_of_the_change() -> None:
@@ -242,7 +259,7 @@ def test_pods_agree_where_they_lie_on_the_side_of_the_change() -> None:
     b = np.full((1, 3, 16), 14.0)
     b[0, 2] = 9.0
     plan, found = judge(a, b)
-    agree, of = agreement(found, plan, b)
+    agree, of = count_agreeing_rows(found, plan, b)
     assert agree.tolist() == [2]
     assert of == 3
 
@@ -251,7 +268,7 @@ def test_what_lacks_is_time_where_load_passes_and_pods_where_they_differ() -> No
     plan, found = judge(
         pods(1, 6, spread=0.0, passing=0.5), pods(2, 6, spread=0.0, passing=0.5), same_time=True
     )
-    lacking = more(found, plan)
+    lacking = advise_sample_size(found, plan)
     assert lacking is not None
     assert lacking.pods is None
     assert lacking.minutes is not None
@@ -259,13 +276,13 @@ def test_what_lacks_is_time_where_load_passes_and_pods_where_they_differ() -> No
     plan, found = judge(
         pods(1, 3, spread=0.2, passing=0.01), pods(2, 3, spread=0.2, passing=0.01), same_time=True
     )
-    lacking = more(found, plan)
+    lacking = advise_sample_size(found, plan)
     assert lacking is not None
     assert lacking.minutes is None
     assert lacking.pods is not None
     assert lacking.pods > 10
     plan, found = judge(pods(1, 12, spread=0.001, passing=0.01), pods(2, 12, spread=0.001, passing=0.01))
-    assert more(found, plan) is None
+    assert advise_sample_size(found, plan) is None
 
 
 def _equal(seed: int, trials: int, count: int) -> tuple[F64, F64]:
@@ -340,8 +357,10 @@ def test_half_an_interval_is_no_less_than_a_standard_error_of_counting() -> None
     alike = np.full((1, 2, 16), 20.0)
     luck = np.random.default_rng(1).normal(0, 1e-6, (1, 2, 16))
     a, b = alike * (1 + luck), alike * (1 - luck)
-    plan = design(even(2), even(2), a[0], b[0], same_time=True)
-    single, family = (effects(plan, a, b, *[np.array([99.0])] * 2, family=of) for of in (False, True))
+    plan = build_design(even(2), even(2), a[0], b[0], same_time=True)
+    single, family = (
+        compute_effects(plan, a, b, *[np.array([99.0])] * 2, is_family=of) for of in (False, True)
+    )
     counted = sqrt(2 * 100) / 99 * single.baseline[0]
     assert single.high[0] - single.delta[0] == pytest.approx(counted)
     assert family.high[0] - family.delta[0] == pytest.approx(1.96 * counted, rel=1e-3)
@@ -349,7 +368,7 @@ def test_half_an_interval_is_no_less_than_a_standard_error_of_counting() -> None
 
 def test_what_few_samples_say_of_two_pods_is_found_and_no_surer_than_two_pods_are() -> None:
     a, b = (pods(seed, 2, spread=0.0, passing=0.01) for seed in (1, 2))
-    plan = design(even(2), even(2), a[0], b[0], same_time=True)
-    found = effects(plan, a, 1.6 * b, np.array([150.0]), np.array([240.0]))
+    plan = build_design(even(2), even(2), a[0], b[0], same_time=True)
+    found = compute_effects(plan, a, 1.6 * b, np.array([150.0]), np.array([240.0]))
     # by samples alone: a normal distribution's 4.5 standard errors
     assert 1e-3 < found.p[0] <= 0.05

@@ -7,28 +7,35 @@ from dataclasses import replace
 
 import pytest
 
-from sidelight_collector.statistics.summary_text import Lack, Said, duration, sentence
+from sidelight_collector.statistics.summary_text import (
+    RequiredSample,
+    SummaryInput,
+    format_minutes,
+    summarize_difference,
+)
 from sidelight_model.change import Direction
 from sidelight_model.counts import ProfileType
 
 CPU = ProfileType.CPU
-MORE = Said(0.41, 0.4438, 0.0824, 0.052, 0.113, 0.03, Direction.MORE, 9000)
+MORE = SummaryInput(0.41, 0.4438, 0.0824, 0.052, 0.113, 0.03, Direction.INCREASED, 9000)
 
 
 def test_more_and_less_are_said_with_their_interval() -> None:
-    assert sentence(MORE, CPU) == (
+    assert summarize_difference(MORE, CPU) == (
         "B takes 8.2 % more CPU time than A (95 % interval +5.2 % to +11.3 %; "
         "0.410 → 0.444 seconds per pod-second)."
     )
-    less = replace(MORE, relative=-0.0824, low=-0.113, high=-0.052, direction=Direction.LESS, level=0.975)
-    assert sentence(less, ProfileType.WALL).startswith(
+    less = replace(
+        MORE, relative=-0.0824, low=-0.113, high=-0.052, direction=Direction.DECREASED, level=0.975
+    )
+    assert summarize_difference(less, ProfileType.WALL).startswith(
         "B takes 8.2 % less thread time than A (97.5 % interval −11.3 % to −5.2 %; "  # noqa: RUF001
     )
 
 
 def test_no_detectable_change_says_what_would_have_shown() -> None:
-    same = replace(MORE, low=-0.011, high=0.014, detectable=0.021, direction=Direction.SAME)
-    assert sentence(same, ProfileType.GIL) == (
+    same = replace(MORE, low=-0.011, high=0.014, detectable=0.021, direction=Direction.UNCHANGED)
+    assert summarize_difference(same, ProfileType.GIL) == (
         "No detectable change in GIL time (95 % interval −1.1 % to +1.4 %; "  # noqa: RUF001
         "0.410 → 0.444 seconds per pod-second): a change of 2.1 % would have shown."
     )
@@ -38,94 +45,115 @@ def test_no_detectable_change_says_what_would_have_shown() -> None:
     ("lack", "end"),
     [
         (None, "pod-second)."),
-        (Lack(0.05, minutes=44.2), ": about 45 minutes more of both sides would show a change of 5 %."),
         (
-            Lack(0.05, minutes=200, passing=True),
+            RequiredSample(0.05, minutes=44.2),
+            ": about 45 minutes more of both sides would show a change of 5 %.",
+        ),
+        (
+            RequiredSample(0.05, minutes=200, is_transient=True),
             ": about 4 hours more of both sides would show a change of 5 %. Most of what blurs it comes and "
             "goes: if that is load, both at the same time, or per request, need less.",
         ),
         (
-            Lack(0.05, minutes=5 * 1440, pods=7),
+            RequiredSample(0.05, minutes=5 * 1440, pods=7),
             ": about 5 days more of both sides, or 7 pods of each, would show a change of 5 %.",
         ),
-        (Lack(0.05, minutes=30 * 1440), ": about 30 days more of both sides would show a change of 5 %."),
         (
-            Lack(0.05, minutes=30 * 1440 + 1),
+            RequiredSample(0.05, minutes=30 * 1440),
+            ": about 30 days more of both sides would show a change of 5 %.",
+        ),
+        (
+            RequiredSample(0.05, minutes=30 * 1440 + 1),
             ": it takes over 30 days more of both sides to show a change of 5 %. With these one of 35 % "
             "would show.",
         ),
         (
-            Lack(0.05, minutes=1e6, pods=7),
+            RequiredSample(0.05, minutes=1e6, pods=7),
             ": it takes over 30 days more of both sides, or 7 pods of each, to show a change of 5 %.",
         ),
         (
-            Lack(0.05, minutes=3, brief=True),
+            RequiredSample(0.05, minutes=3, is_too_brief=True),
             ": both were watched too briefly to tell change from chance. Take at least 3 minutes more of "
             "both sides.",
         ),
         (
-            Lack(0.05, pods=6, differ=0.031),
+            RequiredSample(0.05, pods=6, pod_variation=0.031),
             ": pods of one side differ by about 3.1 %, however long they run, so it takes 6 of each side to "
             "show a change of 5 %.",
         ),
         (
-            Lack(0.025, differ=0.62),
+            RequiredSample(0.025, pod_variation=0.62),
             ": pods of one side differ by about 62 %, however long they run, so not even 1,000 of each side "
             "would show a change of 2.5 %. With these one of 35 % would show.",
         ),
     ],
 )
-def test_not_enough_data_says_what_is_lacking(lack: Lack | None, end: str) -> None:
-    unclear = replace(MORE, low=-0.12, high=0.3, detectable=0.35, direction=Direction.UNCLEAR)
-    said = sentence(unclear, CPU, lack=lack)
+def test_not_enough_data_says_what_is_lacking(lack: RequiredSample | None, end: str) -> None:
+    unclear = replace(MORE, low=-0.12, high=0.3, detectable=0.35, direction=Direction.INCONCLUSIVE)
+    said = summarize_difference(unclear, CPU, required=lack)
     assert said.startswith("Not enough data to tell whether CPU time changed (95 % interval ")
     assert said.endswith(end)
 
 
 def test_what_helps_is_said_only_where_it_is_not_so_already() -> None:
-    unclear = replace(MORE, direction=Direction.UNCLEAR, detectable=math.inf)
-    load = sentence(replace(unclear, unit="request"), CPU, lack=Lack(0.05, minutes=200, passing=True))
+    unclear = replace(MORE, direction=Direction.INCONCLUSIVE, detectable=math.inf)
+    load = summarize_difference(
+        replace(unclear, unit="request"), CPU, required=RequiredSample(0.05, minutes=200, is_transient=True)
+    )
     assert load.endswith("if that is load, both at the same time need less.")
-    assert sentence(unclear, CPU, lack=Lack(0.05, differ=0.9)).endswith("would show a change of 5 %.")
+    assert summarize_difference(unclear, CPU, required=RequiredSample(0.05, pod_variation=0.9)).endswith(
+        "would show a change of 5 %."
+    )
 
 
 def test_a_little_of_what_a_took_none_of_may_be_chance() -> None:
-    new = replace(MORE, a=0, low=math.nan, high=math.nan, direction=Direction.UNCLEAR)
-    assert sentence(new, CPU) == (
+    new = replace(MORE, a=0, low=math.nan, high=math.nan, direction=Direction.INCONCLUSIVE)
+    assert summarize_difference(new, CPU) == (
         "B took so little CPU time that it may be chance that A took none (0 → 0.444 seconds per pod-second)."
     )
 
 
 def test_what_is_new_or_gone_has_no_percentage() -> None:
     new = replace(MORE, a=0, relative=math.nan, low=math.nan, high=math.nan, direction=Direction.NEW)
-    assert sentence(new, CPU) == "B takes CPU time, and A took none (0 → 0.444 seconds per pod-second)."
-    gone = replace(MORE, b=0, relative=-1, direction=Direction.GONE)
-    assert sentence(gone, CPU) == "B takes no CPU time, and A took some (0.410 → 0 seconds per pod-second)."
+    assert (
+        summarize_difference(new, CPU)
+        == "B takes CPU time, and A took none (0 → 0.444 seconds per pod-second)."
+    )
+    gone = replace(MORE, b=0, relative=-1, direction=Direction.REMOVED)
+    assert (
+        summarize_difference(gone, CPU)
+        == "B takes no CPU time, and A took some (0.410 → 0 seconds per pod-second)."
+    )
 
 
 def test_intervals_without_an_end_are_said_as_such() -> None:
-    unclear = replace(MORE, high=math.inf, direction=Direction.UNCLEAR)
-    assert "(95 % interval +5.2 % and up; " in sentence(unclear, CPU)
-    unknown = replace(MORE, low=math.nan, high=math.nan, direction=Direction.UNCLEAR)
-    assert "(no 95 % interval; " in sentence(unknown, CPU)
+    unclear = replace(MORE, high=math.inf, direction=Direction.INCONCLUSIVE)
+    assert "(95 % interval +5.2 % and up; " in summarize_difference(unclear, CPU)
+    unknown = replace(MORE, low=math.nan, high=math.nan, direction=Direction.INCONCLUSIVE)
+    assert "(no 95 % interval; " in summarize_difference(unknown, CPU)
 
 
 def test_rates_are_per_request_where_they_are() -> None:
-    assert "seconds per request" in sentence(replace(MORE, unit="request"), CPU)
+    assert "seconds per request" in summarize_difference(replace(MORE, unit="request"), CPU)
 
 
 def test_what_cannot_be_compared_is_said_first() -> None:
-    assert sentence(MORE, CPU, unwatched=["B"]) == "B has no windows here, so there is nothing to compare."
-    assert sentence(MORE, CPU, unwatched=["A", "B"]).startswith("Neither A nor B has windows here")
     assert (
-        sentence(MORE, ProfileType.WALL, refused="A recorded no idle samples.")
+        summarize_difference(MORE, CPU, unobserved=["B"])
+        == "B has no windows here, so there is nothing to compare."
+    )
+    assert summarize_difference(MORE, CPU, unobserved=["A", "B"]).startswith(
+        "Neither A nor B has windows here"
+    )
+    assert (
+        summarize_difference(MORE, ProfileType.WALL, blocking_reason="A recorded no idle samples.")
         == "Thread time cannot be compared: A recorded no idle samples."
     )
-    assert sentence(replace(MORE, a=0, b=0, samples=0), CPU) == "Neither side took any CPU time."
+    assert summarize_difference(replace(MORE, a=0, b=0, samples=0), CPU) == "Neither side took any CPU time."
 
 
 def test_time_that_the_clock_tells_and_no_sample_saw_is_time() -> None:
-    assert sentence(replace(MORE, samples=0), CPU) == sentence(MORE, CPU)
+    assert summarize_difference(replace(MORE, samples=0), CPU) == summarize_difference(MORE, CPU)
 
 
 @pytest.mark.parametrize(
@@ -140,4 +168,4 @@ def test_time_that_the_clock_tells_and_no_sample_saw_is_time() -> None:
     ],
 )
 def test_durations_are_rounded_up_to_what_one_would_say(minutes: float, said: str) -> None:
-    assert duration(minutes) == said
+    assert format_minutes(minutes) == said

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sidelight_collector.metrics import Metrics as CollectorMetrics
-from sidelight_sidecar.metrics import Metrics as SidecarMetrics
+from sidelight_sidecar.metrics import SidecarMetrics
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("native/*.md")])

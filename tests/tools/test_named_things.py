@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from bench.swarm.__main__ import Plan
 from sidelight import main
-from sidelight.settings import flag, variable
+from sidelight.settings import format_flag, format_variable
 from sidelight_collector.metrics import Metrics as CollectorMetrics
 from sidelight_injector.metrics import Metrics as InjectorMetrics
-from sidelight_sidecar.metrics import Metrics as SidecarMetrics
+from sidelight_sidecar.metrics import SidecarMetrics
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = tuple(sorted(folder.parent.name for folder in ROOT.glob("*/pyproject.toml")))
@@ -137,7 +137,7 @@ def own_options() -> set[str]:
     for path in styles:
         known |= set(re.findall(r"--[a-z][a-z0-9-]*(?=:)", path.read_text(encoding="utf-8")))
     for field in settings():
-        names = {flag(field), *field.metadata["also"]}
+        names = {format_flag(field), *field.metadata["aliases"]}
         known |= names
         if field.metadata["switch"]:
             known |= {name.replace("--", "--no-", 1) for name in names}
@@ -155,7 +155,7 @@ def test_every_option_that_is_named_exists():
 
 
 def test_every_variable_that_is_named_exists():
-    known = {variable(field) for field in settings()}
+    known = {format_variable(field) for field in settings()}
     assert missing(named(r"\bSIDELIGHT_[A-Z0-9_]+"), known) == {}
 
 

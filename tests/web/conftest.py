@@ -45,7 +45,7 @@ expect.set_options(timeout=15_000)
 
 @pytest.fixture(scope="session", autouse=True)
 def built() -> None:
-    assert ui.find(), "the web UI is not built: run `make ui`"
+    assert ui.find_build(), "the web UI is not built: run `make ui`"
 
 
 @pytest.fixture(scope="package")

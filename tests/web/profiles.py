@@ -11,7 +11,7 @@ from ulid import ULID
 
 from sidelight_model.folded import parse_folded
 from sidelight_model.labels import Labels
-from sidelight_model.window import Quality, Window, encode
+from sidelight_model.window import Quality, Window, encode_windows
 
 HOSTILE_SERVICE = "<b onclick=alert(3)>שלום/😀 & co"
 WINDOW_SECONDS = 10
@@ -205,7 +205,7 @@ def _by_thread(service: str) -> Iterator[Window]:
 
 def send(url: str, *batches: Iterable[Window]) -> None:
     """Send windows; returns when the collector has stored them."""
-    body = encode([window for batch in batches for window in batch])
+    body = encode_windows([window for batch in batches for window in batch])
     request = urllib.request.Request(f"{url}/api/v1/windows", data=body, method="POST")
     with urllib.request.urlopen(request, timeout=30) as answer:
         assert answer.status == 200

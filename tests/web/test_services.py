@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from ulid import ULID
 
-from sidelight_collector.storage.backends.open_store import open_store, verify
+from sidelight_collector.storage.backends.open_store import open_store, verify_store
 from sidelight_collector.storage.segments import event_day, write_segment
 from sidelight_model.folded import parse_folded
 from sidelight_model.labels import Labels
@@ -29,7 +29,7 @@ SERVICES = 3_000
 def fleet_of(folder: Path, count: int) -> AbstractContextManager[Collector]:
     """A collector whose store has this many services, each in two versions."""
     store = open_store(str(folder / "store"), s3_endpoint=None, timeout_seconds=20)
-    verify(store)
+    verify_store(store)
     stacks = [parse_folded(f"main (a.py:1);f{at} (b.py:2) {20 * at}\n") for at in range(1, 30)]
     now = time.time_ns()
     for turn, minutes in enumerate((90, 3)):

@@ -62,7 +62,7 @@ def test_hashed_files_are_kept_for_ever_and_sent_compressed(shop: str) -> None:
 
 
 def test_all_scripts_of_the_pages_are_within_their_budget() -> None:
-    built = ui.find()
+    built = ui.find_build()
     assert built
     scripts = [path for path in built.assets.values() if path.suffix == ".js"]
     sizes = {path.name: path.with_name(f"{path.name}.gz").stat().st_size for path in scripts}
@@ -171,8 +171,8 @@ def test_the_package_is_looked_in_before_the_source_tree(tmp_path: Path) -> None
             (tmp_path / place / folder).mkdir(parents=True)
         (tmp_path / place / "index.html").write_text(place)
         (tmp_path / place / "speedscope" / "index.html").write_text("<head></head>")
-    assert ui.find((tmp_path / "nowhere", tmp_path / "package", tmp_path / "source")) is not None
-    found = ui.find((tmp_path / "package", tmp_path / "source"))
+    assert ui.find_build((tmp_path / "nowhere", tmp_path / "package", tmp_path / "source")) is not None
+    found = ui.find_build((tmp_path / "package", tmp_path / "source"))
     assert found is not None
-    assert found.page == "package"
-    assert ui.find((tmp_path / "nowhere",)) is None
+    assert found.index_html == "package"
+    assert ui.find_build((tmp_path / "nowhere",)) is None

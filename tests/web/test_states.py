@@ -174,9 +174,9 @@ def newer(tmp_path: Path) -> str:
     for path in ("core/sidelight", "collector/sidelight_collector"):
         shutil.copytree(ROOT / path, folder / Path(path).name, ignore=shutil.ignore_patterns("__pycache__"))
     package = folder / "sidelight_collector"
-    built = ui.find()
+    built = ui.find_build()
     assert built
-    place = next(each for each in ui.PLACES if (each / "index.html").is_file())
+    place = next(each for each in ui.BUILD_DIRECTORIES if (each / "index.html").is_file())
     shutil.copytree(place, package / "ui", dirs_exist_ok=True)
     replaced(package / "ui" / "index.html", "<title>", "<title>Later ")
     replaced(folder / "sidelight" / "__init__.py", '__version__ = "', '__version__ = "9.')

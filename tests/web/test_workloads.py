@@ -9,10 +9,14 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from sidelight_collector.kubernetes_discovery.cluster_cache import Book
-from sidelight_collector.kubernetes_discovery.k8s_objects import Kind, key_of, read
+from sidelight_collector.kubernetes_discovery.cluster_cache import ClusterCache
+from sidelight_collector.kubernetes_discovery.k8s_objects import ResourceKind, get_object_key, parse_object
 from sidelight_collector.kubernetes_discovery.rollouts import Rollout
-from sidelight_collector.kubernetes_discovery.shared_state import Missing, Share, Sight
+from sidelight_collector.kubernetes_discovery.shared_state import (
+    ClusterSnapshot,
+    SharedClusterState,
+    WatchProblem,
+)
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from tests.collector.clusters import pod
 from tests.web.conftest import Open, Serve
@@ -21,9 +25,9 @@ from tests.web.profiles import AFTER, send, windows
 MARKUP = "<img src=x onerror=alert(1)>"
 
 
-def seen(folder: Path, *missing: Missing) -> str:
+def seen(folder: Path, *missing: WatchProblem) -> str:
     """Write what a collector that watches this cluster sees; a kubeconfig for one that does not."""
-    book = Book(100)
+    book = ClusterCache(100)
     items = [
         pod("shop-1", sidecar="running"),
         pod("shop-2"),
@@ -31,12 +35,14 @@ def seen(folder: Path, *missing: Missing) -> str:
         pod("lone-1", owner="lone", sidecar="waiting", reason="CrashLoopBackOff", restarts=3),
     ]
     for item in items:
-        book.apply(Kind.PODS, "ADDED", key_of(item), read(Kind.PODS, item))
-    share = Share(DirectoryStore(folder / "store"), 3600, 100)
-    assert share.take()
-    share.put(Sight("watching", time.time(), book.known(), missing))
+        book.apply(ResourceKind.PODS, "ADDED", get_object_key(item), parse_object(ResourceKind.PODS, item))
+    share = SharedClusterState(DirectoryStore(folder / "store"), 3600, 100)
+    assert share.try_acquire()
+    share.put_snapshot(ClusterSnapshot("watching", time.time(), book.get_inventory(), missing))
     began = time.time() - 400
-    share.rollouts({("u", 2): Rollout("u", 2, "shop", "Deployment", "shop", "shop", "v2", began, began + 60)})
+    share.add_rollouts(
+        {("u", 2): Rollout("u", 2, "shop", "Deployment", "shop", "shop", "v2", began, began + 60)}
+    )
     config = folder / "kubeconfig"
     config.write_text(
         json.dumps(
@@ -76,7 +82,7 @@ def test_pages_say_which_pods_lack_a_sidecar_and_what_to_do(
 def test_a_right_that_is_missing_is_told_on_the_pages(serve: Serve, open_page: Open, tmp_path: Path) -> None:
     may_not = "the collector may not list deployments.apps in all namespaces"
     config = seen(
-        tmp_path, Missing("deployments", "apps", "list", "", may_not, "kubectl create clusterrole x")
+        tmp_path, WatchProblem("deployments", "apps", "list", "", may_not, "kubectl create clusterrole x")
     )
     running = serve("--kubernetes", config, "--allow-anonymous-writes")
     send(running.url, windows("shop", "v2", AFTER))

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sidelight_model.gates import State
+from sidelight_model.gates import GateStatus
 
-CHANGED: Final = ("increased", "decreased", "new", "removed")
+CHANGED_DIRECTIONS: Final = ("increased", "decreased", "new", "removed")
 """Directions of what is outside noise."""
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class QuantityEffect:
     """The effect on one quantity; None is what has no value, such as a share of nothing."""
 
     baseline: float
@@ -30,35 +30,37 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
-    """An effect on a function, among all functions: `agree` of `of` pods of B are on its side."""
+class TestedEffect:
+    """An effect on a function, among all functions: `pods_agreeing` of `pods_total` pods of B are on its
+    side.
+    """
 
-    effect: Effect
-    q: float | None
-    agree: int | None
-    of: int | None
+    effect: QuantityEffect
+    q_value: float | None
+    pods_agreeing: int | None
+    pods_total: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FunctionRow:
     """One function."""
 
     function: str
     file: str
     renamed_from: str
-    own: Tested
-    total: Tested
+    self_effect: TestedEffect
+    total_effect: TestedEffect
 
-    def by(self, order: str) -> Tested:
-        return self.own if order == "self" else self.total
+    def select_effect(self, order: str) -> TestedEffect:
+        return self.self_effect if order == "self" else self.total_effect
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedSide:
     """What one side stands on. Its range is in Unix seconds; files have none."""
 
     selector: str
-    from_: float | None
+    start: float | None
     until: float | None
     samples: int
     windows: int
@@ -67,7 +69,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ComparabilityCheck:
     """Whether the sides are alike in one respect."""
 
     name: str
@@ -79,17 +81,17 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class EvaluatedCondition:
     """What became of a condition; `effect` is what it was judged by, as in the answer."""
 
     condition: str
-    state: State
-    sentence: str
+    state: GateStatus
+    summary: str
     effect: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
-class More:
+class RequiredData:
     """What it would take to see a change as large as wanted: minutes, or pods where time does not help."""
 
     minutes: float | None
@@ -97,7 +99,7 @@ class More:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ExplainedPath:
     """A call path that accounts for part of the change; frames without lines, the root first."""
 
     frames: Sequence[str]
@@ -106,114 +108,133 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """A comparison that can be written. `told` is the whole answer as it came.
+class ComparisonVerdict:
+    """A comparison that can be written. `answer` is the whole answer as it came.
 
-    `explained` is the share of the change that the call paths of `explanation` account for together.
+    `explained_share` is the share of the change that the call paths of `explained_paths` account for
+    together.
     """
 
     type: str
-    sentence: str
+    summary: str
     direction: str
-    rate: Effect | None
-    sides: Sequence[Side]
-    checks: Sequence[Check]
-    conditions: Sequence[Judged]
-    rows: Sequence[Row]
-    functions: int
-    explanation: Sequence[Part]
-    explained: float | None
+    rate: QuantityEffect | None
+    sides: Sequence[ComparedSide]
+    checks: Sequence[ComparabilityCheck]
+    conditions: Sequence[EvaluatedCondition]
+    rows: Sequence[FunctionRow]
+    function_count: int
+    explained_paths: Sequence[ExplainedPath]
+    explained_share: float | None
     method: Mapping[str, Any]
-    more: More | None
-    told: Mapping[str, Any]
+    required_data: RequiredData | None
+    answer: Mapping[str, Any]
 
     @property
-    def unwatched(self) -> list[str]:
+    def sides_without_windows(self) -> list[str]:
         """The sides without a window."""
         return [name for name, side in zip("AB", self.sides, strict=True) if not side.windows]
 
     @property
-    def per(self) -> str:
+    def rate_unit(self) -> str:
         """What a rate is divided by."""
         return str(self.method.get("unit") or "pod-second")
 
 
-def read(answer: Any) -> Verdict:
+def parse_verdict(answer: Any) -> ComparisonVerdict:
     """The values of an answer. Raises KeyError, TypeError or ValueError for what is none."""
     verdict = answer["verdict"]
-    first, second = answer["sides"]
-    more = verdict["required"]
-    return Verdict(
+    baseline, comparison = answer["sides"]
+    required_data = verdict["required"]
+    return ComparisonVerdict(
         type=answer["type"],
-        sentence=str(verdict["summary"]),
+        summary=str(verdict["summary"]),
         direction=str(verdict["direction"]),
-        rate=None if verdict["rate"] is None else _effect(verdict["rate"]),
-        sides=(_side(first), _side(second)),
-        checks=tuple(_check(check) for check in verdict["checks"]),
-        conditions=tuple(_judged(judged) for judged in verdict["conditions"]),
-        rows=_rows(verdict["functions"]),
-        functions=int(verdict["functions_total"]),
-        explanation=tuple(_part(part) for part in verdict["explanation"]["paths"]),
-        explained=verdict["explanation"]["share"],
+        rate=None if verdict["rate"] is None else _parse_effect(verdict["rate"]),
+        sides=(_parse_side(baseline), _parse_side(comparison)),
+        checks=tuple(_parse_check(check) for check in verdict["checks"]),
+        conditions=tuple(_parse_condition(judged) for judged in verdict["conditions"]),
+        rows=_parse_rows(verdict["functions"]),
+        function_count=int(verdict["functions_total"]),
+        explained_paths=tuple(_parse_path(part) for part in verdict["explanation"]["paths"]),
+        explained_share=verdict["explanation"]["share"],
         method=verdict["method"] or {},
-        more=None if more is None else More(more["minutes"], more["pods"]),
-        told=answer,
+        required_data=None
+        if required_data is None
+        else RequiredData(required_data["minutes"], required_data["pods"]),
+        answer=answer,
     )
 
 
-def _effect(told: Mapping[str, Any]) -> Effect:
-    known = {name: None if told.get(name) is None else float(told[name]) for name in _NUMBERS}
-    numbers = {name: float(told[name] or 0.0) for name in ("baseline", "comparison", "delta")}
-    return Effect(**numbers, **known, direction=str(told["direction"]))  # type: ignore[arg-type]
+def _parse_effect(document: Mapping[str, Any]) -> QuantityEffect:
+    optional_numbers = {
+        name: None if document.get(name) is None else float(document[name]) for name in _OPTIONAL_NUMBERS
+    }
+    numbers = {name: float(document[name] or 0.0) for name in ("baseline", "comparison", "delta")}
+    return QuantityEffect(**numbers, **optional_numbers, direction=str(document["direction"]))  # type: ignore[arg-type]
 
 
-_NUMBERS: Final = (
+_OPTIONAL_NUMBERS: Final = (
     *("low", "high", "relative", "relative_low", "relative_high", "p"),
     "min_detectable_effect",
 )
 
 
-def _part(told: Mapping[str, Any]) -> Part:
-    return Part([str(name) for name in told["names"]], float(told["delta"]), float(told["share"]))
+def _parse_path(document: Mapping[str, Any]) -> ExplainedPath:
+    return ExplainedPath(
+        [str(name) for name in document["names"]], float(document["delta"]), float(document["share"])
+    )
 
 
-def _rows(columns: Mapping[str, Any]) -> Sequence[Row]:
+def _parse_rows(columns: Mapping[str, Any]) -> Sequence[FunctionRow]:
     renamed = columns.get("renamed_from") or [None] * len(columns["function"])
-    own, total = (_tested(columns[of]) for of in ("self", "total"))
+    own, total = (_parse_tested_effects(columns[of]) for of in ("self", "total"))
     return tuple(
-        Row(str(function), str(file), was or "", its_self, its_total)
+        FunctionRow(str(function), str(file), was or "", its_self, its_total)
         for function, file, was, its_self, its_total in zip(
             columns["function"], columns["file"], renamed, own, total, strict=True
         )
     )
 
 
-def _tested(columns: Mapping[str, Any]) -> Sequence[Tested]:
+def _parse_tested_effects(columns: Mapping[str, Any]) -> Sequence[TestedEffect]:
     """The rows of columns, each with what its test needs."""
     names = [name for name, values in columns.items() if isinstance(values, list)]
     tested = []
     for values in zip(*(columns[name] for name in names), strict=True):
-        one = dict(zip(names, values, strict=True))
-        tested.append(Tested(_effect(one), one.get("q"), one.get("pods_agreeing"), one.get("pods_total")))
+        values_by_name = dict(zip(names, values, strict=True))
+        tested.append(
+            TestedEffect(
+                _parse_effect(values_by_name),
+                values_by_name.get("q"),
+                values_by_name.get("pods_agreeing"),
+                values_by_name.get("pods_total"),
+            )
+        )
     return tested
 
 
-def _side(told: Mapping[str, Any]) -> Side:
-    return Side(
-        str(told["selector"]),
-        told.get("from"),
-        told.get("until"),
-        int(told["samples"]),
-        int(told["windows"]),
-        int(told["pods"]),
-        float(told["pod_seconds"]),
+def _parse_side(document: Mapping[str, Any]) -> ComparedSide:
+    return ComparedSide(
+        str(document["selector"]),
+        document.get("from"),
+        document.get("until"),
+        int(document["samples"]),
+        int(document["windows"]),
+        int(document["pods"]),
+        float(document["pod_seconds"]),
     )
 
 
-def _check(told: Mapping[str, Any]) -> Check:
+def _parse_check(document: Mapping[str, Any]) -> ComparabilityCheck:
     words = ("name", "state", "severity", "reason", "text", "hint")
-    return Check(*(str(told[word]) for word in words))
+    return ComparabilityCheck(*(str(document[word]) for word in words))
 
 
-def _judged(told: Mapping[str, Any]) -> Judged:
-    return Judged(str(told["condition"]), State(told["state"]), str(told["summary"]), told["effect"])
+def _parse_condition(document: Mapping[str, Any]) -> EvaluatedCondition:
+    return EvaluatedCondition(
+        str(document["condition"]),
+        GateStatus(document["state"]),
+        str(document["summary"]),
+        document["effect"],
+    )

@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
-from sidelight_cli.collector_api import Refused
+from sidelight_cli.collector_api import RequestRefused
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.gates import State
+from sidelight_model.gates import GateStatus
 
 
-class Code(IntEnum):
+class ExitCode(IntEnum):
     """Exit codes."""
 
-    FINE = 0
+    PASS = 0
     REGRESSED = 1
-    UNCLEAR = 2
-    INCOMPARABLE = 3
+    INCONCLUSIVE = 2
+    NOT_COMPARABLE = 3
     USAGE = 64
     """An option or a condition cannot be used, or the collector cannot read the question."""
     BAD_FILE = 65
     """A file holds no profile."""
-    NO_SIDE = 66
+    NO_INPUT = 66
     """A file is not there, or a side has no windows to judge."""
     UNAVAILABLE = 69
     """No answer: the collector cannot be reached, or it failed."""
@@ -36,13 +36,13 @@ class Code(IntEnum):
     TERMINATED = 143
 
 
-OF_STATE: Final[Mapping[State, Code]] = {
-    State.FINE: Code.FINE,
-    State.REGRESSED: Code.REGRESSED,
-    State.UNCLEAR: Code.UNCLEAR,
-    State.INCOMPARABLE: Code.INCOMPARABLE,
+EXIT_CODES: Final[Mapping[GateStatus, ExitCode]] = {
+    GateStatus.PASS: ExitCode.PASS,
+    GateStatus.REGRESSED: ExitCode.REGRESSED,
+    GateStatus.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+    GateStatus.NOT_COMPARABLE: ExitCode.NOT_COMPARABLE,
 }
-_USAGE: Final = frozenset(
+_USAGE_REASONS: Final = frozenset(
     {
         *(Reason.BAD_SETTING, Reason.BAD_REQUEST, Reason.BAD_SELECTOR, Reason.BAD_TIME, Reason.BAD_PARAMETER),
         *(Reason.BAD_LABEL, Reason.TOO_LARGE),
@@ -50,24 +50,24 @@ _USAGE: Final = frozenset(
 )
 
 
-class NotRead(SidelightError):
+class InputNotReadable(SidelightError):
     """A file cannot be opened."""
 
 
-class NotWritten(SidelightError):
+class OutputNotWritable(SidelightError):
     """A result cannot be written."""
 
 
-def of_error(error: SidelightError) -> Code:
+def choose_exit_code(error: SidelightError) -> ExitCode:
     """The code of a failure."""
-    if isinstance(error, NotWritten):
-        return Code.NOT_WRITTEN
-    if isinstance(error, NotRead):
-        return Code.NO_SIDE
+    if isinstance(error, OutputNotWritable):
+        return ExitCode.NOT_WRITTEN
+    if isinstance(error, InputNotReadable):
+        return ExitCode.NO_INPUT
     if error.reason is Reason.BAD_FOLDED:
-        return Code.BAD_FILE
-    if error.reason in _USAGE:
-        return Code.USAGE
-    if isinstance(error, Refused) and error.status in (401, 403):
-        return Code.NOT_ALLOWED
-    return Code.UNAVAILABLE
+        return ExitCode.BAD_FILE
+    if error.reason in _USAGE_REASONS:
+        return ExitCode.USAGE
+    if isinstance(error, RequestRefused) and error.status in (401, 403):
+        return ExitCode.NOT_ALLOWED
+    return ExitCode.UNAVAILABLE

@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from sidelight_cli.compare.exit_codes import NotRead
-from sidelight_cli.compare.speedscope_input import read_speedscope
+from sidelight_cli.compare.exit_codes import InputNotReadable
+from sidelight_cli.compare.speedscope_input import parse_speedscope
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.errors import BadFolded, Reason, SidelightError
-from sidelight_model.folded import Stack, numbered, parse_lines
+from sidelight_model.folded import Stack, number_lines, parse_folded_lines
 
 _GZIP: Final = b"\x1f\x8b"
 
 
-def recording(file: Path, kind: ProfileType) -> Mapping[Stack, Counts]:
+def read_recording_file(file: Path, kind: ProfileType) -> Mapping[Stack, Counts]:
     """The stacks of a file, compressed with gzip or not; lines of folded text that begin with `#` are notes.
 
     Raises NotRead, SidelightError with the reason `bad_folded`, or OtherType.
@@ -26,7 +26,7 @@ def recording(file: Path, kind: ProfileType) -> Mapping[Stack, Counts]:
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise NotRead(
+        raise InputNotReadable(
             f"cannot read {file}: {error.strerror}",
             hint="Two names are two recordings; a selector stands alone and needs --collector.",
         ) from error
@@ -37,8 +37,10 @@ def recording(file: Path, kind: ProfileType) -> Mapping[Stack, Counts]:
             f"{file} cannot be unpacked: {error}", reason=Reason.BAD_FOLDED, hint="Was it written to its end?"
         ) from error
     if text.lstrip()[:1] == b"{":
-        return read_speedscope(str(file), text, kind)
+        return parse_speedscope(str(file), text, kind)
     try:
-        return parse_lines((number, line) for number, line in numbered(text) if not line.startswith("#"))
+        return parse_folded_lines(
+            (number, line) for number, line in number_lines(text) if not line.startswith("#")
+        )
     except BadFolded as error:
         raise SidelightError(f"{file}, {error.message}", reason=error.reason, hint=error.hint) from error

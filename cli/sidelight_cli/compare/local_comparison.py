@@ -7,109 +7,136 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sidelight_cli.compare.comparison_model import CHANGED
-from sidelight_cli.compare.reports.formatting import minutes
-from sidelight_cli.compare.sample_counts import Counted, Name
+from sidelight_cli.compare.comparison_model import CHANGED_DIRECTIONS
+from sidelight_cli.compare.reports.formatting import format_minutes
+from sidelight_cli.compare.sample_counts import FunctionKey, SampleCounts
 from sidelight_cli.compare.sampling_noise import (
     FDR,
-    Level,
+    SignificanceLevel,
     benjamini_hochberg,
-    effect,
-    mean,
-    quantile,
-    quiet,
-    rate,
-    share,
+    classify_insignificant,
+    compute_effect,
+    estimate_mean,
+    estimate_quantile,
+    estimate_rate,
+    estimate_share,
 )
-from sidelight_model.change import percent, short
+from sidelight_model.change import format_number, format_percent
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.frames import Frame
-from sidelight_model.gates import FUNCTIONS, TIMES, Condition, judge
+from sidelight_model.gates import FUNCTION_SUBJECTS, TIME_SUBJECTS, Condition, evaluate_condition
 
-MOST_FUNCTIONS: Final = 10_000
+MAX_FUNCTIONS: Final = 10_000
 QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-_WHAT: Final = {ProfileType.CPU: "CPU", ProfileType.WALL: "thread", ProfileType.GIL: "GIL"}
-Told = dict[str, Any]
+_TYPE_NAMES: Final = {ProfileType.CPU: "CPU", ProfileType.WALL: "thread", ProfileType.GIL: "GIL"}
+JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class RecordingPair:
     """Two recordings of one type; `seconds` are how long each was recorded, where that is known."""
 
-    a: Counted
-    b: Counted
+    baseline: SampleCounts
+    comparison: SampleCounts
     kind: ProfileType
     seconds: tuple[float, float] | None
-    level: Level
+    level: SignificanceLevel
 
     @property
-    def empty(self) -> list[str]:
-        return [name for name, side in zip("AB", (self.a, self.b), strict=True) if not side.samples]
+    def empty_sides(self) -> list[str]:
+        return [
+            name
+            for name, side in zip("AB", (self.baseline, self.comparison), strict=True)
+            if not side.samples
+        ]
 
     @property
-    def whole(self) -> float:
+    def total_rate(self) -> float:
         """What all samples of A are, in the unit of rates."""
-        return self.a.samples / self.seconds[0] if self.seconds else 1.0
+        return self.baseline.samples / self.seconds[0] if self.seconds else 1.0
 
-    def effect(self, a: int, b: int) -> Told:
+    def compute_effect(self, a: int, b: int) -> JsonObject:
         """So many samples of B against so many of A: per second, or as shares of all samples."""
         if self.seconds:
-            return effect(rate(a, self.seconds[0]), rate(b, self.seconds[1]), self.level)
-        return effect(share(a, self.a.samples), share(b, self.b.samples), self.level)
+            return compute_effect(
+                estimate_rate(a, self.seconds[0]), estimate_rate(b, self.seconds[1]), self.level
+            )
+        return compute_effect(
+            estimate_share(a, self.baseline.samples), estimate_share(b, self.comparison.samples), self.level
+        )
 
 
-def compare(pair: Pair, conditions: Sequence[Condition], most: int = MOST_FUNCTIONS) -> Told:
+def compare_recordings(
+    pair: RecordingPair, conditions: Sequence[Condition], max_functions: int = MAX_FUNCTIONS
+) -> JsonObject:
     """The answer that a collector would give, as far as samples alone can tell.
 
-    Of more than `most` functions the heaviest are judged; conditions are about all of them.
+    Of more than `max_functions` functions the heaviest are judged; conditions are about all of them.
     """
-    checks = [_one_run(), *_states(pair)]
-    refused = any(check["severity"] == "blocking" for check in checks)
-    whole = pair.effect(pair.a.samples, pair.b.samples) if pair.seconds and not pair.empty else None
-    functions = _functions(pair, most)
-    direction = "no_data" if whole is None else whole["direction"]
-    verdict: Told = {
-        "summary": _sentence(pair, whole, functions),
-        "direction": "not_comparable" if refused else direction,
-        "rate": whole,
-        "idle": _idle(pair),
-        "depth": _depth(pair),
+    checks = [_make_single_run_check(), *_check_states(pair)]
+    is_blocked = any(check["severity"] == "blocking" for check in checks)
+    total_effect = (
+        pair.compute_effect(pair.baseline.samples, pair.comparison.samples)
+        if pair.seconds and not pair.empty_sides
+        else None
+    )
+    functions = _compare_functions(pair, max_functions)
+    direction = "no_data" if total_effect is None else total_effect["direction"]
+    verdict: JsonObject = {
+        "summary": _summarize(pair, total_effect, functions),
+        "direction": "not_comparable" if is_blocked else direction,
+        "rate": total_effect,
+        "idle": _compare_idle(pair),
+        "depth": _compare_depths(pair),
         "loop": None,
         "thread_kinds": [],
         "checks": checks,
         "explanation": {"share": None, "paths": [], "functions": []},
         "functions": functions,
-        "functions_total": len({*pair.a.total, *pair.b.total}),
-        "method": _method(pair),
-        "required": _more(pair, whole),
+        "functions_total": len({*pair.baseline.total_samples, *pair.comparison.total_samples}),
+        "method": _describe_method(pair),
+        "required": _estimate_required_data(pair, total_effect),
     }
-    verdict["conditions"] = [_judged(pair, condition, verdict, refused=refused) for condition in conditions]
+    verdict["conditions"] = [
+        _evaluate_condition(pair, condition, verdict, is_blocked=is_blocked) for condition in conditions
+    ]
     return {
         "type": pair.kind.value,
-        "sides": [_side(pair, at, side) for at, side in enumerate((pair.a, pair.b))],
+        "sides": [_side_to_json(pair, at, side) for at, side in enumerate((pair.baseline, pair.comparison))],
         "verdict": verdict,
         "basis": {},
     }
 
 
-def _judged(pair: Pair, condition: Condition, verdict: Told, *, refused: bool) -> Told:
-    found = {"direction": "not_comparable"} if refused else _subject(pair, condition, verdict)
-    state, sentence = judge(condition, found, whole=pair.whole)
-    return {"condition": str(condition), "state": state, "summary": sentence, "effect": found}
+def _evaluate_condition(
+    pair: RecordingPair, condition: Condition, verdict: JsonObject, *, is_blocked: bool
+) -> JsonObject:
+    subject_effect = (
+        {"direction": "not_comparable"} if is_blocked else _find_subject_effect(pair, condition, verdict)
+    )
+    state, sentence = evaluate_condition(condition, subject_effect, total_rate=pair.total_rate)
+    return {"condition": str(condition), "state": state, "summary": sentence, "effect": subject_effect}
 
 
-def _subject(pair: Pair, condition: Condition, verdict: Told) -> Told | None:
+def _find_subject_effect(pair: RecordingPair, condition: Condition, verdict: JsonObject) -> JsonObject | None:
     """The effect of what a condition is about."""
-    if pair.empty:
+    if pair.empty_sides:
         return {"direction": "no_data"}
     subject = condition.subject
-    if subject in FUNCTIONS:
-        found = (side.matching(condition.accepts, own=subject == "self") for side in (pair.a, pair.b))
+    if subject in FUNCTION_SUBJECTS:
+        found = (
+            side.count_matching(condition.accepts, self_only=subject == "self")
+            for side in (pair.baseline, pair.comparison)
+        )
         a, b = found
-        return pair.effect(a, b) if a or b else None
-    if subject in TIMES:
+        return pair.compute_effect(a, b) if a or b else None
+    if subject in TIME_SUBJECTS:
         kind = pair.kind if subject == "rate" else ProfileType(subject)
-        return pair.effect(pair.a.states.of(kind), pair.b.states.of(kind)) if pair.seconds else None
+        return (
+            pair.compute_effect(pair.baseline.states.for_type(kind), pair.comparison.states.for_type(kind))
+            if pair.seconds
+            else None
+        )
     if subject == "idle":
         return verdict["idle"]  # type: ignore[no-any-return]
     if subject == "depth.max":
@@ -118,76 +145,84 @@ def _subject(pair: Pair, condition: Condition, verdict: Told) -> Told | None:
     return verdict["depth"][subject.removeprefix("depth.")]  # type: ignore[no-any-return]
 
 
-def _functions(pair: Pair, most: int) -> Told:
+def _compare_functions(pair: RecordingPair, max_functions: int) -> JsonObject:
     """The functions' effects in columns, what changed first, then the largest difference of total."""
-    a, b = pair.a.total, pair.b.total
-    names = sorted({*a, *b}, key=lambda name: (-max(a.get(name, 0), b.get(name, 0)), name))[:most]
+    a, b = pair.baseline.total_samples, pair.comparison.total_samples
+    names = sorted({*a, *b}, key=lambda name: (-max(a.get(name, 0), b.get(name, 0)), name))[:max_functions]
     columns = {}
-    for of, in_a, in_b in (("self", pair.a.own, pair.b.own), ("total", a, b)):
-        columns[of] = _family(pair, names, in_a, in_b)
+    for of, in_a, in_b in (
+        ("self", pair.baseline.self_samples, pair.comparison.self_samples),
+        ("total", a, b),
+    ):
+        columns[of] = _test_functions(pair, names, in_a, in_b)
     order = sorted(
         range(len(names)),
         key=lambda at: (
-            not any(columns[of][at]["direction"] in CHANGED for of in columns),
+            not any(columns[of][at]["direction"] in CHANGED_DIRECTIONS for of in columns),
             -abs(columns["total"][at]["delta"]),
             names[at],
         ),
     )
-    told: Told = {
+    columns_by_name: JsonObject = {
         "function": [names[at][0] for at in order],
         "file": [names[at][1] for at in order],
         "renamed_from": [None] * len(order),
     }
     for of, effects in columns.items():
         keys = effects[0] if effects else ()
-        told[of] = {key: [effects[at][key] for at in order] for key in keys}
-    return told
+        columns_by_name[of] = {key: [effects[at][key] for at in order] for key in keys}
+    return columns_by_name
 
 
-def _family(pair: Pair, names: Sequence[Name], a: Mapping[Name, int], b: Mapping[Name, int]) -> list[Told]:
+def _test_functions(
+    pair: RecordingPair,
+    names: Sequence[FunctionKey],
+    a: Mapping[FunctionKey, int],
+    b: Mapping[FunctionKey, int],
+) -> list[JsonObject]:
     """The effects of functions that are tested together: changed is only what has q at most FDR.
 
     Functions that no sample ended in are not tested: they would make all others look surer.
     """
-    if pair.empty:
-        nothing = dict.fromkeys(
+    if pair.empty_sides:
+        absent = dict.fromkeys(
             ("low", "high", "relative", "relative_low", "relative_high", "p", "min_detectable_effect")
         )
-        blank = {"baseline": 0.0, "comparison": 0.0, "delta": 0.0, **nothing, "direction": "no_data"}
+        blank = {"baseline": 0.0, "comparison": 0.0, "delta": 0.0, **absent, "direction": "no_data"}
         return [{**blank, "q": None, "pods_agreeing": None, "pods_total": None} for _ in names]
-    effects = [pair.effect(a.get(name, 0), b.get(name, 0)) for name in names]
-    seen = [at for at, name in enumerate(names) if a.get(name) or b.get(name)]
-    found = benjamini_hochberg([effects[at]["p"] for at in seen])
-    chances: list[float | None] = [None] * len(names)
-    for at, q in zip(seen, found, strict=True):
-        chances[at] = q
-        if q > FDR and effects[at]["direction"] in CHANGED:
-            effects[at]["direction"] = quiet(effects[at], pair.level)
+    effects = [pair.compute_effect(a.get(name, 0), b.get(name, 0)) for name in names]
+    tested = [at for at, name in enumerate(names) if a.get(name) or b.get(name)]
+    q_values = benjamini_hochberg([effects[at]["p"] for at in tested])
+    q_value_by_function: list[float | None] = [None] * len(names)
+    for at, q in zip(tested, q_values, strict=True):
+        q_value_by_function[at] = q
+        if q > FDR and effects[at]["direction"] in CHANGED_DIRECTIONS:
+            effects[at]["direction"] = classify_insignificant(effects[at], pair.level)
     return [
         {**one, "q": q, "pods_agreeing": None, "pods_total": None}
-        for one, q in zip(effects, chances, strict=True)
+        for one, q in zip(effects, q_value_by_function, strict=True)
     ]
 
 
-def _idle(pair: Pair) -> Told | None:
-    states = [side.states for side in (pair.a, pair.b)]
+def _compare_idle(pair: RecordingPair) -> JsonObject | None:
+    states = [side.states for side in (pair.baseline, pair.comparison)]
     if not all(one.wall for one in states) or not any(one.idle for one in states):
         return None
-    a, b = (share(one.idle, one.wall) for one in states)
-    return effect(a, b, pair.level)
+    a, b = (estimate_share(one.idle, one.wall) for one in states)
+    return compute_effect(a, b, pair.level)
 
 
-def _depth(pair: Pair) -> Told | None:
-    if pair.empty:
+def _compare_depths(pair: RecordingPair) -> JsonObject | None:
+    if pair.empty_sides:
         return None
-    a, b = pair.a.depths, pair.b.depths
-    told: Told = {"mean": effect(mean(a), mean(b), pair.level)}
+    a, b = pair.baseline.samples_by_depth, pair.comparison.samples_by_depth
+    document: JsonObject = {"mean": compute_effect(estimate_mean(a), estimate_mean(b), pair.level)}
     for name, part in QUANTILES.items():
-        told[name] = effect(quantile(a, part), quantile(b, part), pair.level)
-    return told | {"max": [max(a), max(b)], "gap": None}
+        document[name] = compute_effect(estimate_quantile(a, part), estimate_quantile(b, part), pair.level)
+    return document | {"max": [max(a), max(b)], "gap": None}
 
 
-def _one_run() -> Told:
+def _make_single_run_check() -> JsonObject:
     return {
         "name": "few_pods",
         "state": "mismatch",
@@ -199,25 +234,27 @@ def _one_run() -> Told:
     }
 
 
-def _states(pair: Pair) -> list[Told]:
+def _check_states(pair: RecordingPair) -> list[JsonObject]:
     """Whether the same states were recorded: a file without idle samples has no waiting in it."""
-    lacking = {
+    sides_lacking = {
         state: [
-            name for name, side in zip("AB", (pair.a, pair.b), strict=True) if not getattr(side.states, state)
+            name
+            for name, side in zip("AB", (pair.baseline, pair.comparison), strict=True)
+            if not getattr(side.states, state)
         ]
         for state in Counts._fields
         if state != "running"
     }
     checks = []
-    needed = {ProfileType.WALL: "idle", ProfileType.GIL: "gil"}.get(pair.kind)
-    for state, sides in lacking.items():
+    required_state = {ProfileType.WALL: "idle", ProfileType.GIL: "gil"}.get(pair.kind)
+    for state, sides in sides_lacking.items():
         if len(sides) == 1:
             other = "B" if sides == ["A"] else "A"
             checks.append(
                 {
                     "name": "states",
                     "state": "mismatch",
-                    "severity": "blocking" if state == needed else "warn",
+                    "severity": "blocking" if state == required_state else "warn",
                     "reason": "states",
                     "text": f"{other} has [{state}] samples, {sides[0]} has none.",
                     "hint": "Record both alike: py-spy with --idle or without, the same --type.",
@@ -226,7 +263,7 @@ def _states(pair: Pair) -> list[Told]:
     return checks
 
 
-def _side(pair: Pair, at: int, side: Counted) -> Told:
+def _side_to_json(pair: RecordingPair, at: int, side: SampleCounts) -> JsonObject:
     return {
         "selector": side.name,
         "from": None,
@@ -238,57 +275,73 @@ def _side(pair: Pair, at: int, side: Counted) -> Told:
     }
 
 
-def _method(pair: Pair) -> Told:
+def _describe_method(pair: RecordingPair) -> JsonObject:
     level = pair.level
-    told: Told = {"alpha": level.alpha, "analysis_index": level.look, "alpha_spent": level.spent}
-    told["min_effect"] = level.detect
-    return told | {"fdr": FDR, "unit": "second" if pair.seconds else "sample", "noise": "counting"}
+    document: JsonObject = {
+        "alpha": level.alpha,
+        "analysis_index": level.analysis_index,
+        "alpha_spent": level.spent_alpha,
+    }
+    document["min_effect"] = level.min_effect
+    return document | {"fdr": FDR, "unit": "second" if pair.seconds else "sample", "noise": "counting"}
 
 
-def _more(pair: Pair, whole: Told | None) -> Told | None:
+def _estimate_required_data(pair: RecordingPair, total_effect: JsonObject | None) -> JsonObject | None:
     """Counting noise shrinks with the square root of time."""
-    if whole is None or pair.seconds is None or not whole["min_detectable_effect"]:
+    if total_effect is None or pair.seconds is None or not total_effect["min_detectable_effect"]:
         return None
-    times = (whole["min_detectable_effect"] / pair.level.detect) ** 2 - 1
+    times = (total_effect["min_detectable_effect"] / pair.level.min_effect) ** 2 - 1
     return {"minutes": math.ceil(times * max(pair.seconds) / 6) / 10, "pods": None} if times > 0 else None
 
 
-def _sentence(pair: Pair, whole: Told | None, functions: Told) -> str:
-    what = _WHAT[pair.kind]
-    if pair.empty:
-        have = "have" if len(pair.empty) > 1 else "has"
-        return f"{' and '.join(pair.empty)} {have} no {what} samples, so there is nothing to compare."
-    if whole is not None:
-        numbers = f"{short(whole['baseline'])} → {short(whole['comparison'])} samples per second"
-        if whole["direction"] in CHANGED:
-            part = whole["relative"]
-            by = f"{percent(abs(part))} {'more' if part > 0 else 'less'}"
-            return f"B takes {by} {what} time than A ({numbers})."
-        if whole["direction"] == "unchanged":
-            return f"{what} time: no detectable change ({numbers})."
-        lack = _more(pair, whole)
-        said = f"Not enough data to tell whether {what} time changed ({numbers})"
-        if lack is None:
-            return f"{said}."
-        return f"{said}: about {minutes(lack['minutes'])} more of both would show {_detect(pair)}."
-    changed = _changed(functions)
+def _summarize(pair: RecordingPair, total_effect: JsonObject | None, functions: JsonObject) -> str:
+    type_name = _TYPE_NAMES[pair.kind]
+    if pair.empty_sides:
+        have = "have" if len(pair.empty_sides) > 1 else "has"
+        return (
+            f"{' and '.join(pair.empty_sides)} {have} no {type_name} samples, so there is nothing to compare."
+        )
+    if total_effect is not None:
+        numbers = (
+            f"{format_number(total_effect['baseline'])} → "
+            f"{format_number(total_effect['comparison'])} samples per second"
+        )
+        if total_effect["direction"] in CHANGED_DIRECTIONS:
+            part = total_effect["relative"]
+            by = f"{format_percent(abs(part))} {'more' if part > 0 else 'less'}"
+            return f"B takes {by} {type_name} time than A ({numbers})."
+        if total_effect["direction"] == "unchanged":
+            return f"{type_name} time: no detectable change ({numbers})."
+        required = _estimate_required_data(pair, total_effect)
+        text = f"Not enough data to tell whether {type_name} time changed ({numbers})"
+        if required is None:
+            return f"{text}."
+        return (
+            f"{text}: about {format_minutes(required['minutes'])} more of both would show "
+            f"{_format_min_effect(pair)}."
+        )
+    changed = _find_changed(functions)
     tested = f"{len(functions['function']):,} functions"
     if not changed:
-        return f"No function of {tested} takes a detectably larger or smaller share of {what} samples in B."
+        return (
+            f"No function of {tested} takes a detectably larger or smaller share of {type_name} samples in B."
+        )
     at = max(
         changed, key=lambda one: (abs(functions["self"]["delta"][one]), abs(functions["total"]["delta"][one]))
     )
-    of = "self" if functions["self"]["direction"][at] in CHANGED else "total"
+    of = "self" if functions["self"]["direction"][at] in CHANGED_DIRECTIONS else "total"
     name = Frame(functions["function"][at], functions["file"][at]).text
-    from_, to = (percent(functions[of][side][at]) for side in ("baseline", "comparison"))
+    from_, to = (format_percent(functions[of][side][at]) for side in ("baseline", "comparison"))
     number = "1 function takes" if len(changed) == 1 else f"{len(changed):,} functions take"
-    return f"{number} another share of {what} samples in B; most of all {name}: {from_} → {to} ({of})."
+    return f"{number} another share of {type_name} samples in B; most of all {name}: {from_} → {to} ({of})."
 
 
-def _detect(pair: Pair) -> str:
-    return f"{pair.level.detect * 100:.4g} %"
+def _format_min_effect(pair: RecordingPair) -> str:
+    return f"{pair.level.min_effect * 100:.4g} %"
 
 
-def _changed(functions: Told) -> list[int]:
+def _find_changed(functions: JsonObject) -> list[int]:
     both = zip(functions["self"].get("direction", ()), functions["total"].get("direction", ()), strict=True)
-    return [at for at, (own, total) in enumerate(both) if own in CHANGED or total in CHANGED]
+    return [
+        at for at, (own, total) in enumerate(both) if own in CHANGED_DIRECTIONS or total in CHANGED_DIRECTIONS
+    ]

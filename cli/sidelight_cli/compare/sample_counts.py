@@ -7,62 +7,70 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sidelight_model.counts import ZERO, Counts, ProfileType
-from sidelight_model.folded import Stack, split
-from sidelight_model.frames import Frame, unescape, without_line
+from sidelight_model.folded import Stack, split_stack
+from sidelight_model.frames import Frame, strip_line_number, unescape_frame
 
-Name = tuple[str, str]
+FunctionKey = tuple[str, str]
 """A function and its file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class SampleCounts:
     """A recording's samples of one type; `states` are those of all types.
 
-    `stacks` are the functions of each stack, the root first, and its samples. In `total` a function counts
-    once per stack, however often it stands in it.
+    `stacks` are the functions of each stack, the root first, and its samples. In `total_samples` a function
+    counts once per stack, however often it stands in it.
     """
 
     name: str
     samples: int
     states: Counts
-    own: Mapping[Name, int]
-    total: Mapping[Name, int]
-    depths: Mapping[int, int]
-    stacks: Sequence[tuple[Sequence[Name], int]]
+    self_samples: Mapping[FunctionKey, int]
+    total_samples: Mapping[FunctionKey, int]
+    samples_by_depth: Mapping[int, int]
+    stacks: Sequence[tuple[Sequence[FunctionKey], int]]
 
-    def matching(self, accepts: Callable[[str, str], bool], *, own: bool) -> int:
+    def count_matching(self, accepts: Callable[[str, str], bool], *, self_only: bool) -> int:
         """Samples of stacks with a function that is accepted, or with one as their last frame."""
-        chosen = {name for name in self.total if accepts(*name)}
-        if own:
-            return sum(self.own.get(name, 0) for name in chosen)
-        return sum(count for names, count in self.stacks if not chosen.isdisjoint(names))
+        accepted = {name for name in self.total_samples if accepts(*name)}
+        if self_only:
+            return sum(self.self_samples.get(name, 0) for name in accepted)
+        return sum(count for names, count in self.stacks if not accepted.isdisjoint(names))
 
 
-def count(name: str, stacks: Mapping[Stack, Counts], kind: ProfileType) -> Counted:
+def count_samples(name: str, stacks: Mapping[Stack, Counts], kind: ProfileType) -> SampleCounts:
     """Count the samples of a recording."""
-    own: Counter[Name] = Counter()
-    total: Counter[Name] = Counter()
-    depths: Counter[int] = Counter()
-    names: dict[str, Name] = {}
-    kept = []
+    self_samples: Counter[FunctionKey] = Counter()
+    total_samples: Counter[FunctionKey] = Counter()
+    samples_by_depth: Counter[int] = Counter()
+    names: dict[str, FunctionKey] = {}
+    stack_samples = []
     states = ZERO
     for stack, counts in stacks.items():
         states = states.plus(counts)
-        if not (samples := counts.of(kind)):
+        if not (samples := counts.for_type(kind)):
             continue
         frames = []
-        for frame in split(stack):
+        for frame in split_stack(stack):
             if frame not in names:
-                names[frame] = _name(frame)
+                names[frame] = _parse_function(frame)
             frames.append(names[frame])
-        kept.append((frames, samples))
-        own[frames[-1]] += samples
-        depths[len(frames)] += samples
+        stack_samples.append((frames, samples))
+        self_samples[frames[-1]] += samples
+        samples_by_depth[len(frames)] += samples
         for one in set(frames):
-            total[one] += samples
-    return Counted(name, sum(samples for _, samples in kept), states, own, total, depths, kept)
+            total_samples[one] += samples
+    return SampleCounts(
+        name,
+        sum(samples for _, samples in stack_samples),
+        states,
+        self_samples,
+        total_samples,
+        samples_by_depth,
+        stack_samples,
+    )
 
 
-def _name(frame: str) -> Name:
-    found = Frame.parse(without_line(unescape(frame)))
-    return found.function, found.file
+def _parse_function(frame: str) -> FunctionKey:
+    parsed = Frame.parse(strip_line_number(unescape_frame(frame)))
+    return parsed.function, parsed.file

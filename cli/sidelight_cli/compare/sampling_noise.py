@@ -21,22 +21,26 @@ _NORMAL: Final = NormalDist()
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class SignificanceLevel:
     """At which level is judged: what of `alpha` this look spends, and the change one wants to see."""
 
     alpha: float
-    look: int
-    detect: float
+    analysis_index: int
+    min_effect: float
 
     @property
-    def spent(self) -> float:
+    def spent_alpha(self) -> float:
         """alpha/(k(k+1)) for the k-th look, which adds up to alpha over any number of looks; of the only one
         (0) all."""
-        return self.alpha / (self.look * (self.look + 1)) if self.look else self.alpha
+        return (
+            self.alpha / (self.analysis_index * (self.analysis_index + 1))
+            if self.analysis_index
+            else self.alpha
+        )
 
     @property
-    def z(self) -> float:
-        return _NORMAL.inv_cdf(1 - self.spent / 2)
+    def z_score(self) -> float:
+        return _NORMAL.inv_cdf(1 - self.spent_alpha / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,74 +51,76 @@ class Estimate:
     variance: float
 
 
-def rate(samples: int, seconds: float) -> Estimate:
+def estimate_rate(samples: int, seconds: float) -> Estimate:
     """Samples per second."""
     return Estimate(samples / seconds, max(samples, 1) / seconds**2)
 
 
-def share(samples: int, whole: int) -> Estimate:
+def estimate_share(samples: int, total: int) -> Estimate:
     """The share of all samples, of which there is at least one."""
-    return Estimate(samples / whole, max(samples * (1 - samples / whole), 1) / whole**2)
+    return Estimate(samples / total, max(samples * (1 - samples / total), 1) / total**2)
 
 
-def mean(histogram: Mapping[int, int]) -> Estimate:
+def estimate_mean(histogram: Mapping[int, int]) -> Estimate:
     """The mean of values that were counted."""
-    whole = sum(histogram.values())
-    middle = sum(value * count for value, count in histogram.items()) / whole
-    spread = sum(count * (value - middle) ** 2 for value, count in histogram.items())
-    return Estimate(middle, spread / whole / whole)
+    total = sum(histogram.values())
+    average = sum(value * count for value, count in histogram.items()) / total
+    squared_deviations = sum(count * (value - average) ** 2 for value, count in histogram.items())
+    return Estimate(average, squared_deviations / total / total)
 
 
-def quantile(histogram: Mapping[int, int], part: float) -> Estimate:
+def estimate_quantile(histogram: Mapping[int, int], probability: float) -> Estimate:
     """A quantile of values that were counted: the smallest value that so many are not above."""
-    whole = sum(histogram.values())
-    places = math.sqrt(whole * part * (1 - part))
-    low, at, high = (_ranked(histogram, whole * part + step) for step in (-places, 0.0, places))
+    total = sum(histogram.values())
+    rank_error = math.sqrt(total * probability * (1 - probability))
+    low, at, high = (
+        _find_value_at_rank(histogram, total * probability + step) for step in (-rank_error, 0.0, rank_error)
+    )
     return Estimate(at, ((high - low) / 2) ** 2)
 
 
-def _ranked(histogram: Mapping[int, int], rank: float) -> float:
-    below = 0
+def _find_value_at_rank(histogram: Mapping[int, int], rank: float) -> float:
+    cumulative = 0
     for value in sorted(histogram):
-        below += histogram[value]
-        if below >= rank:
+        cumulative += histogram[value]
+        if cumulative >= rank:
             return float(value)
     return float(max(histogram))
 
 
-def effect(a: Estimate, b: Estimate, level: Level) -> dict[str, Any]:
+def compute_effect(a: Estimate, b: Estimate, level: SignificanceLevel) -> dict[str, Any]:
     """B against A, as the API writes an Effect."""
     delta, error = b.value - a.value, math.sqrt(a.variance + b.variance)
-    half = level.z * error
-    detectable = (level.z + _NORMAL.inv_cdf(POWER)) * error / a.value if a.value > 0 else None
+    half_width = level.z_score * error
+    detectable = (level.z_score + _NORMAL.inv_cdf(POWER)) * error / a.value if a.value > 0 else None
     p = 2 * _NORMAL.cdf(-abs(delta) / error) if error else float(not delta)
-    told: dict[str, Any] = {"baseline": a.value, "comparison": b.value, "delta": delta}
-    told |= {"low": delta - half, "high": delta + half}
-    told |= _relative(a, b, level.z)
-    told |= {"p": p, "min_detectable_effect": detectable}
-    return told | {"direction": _direction(told, level, half)}
+    document: dict[str, Any] = {"baseline": a.value, "comparison": b.value, "delta": delta}
+    document |= {"low": delta - half_width, "high": delta + half_width}
+    document |= _compute_relative(a, b, level.z_score)
+    document |= {"p": p, "min_detectable_effect": detectable}
+    return document | {"direction": _classify_direction(document, level, half_width)}
 
 
-def quiet(told: Mapping[str, Any], level: Level) -> str:
+def classify_insignificant(document: Mapping[str, Any], level: SignificanceLevel) -> str:
     """The word for what is not outside noise: no detectable change, or not enough data."""
-    if not told["baseline"] and not told["comparison"]:
+    if not document["baseline"] and not document["comparison"]:
         return "unchanged"
-    detectable = told["min_detectable_effect"]
-    seen = detectable is not None and detectable <= level.detect
+    detectable = document["min_detectable_effect"]
+    seen = detectable is not None and detectable <= level.min_effect
     return "unchanged" if seen else "inconclusive"
 
 
-def _direction(told: Mapping[str, Any], level: Level, half: float) -> str:
-    if abs(told["delta"]) <= half:
-        return quiet(told, level)
-    if not told["baseline"]:
+def _classify_direction(document: Mapping[str, Any], level: SignificanceLevel, half_width: float) -> str:
+    if abs(document["delta"]) <= half_width:
+        return classify_insignificant(document, level)
+    if not document["baseline"]:
         return "new"
-    if not told["comparison"]:
+    if not document["comparison"]:
         return "removed"
-    return "increased" if told["delta"] > 0 else "decreased"
+    return "increased" if document["delta"] > 0 else "decreased"
 
 
-def _relative(a: Estimate, b: Estimate, z: float) -> dict[str, float | None]:
+def _compute_relative(a: Estimate, b: Estimate, z: float) -> dict[str, float | None]:
     """The relative change, its interval on the scale of logarithms."""
     if a.value <= 0:
         return {"relative": None, "relative_low": None, "relative_high": None}
@@ -125,19 +131,19 @@ def _relative(a: Estimate, b: Estimate, z: float) -> dict[str, float | None]:
             "relative_low": -1.0,
             "relative_high": z * math.sqrt(b.variance) / a.value - 1,
         }
-    half = z * math.sqrt(a.variance / a.value**2 + b.variance / b.value**2)
+    half_width = z * math.sqrt(a.variance / a.value**2 + b.variance / b.value**2)
     return {
         "relative": ratio - 1,
-        "relative_low": ratio * math.exp(-half) - 1,
-        "relative_high": ratio * math.exp(half) - 1,
+        "relative_low": ratio * math.exp(-half_width) - 1,
+        "relative_high": ratio * math.exp(half_width) - 1,
     }
 
 
-def benjamini_hochberg(chances: Sequence[float]) -> list[float]:
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """q of each p: the share of false discoveries among all as unlikely (Benjamini & Hochberg 1995)."""
-    order = sorted(range(len(chances)), key=lambda at: chances[at], reverse=True)
-    found, least = [1.0] * len(chances), 1.0
+    order = sorted(range(len(p_values)), key=lambda at: p_values[at], reverse=True)
+    q_values, smallest = [1.0] * len(p_values), 1.0
     for place, at in enumerate(order):
-        least = min(least, chances[at] * len(chances) / (len(chances) - place))
-        found[at] = least
-    return found
+        smallest = min(smallest, p_values[at] * len(p_values) / (len(p_values) - place))
+        q_values[at] = smallest
+    return q_values

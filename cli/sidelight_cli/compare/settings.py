@@ -7,9 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sidelight.settings import BadSetting, joined, one_of, parse, positive, seconds, setting, whole
-from sidelight_model.gates import TIMES, Condition
-from sidelight_model.gates import parse as parse_condition
+from sidelight.settings import (
+    BadSetting,
+    join_negative_times,
+    make_choice_parser,
+    parse_nonnegative_int,
+    parse_positive_float,
+    parse_seconds,
+    parse_settings,
+    setting,
+)
+from sidelight_model.gates import TIME_SUBJECTS, Condition, parse_condition
 
 DESCRIPTION: Final = (
     "Compare two sides of a service: the difference in one sentence, what it stands on, and the functions "
@@ -22,30 +30,30 @@ DESCRIPTION: Final = (
     " or question, 65 a file that holds no samples, 66 a file or side that is not there, 69 no answer, 73 a"
     " result that cannot be written, 77 not allowed."
 )
-ORDERS: Final = ("self", "total")
+SORT_ORDERS: Final = ("self", "total")
 STDOUT: Final = "-"
 
 
-def _any_pattern(_: str) -> None:
+def _accept_any_pattern(_: str) -> None:
     """The collector says which patterns it takes."""
 
 
-def condition(text: str) -> Condition:
+def parse_condition_option(text: str) -> Condition:
     """A condition; its pattern is checked by whoever matches."""
-    return parse_condition(text, _any_pattern)
+    return parse_condition(text, _accept_any_pattern)
 
 
-def level(text: str) -> float:
+def parse_probability(text: str) -> float:
     """A probability of being wrong."""
-    value = positive(text)
+    value = parse_positive_float(text)
     if value >= 0.5:
         raise ValueError(f"{text!r} is not below 0.5")
     return value
 
 
-def count(text: str) -> int:
+def parse_positive_int(text: str) -> int:
     """A whole number from 1."""
-    value = whole(text)
+    value = parse_nonnegative_int(text)
     if value < 1:
         raise ValueError(f"{text!r} is not 1 or more")
     return value
@@ -68,17 +76,19 @@ class CompareSettings:
     fail_on: tuple[Condition, ...] = setting(
         (),
         "what must not be, such as cpu>+3%; may be repeated",
-        read=condition,
+        parse=parse_condition_option,
         metavar="CONDITION",
     )
     wait: float = setting(
         0.0,
         "ask again for at most so long until there is enough data for every condition",
-        read=seconds,
+        parse=parse_seconds,
         metavar="SECONDS",
     )
-    wait_every: float = setting(15.0, "how often to ask while waiting", read=positive, metavar="SECONDS")
-    type: str = setting("cpu", "cpu, wall or gil", read=one_of("cpu", "wall", "gil"))
+    wait_every: float = setting(
+        15.0, "how often to ask while waiting", parse=parse_positive_float, metavar="SECONDS"
+    )
+    type: str = setting("cpu", "cpu, wall or gil", parse=make_choice_parser("cpu", "wall", "gil"))
     from_: str = setting("-1h", "first moment: RFC 3339, Unix seconds, now, or -15m", metavar="TIME")
     until: str = setting("now", "end, itself excluded; written like --from", metavar="TIME")
     baseline_from: str = setting("", "first moment of A alone", metavar="TIME")
@@ -92,63 +102,72 @@ class CompareSettings:
     baseline_requests: float | None = setting(
         None,
         "requests that A answered in its range: then rates are per request",
-        read=positive,
+        parse=parse_positive_float,
         metavar="COUNT",
     )
     comparison_requests: float | None = setting(
-        None, "requests that B answered in its range", read=positive, metavar="COUNT"
+        None, "requests that B answered in its range", parse=parse_positive_float, metavar="COUNT"
     )
     baseline_seconds: float | None = setting(
         None,
         "files: how long A was recorded; else shares of samples are compared",
-        read=positive,
+        parse=parse_positive_float,
         metavar="SECONDS",
     )
     comparison_seconds: float | None = setting(
-        None, "files: how long B was recorded", read=positive, metavar="SECONDS"
+        None, "files: how long B was recorded", parse=parse_positive_float, metavar="SECONDS"
     )
-    min_depth: int | None = setting(None, "only stacks at least so many frames deep", read=whole)
-    max_depth: int | None = setting(None, "only stacks at most so many frames deep", read=whole)
+    min_depth: int | None = setting(
+        None, "only stacks at least so many frames deep", parse=parse_nonnegative_int
+    )
+    max_depth: int | None = setting(
+        None, "only stacks at most so many frames deep", parse=parse_nonnegative_int
+    )
     function: str = setting("", "only stacks with this function: 'name (file)', or a name")
     focus: str = setting("", "only stacks below this call path, as addresses of the pages write it")
     min_effect: float = setting(
-        0.05, "minimum effect to detect, as a relative change: 0.05 is 5 %", read=positive, metavar="SHARE"
+        0.05,
+        "minimum effect to detect, as a relative change: 0.05 is 5 %",
+        parse=parse_positive_float,
+        metavar="SHARE",
     )
-    alpha: float = setting(0.05, "the chance of a false alarm over all analyses", read=level)
+    alpha: float = setting(0.05, "the chance of a false alarm over all analyses", parse=parse_probability)
     analysis_index: int | None = setting(
         None,
         "number of this interim analysis, from 1, where you compare repeatedly and act on each result",
-        read=count,
+        parse=parse_positive_int,
         metavar="COUNT",
     )
     min_coverage: float | None = setting(
         None,
         "warn where ticks gave stacks in less than this share of the time",
-        read=positive,
+        parse=parse_positive_float,
         metavar="SHARE",
     )
     by: str = setting(
-        "self", "self or total: whose differences are listed, largest first", read=one_of(*ORDERS)
+        "self",
+        "self or total: whose differences are listed, largest first",
+        parse=make_choice_parser(*SORT_ORDERS),
     )
-    limit: int = setting(20, "functions to list", read=whole, metavar="COUNT")
+    limit: int = setting(20, "functions to list", parse=parse_nonnegative_int, metavar="COUNT")
     significant: bool = setting(default=False, help="list only functions that differ beyond noise")
     json: str = setting(
         "", "write everything as JSON; - is standard output, in place of the text", metavar="FILE"
     )
     junit: str = setting("", "write the conditions as a JUnit report; - as in --json", metavar="FILE")
     markdown: str = setting("", "write a summary in Markdown; - as in --json", metavar="FILE")
-    token_file: Path | None = setting(None, "a file with a bearer token", read=Path, metavar="FILE")
-    timeout_seconds: float = setting(60.0, "after which an answer is given up", read=positive)
+    token_file: Path | None = setting(None, "a file with a bearer token", parse=Path, metavar="FILE")
+    timeout_seconds: float = setting(60.0, "after which an answer is given up", parse=parse_positive_float)
 
     @property
-    def of_files(self) -> bool:
+    def is_file_comparison(self) -> bool:
         """Whether two files are compared."""
         return bool(self.file)
 
     def __post_init__(self) -> None:
         if [self.json, self.junit, self.markdown].count(STDOUT) > 1:
             raise BadSetting("only one of --json, --junit and --markdown can be -", hint="Name files.")
-        if self.of_files:
+        if self.is_file_comparison:
             self._check_files()
         else:
             self._check_sides()
@@ -199,19 +218,21 @@ class CompareSettings:
                     f"--fail-on {one.text}: files hold samples, not time",
                     hint="Use % or pp in place of ms and s.",
                 )
-            if one.subject in TIMES and not self.baseline_seconds:
+            if one.subject in TIME_SUBJECTS and not self.baseline_seconds:
                 raise BadSetting(
                     f"--fail-on {one.text}: files do not say how long they were recorded",
                     hint="Give --baseline-seconds and --comparison-seconds.",
                 )
 
 
-def read(argv: Sequence[str], environ: Mapping[str, str]) -> CompareSettings:
+def parse_compare_settings(argv: Sequence[str], environ: Mapping[str, str]) -> CompareSettings:
     """The settings of a command line. Raises BadSetting or BadCondition."""
-    return parse(CompareSettings, "compare", DESCRIPTION, _with_files(joined(argv)), environ)
+    return parse_settings(
+        CompareSettings, "compare", DESCRIPTION, _expand_bare_json_option(join_negative_times(argv)), environ
+    )
 
 
-def _with_files(argv: Sequence[str]) -> list[str]:
+def _expand_bare_json_option(argv: Sequence[str]) -> list[str]:
     """`--json` without a file means standard output, also where the selector follows it."""
     words: list[str] = []
     for at, word in enumerate(argv):

@@ -20,14 +20,20 @@ from typing import Any, Final
 
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.folded import Stack, join
-from sidelight_model.frames import GIL, IDLE, Frame, escape
+from sidelight_model.folded import Stack, join_frames
+from sidelight_model.frames import GIL, IDLE, Frame, escape_frame
 
-UNITS: Final = {"none": None, "nanoseconds": 1.0, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9}
+NS_PER_UNIT: Final = {
+    "none": None,
+    "nanoseconds": 1.0,
+    "microseconds": 1e3,
+    "milliseconds": 1e6,
+    "seconds": 1e9,
+}
 """Units in nanoseconds; weights without one are numbers of samples."""
-ALIKE: Final = 0.01
+MULTIPLE_TOLERANCE: Final = 0.01
 """A weight is a multiple of another if no farther from it than this part of the other."""
-MOST: Final = 1e15
+MAX_SAMPLES: Final = 1e15
 
 
 class BadSpeedscope(SidelightError):
@@ -35,28 +41,28 @@ class BadSpeedscope(SidelightError):
 
     reason = Reason.BAD_FOLDED
 
-    def __init__(self, name: str, problem: str) -> None:
+    def __init__(self, file_name: str, problem: str) -> None:
         super().__init__(
-            f"{name} is JSON, and no sampled profile of speedscope: {problem}",
+            f"{file_name} is JSON, and no sampled profile of speedscope: {problem}",
             hint="Record one: sidelight record -o NAME.speedscope.json, or py-spy record -f speedscope; "
             "or folded text.",
         )
 
 
-class OtherType(SidelightError):
+class ProfileTypeMismatch(SidelightError):
     """A file says that it holds another type of time than is asked for."""
 
     reason = Reason.BAD_SETTING
 
-    def __init__(self, name: str, holds: str, wanted: str) -> None:
+    def __init__(self, file_name: str, actual: str, requested: str) -> None:
         super().__init__(
-            f"{name} holds {holds} samples, out of which {wanted} cannot be told",
-            hint=f"Compare with --type {holds}, or record folded text, which has all states.",
+            f"{file_name} holds {actual} samples, out of which {requested} cannot be told",
+            hint=f"Compare with --type {actual}, or record folded text, which has all states.",
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _WeightedStack:
     """One stack and its weight, in nanoseconds or in samples."""
 
     stack: Stack
@@ -64,80 +70,92 @@ class _Entry:
     weight: float
 
 
-def read_speedscope(name: str, content: bytes, kind: ProfileType) -> dict[Stack, Counts]:
+def parse_speedscope(file_name: str, content: bytes, kind: ProfileType) -> dict[Stack, Counts]:
     """The samples of a file. Raises BadSpeedscope, or OtherType where it says that it holds no `kind`."""
     try:
         document: Any = json.loads(content)
-        own = document.get("sidelight") or {}
-        holds = own.get("type", kind.value)
-        found = [
-            list(_entries(name, profile, document["shared"]["frames"])) for profile in document["profiles"]
+        extension = document.get("sidelight") or {}
+        actual_type = extension.get("type", kind.value)
+        entries_by_profile = [
+            list(_iter_entries(file_name, profile, document["shared"]["frames"]))
+            for profile in document["profiles"]
         ]
-        timed = {profile["unit"] != "none" for profile in document["profiles"]}
-        entries = [entry for each in found for entry in each]
-        samples, period = sum(side["samples"] for side in own.get("sides", ())), own.get("period_ns")
+        has_times = {profile["unit"] != "none" for profile in document["profiles"]}
+        entries = [entry for each in entries_by_profile for entry in each]
+        samples, period = (
+            sum(side["samples"] for side in extension.get("sides", ())),
+            extension.get("period_ns"),
+        )
     except BadSpeedscope:
         raise
     except UnicodeDecodeError as error:
-        raise BadSpeedscope(name, "it is not UTF-8") from error
+        raise BadSpeedscope(file_name, "it is not UTF-8") from error
     except RecursionError as error:
-        raise BadSpeedscope(name, "it is nested too deeply") from error
+        raise BadSpeedscope(file_name, "it is nested too deeply") from error
     except (ValueError, OverflowError) as error:
-        raise BadSpeedscope(name, str(error)) from error
+        raise BadSpeedscope(file_name, str(error)) from error
     except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise BadSpeedscope(name, f"something is missing or of another type ({error})") from error
-    if holds != kind.value:
-        raise OtherType(name, str(holds), kind.value)
-    if len(timed) > 1:
-        raise BadSpeedscope(name, "some of its profiles hold time and others do not")
-    one = _period([entry.weight for entry in entries], samples, period) if timed == {True} else 1.0
-    return _counted(name, entries, one)
+        raise BadSpeedscope(file_name, f"something is missing or of another type ({error})") from error
+    if actual_type != kind.value:
+        raise ProfileTypeMismatch(file_name, str(actual_type), kind.value)
+    if len(has_times) > 1:
+        raise BadSpeedscope(file_name, "some of its profiles hold time and others do not")
+    sample_period = (
+        _find_sample_period([entry.weight for entry in entries], samples, period)
+        if has_times == {True}
+        else 1.0
+    )
+    return _count_samples(file_name, entries, sample_period)
 
 
-def _entries(name: str, profile: Mapping[str, Any], frames: Sequence[Any]) -> Iterator[_Entry]:
+def _iter_entries(
+    file_name: str, profile: Mapping[str, Any], frames: Sequence[Any]
+) -> Iterator[_WeightedStack]:
     if profile["type"] != "sampled":
-        raise BadSpeedscope(name, f"it has a profile of type {str(profile['type'])[:40]!r}")
-    if profile["unit"] not in UNITS:
-        raise BadSpeedscope(name, f"it is in {str(profile['unit'])[:40]}")
-    scale = UNITS[profile["unit"]] or 1.0
-    texts = [_text(frame) for frame in frames]
+        raise BadSpeedscope(file_name, f"it has a profile of type {str(profile['type'])[:40]!r}")
+    if profile["unit"] not in NS_PER_UNIT:
+        raise BadSpeedscope(file_name, f"it is in {str(profile['unit'])[:40]}")
+    scale = NS_PER_UNIT[profile["unit"]] or 1.0
+    texts = [_format_frame(frame) for frame in frames]
     samples, weights = profile["samples"], profile["weights"]
     if len(samples) != len(weights):
-        raise BadSpeedscope(name, f"a profile has {len(samples):,} samples and {len(weights):,} weights")
+        raise BadSpeedscope(file_name, f"a profile has {len(samples):,} samples and {len(weights):,} weights")
     for sample, weight in zip(samples, weights, strict=True):
         value = float(weight) * scale
         if not 0 <= value < math.inf:
-            raise BadSpeedscope(name, f"a sample weighs {weight}")
+            raise BadSpeedscope(file_name, f"a sample weighs {weight}")
         if any(type(at) is not int or not 0 <= at < len(texts) for at in sample):
-            raise BadSpeedscope(name, "a sample has a frame that is not there")
+            raise BadSpeedscope(file_name, "a sample has a frame that is not there")
         state = texts[sample[-1]] if sample and texts[sample[-1]] in (IDLE, GIL) else ""
         own = sample[:-1] if state else sample
         if own and value:
-            yield _Entry(join(escape(texts[at]) for at in own), state, value)
+            yield _WeightedStack(join_frames(escape_frame(texts[at]) for at in own), state, value)
 
 
-def _text(frame: Mapping[str, Any]) -> str:
+def _format_frame(frame: Mapping[str, Any]) -> str:
     name, file, line = frame["name"], frame.get("file") or "", frame.get("line") or 0
     if not (isinstance(name, str) and isinstance(file, str) and type(line) is int):
         raise ValueError("a frame's name or file is no text, or its line no number")
     return Frame(name or "(no name)", file, max(line, 0)).text
 
 
-def _period(weights: Sequence[float], samples: object, period: object) -> float:
+def _find_sample_period(weights: Sequence[float], samples: object, period: object) -> float:
     """The time between samples, in nanoseconds."""
-    whole = sum(weights)
-    if not whole:
+    total = sum(weights)
+    if not total:
         return 1.0
     if isinstance(period, int | float) and 0 < period < math.inf:
         return float(period)
     if isinstance(samples, int) and samples > 0:
-        return whole / samples
-    least = min(weights)
-    multiples = all(abs(weight / least - round(weight / least)) <= ALIKE for weight in weights)
-    return least if multiples else whole / len(weights)
+        return total / samples
+    smallest = min(weights)
+    multiples = all(
+        abs(weight / smallest - round(weight / smallest)) <= MULTIPLE_TOLERANCE for weight in weights
+    )
+    return smallest if multiples else total / len(weights)
 
 
-def _counted(name: str, entries: Iterable[_Entry], period: float) -> dict[Stack, Counts]:
+def _count_samples(file_name: str, entries: Iterable[_WeightedStack], period: float) -> dict[Stack, Counts]:
     """Whole samples of each stack; what was seen at all is one at least."""
     sums: Counter[tuple[Stack, str]] = Counter()
     for entry in entries:
@@ -145,8 +163,8 @@ def _counted(name: str, entries: Iterable[_Entry], period: float) -> dict[Stack,
     counts: dict[Stack, Counts] = {}
     for (stack, state), weight in sums.items():
         number = max(round(weight / period), 1)
-        if number >= MOST:
-            raise BadSpeedscope(name, f"a stack has {number:,} samples")
+        if number >= MAX_SAMPLES:
+            raise BadSpeedscope(file_name, f"a stack has {number:,} samples")
         idle, gil = (number if state == word else 0 for word in (IDLE, GIL))
         own = Counts(idle, number - idle - gil, gil)
         counts[stack] = counts.get(stack, Counts()).plus(own)

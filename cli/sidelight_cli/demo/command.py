@@ -21,22 +21,22 @@ import aiohttp
 from sidelight import settings as house
 from sidelight.settings import BadSetting
 from sidelight_cli.demo import demo_report
-from sidelight_cli.demo.demo_run import Demo, Measurement
-from sidelight_cli.demo.demo_screen import Screen
-from sidelight_cli.demo.demo_table import table
-from sidelight_cli.demo.measurement import Progress, problems
-from sidelight_cli.demo.processes.process_group import Crew
-from sidelight_cli.demo.processes.programs import Programs
-from sidelight_cli.demo.published_story import story
-from sidelight_cli.demo.settings import Settings
+from sidelight_cli.demo.demo_run import DemoRun, RoundMeasurement
+from sidelight_cli.demo.demo_screen import DemoScreen
+from sidelight_cli.demo.demo_table import render_table
+from sidelight_cli.demo.measurement import VersionProgress, find_problems
+from sidelight_cli.demo.processes.process_group import ProcessGroup
+from sidelight_cli.demo.processes.programs import DemoCommands
+from sidelight_cli.demo.published_story import evaluate_story
+from sidelight_cli.demo.settings import DemoSettings
 from sidelight_cli.demo.versions import VERSIONS
 from sidelight_model.errors import Reason, SidelightError
 
 DESCRIPTION = "Profile four small services under the same load and compare them."
-NEEDED = ("sidelight_collector", "sidelight_sidecar", "tornado")
+REQUIRED_PACKAGES = ("sidelight_collector", "sidelight_sidecar", "tornado")
 """What the processes of the demo import."""
 QUERY_SECONDS = 30.0
-WIDTH = 100
+TEXT_WIDTH = 100
 
 
 def run(argv: list[str]) -> int:
@@ -44,22 +44,22 @@ def run(argv: list[str]) -> int:
 
     Raises SidelightError for what keeps the demo from going on.
     """
-    settings = house.parse(Settings, "demo", DESCRIPTION, argv, os.environ)
-    for package in NEEDED:
+    settings = house.parse_settings(DemoSettings, "demo", DESCRIPTION, argv, os.environ)
+    for package in REQUIRED_PACKAGES:
         if find_spec(package) is None:
             raise SidelightError(
                 f"the demo needs the package {package!r}, which is not installed",
                 reason=Reason.NOT_FOUND,
                 hint="pip install 'sidelight-cli[demo]'",
             )
-    screen = Screen(sys.stdout, browser=settings.browser and settings.live)
+    screen = DemoScreen(sys.stdout, browser=settings.browser and settings.is_live)
     command = ("sidelight", "demo", *argv)
-    with directory(settings.keep) as kept:
-        return asyncio.run(demo(Programs(settings, kept), screen, command))
+    with provide_directory(settings.keep) as kept:
+        return asyncio.run(run_demo(DemoCommands(settings, kept), screen, command))
 
 
 @contextmanager
-def directory(keep: Path | None) -> Iterator[Path]:
+def provide_directory(keep: Path | None) -> Iterator[Path]:
     """The demo's directory: the one to keep, which must be new or empty, or a temporary one."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="sidelight-demo-") as temporary:
@@ -67,120 +67,132 @@ def directory(keep: Path | None) -> Iterator[Path]:
         return
     try:
         keep.mkdir(parents=True, exist_ok=True)
-        taken = any(keep.iterdir())
+        is_occupied = any(keep.iterdir())
     except OSError as error:
         raise BadSetting(f"--keep {keep}: {error.strerror}", hint="Name a directory to be made.") from error
-    if taken:
+    if is_occupied:
         raise BadSetting(f"--keep {keep} is not empty", hint="Name a new directory, or empty this one.")
     yield keep.resolve()
 
 
-async def demo(programs: Programs, screen: Screen, command: Sequence[str]) -> int:
+async def run_demo(programs: DemoCommands, screen: DemoScreen, command: Sequence[str]) -> int:
     """Run one demo until it is done or somebody ends it; every child has ended when this returns."""
-    crew = Crew(programs.directory)
-    interrupted = _end_at_signals(crew)
+    process_group = ProcessGroup(programs.directory)
+    interrupted = _install_signal_handlers(process_group)
     try:
         timeout = aiohttp.ClientTimeout(total=QUERY_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout) as session:
-            return await _steps(Demo(programs, crew, session, screen), programs, screen, command)
+            return await _run_steps(
+                DemoRun(programs, process_group, session, screen), programs, screen, command
+            )
     except asyncio.CancelledError:
         if not interrupted.is_set():
             raise
-        screen.leave()
-        screen.say("ending …")
-        return 0 if programs.settings.live else 130
+        screen.release_block()
+        screen.print_line("ending …")
+        return 0 if programs.settings.is_live else 130
     finally:
-        await crew.end()
+        await process_group.stop_all()
         if programs.settings.keep is not None:
-            screen.leave()
-            store = shlex.quote(str(programs.store))
-            screen.say(f"kept        look again with: {program()} collector --store {store}")
+            screen.release_block()
+            store = shlex.quote(str(programs.store_directory))
+            screen.print_line(f"kept        look again with: {find_program()} collector --store {store}")
 
 
-async def _steps(demo: Demo, programs: Programs, screen: Screen, command: Sequence[str]) -> int:
+async def _run_steps(
+    demo: DemoRun, programs: DemoCommands, screen: DemoScreen, command: Sequence[str]
+) -> int:
     settings = programs.settings
 
-    def show(versions: Sequence[Progress]) -> None:
-        screen.show(progress(versions, settings, screen.columns), passing=True)
+    def show(versions: Sequence[VersionProgress]) -> None:
+        screen.show_block(format_progress(versions, settings, screen.columns), is_progress=True)
 
     if screen.columns is not None:
-        show([Progress(version) for version in VERSIONS])
-    await demo.serve()
-    await demo.watch()
-    if settings.live:  # a page that opens on services under load; the first round may lack a window or two
-        await demo.load()
-    await demo.profiles()
-    screen.say(f"page        {demo.page_url}")
-    screen.say(f"compare     {demo.compare_url}")
-    screen.open(demo.compare_url)
-    if not settings.live:
-        await demo.load()
-    screen.say(f"measuring   for {settings.round_seconds:g} s …")
-    for number in range(settings.rounds):
-        measurement = await demo.measure(show if number == 0 else None)
-        found = [f"{name}: its last windows did not arrive" for name in measurement.missing]
-        found += problems(measurement.versions)
-        if not settings.live:
-            found += await demo.dismiss_sidecars()
-        screen.show(block(measurement, settings, found, screen.columns))
+        show([VersionProgress(version) for version in VERSIONS])
+    await demo.start_services()
+    await demo.start_sidecars()
+    if settings.is_live:  # a page that opens on services under load; the first round may lack a window or two
+        await demo.start_load()
+    await demo.wait_for_profiles()
+    screen.print_line(f"page        {demo.page_url}")
+    screen.print_line(f"compare     {demo.compare_url}")
+    screen.open_page(demo.compare_url)
+    if not settings.is_live:
+        await demo.start_load()
+    screen.print_line(f"measuring   for {settings.round_seconds:g} s …")
+    for number in range(settings.round_count):
+        measurement = await demo.measure_round(show if number == 0 else None)
+        problems_found = [f"{name}: its last windows did not arrive" for name in measurement.missing_versions]
+        problems_found += find_problems(measurement.versions)
+        if not settings.is_live:
+            problems_found += await demo.stop_sidecars()
+        screen.show_block(format_measurement(measurement, settings, problems_found, screen.columns))
         if settings.report is not None:
-            made = demo_report.Setting(command, demo.url, demo.compare_url, settings)
-            demo_report.write(
-                settings.report, demo_report.report(made, measurement, story(measurement.versions), found)
+            context = demo_report.RunContext(command, demo.url, demo.compare_url, settings)
+            demo_report.write_report(
+                settings.report,
+                demo_report.build_report(
+                    context, measurement, evaluate_story(measurement.versions), problems_found
+                ),
             )
-    return 1 if found else 0
+    return 1 if problems_found else 0
 
 
-def progress(versions: Sequence[Progress], settings: Settings, columns: int | None) -> str:
+def format_progress(versions: Sequence[VersionProgress], settings: DemoSettings, columns: int | None) -> str:
     """The first round so far as text: how much of it is over, and the table with what there is."""
-    over = [one.load.until - one.load.start for one in versions if one.load is not None]
+    elapsed = [one.load.until - one.load.start for one in versions if one.load is not None]
     state = "The table fills when the services have load."
-    if over:
-        state = f"{min(over):.0f} of {settings.round_seconds:g} s:"
-    return "\n".join(["", state, "", table(versions, columns)])
+    if elapsed:
+        state = f"{min(elapsed):.0f} of {settings.round_seconds:g} s:"
+    return "\n".join(["", state, "", render_table(versions, columns)])
 
 
-def block(
-    measurement: Measurement, settings: Settings, found: Sequence[str], columns: int | None = None
+def format_measurement(
+    measurement: RoundMeasurement,
+    settings: DemoSettings,
+    problems_found: Sequence[str],
+    columns: int | None = None,
 ) -> str:
     """A measurement as text: the table, what it says about the story, and what went wrong."""
-    at = time.strftime("%H:%M:%S", time.localtime(measurement.until))
+    clock_time = time.strftime("%H:%M:%S", time.localtime(measurement.until))
     seconds = measurement.until - measurement.start
     windows = sum(one.profile.windows for one in measurement.versions)
     busy = sum(one.profile.depth.samples for one in measurement.versions)
     samples = sum(one.profile.samples for one in measurement.versions)
     lines = [
         "",
-        f"{seconds:.0f} s until {at}: {windows} windows, {samples} samples, {busy} of them busy",
+        f"{seconds:.0f} s until {clock_time}: {windows} windows, {samples} samples, {busy} of them busy",
         "",
-        table(measurement.versions, columns),
+        render_table(measurement.versions, columns),
         "",
-        *(wrapped(str(finding), columns) for finding in story(measurement.versions)),
-        *(f"problem: {problem}" for problem in found),
+        *(wrap_sentence(str(finding), columns) for finding in evaluate_story(measurement.versions)),
+        *(f"problem: {problem}" for problem in problems_found),
     ]
-    if settings.live:
+    if settings.is_live:
         lines += ["", f"The next table comes in {settings.round_seconds:g} s. Ctrl-C ends the demo."]
     return "\n".join(lines)
 
 
-def program() -> str:
+def find_program() -> str:
     """How to run sidelight from a shell: its script, or its module where the script is not on PATH."""
     return "sidelight" if shutil.which("sidelight") else f"{shlex.quote(sys.executable)} -m sidelight.main"
 
 
-def wrapped(sentence: str, columns: int | None = None) -> str:
+def wrap_sentence(sentence: str, columns: int | None = None) -> str:
     """A sentence as lines of bounded length."""
-    return fill(sentence, min(WIDTH, columns or WIDTH), subsequent_indent="  ", break_on_hyphens=False)
+    return fill(
+        sentence, min(TEXT_WIDTH, columns or TEXT_WIDTH), subsequent_indent="  ", break_on_hyphens=False
+    )
 
 
-def _end_at_signals(crew: Crew) -> asyncio.Event:
+def _install_signal_handlers(process_group: ProcessGroup) -> asyncio.Event:
     """The first signal ends the demo in order, the second kills its children at once."""
     interrupted = asyncio.Event()
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
     def end() -> None:
         if interrupted.is_set():
-            crew.kill()
+            process_group.kill_all()
         else:
             interrupted.set()
             if task is not None:

@@ -11,10 +11,10 @@ from importlib import metadata
 from pathlib import Path
 
 from sidelight import __version__
-from sidelight_cli.demo.demo_run import Measurement
-from sidelight_cli.demo.measurement import Measured
-from sidelight_cli.demo.published_story import Finding
-from sidelight_cli.demo.settings import Settings
+from sidelight_cli.demo.demo_run import RoundMeasurement
+from sidelight_cli.demo.measurement import MeasuredVersion
+from sidelight_cli.demo.published_story import StoryFinding
+from sidelight_cli.demo.settings import DemoSettings
 from sidelight_cli.demo.versions import SERVICE
 
 FORMAT = 1
@@ -22,50 +22,53 @@ LIBRARIES = ("aiohttp", "tornado", "uvloop", "py-spy")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Setting:
+class RunContext:
     """Where and how a run was made."""
 
     command: Sequence[str]
     url: str
     compare_url: str
-    settings: Settings
+    settings: DemoSettings
 
 
-def report(
-    made: Setting, measurement: Measurement, findings: Sequence[Finding], problems: Sequence[str]
+def build_report(
+    context: RunContext,
+    measurement: RoundMeasurement,
+    findings: Sequence[StoryFinding],
+    problems: Sequence[str],
 ) -> dict[str, object]:
     """The report of one round; it is `ok` when there are no problems."""
     return {
         "format": FORMAT,
         "ok": not problems,
         "problems": list(problems),
-        "command": list(made.command),
-        "url": made.url,
-        "compare_url": made.compare_url,
+        "command": list(context.command),
+        "url": context.url,
+        "compare_url": context.compare_url,
         "from": measurement.start,
         "until": measurement.until,
         "settings": {
-            "seconds": made.settings.round_seconds,
-            "rate": made.settings.rate,
-            "sample_rate": made.settings.sample_rate,
-            "window_seconds": made.settings.window_seconds,
+            "seconds": context.settings.round_seconds,
+            "rate": context.settings.rate,
+            "sample_rate": context.settings.sample_rate,
+            "window_seconds": context.settings.window_seconds,
         },
-        "machine": machine(),
-        "libraries": libraries(),
+        "machine": describe_machine(),
+        "libraries": list_library_versions(),
         "service": SERVICE,
-        "versions": [_version(one) for one in measurement.versions],
+        "versions": [_version_to_json(one) for one in measurement.versions],
         "story": [dataclasses.asdict(finding) for finding in findings],
     }
 
 
-def write(path: Path, content: Mapping[str, object]) -> None:
+def write_report(path: Path, content: Mapping[str, object]) -> None:
     """Write a report that nobody ever sees half of."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-    beside.rename(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    temporary.rename(path)
 
 
-def machine() -> dict[str, object]:
+def describe_machine() -> dict[str, object]:
     """What the run was made on."""
     return {
         "python": platform.python_version(),
@@ -74,19 +77,21 @@ def machine() -> dict[str, object]:
     }
 
 
-def libraries() -> dict[str, str]:
+def list_library_versions() -> dict[str, str]:
     """The versions of what was compared, and of what measured it."""
     return {"sidelight": __version__, **{name: metadata.version(name) for name in LIBRARIES}}
 
 
-def _version(one: Measured) -> dict[str, object]:
-    profile = one.profile
-    cores, rate = profile.cpu_cores, one.load.arrival_rate
+def _version_to_json(measured: MeasuredVersion) -> dict[str, object]:
+    profile = measured.profile
+    cores, rate = profile.cpu_cores, measured.load.arrival_rate
     return {
-        "version": one.version.name,
-        "program": one.version.program,
-        "selector": one.version.selector,
-        "load": {name: value for name, value in dataclasses.asdict(one.load).items() if name != "complete"},
+        "version": measured.version.name,
+        "program": measured.version.program,
+        "selector": measured.version.selector,
+        "load": {
+            name: value for name, value in dataclasses.asdict(measured.load).items() if name != "complete"
+        },
         "profile": {
             "windows": profile.windows,
             "samples": profile.samples,
@@ -98,12 +103,12 @@ def _version(one: Measured) -> dict[str, object]:
             "idle_share": profile.idle_share,
             "busy_samples": profile.depth.samples,
             "depth_mean": profile.depth.mean,
-            "depth_mean_error": profile.depth.error if profile.depth.samples > 1 else None,
+            "depth_mean_error": profile.depth.standard_error if profile.depth.samples > 1 else None,
             "depth_p95": profile.depth.p95,
             "truncated_samples": profile.truncated_samples,
             "modes": list(profile.modes),
             "samplers": list(profile.samplers),
-            "pythons": list(profile.pythons),
+            "pythons": list(profile.python_versions),
             "missing_states": list(profile.missing_states),
         },
     }

@@ -12,10 +12,10 @@ import webbrowser
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
-PLAIN_SECONDS = 5.0
+PLAIN_INTERVAL_SECONDS = 5.0
 
 
-class Screen:
+class DemoScreen:
     """A stream with lines and one block below them; `columns` is the width that text should fit."""
 
     def __init__(
@@ -28,56 +28,60 @@ class Screen:
         size: Callable[[], os.terminal_size] = shutil.get_terminal_size,
     ) -> None:
         self._stream = stream
-        self._redraws = stream.isatty() and environ.get("TERM", "dumb") != "dumb"
+        self._can_redraw = stream.isatty() and environ.get("TERM", "dumb") != "dumb"
         desktop = stream.isatty() and bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
-        self._browser = browser and desktop
+        self._may_open_browser = browser and desktop
         self._clock = clock
-        self._size = size
+        self._get_size = size
         self._block = ""
-        self._printed: float | None = None
+        self._printed_at: float | None = None
 
     @property
     def columns(self) -> int | None:
         """The width of the terminal in characters; None without a terminal."""
-        return self._size().columns if self._redraws else None
+        return self._get_size().columns if self._can_redraw else None
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Write a line that stays, above the block."""
-        block = f"{self._block}\n" if self._redraws and self._block else ""
-        self._write(f"{self._up()}{line}\n{block}")
+        block = f"{self._block}\n" if self._can_redraw and self._block else ""
+        self._write(f"{self._build_erase_codes()}{line}\n{block}")
 
-    def show(self, block: str, *, passing: bool = False) -> None:
+    def show_block(self, block: str, *, is_progress: bool = False) -> None:
         """Write a block in the place of the one before.
 
-        Without a terminal a `passing` block is printed only when it is new and the last block is
+        Without a terminal a `is_progress` block is printed only when it is new and the last block is
         PLAIN_SECONDS old.
         """
-        if passing and (block == self._block or not self._due()):
+        if is_progress and (block == self._block or not self._is_due()):
             return
-        self._write(f"{self._up()}{block}\n")
-        self._printed = self._clock()
+        self._write(f"{self._build_erase_codes()}{block}\n")
+        self._printed_at = self._clock()
         self._block = block
 
-    def leave(self) -> None:
+    def release_block(self) -> None:
         """Let the block stand: what follows is written below it."""
         self._block = ""
 
-    def open(self, url: str) -> None:
+    def open_page(self, url: str) -> None:
         """Open a page on a desktop, if `browser` allows it; a browser that fails is no failure."""
-        if self._browser:
+        if self._may_open_browser:
             try:
                 webbrowser.open(url)
             except (webbrowser.Error, OSError) as error:
-                self.say(f"(no browser could be started: {error})")
+                self.print_line(f"(no browser could be started: {error})")
 
-    def _due(self) -> bool:
-        return self._redraws or self._printed is None or self._clock() >= self._printed + PLAIN_SECONDS
+    def _is_due(self) -> bool:
+        return (
+            self._can_redraw
+            or self._printed_at is None
+            or self._clock() >= self._printed_at + PLAIN_INTERVAL_SECONDS
+        )
 
-    def _up(self) -> str:
+    def _build_erase_codes(self) -> str:
         """The codes that delete the block of a terminal."""
-        if not self._redraws or not self._block:
+        if not self._can_redraw or not self._block:
             return ""
-        columns = max(1, self._size().columns)
+        columns = max(1, self._get_size().columns)
         height = sum(max(1, -(-len(line) // columns)) for line in self._block.split("\n"))
         return f"\x1b[{height}F\x1b[J"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sidelight_cli.demo.measurement import Measured, Progress
+from sidelight_cli.demo.measurement import MeasuredVersion, VersionProgress
 from sidelight_cli.demo.processes.latency import Latency
 
-NOTHING = "\N{EN DASH}"
+MISSING_TEXT = "\N{EN DASH}"
 
 HEADINGS = (
     ("", "version"),
@@ -23,41 +23,41 @@ HEADINGS = (
 )
 
 
-def table(versions: Sequence[Measured | Progress], columns: int | None = None) -> str:
+def render_table(versions: Sequence[MeasuredVersion | VersionProgress], columns: int | None = None) -> str:
     """The table as lines of text, with narrow gaps where wide ones do not fit into `columns`."""
-    rows = [*zip(*HEADINGS, strict=True), *(_cells(one) for one in versions)]
+    rows = [*zip(*HEADINGS, strict=True), *(_format_cells(one) for one in versions)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     gap = "  " if columns is None or sum(widths) + 2 * (len(widths) - 1) <= columns else " "
-    lines = [_line(row, widths, gap) for row in rows]
+    lines = [_render_line(row, widths, gap) for row in rows]
     lines.insert(2, gap.join("─" * width for width in widths))
     return "\n".join(lines)
 
 
-def _line(cells: Sequence[str], widths: Iterable[int], gap: str) -> str:
+def _render_line(cells: Sequence[str], widths: Iterable[int], gap: str) -> str:
     first, *rest = zip(cells, widths, strict=True)
     return gap.join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)])
 
 
-def _cells(one: Measured | Progress) -> tuple[str, ...]:
-    load, profile = one.load, one.profile
-    nothing = Latency.of([])
-    latencies = [load.paths.get(path, nothing) if load else nothing for path in ("/50", "/125")]
+def _format_cells(version_figures: MeasuredVersion | VersionProgress) -> tuple[str, ...]:
+    load, profile = version_figures.load, version_figures.profile
+    no_latency = Latency.summarize([])
+    latencies = [load.paths.get(path, no_latency) if load else no_latency for path in ("/50", "/125")]
     return (
-        one.version.name,
-        number(load.arrival_rate if load else None, 1),
-        *(number(value, 1) for latency in latencies for value in (latency.p50_ms, latency.p99_ms)),
-        percent(profile.cpu_cores if profile else None),
-        percent(profile.idle_share if profile else None),
-        number(profile.depth.mean if profile else None, 1),
-        number(profile.depth.p95 if profile else None, 0),
+        version_figures.version.name,
+        format_number(load.arrival_rate if load else None, 1),
+        *(format_number(value, 1) for latency in latencies for value in (latency.p50_ms, latency.p99_ms)),
+        format_percent(profile.cpu_cores if profile else None),
+        format_percent(profile.idle_share if profile else None),
+        format_number(profile.depth.mean if profile else None, 1),
+        format_number(profile.depth.p95 if profile else None, 0),
     )
 
 
-def number(value: float | None, digits: int) -> str:
+def format_number(value: float | None, digits: int) -> str:
     """A number with so many digits after the point; a dash where there is none."""
-    return NOTHING if value is None else f"{value:.{digits}f}"
+    return MISSING_TEXT if value is None else f"{value:.{digits}f}"
 
 
-def percent(share: float | None) -> str:
+def format_percent(share: float | None) -> str:
     """A share as per cent; a dash where there is none."""
-    return NOTHING if share is None else f"{share:.1%}".replace("%", " %")
+    return MISSING_TEXT if share is None else f"{share:.1%}".replace("%", " %")

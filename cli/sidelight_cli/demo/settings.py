@@ -10,23 +10,25 @@ from sidelight import settings as house
 from sidelight.settings import BadSetting, setting
 
 ROUND_SECONDS = 20.0
-LIVE_SECONDS = 24 * 3600.0
+MAX_LIVE_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class DemoSettings:
     """What `sidelight demo` was told. Names carry their units; rates are per second."""
 
     seconds: float | None = setting(
         None,
         "measure once for so long, then end; not given: go on until Ctrl-C, with a new table every 20 s",
-        read=house.positive,
+        parse=house.parse_positive_float,
     )
-    rate: float = setting(150.0, "requests per second on each of the four services", read=house.positive)
+    rate: float = setting(
+        150.0, "requests per second on each of the four services", parse=house.parse_positive_float
+    )
     sample_rate: float = setting(
-        100.0, "samples per second of each service", read=house.positive, metavar="HZ"
+        100.0, "samples per second of each service", parse=house.parse_positive_float, metavar="HZ"
     )
-    report: Path | None = setting(None, "write the numbers to this file as JSON", read=Path, metavar="FILE")
+    report: Path | None = setting(None, "write the numbers to this file as JSON", parse=Path, metavar="FILE")
     browser: bool = setting(True, "open the page in a browser, when there is a desktop and no --seconds")
     listen: str = setting(
         "127.0.0.1:8080",
@@ -36,12 +38,12 @@ class Settings:
     keep: Path | None = setting(
         None,
         "keep windows and logs in this directory; not given: they are deleted at the end",
-        read=Path,
+        parse=Path,
         metavar="DIR",
     )
 
     def __post_init__(self) -> None:
-        house.address(self.listen)
+        house.parse_address(self.listen)
         if self.seconds is not None and not 2 <= self.seconds <= 3600:
             raise BadSetting(
                 "--seconds must be from 2 to 3600", hint="Without it the demo goes on until Ctrl-C."
@@ -60,12 +62,12 @@ class Settings:
             raise BadSetting(f"--report: {self.report.resolve().parent} cannot be written")
 
     @property
-    def address(self) -> tuple[str, int]:
+    def listen_address(self) -> tuple[str, int]:
         """`listen` as host and port."""
-        return house.address(self.listen)
+        return house.parse_address(self.listen)
 
     @property
-    def live(self) -> bool:
+    def is_live(self) -> bool:
         """Whether to go on until somebody ends it."""
         return self.seconds is None
 
@@ -75,9 +77,9 @@ class Settings:
         return ROUND_SECONDS if self.seconds is None else self.seconds
 
     @property
-    def rounds(self) -> int:
+    def round_count(self) -> int:
         """How many measurements follow each other; a live demo ends by itself after a day."""
-        return round(LIVE_SECONDS / ROUND_SECONDS) if self.live else 1
+        return round(MAX_LIVE_SECONDS / ROUND_SECONDS) if self.is_live else 1
 
     @property
     def window_seconds(self) -> float:

@@ -16,7 +16,7 @@ AIOHTTP_UVLOOP = "aiohttp-uvloop"
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class DemoVersion:
     """One deployment of the demo's service: its version label and its program under `examples/`."""
 
     name: str
@@ -29,14 +29,14 @@ class Version:
 
 
 VERSIONS = (
-    Version(TORNADO_COROUTINES, "tornado_coroutines.py"),
-    Version(TORNADO_ASYNC, "tornado_async.py"),
-    Version(AIOHTTP, "aiohttp_asyncio.py"),
-    Version(AIOHTTP_UVLOOP, "aiohttp_uvloop.py"),
+    DemoVersion(TORNADO_COROUTINES, "tornado_coroutines.py"),
+    DemoVersion(TORNADO_ASYNC, "tornado_async.py"),
+    DemoVersion(AIOHTTP, "aiohttp_asyncio.py"),
+    DemoVersion(AIOHTTP_UVLOOP, "aiohttp_uvloop.py"),
 )
 
 
-def services_directory(package: Path = Path(__file__).parent) -> Path:
+def find_services_directory(package: Path = Path(__file__).parent) -> Path:
     """Where the services lie: inside an installed package, or in `examples/` of a source tree."""
     for directory in (package / "services", package.parents[2] / "examples"):
         if all((directory / version.program).is_file() for version in VERSIONS):

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sidelight
-from sidelight_cli.local.local_recording import Recording
+from sidelight_cli.local.local_recording import LocalRecording
 from sidelight_model.counts import ZERO, Counts, ProfileType
-from sidelight_model.export_formats.speedscope import write_lanes
+from sidelight_model.export_formats.speedscope import write_speedscope_timeline
 from sidelight_model.export_formats.svg import write_svg
-from sidelight_model.folded import Stack, join, render_folded, split
-from sidelight_model.frames import without_line
+from sidelight_model.folded import Stack, join_frames, render_folded, split_stack
+from sidelight_model.frames import strip_line_number
 from sidelight_model.profile import Profile
 
 EXPORTER = f"sidelight {sidelight.__version__}"
-WORDS = {
+TYPE_DESCRIPTIONS = {
     ProfileType.WALL: "wall time (idle, running and gil)",
     ProfileType.CPU: "cpu time (running and gil)",
     ProfileType.GIL: "time holding the GIL",
@@ -23,49 +23,59 @@ WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What a document shows; `kind` and `lines` None are the format's own default.
+class DocumentOptions:
+    """What a document shows; `profile_type` and `split_lines` None are the format's own default.
 
     Folded text is data, so it has everything unless asked otherwise: every state, every line. Pictures
     show the time that was worked, by function.
     """
 
     format: str
-    kind: ProfileType | None = None
-    lines: bool | None = None
-    states: bool = True
-    processes: bool = False
+    profile_type: ProfileType | None = None
+    split_lines: bool | None = None
+    mark_states: bool = True
+    by_process: bool = False
 
     @property
-    def shown(self) -> ProfileType:
+    def shown_type(self) -> ProfileType:
         default = ProfileType.WALL if self.format == "folded" else ProfileType.CPU
-        return self.kind or default
+        return self.profile_type or default
 
     @property
     def by_line(self) -> bool:
-        return self.format == "folded" if self.lines is None else self.lines
+        return self.format == "folded" if self.split_lines is None else self.split_lines
 
 
-def document(
-    recording: Recording, shape: Shape, title: str, notes: Sequence[str], *, start_ns: int, length_ns: int
+def render_document(
+    recording: LocalRecording,
+    options: DocumentOptions,
+    title: str,
+    notes: Sequence[str],
+    *,
+    start_ns: int,
+    length_ns: int,
 ) -> bytes:
     """The recording in the shape's format; equal recordings give equal bytes."""
-    if shape.format == "svg":
-        rows = recording.profile().rows(shape.shown, lines=shape.by_line)
-        return write_svg(rows, title, [WORDS[shape.shown], *notes])
-    if shape.format == "speedscope":
-        lanes = recording.lanes.lanes(start_ns, shape.shown, lines=shape.by_line, processes=shape.processes)
-        period, kind = recording.period_ns, shape.shown.value
-        return write_lanes(lanes, title, EXPORTER, period_ns=period, length_ns=length_ns, kind=kind)
-    counts = recording.profile().samples
-    if not shape.by_line:
-        counts = _without_lines(recording.profile())
-    return render_folded(counts, shape.shown, states=shape.states).encode(errors="replace")
+    if options.format == "svg":
+        rows = recording.build_profile().rows(options.shown_type, lines=options.by_line)
+        return write_svg(rows, title, [TYPE_DESCRIPTIONS[options.shown_type], *notes])
+    if options.format == "speedscope":
+        lanes = recording.timelines.build_timelines(
+            start_ns, options.shown_type, by_line=options.by_line, by_process=options.by_process
+        )
+        period, kind = recording.period_ns, options.shown_type.value
+        return write_speedscope_timeline(
+            lanes, title, EXPORTER, period_ns=period, length_ns=length_ns, profile_type=kind
+        )
+    counts = recording.build_profile().samples
+    if not options.by_line:
+        counts = _strip_lines(recording.build_profile())
+    return render_folded(counts, options.shown_type, states=options.mark_states).encode(errors="replace")
 
 
-def _without_lines(profile: Profile) -> dict[Stack, Counts]:
+def _strip_lines(profile: Profile) -> dict[Stack, Counts]:
     summed: dict[Stack, Counts] = {}
     for stack, counts in profile.samples.items():
-        plain = join(without_line(frame) for frame in split(stack))
+        plain = join_frames(strip_line_number(frame) for frame in split_stack(stack))
         summed[plain] = summed.get(plain, ZERO).plus(counts)
     return summed

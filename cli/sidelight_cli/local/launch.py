@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 from sidelight_model.errors import Reason, SidelightError
 
-_NOT_FOUND = (errno.ENOENT, errno.ENOTDIR)
-_BETWEEN = """
+_NOT_FOUND_ERRNOS = (errno.ENOENT, errno.ENOTDIR)
+_INTERMEDIATE_SCRIPT = """
 import os, signal, sys
 say, argv = int(sys.argv[1]), sys.argv[2:]
 os.set_inheritable(say, False)
@@ -41,62 +41,62 @@ os._exit(code if code >= 0 else 128 - code)
 """
 
 
-class NotStarted(SidelightError):
+class ProgramNotStarted(SidelightError):
     """The program to be recorded cannot be started."""
 
     reason = Reason.BAD_REQUEST
 
 
-class Program:
+class LaunchedProgram:
     """A running program; `pid` is its own."""
 
-    def __init__(self, between: subprocess.Popen[bytes], pid: int) -> None:
-        self._between = between
+    def __init__(self, intermediate: subprocess.Popen[bytes], pid: int) -> None:
+        self._intermediate = intermediate
         self.pid = pid
 
     @classmethod
-    def start(cls, argv: Sequence[str], *, quiet: bool = False) -> Program:
+    def start(cls, argv: Sequence[str], *, discard_output: bool = False) -> LaunchedProgram:
         """Start it with our standard files, or with none at all. Raises NotStarted."""
         reading, writing = os.pipe()
-        nowhere = subprocess.DEVNULL if quiet else None
+        standard_file = subprocess.DEVNULL if discard_output else None
         try:
-            between = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _BETWEEN, str(writing), *argv],
+            intermediate = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _INTERMEDIATE_SCRIPT, str(writing), *argv],
                 pass_fds=[writing],
-                stdin=nowhere,
-                stdout=nowhere,
-                stderr=nowhere,
+                stdin=standard_file,
+                stdout=standard_file,
+                stderr=standard_file,
             )
         finally:
             os.close(writing)
         with os.fdopen(reading, encoding="ascii") as said:
             words = dict(line.split() for line in said)  # up to the moment the program itself runs
         if "errno" in words or "pid" not in words:
-            between.wait()
+            intermediate.wait()
             number = int(words.get("errno", errno.EIO))
-            missing = number in _NOT_FOUND
-            raise NotStarted(
+            missing = number in _NOT_FOUND_ERRNOS
+            raise ProgramNotStarted(
                 f"cannot start {argv[0]}: {os.strerror(number)}",
                 hint="Is it spelled as it is found on PATH?" if missing else "Check that it may be executed.",
             )
-        return cls(between, int(words["pid"]))
+        return cls(intermediate, int(words["pid"]))
 
-    def code(self) -> int | None:
+    def poll_exit_code(self) -> int | None:
         """Its exit code once it has ended (128 and the signal's number if a signal ended it), else None."""
-        return self._between.poll()
+        return self._intermediate.poll()
 
-    def send(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         """Send it a signal; nothing if it has ended."""
-        if self.code() is None:
+        if self.poll_exit_code() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
-    def end(self, seconds: float) -> None:
+    def terminate(self, seconds: float) -> None:
         """End it, by force where it does not end in time."""
         for number in (signal.SIGTERM, signal.SIGKILL):
-            self.send(number)
+            self.send_signal(number)
             try:
-                self._between.wait(seconds)
+                self._intermediate.wait(seconds)
                 return
             except subprocess.TimeoutExpired:
                 continue

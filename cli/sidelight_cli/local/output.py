@@ -13,9 +13,9 @@ from typing import Final
 from sidelight.settings import BadSetting
 from sidelight_model.errors import SidelightError
 
-STANDARD: Final = "-"
-_ENDINGS: Final = {"svg": ".svg", "speedscope": ".speedscope.json", "folded": ".folded"}
-_FORMATS: Final = {
+STDOUT: Final = "-"
+_SUFFIXES: Final = {"svg": ".svg", "speedscope": ".speedscope.json", "folded": ".folded"}
+_FORMATS_BY_SUFFIX: Final = {
     ".svg": "svg",
     ".json": "speedscope",
     ".speedscope": "speedscope",
@@ -26,38 +26,38 @@ _FORMATS: Final = {
 }
 
 
-class OutputFailed(SidelightError):
+class RecordingWriteFailed(SidelightError):
     """The recording cannot be written where it was meant to go."""
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class RecordingOutput:
     """A format and a path; the path is None for standard output."""
 
     format: str
     path: Path | None
 
     @property
-    def name(self) -> str:
+    def display_name(self) -> str:
         return "standard output" if self.path is None else str(self.path)
 
 
-def choose(given: str, asked: str | None, pid: int, now: float) -> Output:
+def choose_output(path_text: str, format_name: str | None, pid: int, now: float) -> RecordingOutput:
     """The output for `-o` and `--format` as given. Raises BadSetting where the ending tells no format."""
-    if given == STANDARD:
-        return Output(asked or "folded", None)
-    if not given:
-        asked = asked or "svg"
+    if path_text == STDOUT:
+        return RecordingOutput(format_name or "folded", None)
+    if not path_text:
+        format_name = format_name or "svg"
         when = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
-        return Output(asked, Path(f"sidelight-{pid}-{when}{_ENDINGS[asked]}"))
-    return Output(asked or ending(given), Path(given))
+        return RecordingOutput(format_name, Path(f"sidelight-{pid}-{when}{_SUFFIXES[format_name]}"))
+    return RecordingOutput(format_name or infer_format(path_text), Path(path_text))
 
 
-def ending(path: str) -> str:
+def infer_format(path: str) -> str:
     """The format that a file's name asks for. Raises BadSetting."""
     suffix = Path(path).suffix.lower()
-    if suffix in _FORMATS:
-        return _FORMATS[suffix]
+    if suffix in _FORMATS_BY_SUFFIX:
+        return _FORMATS_BY_SUFFIX[suffix]
     if not suffix:
         return "svg"
     raise BadSetting(
@@ -66,36 +66,38 @@ def ending(path: str) -> str:
     )
 
 
-def check(output: Output) -> None:
+def check_output(output: RecordingOutput) -> None:
     """Raises OutputFailed now rather than after the recording, where it can be known now."""
     if output.path is None:
         return
     folder = output.path.parent
     if output.path.is_dir():
-        raise OutputFailed(f"{output.path} is a folder", hint="Give --output a file in it.")
+        raise RecordingWriteFailed(f"{output.path} is a folder", hint="Give --output a file in it.")
     if not folder.is_dir():
-        raise OutputFailed(f"there is no folder {folder}", hint="Create it, or give --output another file.")
-    wanted = output.path if _is_special(output.path) else folder
-    if not os.access(wanted, os.W_OK):
-        raise OutputFailed(f"{wanted} is not writable", hint="Give --output a file somewhere else.")
+        raise RecordingWriteFailed(
+            f"there is no folder {folder}", hint="Create it, or give --output another file."
+        )
+    writable = output.path if _is_special_file(output.path) else folder
+    if not os.access(writable, os.W_OK):
+        raise RecordingWriteFailed(f"{writable} is not writable", hint="Give --output a file somewhere else.")
 
 
-def write(output: Output, content: bytes) -> None:
+def write_output(output: RecordingOutput, content: bytes) -> None:
     """Write it all or raise OutputFailed; a file that is there is replaced, once the new one is whole."""
     try:
         if output.path is None:
-            _to_standard(content)
-        elif _is_special(output.path):
+            _write_stdout(content)
+        elif _is_special_file(output.path):
             output.path.write_bytes(content)
         else:
-            _replace(output.path.resolve(), content)
+            _replace_file(output.path.resolve(), content)
     except OSError as error:
-        raise OutputFailed(
-            f"cannot write to {output.name}: {error.strerror}", hint="The recording is lost."
+        raise RecordingWriteFailed(
+            f"cannot write to {output.display_name}: {error.strerror}", hint="The recording is lost."
         ) from error
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _replace_file(path: Path, content: bytes) -> None:
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         partial.write_bytes(content)
@@ -105,7 +107,7 @@ def _replace(path: Path, content: bytes) -> None:
         raise
 
 
-def _to_standard(content: bytes) -> None:
+def _write_stdout(content: bytes) -> None:
     try:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
@@ -116,7 +118,7 @@ def _to_standard(content: bytes) -> None:
             raise
 
 
-def _is_special(path: Path) -> bool:
+def _is_special_file(path: Path) -> bool:
     """A device or pipe, which is written into rather than replaced."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)

@@ -4,86 +4,117 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sidelight_cli.local.formats import WORDS
-from sidelight_cli.local.sampling.quality import Ledger, percent
-from sidelight_model.aggregate import top
+from sidelight_cli.local.formats import TYPE_DESCRIPTIONS
+from sidelight_cli.local.sampling.quality import SamplingQuality, format_percent
+from sidelight_model.aggregate import rank_functions
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import SidelightError
-from sidelight_model.frames import unescape
+from sidelight_model.frames import unescape_frame
 from sidelight_model.profile import Profile
-from sidelight_model.terminal_width import visible
+from sidelight_model.terminal_width import escape_unprintable
 
-_MOST_FUNCTIONS = 8
-_MANY_FAILED = 0.05
-_MOST_REASONS = 5
+_MAX_FUNCTIONS = 8
+_FAILED_WARNING_SHARE = 0.05
+_MAX_REASONS = 5
 
 
-def progress(ledger: Ledger, elapsed: float, seconds: float | None) -> str:
+def format_progress(sampling_quality: SamplingQuality, elapsed: float, seconds: float | None) -> str:
     """One line: how far, how much, how well."""
-    far = f"{elapsed:.1f} s" if not seconds else f"{elapsed:.1f} of {seconds:g} s"
+    progress_text = f"{elapsed:.1f} s" if not seconds else f"{elapsed:.1f} of {seconds:g} s"
     return (
-        f"{far} · {ledger.samples:,} samples · {ledger.errors_text()} · "
-        f"target lost {percent(ledger.lost)} · Ctrl-C ends and writes"
+        f"{progress_text} · {sampling_quality.samples:,} samples · {sampling_quality.format_errors()} · "
+        f"target lost {format_percent(sampling_quality.stopped_share)} · Ctrl-C ends and writes"
     )
 
 
-def quality(ledger: Ledger, how: str, asked_hz: float, elapsed: float, cpu: float) -> Iterator[str]:
+def format_quality(
+    sampling_quality: SamplingQuality, reader_text: str, target_hz: float, elapsed: float, cpu_seconds: float
+) -> Iterator[str]:
     """How well it was watched, in two lines.
 
-    `how` says mode, reader and Python; `cpu` is what this whole process took, in seconds.
+    `reader_text` says mode, reader and Python; `cpu_seconds` is what this whole process took, in seconds.
     """
-    threads = f"{ledger.threads} thread{'' if ledger.threads == 1 else 's'}"
+    threads = f"{sampling_quality.threads} thread{'' if sampling_quality.threads == 1 else 's'}"
     yield (
-        f"{how}: {ledger.rate_hz:.1f} of {asked_hz:g} samples/s, {ledger.samples:,} samples of {threads} "
-        f"in {elapsed:.1f} s, {ledger.errors_text()}"
+        f"{reader_text}: {sampling_quality.rate_hz:.1f} of {target_hz:g} samples/s, "
+        f"{sampling_quality.samples:,} samples of {threads} "
+        f"in {elapsed:.1f} s, {sampling_quality.format_errors()}"
     )
-    if ledger.stops:
+    if sampling_quality.stops:
         stops = (
-            f"{percent(ledger.lost)} of its time ({ledger.stops:,} stops, the longest "
-            f"{ledger.longest_stop_ns / 1e6:.2f} ms)"
+            f"{format_percent(sampling_quality.stopped_share)} of its time "
+            f"({sampling_quality.stops:,} stops, the longest "
+            f"{sampling_quality.longest_stop_ns / 1e6:.2f} ms)"
         )
     else:
         stops = "no time (it was never stopped)"
-    sampling, all_ = (part / elapsed if elapsed > 0 else 0.0 for part in (ledger.sampler_cpu_ns / 1e9, cpu))
-    yield f"the target lost {stops}; sampling took {percent(sampling)} of a core, all of this {percent(all_)}"
+    sampling, all_ = (
+        part / elapsed if elapsed > 0 else 0.0
+        for part in (sampling_quality.sampler_cpu_ns / 1e9, cpu_seconds)
+    )
+    yield (
+        f"the target lost {stops}; sampling took {format_percent(sampling)} of a core, all of this "
+        f"{format_percent(all_)}"
+    )
 
 
-def losses(refused: Sequence[SidelightError], reasons: Sequence[str]) -> Iterator[str]:
+def format_losses(attach_errors: Sequence[SidelightError], end_reasons: Sequence[str]) -> Iterator[str]:
     """Which processes are not in the recording, or not to their end, and why."""
-    said = [f"{error.message}. {error.hint}".rstrip() for error in refused] + list(reasons)
-    for text in said[:_MOST_REASONS]:
+    problems = [f"{error.message}. {error.hint}".rstrip() for error in attach_errors] + list(end_reasons)
+    for text in problems[:_MAX_REASONS]:
         yield f"warning: not recorded: {text}"
-    if len(said) > _MOST_REASONS:
-        yield f"warning: and {len(said) - _MOST_REASONS} more"
+    if len(problems) > _MAX_REASONS:
+        yield f"warning: and {len(problems) - _MAX_REASONS} more"
 
 
-def functions(profile: Profile, kind: ProfileType) -> Iterator[str]:
+def format_functions(profile: Profile, profile_type: ProfileType) -> Iterator[str]:
     """The functions that most time was spent in themselves, with their shares."""
-    total = profile.total().of(kind)
-    costs = top([profile.rows(kind, lines=False)])
+    total = profile.total().for_type(profile_type)
+    costs = rank_functions([profile.rows(profile_type, lines=False)])
     heaviest = sorted(costs.items(), key=lambda item: (-item[1][0].self_samples, item[0]))
     own = [(frame, cost.self_samples) for frame, (cost,) in heaviest if cost.self_samples]
     if own:
-        yield f"{WORDS[kind]}, most in:"
-    for frame, samples in own[:_MOST_FUNCTIONS]:
-        yield f"  {100 * samples / total:5.1f} %  {visible(unescape(frame))}"
+        yield f"{TYPE_DESCRIPTIONS[profile_type]}, most in:"
+    for frame, samples in own[:_MAX_FUNCTIONS]:
+        yield f"  {100 * samples / total:5.1f} %  {escape_unprintable(unescape_frame(frame))}"
 
 
-def remarks(ledger: Ledger, profile: Profile, kind: ProfileType, mode: str, left_out: int) -> Iterator[str]:
+def format_remarks(
+    sampling_quality: SamplingQuality,
+    profile: Profile,
+    profile_type: ProfileType,
+    mode: str,
+    dropped_samples: int,
+) -> Iterator[str]:
     """What must be known about the recording, each as a line with what to do."""
     if mode == "nonblocking":
         yield (
             "warning: mode nonblocking reads a moving target: many of these stacks are wrong, and none says "
             "so; take --mode auto for true ones"
         )
-    if ledger.attempts and ledger.failed > _MANY_FAILED * ledger.attempts:
-        yield f"warning: {percent(ledger.failed / ledger.attempts)} of the samples failed: shares may be off"
-    if ledger.truncated:
-        yield f"note: {ledger.truncated:,} samples were cut to --max-depth, which (truncated) shows"
-    if ledger.other:
-        yield f"note: {ledger.other:,} samples are under (other): there were too many different stacks"
-    if left_out:
-        yield f"note: the timeline ends early, {left_out:,} samples did not fit: svg and folded have them all"
+    if (
+        sampling_quality.attempts
+        and sampling_quality.failed_ticks > _FAILED_WARNING_SHARE * sampling_quality.attempts
+    ):
+        yield (
+            f"warning: {format_percent(sampling_quality.failed_ticks / sampling_quality.attempts)} "
+            "of the samples failed: shares may be off"
+        )
+    if sampling_quality.truncated:
+        yield f"note: {sampling_quality.truncated:,} samples were cut to --max-depth, which (truncated) shows"
+    if sampling_quality.other:
+        yield (
+            f"note: {sampling_quality.other:,} samples are under (other): there were too many "
+            "different stacks"
+        )
+    if dropped_samples:
+        yield (
+            f"note: the timeline ends early, {dropped_samples:,} samples did not fit: svg and "
+            "folded have them all"
+        )
     total = profile.total()
-    if total.wall and not total.of(kind):
-        yield f"note: none of {total.wall:,} samples is {WORDS[kind]}: --idle shows where it waited"
+    if total.wall and not total.for_type(profile_type):
+        yield (
+            f"note: none of {total.wall:,} samples is {TYPE_DESCRIPTIONS[profile_type]}: --idle "
+            "shows where it waited"
+        )

@@ -23,52 +23,52 @@ class Style(StrEnum):
     """How a line is set; no colours, which are read badly on some ground or other."""
 
     PLAIN = ""
-    STRONG = "\x1b[1m"
+    BOLD = "\x1b[1m"
     REVERSED = "\x1b[7m"
 
 
-Line = tuple[str, Style]
+StyledLine = tuple[str, Style]
 
 
-class Screen:
-    """While entered, the terminal belongs to us: `draw` pages, read `keys`."""
+class TerminalScreen:
+    """While entered, the terminal belongs to us: `draw` pages, read `read_keys`."""
 
     def __init__(self) -> None:
         self._out = sys.stdout.fileno()
         self._in = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else -1
         self._encoding = sys.stdout.encoding or "utf-8"
-        self._before: list[Any] | None = None
+        self._previous_mode: list[Any] | None = None
 
-    def __enter__(self) -> Screen:
-        self.take_over()
+    def __enter__(self) -> TerminalScreen:
+        self.enter_page()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.give_back()
+        self.restore()
 
     @property
-    def inputs(self) -> list[int]:
+    def input_files(self) -> list[int]:
         """The files that keys come from."""
         return [] if self._in < 0 else [self._in]
 
-    def take_over(self) -> None:
+    def enter_page(self) -> None:
         if self._in >= 0:
-            self._before = termios.tcgetattr(self._in)
+            self._previous_mode = termios.tcgetattr(self._in)
             tty.setcbreak(self._in)  # keys one by one and unseen; Ctrl-C and Ctrl-Z stay signals
         self._write(_ENTER)
 
-    def give_back(self) -> None:
+    def restore(self) -> None:
         """Everything as it was; does not fail where the terminal has gone."""
         with contextlib.suppress(OSError):
             self._write(_LEAVE)
-        if self._before is not None:
-            before, self._before = self._before, None
+        if self._previous_mode is not None:
+            before, self._previous_mode = self._previous_mode, None
             with contextlib.suppress(OSError, termios.error):
                 termios.tcsetattr(self._in, termios.TCSADRAIN, before)
 
-    def size(self) -> tuple[int, int]:
+    def get_size(self) -> tuple[int, int]:
         """Columns and rows now."""
         try:
             found = os.get_terminal_size(self._out)
@@ -77,7 +77,7 @@ class Screen:
         # A terminal that does not know its size says 0.
         return found.columns or 80, found.lines or 24
 
-    def draw(self, lines: Sequence[Line]) -> None:
+    def draw(self, lines: Sequence[StyledLine]) -> None:
         """Show these lines and nothing else; they were made to fit the size."""
         # Cleared before it is written: behind a full line the cursor still stands on its last letter.
         shown = [
@@ -85,7 +85,7 @@ class Screen:
         ]
         self._write(_HOME + "\r\n".join(shown) + _CLEAR_BELOW)
 
-    def keys(self) -> str:
+    def read_keys(self) -> str:
         """The letters typed since the last time; what arrow and function keys send is passed over."""
         if self._in < 0:
             return ""

@@ -6,57 +6,57 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from sidelight.settings import positive, seconds, setting, whole
+from sidelight.settings import parse_nonnegative_int, parse_positive_float, parse_seconds, setting
 from sidelight_model.counts import ProfileType
 
-MODES: Final = ("auto", "gil", "blocking", "nonblocking")
-FORMATS: Final = ("folded", "speedscope", "svg")
-SORTS: Final = ("self", "total", "gil", "running", "idle", "name")
-KINDS: Final = tuple(kind.value for kind in ProfileType)
+SAMPLING_MODES: Final = ("auto", "gil", "blocking", "nonblocking")
+OUTPUT_FORMATS: Final = ("folded", "speedscope", "svg")
+SORT_KEYS: Final = ("self", "total", "gil", "running", "idle", "name")
+PROFILE_TYPES: Final = tuple(kind.value for kind in ProfileType)
 DEFAULT_SECONDS: Final = 10.0
-DEPTH_MOST: Final = 4096
-RATE_MOST: Final = 10_000
+MAX_DEPTH: Final = 4096
+MAX_RATE: Final = 10_000
 
-RECORD: Final = (
+RECORD_DESCRIPTION: Final = (
     "Record a running Python process, or a program from its start to its end (after `--`), and write a "
     "flame graph (svg), a timeline (speedscope) or counted stacks (folded)."
 )
-TOP: Final = (
+TOP_DESCRIPTION: Final = (
     "Show what a running Python process (or a program, after `--`) is doing, function by function, live."
 )
 
 
-def one_of(*words: str) -> Callable[[str], str]:
+def make_choice_parser(*words: str) -> Callable[[str], str]:
     """Reads one of a few words."""
 
-    def read(text: str) -> str:
+    def parse_choice(text: str) -> str:
         if text not in words:
             raise ValueError(f"{text!r} is not one of {', '.join(words)}")
         return text
 
-    return read
+    return parse_choice
 
 
-def _pid(text: str) -> int:
-    if not (pid := whole(text)):
+def _parse_pid(text: str) -> int:
+    if not (pid := parse_nonnegative_int(text)):
         raise ValueError("0 is no process")
     return pid
 
 
-def _rate(text: str) -> float:
-    if (rate := positive(text)) > RATE_MOST:
-        raise ValueError(f"at most {RATE_MOST} samples per second")
+def _parse_rate(text: str) -> float:
+    if (rate := parse_positive_float(text)) > MAX_RATE:
+        raise ValueError(f"at most {MAX_RATE} samples per second")
     return rate
 
 
-def _depth(text: str) -> int:
-    if not 2 <= (depth := whole(text)) <= DEPTH_MOST:
-        raise ValueError(f"from 2 to {DEPTH_MOST} frames")
+def _parse_depth(text: str) -> int:
+    if not 2 <= (depth := parse_nonnegative_int(text)) <= MAX_DEPTH:
+        raise ValueError(f"from 2 to {MAX_DEPTH} frames")
     return depth
 
 
-def _refresh(text: str) -> float:
-    if not 0.1 <= (every := positive(text)) <= 3600:
+def _parse_refresh(text: str) -> float:
+    if not 0.1 <= (every := parse_positive_float(text)) <= 3600:
         raise ValueError("from 0.1 to 3600 seconds")
     return every
 
@@ -65,42 +65,48 @@ def _refresh(text: str) -> float:
 class RecordSettings:
     """What `sidelight record` is told."""
 
-    pid: int | None = setting(None, "the process to record", read=_pid, also=("-p",), metavar="N")
+    pid: int | None = setting(None, "the process to record", parse=_parse_pid, aliases=("-p",), metavar="N")
     seconds: float | None = setting(
         None,
         "how long; 0: until Ctrl-C or until it ends (default: 10, or a program's whole run)",
-        read=seconds,
-        also=("-d", "--duration"),
+        parse=parse_seconds,
+        aliases=("-d", "--duration"),
     )
-    rate: float = setting(100.0, "samples per second", read=_rate, also=("-r",))
+    rate: float = setting(100.0, "samples per second", parse=_parse_rate, aliases=("-r",))
     mode: str = setting(
-        "auto", "auto, gil, blocking, or nonblocking (many stacks are wrong)", read=one_of(*MODES)
+        "auto",
+        "auto, gil, blocking, or nonblocking (many stacks are wrong)",
+        parse=make_choice_parser(*SAMPLING_MODES),
     )
     format: str | None = setting(
         None,
         "folded, speedscope or svg (default: what the file's ending says, else svg; folded to -)",
-        read=one_of(*FORMATS),
-        also=("-f",),
+        parse=make_choice_parser(*OUTPUT_FORMATS),
+        aliases=("-f",),
     )
     output: str = setting(
         "",
         "where to write, - is standard output (default: sidelight-PID-TIME here)",
-        also=("-o",),
+        aliases=("-o",),
         metavar="FILE",
     )
     type: str | None = setting(
-        None, "wall, cpu or gil (default: cpu for pictures, all states for folded)", read=one_of(*KINDS)
+        None,
+        "wall, cpu or gil (default: cpu for pictures, all states for folded)",
+        parse=make_choice_parser(*PROFILE_TYPES),
     )
-    idle: bool = setting(False, "show waiting too: --type wall", also=("-i",))
-    gil: bool = setting(False, "show only who holds the GIL: --type gil", also=("-g",))
+    idle: bool = setting(False, "show waiting too: --type wall", aliases=("-i",))
+    gil: bool = setting(False, "show only who holds the GIL: --type gil", aliases=("-g",))
     lines: bool | None = setting(
-        None, "tell frames apart by line (default: yes in folded, no in pictures)", switch=True
+        None, "tell frames apart by line (default: yes in folded, no in pictures)", is_boolean=True
     )
     states: bool = setting(True, "folded: write [idle] and [gil] as last frames")
-    threads: bool = setting(False, "a root frame for each thread, with its name", also=("-t",))
-    subprocesses: bool = setting(False, "Python processes below it too, added up", also=("-s",))
+    threads: bool = setting(False, "a root frame for each thread, with its name", aliases=("-t",))
+    subprocesses: bool = setting(False, "Python processes below it too, added up", aliases=("-s",))
     processes: bool = setting(False, "like --subprocesses, with a root frame for each process")
-    max_depth: int = setting(1024, "deeper stacks are cut in the middle", read=_depth, metavar="FRAMES")
+    max_depth: int = setting(
+        1024, "deeper stacks are cut in the middle", parse=_parse_depth, metavar="FRAMES"
+    )
 
     def __post_init__(self) -> None:
         asked = [self.type, "wall" if self.idle else None, "gil" if self.gil else None]
@@ -108,7 +114,7 @@ class RecordSettings:
             raise ValueError("--type, --idle and --gil contradict each other")
 
     @property
-    def kind(self) -> ProfileType | None:
+    def profile_type(self) -> ProfileType | None:
         """The type of profile asked for, if any was."""
         if self.idle:
             return ProfileType.WALL
@@ -117,7 +123,7 @@ class RecordSettings:
         return ProfileType(self.type) if self.type else None
 
     @property
-    def follow(self) -> bool:
+    def include_children(self) -> bool:
         return self.subprocesses or self.processes
 
 
@@ -125,19 +131,25 @@ class RecordSettings:
 class TopSettings:
     """What `sidelight top` is told."""
 
-    pid: int | None = setting(None, "the process to watch", read=_pid, also=("-p",), metavar="N")
-    rate: float = setting(100.0, "samples per second", read=_rate, also=("-r",))
+    pid: int | None = setting(None, "the process to watch", parse=_parse_pid, aliases=("-p",), metavar="N")
+    rate: float = setting(100.0, "samples per second", parse=_parse_rate, aliases=("-r",))
     mode: str = setting(
-        "auto", "auto, gil, blocking, or nonblocking (many stacks are wrong)", read=one_of(*MODES)
+        "auto",
+        "auto, gil, blocking, or nonblocking (many stacks are wrong)",
+        parse=make_choice_parser(*SAMPLING_MODES),
     )
-    type: str = setting("cpu", "what SELF and TOTAL count: wall, cpu or gil", read=one_of(*KINDS))
-    sort: str = setting("self", f"by {', '.join(SORTS)}", read=one_of(*SORTS))
+    type: str = setting(
+        "cpu", "what SELF and TOTAL count: wall, cpu or gil", parse=make_choice_parser(*PROFILE_TYPES)
+    )
+    sort: str = setting("self", f"by {', '.join(SORT_KEYS)}", parse=make_choice_parser(*SORT_KEYS))
     lines: bool = setting(False, "a row for each line instead of each function")
-    subprocesses: bool = setting(False, "Python processes below it too, added up", also=("-s",))
-    refresh_seconds: float = setting(1.0, "how often the table is drawn", read=_refresh)
+    subprocesses: bool = setting(False, "Python processes below it too, added up", aliases=("-s",))
+    refresh_seconds: float = setting(1.0, "how often the table is drawn", parse=_parse_refresh)
     seconds: float = setting(
-        0.0, "end after so long; 0: until q or Ctrl-C", read=seconds, also=("-d", "--duration")
+        0.0, "end after so long; 0: until q or Ctrl-C", parse=parse_seconds, aliases=("-d", "--duration")
     )
-    rows: int = setting(25, "rows of a table that is not drawn on a terminal", read=whole)
+    rows: int = setting(25, "rows of a table that is not drawn on a terminal", parse=parse_nonnegative_int)
     once: bool = setting(False, "print one table, of the first --refresh-seconds, and end")
-    max_depth: int = setting(1024, "deeper stacks are cut in the middle", read=_depth, metavar="FRAMES")
+    max_depth: int = setting(
+        1024, "deeper stacks are cut in the middle", parse=_parse_depth, metavar="FRAMES"
+    )

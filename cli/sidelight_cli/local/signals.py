@@ -9,31 +9,31 @@ import time
 from collections.abc import Iterable
 from types import FrameType, TracebackType
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Signals:
+class SignalWaiter:
     """While entered, these signals wait to be asked for instead of interrupting what runs."""
 
     def __init__(self, *watched: signal.Signals) -> None:
-        self._watched = watched
-        self._before: dict[signal.Signals, object] = {}
+        self._handled = watched
+        self._previous_handlers: dict[signal.Signals, object] = {}
         self._arrived: list[signal.Signals] = []
 
-    def __enter__(self) -> Signals:
+    def __enter__(self) -> SignalWaiter:
         self._out, self._in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._wakeup_before = signal.set_wakeup_fd(self._in, warn_on_full_buffer=False)
-        for number in self._watched:
+        self._previous_wakeup_fd = signal.set_wakeup_fd(self._in, warn_on_full_buffer=False)
+        for number in self._handled:
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a shell's background job
-                self._before[number] = signal.signal(number, self._note)
+                self._previous_handlers[number] = signal.signal(number, self._record)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
-        signal.set_wakeup_fd(self._wakeup_before)
+        signal.set_wakeup_fd(self._previous_wakeup_fd)
         os.close(self._out)
         os.close(self._in)
 
@@ -42,20 +42,20 @@ class Signals:
         until = time.monotonic() + max(0.0, seconds)
         while True:
             if self._arrived:
-                return self._gone(), False
+                return self._take_arrived(), False
             left = max(0.0, until - time.monotonic())
             readable, _, _ = select.select([self._out, *files], [], [], left)
             if self._out in readable:
                 self._drain()
             ready = any(file in readable for file in files)
             if self._arrived or ready or (not readable and time.monotonic() >= until):
-                return self._gone(), ready
+                return self._take_arrived(), ready
 
     def pending(self) -> list[signal.Signals]:
         """What arrived and was not asked for yet."""
         return self.wait(0)[0]
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _record(self, number: int, frame: FrameType | None) -> None:
         self._arrived.append(signal.Signals(number))
 
     def _drain(self) -> None:
@@ -65,16 +65,16 @@ class Signals:
         except BlockingIOError:
             pass
 
-    def _gone(self) -> list[signal.Signals]:
+    def _take_arrived(self) -> list[signal.Signals]:
         arrived, self._arrived = self._arrived, []
         return arrived
 
 
-def ending(arrived: Iterable[signal.Signals]) -> signal.Signals | None:
+def find_end_signal(arrived: Iterable[signal.Signals]) -> signal.Signals | None:
     """The first of the signals that asks to come to an end."""
-    return next((number for number in arrived if number in ENDING), None)
+    return next((number for number in arrived if number in END_SIGNALS), None)
 
 
-def stand_still() -> None:
+def stop_self() -> None:
     """What Ctrl-Z asks for, once there is nothing that must not be left hanging; returns at `fg`."""
     os.kill(os.getpid(), signal.SIGSTOP)

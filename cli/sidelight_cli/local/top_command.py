@@ -10,46 +10,51 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sidelight.settings import parse
+from sidelight.settings import parse_settings
 from sidelight_cli.local import top_table
-from sidelight_cli.local.launch import Program
-from sidelight_cli.local.local_recording import Recording, Roots, process_name
+from sidelight_cli.local.launch import LaunchedProgram
+from sidelight_cli.local.local_recording import LocalRecording, RootFrames, format_process_name
 from sidelight_cli.local.sampling import sampling_engine as native
-from sidelight_cli.local.sampling.process_set import Plan, Watch
-from sidelight_cli.local.sampling.sampling_engine import Engine
-from sidelight_cli.local.sampling.target import END_SECONDS, begin, one_of_both, split
-from sidelight_cli.local.screen import Line, Screen, Style
-from sidelight_cli.local.settings import TOP, TopSettings
-from sidelight_cli.local.signals import Signals, ending, stand_still
-from sidelight_cli.local.top_table import Row, Shown, View
+from sidelight_cli.local.sampling.process_set import ProcessSet, RecordPlan
+from sidelight_cli.local.sampling.sampling_engine import SamplingEngine
+from sidelight_cli.local.sampling.target import (
+    STOP_TIMEOUT_SECONDS,
+    attach,
+    require_one_target,
+    split_command,
+)
+from sidelight_cli.local.screen import Style, StyledLine, TerminalScreen
+from sidelight_cli.local.settings import TOP_DESCRIPTION, TopSettings
+from sidelight_cli.local.signals import SignalWaiter, find_end_signal, stop_self
+from sidelight_cli.local.top_table import FunctionCounts, TableSnapshot, TableView
 from sidelight_model.counts import ProfileType
-from sidelight_model.terminal_width import cut
+from sidelight_model.terminal_width import truncate_to_width
 from sidelight_sidecar.discovery.procfs import ProcFs
 
-_WINDOW = 5
+_REFRESHES_PER_TABLE = 5
 """Tables are of this many refreshes: one second has too few samples to compare its shares."""
 _PLAIN_COLUMNS = 120
-_FOLLOW_SECONDS = 0.2
+_CHILD_SCAN_SECONDS = 0.2
 
 
 def run(argv: Sequence[str]) -> int:
     """0 when the target has ended or somebody asked to quit; raises SidelightError."""
-    options, command = split(argv)
-    settings = parse(TopSettings, "top", TOP, options, None)
-    one_of_both(settings.pid, command, "top")
-    engine = native.engine()
+    options, command = split_command(argv)
+    settings = parse_settings(TopSettings, "top", TOP_DESCRIPTION, options, None)
+    require_one_target(settings.pid, command, "top")
+    engine = native.create_engine()
     watched = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGWINCH)
-    with Signals(*watched) as signals:
-        program = Program.start(command, quiet=True) if command else None
+    with SignalWaiter(*watched) as signals:
+        program = LaunchedProgram.start(command, discard_output=True) if command else None
         try:
-            top = Top(engine, settings, signals, program)
+            top = TopCommand(engine, settings, signals, program)
             if settings.once or not _can_draw():
                 return top.print_tables()
-            return top.show()
+            return top.run_interactive()
         finally:
             engine.close()
             if program is not None:
-                program.end(END_SECONDS)
+                program.terminate(STOP_TIMEOUT_SECONDS)
 
 
 def _can_draw() -> bool:
@@ -61,166 +66,178 @@ def _can_draw() -> bool:
 class _Interval:
     """What was counted between two refreshes, or over several."""
 
-    recording: Recording
+    recording: LocalRecording
     seconds: float
 
 
-class Top:
+class TopCommand:
     """Samples a target and keeps what the tables are made of."""
 
     def __init__(
-        self, engine: Engine, settings: TopSettings, signals: Signals, program: Program | None
+        self,
+        engine: SamplingEngine,
+        settings: TopSettings,
+        signals: SignalWaiter,
+        program: LaunchedProgram | None,
     ) -> None:
         self._settings = settings
         self._signals = signals
-        self._view = View(ProfileType(settings.type), settings.sort, settings.lines)
-        plan = Plan(
-            settings.rate, mode=settings.mode, max_depth=settings.max_depth, follow=settings.subprocesses
+        self._view = TableView(ProfileType(settings.type), settings.sort, settings.lines)
+        plan = RecordPlan(
+            settings.rate,
+            mode=settings.mode,
+            max_depth=settings.max_depth,
+            include_children=settings.subprocesses,
         )
         self._pid = program.pid if program else settings.pid or 0
-        self._watch = Watch(engine, ProcFs(), plan, self._pid)
-        begin(self._watch, program, signals)
-        self._recent: deque[_Interval] = deque(maxlen=_WINDOW)
-        self._all = self._sum([])
-        self._begin = self._since = time.monotonic()
-        self._shown: dict[bool, Shown] = {}  # by whether it is since the start
-        self._rows: tuple[View, Shown, list[Row]] | None = None
+        self._process_set = ProcessSet(engine, ProcFs(), plan, self._pid)
+        attach(self._process_set, program, signals)
+        self._recent_intervals: deque[_Interval] = deque(maxlen=_REFRESHES_PER_TABLE)
+        self._since_reset = self._merge_intervals([])
+        self._started_at = self._refreshed_at = time.monotonic()
+        self._snapshots: dict[bool, TableSnapshot] = {}  # by whether it is since the start
+        self._sorted_rows: tuple[TableView, TableSnapshot, list[FunctionCounts]] | None = None
 
     def print_tables(self) -> int:
         """One table after another, as text, until the target ends, the time is up or a signal comes."""
         while True:
-            arrived, _ = self._signals.wait(self._turn())
+            arrived, _ = self._signals.wait(self._compute_wait())
             if signal.SIGTSTP in arrived:
-                self._stand_still()
-            last = ending(arrived) is not None or self._time_is_up()
-            if self._tick(now=last):
-                last = last or self._settings.once
-                if not self._print():
+                self._stop_self()
+            is_last = find_end_signal(arrived) is not None or self._is_time_over()
+            if self._refresh(force=is_last):
+                is_last = is_last or self._settings.once
+                if not self._print_table():
                     return 0
-            if last or self._watch.over:
-                self._say_if_ended()
+            if is_last or self._process_set.has_ended:
+                self._report_end()
                 return 0
 
-    def show(self) -> int:
+    def run_interactive(self) -> int:
         """Draw on the terminal until q, Ctrl-C or the target's end; then the last table stays to be read."""
-        with Screen() as screen:
-            while not self._watch.over:
-                screen.draw(self._page(*screen.size()))
-                arrived, typed = self._signals.wait(self._turn(), *screen.inputs)
-                if ending(arrived) is not None or self._time_is_up():
+        with TerminalScreen() as screen:
+            while not self._process_set.has_ended:
+                screen.draw(self._render_page(*screen.get_size()))
+                arrived, typed = self._signals.wait(self._compute_wait(), *screen.input_files)
+                if find_end_signal(arrived) is not None or self._is_time_over():
                     return 0
                 if signal.SIGTSTP in arrived:
-                    screen.give_back()
-                    self._stand_still()
-                    screen.take_over()
-                keys = screen.keys() if typed else ""
+                    screen.restore()
+                    self._stop_self()
+                    screen.enter_page()
+                keys = screen.read_keys() if typed else ""
                 if "q" in keys or "Q" in keys:
                     return 0
                 for key in keys:
-                    self._press(key)
-                self._tick()
-        self._print()
-        self._say_if_ended()
+                    self._handle_key(key)
+                self._refresh()
+        self._print_table()
+        self._report_end()
         return 0
 
-    def _press(self, key: str) -> None:
+    def _handle_key(self, key: str) -> None:
         if key == "r":
-            self._recent.clear()
-            self._all = self._sum([])
-            self._shown = {}
+            self._recent_intervals.clear()
+            self._since_reset = self._merge_intervals([])
+            self._snapshots = {}
         else:
-            self._view = self._view.after(key)
+            self._view = self._view.handle_key(key)
 
-    def _turn(self) -> float:
+    def _compute_wait(self) -> float:
         """How long to wait at most for signals and keys."""
-        left = self._since + self._settings.refresh_seconds - time.monotonic()
-        return max(0.0, min(left, _FOLLOW_SECONDS) if self._settings.subprocesses else left)
+        remaining = self._refreshed_at + self._settings.refresh_seconds - time.monotonic()
+        return max(0.0, min(remaining, _CHILD_SCAN_SECONDS) if self._settings.subprocesses else remaining)
 
-    def _time_is_up(self) -> bool:
+    def _is_time_over(self) -> bool:
         limit = self._settings.seconds
-        return limit > 0 and time.monotonic() - self._begin >= limit
+        return limit > 0 and time.monotonic() - self._started_at >= limit
 
-    def _tick(self, *, now: bool = False) -> bool:
+    def _refresh(self, *, force: bool = False) -> bool:
         """Take what was sampled when a refresh is due (or now, or when all is over); whether it was."""
-        self._watch.look()
-        seconds = time.monotonic() - self._since
-        if seconds < self._settings.refresh_seconds and not now:
+        self._process_set.attach_new()
+        seconds = time.monotonic() - self._refreshed_at
+        if seconds < self._settings.refresh_seconds and not force:
             return False
-        self._since += seconds
-        taken = _Interval(self._empty(), seconds)
-        for one in self._watch.take():
-            taken.recording.add(one)
-        self._recent.append(taken)
-        self._all.recording.absorb(taken.recording)
-        self._all = _Interval(self._all.recording, self._all.seconds + seconds)
-        if not self._view.held or not self._shown:
-            self._shown = {False: self._seen(self._sum(self._recent)), True: self._seen(self._all)}
+        self._refreshed_at += seconds
+        interval = _Interval(self._create_recording(), seconds)
+        for one in self._process_set.take():
+            interval.recording.add(one)
+        self._recent_intervals.append(interval)
+        self._since_reset.recording.merge(interval.recording)
+        self._since_reset = _Interval(self._since_reset.recording, self._since_reset.seconds + seconds)
+        if not self._view.is_paused or not self._snapshots:
+            self._snapshots = {
+                False: self._build_snapshot(self._merge_intervals(self._recent_intervals)),
+                True: self._build_snapshot(self._since_reset),
+            }
         return True
 
-    def _stand_still(self) -> None:
+    def _stop_self(self) -> None:
         """Ctrl-Z: a sampler that stops in the middle of a sample would hold its target."""
-        self._watch.pause()
+        self._process_set.pause()
         since = time.monotonic()
-        stand_still()
-        still = time.monotonic() - since
-        self._since += still
-        self._begin += still
-        self._watch.resume()
+        stop_self()
+        stopped_seconds = time.monotonic() - since
+        self._refreshed_at += stopped_seconds
+        self._started_at += stopped_seconds
+        self._process_set.resume()
 
-    def _empty(self) -> Recording:
-        return Recording(self._settings.rate, Roots())
+    def _create_recording(self) -> LocalRecording:
+        return LocalRecording(self._settings.rate, RootFrames())
 
-    def _sum(self, intervals: Iterable[_Interval]) -> _Interval:
-        total, seconds = self._empty(), 0.0
+    def _merge_intervals(self, intervals: Iterable[_Interval]) -> _Interval:
+        total, seconds = self._create_recording(), 0.0
         for interval in intervals:
-            total.absorb(interval.recording)
+            total.merge(interval.recording)
             seconds += interval.seconds
         return _Interval(total, seconds)
 
-    def _seen(self, interval: _Interval) -> Shown:
-        session = self._watch.last
-        return Shown(
+    def _build_snapshot(self, interval: _Interval) -> TableSnapshot:
+        session = self._process_set.last_session
+        return TableSnapshot(
             counts=dict(interval.recording.counts),
-            ledger=interval.recording.ledger(),
-            elapsed=interval.seconds,
-            name=self._name(),
+            quality=interval.recording.compute_quality(),
+            elapsed_seconds=interval.seconds,
+            name=self._format_target(),
             mode=session.mode if session else "",
-            how=f"reader {session.reader}, Python {session.python}" if session else "",
-            asked_hz=self._settings.rate,
-            processes=interval.recording.processes,
-            running=time.monotonic() - self._begin,
+            reader_text=f"reader {session.reader}, Python {session.python}" if session else "",
+            target_hz=self._settings.rate,
+            process_count=interval.recording.process_count,
+            running_seconds=time.monotonic() - self._started_at,
         )
 
-    def _arranged(self, shown: Shown) -> list[Row]:
+    def _sort_rows(self, snapshot: TableSnapshot) -> list[FunctionCounts]:
         """The rows of a table; they are made anew only where the table or the view is another."""
-        if self._rows is None or self._rows[:2] != (self._view, shown):
-            rows = top_table.arranged(top_table.rows(shown.counts, lines=self._view.lines), self._view)
-            self._rows = (self._view, shown, rows)
-        return self._rows[2]
+        if self._sorted_rows is None or self._sorted_rows[:2] != (self._view, snapshot):
+            rows = top_table.sort_rows(
+                top_table.build_rows(snapshot.counts, lines=self._view.by_line), self._view
+            )
+            self._sorted_rows = (self._view, snapshot, rows)
+        return self._sorted_rows[2]
 
-    def _page(self, columns: int, height: int) -> list[Line]:
-        shown = self._shown.get(self._view.since_start)
-        if shown is None:
-            return [(cut(f"{self._name()} · sampling", columns), Style.STRONG)]
-        first, *others = top_table.header(shown, self._view, columns)
-        rows = self._arranged(shown)[: max(0, height - len(others) - 3)]
-        lines = [(first, Style.STRONG), *((line, Style.PLAIN) for line in others)]
-        lines.append((top_table.heading(self._view, columns), Style.REVERSED))
-        lines += [(line, Style.PLAIN) for line in top_table.body(rows, shown, self._view, columns)]
+    def _render_page(self, columns: int, height: int) -> list[StyledLine]:
+        snapshot = self._snapshots.get(self._view.since_start)
+        if snapshot is None:
+            return [(truncate_to_width(f"{self._format_target()} · sampling", columns), Style.BOLD)]
+        first, *others = top_table.format_header(snapshot, self._view, columns)
+        rows = self._sort_rows(snapshot)[: max(0, height - len(others) - 3)]
+        lines = [(first, Style.BOLD), *((line, Style.PLAIN) for line in others)]
+        lines.append((top_table.format_heading(self._view, columns), Style.REVERSED))
+        lines += [(line, Style.PLAIN) for line in top_table.format_body(rows, snapshot, self._view, columns)]
         lines += [("", Style.PLAIN)] * (height - 1 - len(lines))
-        return [*lines[: height - 1], (cut(top_table.HELP, columns), Style.STRONG)]
+        return [*lines[: height - 1], (truncate_to_width(top_table.KEY_HELP, columns), Style.BOLD)]
 
-    def _print(self) -> bool:
+    def _print_table(self) -> bool:
         """The table as text on standard output; False when nobody reads it any more."""
-        shown = self._shown.get(self._view.since_start)
-        if shown is None:
+        snapshot = self._snapshots.get(self._view.since_start)
+        if snapshot is None:
             return True
-        rows = self._arranged(shown)[: self._settings.rows]
+        rows = self._sort_rows(snapshot)[: self._settings.rows]
         lines = [
-            *top_table.header(shown, self._view, _PLAIN_COLUMNS),
-            top_table.heading(self._view, _PLAIN_COLUMNS),
+            *top_table.format_header(snapshot, self._view, _PLAIN_COLUMNS),
+            top_table.format_heading(self._view, _PLAIN_COLUMNS),
         ]
-        lines += top_table.body(rows, shown, self._view, _PLAIN_COLUMNS)
+        lines += top_table.format_body(rows, snapshot, self._view, _PLAIN_COLUMNS)
         text = "\n".join(line.rstrip() for line in lines)
         try:
             sys.stdout.buffer.write(f"{text}\n\n".encode(sys.stdout.encoding or "utf-8", "replace"))
@@ -231,11 +248,11 @@ class Top:
             return False
         return True
 
-    def _say_if_ended(self) -> None:
-        if self._watch.over:
-            for line in self._watch.reasons or [f"{self._name()} has ended"]:
+    def _report_end(self) -> None:
+        if self._process_set.has_ended:
+            for line in self._process_set.end_reasons or [f"{self._format_target()} has ended"]:
                 sys.stderr.write(f"{line}\n")
 
-    def _name(self) -> str:
-        root = self._watch.root
-        return process_name(root) if root else f"process {self._pid}"
+    def _format_target(self) -> str:
+        root = self._process_set.root
+        return format_process_name(root) if root else f"process {self._pid}"

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sidelight_cli.local.sampling.quality import Ledger, percent
+from sidelight_cli.local.sampling.quality import SamplingQuality, format_percent
 from sidelight_model.counts import ZERO, Counts, ProfileType
-from sidelight_model.folded import Stack, split
-from sidelight_model.frames import Frame, unescape
-from sidelight_model.terminal_width import cut, fit, visible, width
+from sidelight_model.folded import Stack, split_stack
+from sidelight_model.frames import Frame, unescape_frame
+from sidelight_model.terminal_width import escape_unprintable, fit_to_width, measure_width, truncate_to_width
 
-KEYS = {
+SORT_KEYS = {
     "s": "self",
     "t": "total",
     "g": "gil",
@@ -22,15 +22,15 @@ KEYS = {
     "i": "idle",
     "n": "name",
 }
-HELP = "s t g u i n sort   c type   l lines   a since start   r reset   space hold   q quit"
+KEY_HELP = "s t g u i n sort   c type   l lines   a since start   r reset   space hold   q quit"
 _TYPES = tuple(ProfileType)
-_NUMBERS = ("SELF %", "TOTAL %", "GIL %", "RUN %", "IDLE %")
-_CELL = 9
-_LEAST_NAME = 24
+_NUMBER_HEADINGS = ("SELF %", "TOTAL %", "GIL %", "RUN %", "IDLE %")
+_CELL_WIDTH = 9
+_MIN_NAME_WIDTH = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FunctionCounts:
     """A function (or a line of one): the samples that ended in it, and those it was in at all.
 
     `line` is where it was found most often.
@@ -39,172 +39,199 @@ class Row:
     function: str
     file: str
     line: int
-    own: Counts
-    total: Counts
+    self_counts: Counts
+    total_counts: Counts
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TableView:
     """How the table is looked at; a key makes another view."""
 
-    kind: ProfileType = ProfileType.CPU
+    profile_type: ProfileType = ProfileType.CPU
     sort: str = "self"
-    lines: bool = False
+    by_line: bool = False
     since_start: bool = False
-    held: bool = False
+    is_paused: bool = False
 
-    def after(self, key: str) -> View:
+    def handle_key(self, key: str) -> TableView:
         """The view after a key; the same one after a key that means nothing."""
-        if key in KEYS:
-            return replace(self, sort=KEYS[key])
+        if key in SORT_KEYS:
+            return replace(self, sort=SORT_KEYS[key])
         if key == "c":
-            return replace(self, kind=_TYPES[(_TYPES.index(self.kind) + 1) % len(_TYPES)])
+            return replace(self, profile_type=_TYPES[(_TYPES.index(self.profile_type) + 1) % len(_TYPES)])
         if key == "l":
-            return replace(self, lines=not self.lines)
+            return replace(self, by_line=not self.by_line)
         if key == "a":
             return replace(self, since_start=not self.since_start)
-        return replace(self, held=not self.held) if key == " " else self
+        return replace(self, is_paused=not self.is_paused) if key == " " else self
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TableSnapshot:
     """What was watched, for one table: counts, how well, for how long and of whom."""
 
     counts: Mapping[Stack, Counts]
-    ledger: Ledger
-    elapsed: float
+    quality: SamplingQuality
+    elapsed_seconds: float
     name: str
     mode: str
-    how: str
-    asked_hz: float
-    processes: int
-    running: float
+    reader_text: str
+    target_hz: float
+    process_count: int
+    running_seconds: float
     """Seconds since the beginning."""
 
 
-_Function = tuple[str, str, int]
+_FunctionKey = tuple[str, str, int]
 
 
-class _Functions(dict[str, _Function]):
+class _FunctionKeys(dict[str, _FunctionKey]):
     """What each frame's text is a row of; read when it is first asked for."""
 
     def __init__(self, *, lines: bool) -> None:
         super().__init__()
         self._lines = lines
 
-    def __missing__(self, text: str) -> _Function:
-        frame = Frame.parse(unescape(text))
+    def __missing__(self, text: str) -> _FunctionKey:
+        frame = Frame.parse(unescape_frame(text))
         self[text] = found = (frame.function, frame.file, frame.line if self._lines else 0)
         return found
 
 
-def rows(counts: Mapping[Stack, Counts], *, lines: bool) -> list[Row]:
+def build_rows(counts: Mapping[Stack, Counts], *, lines: bool) -> list[FunctionCounts]:
     """A row for each function, or for each line; a function counts once per stack however often it recurs."""
-    functions = _Functions(lines=lines)
-    seen: dict[str, int] = {}
-    own: dict[_Function, Counts] = {}
-    total: dict[_Function, list[int]] = {}
+    functions = _FunctionKeys(lines=lines)
+    weight_by_frame: dict[str, int] = {}
+    self_counts: dict[_FunctionKey, Counts] = {}
+    total_counts: dict[_FunctionKey, list[int]] = {}
     for stack, count in counts.items():
         idle, running, gil = count
-        frames = split(stack)
+        frames = split_stack(stack)
         weight = idle + running + gil
         for text in set(frames):
-            seen[text] = seen.get(text, 0) + weight
+            weight_by_frame[text] = weight_by_frame.get(text, 0) + weight
         for function in {functions[text] for text in frames}:
-            sums = total.get(function)
+            sums = total_counts.get(function)
             if sums is None:
-                total[function] = [idle, running, gil]
+                total_counts[function] = [idle, running, gil]
             else:
                 sums[0] += idle
                 sums[1] += running
                 sums[2] += gil
         leaf = functions[frames[-1]]
-        own[leaf] = own.get(leaf, ZERO).plus(count)
-    spots: dict[_Function, tuple[int, int]] = {}
-    for text, weight in seen.items():
-        spot = (weight, -Frame.parse(unescape(text)).line)
-        spots[functions[text]] = max(spot, spots.get(functions[text], spot))
+        self_counts[leaf] = self_counts.get(leaf, ZERO).plus(count)
+    heaviest_line: dict[_FunctionKey, tuple[int, int]] = {}
+    for text, weight in weight_by_frame.items():
+        spot = (weight, -Frame.parse(unescape_frame(text)).line)
+        heaviest_line[functions[text]] = max(spot, heaviest_line.get(functions[text], spot))
     return [
-        Row(one[0], one[1], -spots[one][1], own.get(one, ZERO), Counts(*sums)) for one, sums in total.items()
+        FunctionCounts(one[0], one[1], -heaviest_line[one][1], self_counts.get(one, ZERO), Counts(*sums))
+        for one, sums in total_counts.items()
     ]
 
 
-def arranged(some: Sequence[Row], view: View) -> list[Row]:
+def sort_rows(table_rows: Sequence[FunctionCounts], view: TableView) -> list[FunctionCounts]:
     """The rows that have samples of the view's type, in its order."""
-    kind = view.kind
-    wanted = [row for row in some if row.total.of(kind) or (view.sort == "idle" and row.total.idle)]
+    profile_type = view.profile_type
+    selected = [
+        row
+        for row in table_rows
+        if row.total_counts.for_type(profile_type) or (view.sort == "idle" and row.total_counts.idle)
+    ]
     weights = {
-        "self": lambda row: (row.own.of(kind), row.total.of(kind)),
-        "total": lambda row: (row.total.of(kind), row.own.of(kind)),
+        "self": lambda row: (row.own.of(profile_type), row.total.of(profile_type)),
+        "total": lambda row: (row.total.of(profile_type), row.own.of(profile_type)),
         "gil": lambda row: (row.own.gil, row.total.gil),
         "running": lambda row: (row.own.running, row.total.running),
         "idle": lambda row: (row.own.idle, row.total.idle),
     }
-    wanted.sort(key=lambda row: (row.function, row.file, row.line))
+    selected.sort(key=lambda row: (row.function, row.file, row.line))
     if view.sort in weights:
-        wanted.sort(key=weights[view.sort], reverse=True)
-    return wanted
+        selected.sort(key=weights[view.sort], reverse=True)
+    return selected
 
 
-def header(shown: Shown, view: View, columns: int) -> list[str]:
+def format_header(snapshot: TableSnapshot, view: TableView, columns: int) -> list[str]:
     """Who is watched, how well, and what all threads did; each line fits into the columns."""
     sums = ZERO
-    for count in shown.counts.values():
+    for count in snapshot.counts.values():
         sums = sums.plus(count)
-    ticks = _ticks(shown)
-    ledger = shown.ledger
-    share = ledger.sampler_cpu_ns / 1e9 / shown.elapsed if shown.elapsed > 0 else 0.0
-    span = "since the start" if view.since_start else f"last {shown.elapsed:.0f} s"
-    more = f" and {shown.processes - 1} below it" if shown.processes > 1 else ""
-    threads = f"{ledger.threads} thread{'' if ledger.threads == 1 else 's'}"
-    minutes, seconds = divmod(int(shown.running), 60)
+    ticks = _count_ticks(snapshot)
+    sampling_quality = snapshot.quality
+    share = (
+        sampling_quality.sampler_cpu_ns / 1e9 / snapshot.elapsed_seconds
+        if snapshot.elapsed_seconds > 0
+        else 0.0
+    )
+    span = "since the start" if view.since_start else f"last {snapshot.elapsed_seconds:.0f} s"
+    children_text = f" and {snapshot.process_count - 1} below it" if snapshot.process_count > 1 else ""
+    threads = f"{sampling_quality.threads} thread{'' if sampling_quality.threads == 1 else 's'}"
+    minutes, seconds = divmod(int(snapshot.running_seconds), 60)
     lines = [
-        f"{visible(shown.name)}{more} · {minutes}:{seconds:02} · {span}{' · held' if view.held else ''}",
-        f"mode {shown.mode} · {ledger.rate_hz:.1f} of {shown.asked_hz:g} samples/s · {ledger.errors_text()}"
-        f" · target lost {percent(ledger.lost)} · sampler {percent(share)} of a core · {shown.how}",
-        f"{threads} · gil {_share(sums.gil, ticks)} % · running {_share(sums.running, ticks)} % · "
-        f"idle {_share(sums.idle, ticks)} % · self and total are {view.kind.value}",
+        f"{escape_unprintable(snapshot.name)}{children_text} · {minutes}:{seconds:02} · "
+        f"{span}{' · held' if view.is_paused else ''}",
+        f"mode {snapshot.mode} · {sampling_quality.rate_hz:.1f} of {snapshot.target_hz:g} samples/s · "
+        f"{sampling_quality.format_errors()}"
+        f" · target lost {format_percent(sampling_quality.stopped_share)} · sampler "
+        f"{format_percent(share)} of a core · {snapshot.reader_text}",
+        f"{threads} · gil {_format_share(sums.gil, ticks)} % · running "
+        f"{_format_share(sums.running, ticks)} % · "
+        f"idle {_format_share(sums.idle, ticks)} % · self and total are {view.profile_type.value}",
     ]
-    return [cut(line, columns) for line in lines]
+    return [truncate_to_width(line, columns) for line in lines]
 
 
-def heading(view: View, columns: int) -> str:
+def format_heading(view: TableView, columns: int) -> str:
     """The names of the columns, the one that is sorted by marked."""
     words = {"self": 0, "total": 1, "gil": 2, "running": 3, "idle": 4}
     sorted_by = words.get(view.sort, -1)
-    names = [f"{'▾' if at == sorted_by else ''}{name}" for at, name in enumerate(_NUMBERS)]
-    cells = "".join(_right(name, _CELL) for name in names[: _numbers(columns)])
+    names = [f"{'▾' if at == sorted_by else ''}{name}" for at, name in enumerate(_NUMBER_HEADINGS)]
+    cells = "".join(_align_right(name, _CELL_WIDTH) for name in names[: _count_number_columns(columns)])
     mark = "▾" if view.sort == "name" else ""
-    return fit(f"{cells}  {mark}FUNCTION (FILE:LINE)", columns)
+    return fit_to_width(f"{cells}  {mark}FUNCTION (FILE:LINE)", columns)
 
 
-def body(some: Sequence[Row], shown: Shown, view: View, columns: int) -> list[str]:
+def format_body(
+    table_rows: Sequence[FunctionCounts], snapshot: TableSnapshot, view: TableView, columns: int
+) -> list[str]:
     """A line for each row, each of at most so many columns."""
-    ticks, many = _ticks(shown), _numbers(columns)
+    ticks, column_count = _count_ticks(snapshot), _count_number_columns(columns)
     lines = []
-    for row in some:
-        numbers = (row.own.of(view.kind), row.total.of(view.kind), row.own.gil, row.own.running, row.own.idle)
-        cells = "".join(_right(_share(number, ticks), _CELL) for number in numbers[:many])
-        name = visible(Frame(row.function, row.file, row.line).text)
-        lines.append(cut(f"{cells}  {name}", columns))
+    for row in table_rows:
+        numbers = (
+            row.self_counts.for_type(view.profile_type),
+            row.total_counts.for_type(view.profile_type),
+            row.self_counts.gil,
+            row.self_counts.running,
+            row.self_counts.idle,
+        )
+        cells = "".join(
+            _align_right(_format_share(number, ticks), _CELL_WIDTH) for number in numbers[:column_count]
+        )
+        name = escape_unprintable(Frame(row.function, row.file, row.line).text)
+        lines.append(truncate_to_width(f"{cells}  {name}", columns))
     return lines
 
 
-def _ticks(shown: Shown) -> float:
+def _count_ticks(snapshot: TableSnapshot) -> float:
     """Ticks of one process that gave stacks: a thread that is always there has a sample in each."""
-    ledger = shown.ledger
-    processes = max(1.0, ledger.watched_ns / 1e9 / shown.elapsed) if shown.elapsed > 0 else 1.0
-    return max(1.0, (ledger.attempts - ledger.failed) / processes)
+    sampling_quality = snapshot.quality
+    processes = (
+        max(1.0, sampling_quality.watched_ns / 1e9 / snapshot.elapsed_seconds)
+        if snapshot.elapsed_seconds > 0
+        else 1.0
+    )
+    return max(1.0, (sampling_quality.attempts - sampling_quality.failed_ticks) / processes)
 
 
-def _share(samples: int, ticks: float) -> str:
+def _format_share(samples: int, ticks: float) -> str:
     return f"{100 * samples / ticks:.1f}"
 
 
-def _numbers(columns: int) -> int:
+def _count_number_columns(columns: int) -> int:
     """How many columns of numbers leave room for names."""
-    return max(1, min(len(_NUMBERS), (columns - _LEAST_NAME) // _CELL))
+    return max(1, min(len(_NUMBER_HEADINGS), (columns - _MIN_NAME_WIDTH) // _CELL_WIDTH))
 
 
-def _right(text: str, cells: int) -> str:
-    return " " * max(0, cells - width(text)) + text
+def _align_right(text: str, cells: int) -> str:
+    return " " * max(0, cells - measure_width(text)) + text

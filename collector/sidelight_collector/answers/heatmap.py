@@ -12,36 +12,49 @@ from typing import Final, TypedDict, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight_collector.answers.catalog import Version
-from sidelight_collector.answers.timeline import suitable_step
-from sidelight_collector.arrow_ops import Array, firsts, integers, numbered, one, stacked, strings, sum_of
-from sidelight_collector.query.data_basis import Basis, basis
-from sidelight_collector.query.engine.stack_text import STATES_OF
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.answers.catalog import VersionLifetime
+from sidelight_collector.answers.timeline import choose_step_ns
+from sidelight_collector.arrow_ops import (
+    Array,
+    add_columns,
+    combine_chunks,
+    concat_tables,
+    drop_duplicates,
+    factorize_rows,
+    to_ints,
+    to_strings,
+)
+from sidelight_collector.query.data_basis import DataBasis, build_basis
+from sidelight_collector.query.engine.stack_text import STATES_BY_TYPE
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_errors import BadParameter
-from sidelight_collector.query.sampling_quality import Quality, quality, said
-from sidelight_collector.query.select.local_time import Days, clock_of, days
-from sidelight_collector.query.select.matchers import label
-from sidelight_collector.query.select.pod_time import processes, watched_seconds
+from sidelight_collector.query.sampling_quality import (
+    QualitySummary,
+    list_nonempty_strings,
+    summarize_quality,
+)
+from sidelight_collector.query.select.local_time import CalendarDays, list_calendar_days, parse_time_zone
+from sidelight_collector.query.select.matchers import get_label_column
+from sidelight_collector.query.select.pod_time import filter_process_rows, iter_pod_seconds
 from sidelight_collector.query.select.window_query import (
-    choose,
+    select_windows,
 )
 from sidelight_collector.query.windows import (
-    Question,
-    Windows,
+    SelectedWindows,
+    WindowQuery,
 )
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 
-PODS: Final = "pod"
-HOURS: Final = "hour"
-THREADS: Final = "thread"
-DAY_HOURS: Final = 24
+POD_ROWS: Final = "pod"
+HOUR_ROWS: Final = "hour"
+THREAD_ROWS: Final = "thread"
+HOURS_PER_DAY: Final = 24
 
 Number = TypeVar("Number", int, float)
 
 
-class Cells(TypedDict):
+class HeatmapCells(TypedDict):
     """Columns of one row; None where nothing was watched. `seconds / pod_seconds` is the rate."""
 
     seconds: list[float | None]
@@ -49,7 +62,7 @@ class Cells(TypedDict):
     samples: list[int | None]
 
 
-class Others(Cells):
+class OtherRows(HeatmapCells):
     """What all rows together took that are not told apart."""
 
     rows: int
@@ -77,205 +90,218 @@ class Heatmap(_Range):
     seconds: list[list[float | None]]
     pod_seconds: list[list[float | None]]
     samples: list[list[int | None]]
-    versions: list[list[Version]]
-    others: Others
+    versions: list[list[VersionLifetime]]
+    others: OtherRows
     modes: list[str]
-    quality: Quality
-    basis: Basis
+    quality: QualitySummary
+    basis: DataBasis
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class HeatmapLimits:
     """Most columns, most rows that are wanted, and most cells of both."""
 
-    columns: int
-    rows: int
-    cells: int
+    max_columns: int
+    max_rows: int
+    max_cells: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Grid:
+class _HeatmapGrid:
     """Chosen windows with the `row` and `column` that each belongs to, and what rows are called.
 
     `names` are namespace and name of each row. `step_ns` is None where columns are days.
     """
 
-    windows: Windows
+    windows: SelectedWindows
     table: pa.Table
-    whole: pa.Table
+    process_rows: pa.Table
     names: Sequence[tuple[str, str]]
-    start: Sequence[float]
+    column_starts: Sequence[float]
     step_ns: int | None
 
 
-def heatmap(
-    reading: Reading,
-    question: Question,
+def query_heatmap(
+    context: QueryContext,
+    query: WindowQuery,
     kind: ProfileType,
     *,
     rows: str,
     step_ns: int | None,
     zone: str,
-    bounds: Bounds,
+    limits: HeatmapLimits,
 ) -> Heatmap:
     """What each row took in each column of the range."""
-    by_hour, clock = rows == HOURS, clock_of(zone)
+    by_hour, time_zone = rows == HOUR_ROWS, parse_time_zone(zone)
     if by_hour and step_ns is not None:
         raise BadParameter("hours of the day have no step", hint="Their columns are days: leave step out.")
     grid = (
-        _hours(reading, question, days(question.from_ns, question.until_ns, clock), bounds)
+        _build_hour_grid(context, query, list_calendar_days(query.from_ns, query.until_ns, time_zone), limits)
         if by_hour
-        else _labels(reading, question, rows, step_ns, bounds)
+        else _build_label_grid(context, query, rows, step_ns, limits)
     )
-    table = grid.table.append_column("samples", sum_of(grid.table, STATES_OF[kind]))
-    count = len(grid.start)
-    most = min(bounds.rows, bounds.cells // max(count, 1))
-    kept = list(range(DAY_HOURS)) if by_hour else _dearest(table, grid.names, most)
-    slots = _slots(kept, len(grid.names))
-    table, whole = (
-        of.append_column("slot", slots.take(one(of["row"]))) for of in (table, processes(grid.whole))
+    table = grid.table.append_column("samples", add_columns(grid.table, STATES_BY_TYPE[kind]))
+    count = len(grid.column_starts)
+    max_rows = min(limits.max_rows, limits.max_cells // max(count, 1))
+    shown_rows = list(range(HOURS_PER_DAY)) if by_hour else _select_heaviest_rows(table, grid.names, max_rows)
+    slots = _assign_slots(shown_rows, len(grid.names))
+    table, process_rows = (
+        of.append_column("slot", slots.take(combine_chunks(of["row"])))
+        for of in (table, filter_process_rows(grid.process_rows))
     )
-    cells = _cells(table, whole, len(kept) + 1, count, together=rows == THREADS)
-    versions = _versions(table, len(kept))
+    cells = _build_cells(table, process_rows, len(shown_rows) + 1, count, shares_pod_time=rows == THREAD_ROWS)
+    versions = _list_versions_by_row(table, len(shown_rows))
     return {
         "type": kind.value,
         "rows": rows,
         "zone": zone if by_hour else "UTC",
         "step_seconds": None if grid.step_ns is None else grid.step_ns / SECOND_NS,
-        "start": list(grid.start),
-        "row": [grid.names[at][1] for at in kept],
-        "namespace": [grid.names[at][0] for at in kept],
+        "start": list(grid.column_starts),
+        "row": [grid.names[at][1] for at in shown_rows],
+        "namespace": [grid.names[at][0] for at in shown_rows],
         "seconds": [of["seconds"] for of in cells[:-1]],
         "pod_seconds": [of["pod_seconds"] for of in cells[:-1]],
         "samples": [of["samples"] for of in cells[:-1]],
         "versions": versions,
-        "others": {"rows": len(grid.names) - len(kept), **cells[-1]},
-        "from": question.from_ns / SECOND_NS,
-        "until": question.until_ns / SECOND_NS,
-        "modes": said(whole["mode"]),
-        "quality": quality(table, whole),
-        "basis": basis([grid.windows], kind, reading.unreadable),
+        "others": {"rows": len(grid.names) - len(shown_rows), **cells[-1]},
+        "from": query.from_ns / SECOND_NS,
+        "until": query.until_ns / SECOND_NS,
+        "modes": list_nonempty_strings(process_rows["mode"]),
+        "quality": summarize_quality(table, process_rows),
+        "basis": build_basis([grid.windows], kind, context.unreadable_count),
     }
 
 
-def _labels(reading: Reading, question: Question, rows: str, step_ns: int | None, bounds: Bounds) -> _Grid:
+def _build_label_grid(
+    context: QueryContext, query: WindowQuery, rows: str, step_ns: int | None, limits: HeatmapLimits
+) -> _HeatmapGrid:
     """Rows of a label by steps of time, which are those that a timeline has."""
-    length = question.until_ns - question.from_ns
-    windows = choose(reading, question, stacks=False, step_ns=step_ns or suitable_step(length))
-    step = step_ns or suitable_step(length, windows.table)
-    first = question.from_ns // step
-    count = max(-(-question.until_ns // step) - first, 0)
-    if count > min(bounds.columns, bounds.cells):
+    length = query.until_ns - query.from_ns
+    windows = select_windows(context, query, with_stacks=False, step_ns=step_ns or choose_step_ns(length))
+    step = step_ns or choose_step_ns(length, windows.table)
+    first = query.from_ns // step
+    count = max(-(-query.until_ns // step) - first, 0)
+    if count > min(limits.max_columns, limits.max_cells):
         raise BadParameter(
-            f"{count} columns are more than the {min(bounds.columns, bounds.cells)} that a heatmap may have",
+            f"{count} columns are more than the {min(limits.max_columns, limits.max_cells)} that a "
+            "heatmap may have",
             hint="Use a longer step or a shorter range.",
         )
-    names, table, whole = _named(windows, rows)
-    table, whole = (
-        of.append_column("column", pc.subtract(pc.divide(of["ts"], step), first)) for of in (table, whole)
+    names, table, process_rows = _number_label_rows(windows, rows)
+    table, process_rows = (
+        of.append_column("column", pc.subtract(pc.divide(of["ts"], step), first))
+        for of in (table, process_rows)
     )
-    return _Grid(windows, table, whole, names, [(first + at) * step / SECOND_NS for at in range(count)], step)
+    return _HeatmapGrid(
+        windows, table, process_rows, names, [(first + at) * step / SECOND_NS for at in range(count)], step
+    )
 
 
-def _named(windows: Windows, rows: str) -> tuple[list[tuple[str, str]], pa.Table, pa.Table]:
+def _number_label_rows(
+    windows: SelectedWindows, rows: str
+) -> tuple[list[tuple[str, str]], pa.Table, pa.Table]:
     """The names of rows, and chosen and watched windows with the number of theirs."""
-    parts = [_keys(of, rows) for of in (windows.table, windows.watched)]
-    both = stacked(parts)
-    number = numbered(both)
-    found = firsts(both.append_column("number", number), ["number"])
-    names = list(zip(strings(found["namespace"]), strings(found["name"]), strict=True))
+    parts = [_build_row_keys(of, rows) for of in (windows.table, windows.process_windows)]
+    both = concat_tables(parts)
+    number = factorize_rows(both)
+    found = drop_duplicates(both.append_column("number", number), ["number"])
+    names = list(zip(to_strings(found["namespace"]), to_strings(found["name"]), strict=True))
     cut = len(windows.table)
     return (
         names,
         windows.table.append_column("row", number[:cut]),
-        windows.watched.append_column("row", number[cut:]),
+        windows.process_windows.append_column("row", number[cut:]),
     )
 
 
-def _keys(table: pa.Table, rows: str) -> pa.Table:
+def _build_row_keys(table: pa.Table, rows: str) -> pa.Table:
     """Namespace and name of the row of each window: pods may be called alike in two namespaces."""
     nowhere = pa.array([""] * len(table), pa.string()).dictionary_encode()
-    namespace = one(table["namespace"]) if rows == PODS else nowhere
-    return pa.table({"namespace": namespace, "name": label(table, rows)})
+    namespace = combine_chunks(table["namespace"]) if rows == POD_ROWS else nowhere
+    return pa.table({"namespace": namespace, "name": get_label_column(table, rows)})
 
 
-def _hours(reading: Reading, question: Question, calendar: Days, bounds: Bounds) -> _Grid:
+def _build_hour_grid(
+    context: QueryContext, query: WindowQuery, calendar: CalendarDays, limits: HeatmapLimits
+) -> _HeatmapGrid:
     """Hours of the day by days, as clocks show them."""
-    count = len(calendar.start)
-    most = min(bounds.columns, bounds.cells // DAY_HOURS)
-    if count > most:
+    count = len(calendar.midnights)
+    max_days = min(limits.max_columns, limits.max_cells // HOURS_PER_DAY)
+    if count > max_days:
         raise BadParameter(
-            f"{count} days are more than the {most} that a heatmap may have", hint="Use a shorter range."
+            f"{count} days are more than the {max_days} that a heatmap may have", hint="Use a shorter range."
         )
-    windows = choose(reading, question, stacks=False, step_ns=calendar.unit_ns)
-    names = [("", f"{hour:02d}") for hour in range(DAY_HOURS)]
-    table, whole = (
+    windows = select_windows(context, query, with_stacks=False, step_ns=calendar.offset_unit_ns)
+    names = [("", f"{hour:02d}") for hour in range(HOURS_PER_DAY)]
+    table, process_rows = (
         of.append_column("row", hour).append_column("column", day)
-        for of in (windows.table, windows.watched)
-        for hour, day in [calendar.places(of["ts"])]
+        for of in (windows.table, windows.process_windows)
+        for hour, day in [calendar.locate(of["ts"])]
     )
-    return _Grid(windows, table, whole, names, calendar.start, None)
+    return _HeatmapGrid(windows, table, process_rows, names, calendar.midnights, None)
 
 
-def _dearest(table: pa.Table, names: Sequence[tuple[str, str]], most: int) -> list[int]:
+def _select_heaviest_rows(table: pa.Table, names: Sequence[tuple[str, str]], max_rows: int) -> list[int]:
     """The rows that took most time, at most so many; those that took the same by name."""
     added = table.group_by(["row", "period_ns"], use_threads=False).aggregate([("samples", "sum")])
     took = [0] * len(names)
-    for row, period, samples in zip(*map(integers, added.columns), strict=True):
+    for row, period, samples in zip(*map(to_ints, added.columns), strict=True):
         took[row] += samples * period
-    return sorted(range(len(names)), key=lambda row: (-took[row], names[row]))[:most]
+    return sorted(range(len(names)), key=lambda row: (-took[row], names[row]))[:max_rows]
 
 
-def _slots(kept: Sequence[int], rows: int) -> Array:
+def _assign_slots(shown_rows: Sequence[int], rows: int) -> Array:
     """For each row where it stands in the answer; behind all others if it is not told apart."""
-    slots = [len(kept)] * rows
-    for slot, row in enumerate(kept):
+    slots = [len(shown_rows)] * rows
+    for slot, row in enumerate(shown_rows):
         slots[row] = slot
     return pa.array(slots, pa.int32())
 
 
-def _cells(table: pa.Table, whole: pa.Table, rows: int, count: int, *, together: bool) -> list[Cells]:
-    """The cells of each row. `together`: rows are parts of processes, and watched while these are."""
+def _build_cells(
+    table: pa.Table, process_rows: pa.Table, rows: int, count: int, *, shares_pod_time: bool
+) -> list[HeatmapCells]:
+    """The cells of each row. `shares_pod_time`: rows are parts of processes, and watched while these are."""
     ns = [[0] * count for _ in range(rows)]
     samples = [[0] * count for _ in range(rows)]
-    watched = [[0.0] * count for _ in range(rows)]
-    seen = [[False] * count for _ in range(rows)]
+    pod_seconds = [[0.0] * count for _ in range(rows)]
+    is_observed = [[False] * count for _ in range(rows)]
     added = table.group_by(["slot", "column", "period_ns"], use_threads=False).aggregate([("samples", "sum")])
-    for row, column, period, sampled in zip(*map(integers, added.columns), strict=True):
+    for row, column, period, sampled in zip(*map(to_ints, added.columns), strict=True):
         samples[row][column] += sampled
         ns[row][column] += sampled * period
-        seen[row][column] = True
-    slots, columns = integers(whole["slot"]), integers(whole["column"])
-    if together:
-        for at, seconds in watched_seconds(whole, "column"):
+        is_observed[row][column] = True
+    slots, columns = to_ints(process_rows["slot"]), to_ints(process_rows["column"])
+    if shares_pod_time:
+        for at, seconds in iter_pod_seconds(process_rows, "column"):
             for row in range(rows):
-                watched[row][columns[at]] += seconds if seen[row][columns[at]] else 0.0
+                pod_seconds[row][columns[at]] += seconds if is_observed[row][columns[at]] else 0.0
     else:
-        for at, seconds in watched_seconds(whole, "slot", "column"):
-            watched[slots[at]][columns[at]] += seconds
-            seen[slots[at]][columns[at]] = True
+        for at, seconds in iter_pod_seconds(process_rows, "slot", "column"):
+            pod_seconds[slots[at]][columns[at]] += seconds
+            is_observed[slots[at]][columns[at]] = True
     return [
         {
-            "seconds": _where_seen([value / SECOND_NS for value in ns[row]], seen[row]),
-            "pod_seconds": _where_seen(watched[row], seen[row]),
-            "samples": _where_seen(samples[row], seen[row]),
+            "seconds": _mask_unobserved([value / SECOND_NS for value in ns[row]], is_observed[row]),
+            "pod_seconds": _mask_unobserved(pod_seconds[row], is_observed[row]),
+            "samples": _mask_unobserved(samples[row], is_observed[row]),
         }
         for row in range(rows)
     ]
 
 
-def _where_seen(values: Sequence[Number], seen: Sequence[bool]) -> list[Number | None]:
-    return [value if there else None for value, there in zip(values, seen, strict=True)]
+def _mask_unobserved(values: Sequence[Number], is_observed: Sequence[bool]) -> list[Number | None]:
+    return [value if there else None for value, there in zip(values, is_observed, strict=True)]
 
 
-def _versions(table: pa.Table, rows: int) -> list[list[Version]]:
+def _list_versions_by_row(table: pa.Table, rows: int) -> list[list[VersionLifetime]]:
     """For each row when each version was seen on it, in the order in which they appeared."""
     added = table.group_by(["slot", "version"], use_threads=False).aggregate(
         [("ts", "min"), ("end_ns", "max")]
     )
     columns = (added["slot"], added["ts_min"], added["end_ns_max"])
-    found = sorted(zip(*map(integers, columns), strings(added["version"]), strict=True))
-    versions: list[list[Version]] = [[] for _ in range(rows)]
+    found = sorted(zip(*map(to_ints, columns), to_strings(added["version"]), strict=True))
+    versions: list[list[VersionLifetime]] = [[] for _ in range(rows)]
     for row, first, last, version in found:
         if row < rows:
             versions[row].append(

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sidelight_collector.arrow_ops import integers, strings, used
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.arrow_ops import list_unique_strings, to_ints, to_strings
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.select.window_query import (
-    choose,
+    select_windows,
 )
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.times import SECOND_NS
 
 
 @dataclass(frozen=True, slots=True)
-class Presence:
+class LastSeen:
     """When the last window of each (namespace, pod) ended, in Unix seconds, and the services there are."""
 
     pods: dict[tuple[str, str], float]
     services: frozenset[str]
 
 
-def presence(reading: Reading, question: Question) -> Presence:
+def query_last_seen(context: QueryContext, query: WindowQuery) -> LastSeen:
     """Who shipped windows of this range."""
-    table = choose(reading, question, stacks=False).table
+    table = select_windows(context, query, with_stacks=False).table
     keys = ["namespace", "pod"]
     last = table.group_by(keys, use_threads=False).aggregate([("end_ns", "max")])
-    names = zip(*(strings(last[name]) for name in keys), strict=True)
-    pods = dict(zip(names, (end / SECOND_NS for end in integers(last["end_ns_max"])), strict=True))
-    return Presence(pods, frozenset(used(table["service"])))
+    names = zip(*(to_strings(last[name]) for name in keys), strict=True)
+    pods = dict(zip(names, (end / SECOND_NS for end in to_ints(last["end_ns_max"])), strict=True))
+    return LastSeen(pods, frozenset(list_unique_strings(table["service"])))

@@ -3,24 +3,24 @@
 from collections.abc import Sequence
 from typing import TypedDict
 
-from sidelight_collector.query.call_tree import costs
-from sidelight_collector.query.data_basis import Basis, SideNumbers, basis, side
-from sidelight_collector.query.engine.stack_text import weigh
-from sidelight_collector.query.engine.window_sums import sums
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.call_tree import compute_costs
+from sidelight_collector.query.data_basis import DataBasis, SideSummary, build_basis, summarize_side
+from sidelight_collector.query.engine.stack_text import weigh_stacks
+from sidelight_collector.query.engine.window_sums import sum_stacks
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.select.window_query import (
-    choose_all,
+    select_side_windows,
 )
-from sidelight_collector.query.stack_filter import ALL, Pick, narrowed, picked
+from sidelight_collector.query.stack_filter import NO_FILTER, StackFilter, apply_filter, narrow_summary
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
-from sidelight_model.aggregate import Cost
+from sidelight_model.aggregate import FunctionCost
 from sidelight_model.counts import ProfileType
-from sidelight_model.frames import Frame, escape, unescape, without_line
+from sidelight_model.frames import Frame, escape_frame, strip_line_number, unescape_frame
 
 
-class LineCost(TypedDict):
+class FunctionTotals(TypedDict):
     """What the function cost on one side, all its lines together."""
 
     self_us: int
@@ -29,50 +29,55 @@ class LineCost(TypedDict):
     total_samples: int
 
 
-class LinesSide(SideNumbers):
+class FunctionLinesSide(SideSummary):
     """One side's columns, aligned with the lines; a total has a stack once, however often it is at a line."""
 
     self_us: list[int]
     total_us: list[int]
     self_samples: list[int]
     total_samples: list[int]
-    whole: LineCost
+    whole: FunctionTotals
 
 
-class Lines(TypedDict):
+class FunctionLines(TypedDict):
     """The lines of a function that were seen on any side, ascending; 0 is a line that is not known."""
 
     type: str
     function: str
     file: str
     line: list[int]
-    sides: list[LinesSide]
+    sides: list[FunctionLinesSide]
     lines_total: int
-    basis: Basis
+    basis: DataBasis
 
 
-def function_lines(
-    reading: Reading,
-    sides: Sequence[Question],
+def query_function_lines(
+    context: QueryContext,
+    sides: Sequence[WindowQuery],
     kind: ProfileType,
     *,
     function: str,
     file: str,
     limit: int,
-    pick: Pick = ALL,
-) -> Lines:
+    stack_filter: StackFilter = NO_FILTER,
+) -> FunctionLines:
     """The `limit` heaviest lines of a function; `lines_total` says how many there are."""
-    chosen = choose_all(reading, sides)
-    weights = [picked(reading, windows, weigh(sums(reading, windows), kind), pick) for windows in chosen]
+    chosen = select_side_windows(context, sides)
+    weights = [
+        apply_filter(context, windows, weigh_stacks(sum_stacks(context, windows), kind), stack_filter)
+        for windows in chosen
+    ]
     weighed = list(zip(chosen, weights, strict=True))
-    frame = escape(Frame(function, file).text)
-    none = (Cost(),) * len(sides)
-    whole = costs(reading, weighed, begin=frame).get(frame, none)
+    frame = escape_frame(Frame(function, file).text)
+    none = (FunctionCost(),) * len(sides)
+    totals = compute_costs(context, weighed, prefix=frame).get(frame, none)
     # With a line there is more text before the last bracket.
     all_lines = (
-        costs(reading, weighed, lines=True, begin=frame.removesuffix(")")) if any(map(_seen, whole)) else {}
+        compute_costs(context, weighed, lines=True, prefix=frame.removesuffix(")"))
+        if any(map(_has_samples, totals))
+        else {}
     )
-    found = {_line(text): own for text, own in all_lines.items() if without_line(text) == frame}
+    found = {_parse_line(text): own for text, own in all_lines.items() if strip_line_number(text) == frame}
     heaviest = sorted(found, key=lambda line: (-max(one.total_ns for one in found[line]), line))[:limit]
     shown = sorted(heaviest)
     return {
@@ -82,33 +87,33 @@ def function_lines(
         "line": shown,
         "sides": [
             {
-                **narrowed(side(question, windows, kind), weights[at], pick),
-                "self_us": [_us(found[line][at].self_ns) for line in shown],
-                "total_us": [_us(found[line][at].total_ns) for line in shown],
+                **narrow_summary(summarize_side(question, windows, kind), weights[at], stack_filter),
+                "self_us": [_to_microseconds(found[line][at].self_ns) for line in shown],
+                "total_us": [_to_microseconds(found[line][at].total_ns) for line in shown],
                 "self_samples": [found[line][at].self_samples for line in shown],
                 "total_samples": [found[line][at].total_samples for line in shown],
                 "whole": {
-                    "self_us": _us(whole[at].self_ns),
-                    "total_us": _us(whole[at].total_ns),
-                    "self_samples": whole[at].self_samples,
-                    "total_samples": whole[at].total_samples,
+                    "self_us": _to_microseconds(totals[at].self_ns),
+                    "total_us": _to_microseconds(totals[at].total_ns),
+                    "self_samples": totals[at].self_samples,
+                    "total_samples": totals[at].total_samples,
                 },
             }
             for at, (question, windows) in enumerate(zip(sides, chosen, strict=True))
         ],
         "lines_total": len(found),
-        "basis": basis(chosen, kind, reading.unreadable),
+        "basis": build_basis(chosen, kind, context.unreadable_count),
     }
 
 
-def _line(text: str) -> int:
+def _parse_line(text: str) -> int:
     """The line that an escaped frame names, 0 without one."""
-    return Frame.parse(unescape(text)).line if without_line(text) != text else 0
+    return Frame.parse(unescape_frame(text)).line if strip_line_number(text) != text else 0
 
 
-def _seen(cost: Cost) -> bool:
+def _has_samples(cost: FunctionCost) -> bool:
     return cost.total_samples > 0
 
 
-def _us(ns: int) -> int:
+def _to_microseconds(ns: int) -> int:
     return round(ns / 1000)

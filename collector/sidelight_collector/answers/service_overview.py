@@ -8,24 +8,24 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final, TypedDict
 
-from sidelight_collector.answers.usage import Seen, seen
-from sidelight_collector.query.data_basis import Basis, basis
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.answers.usage import WindowUsage, summarize_usage
+from sidelight_collector.query.data_basis import DataBasis, build_basis
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.select.window_query import (
-    choose,
+    select_windows,
 )
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 
-NOW_NS: Final = 600 * SECOND_NS
+RECENT_NS: Final = 600 * SECOND_NS
 """What was seen so shortly before the last of its service is there now."""
 _DIGITS: Final = 3
 
 
-class OfVersions(TypedDict):
+class VersionColumns(TypedDict):
     """Columns about one version of each service; `version` is None where a service has none such."""
 
     version: list[str | None]
@@ -37,8 +37,8 @@ class OfVersions(TypedDict):
 
 
 # `from` is a word of the language, so this one is written as a call.
-Overview = TypedDict(
-    "Overview",
+ServiceOverview = TypedDict(
+    "ServiceOverview",
     {
         "type": str,
         "service": list[str],
@@ -51,76 +51,83 @@ Overview = TypedDict(
         "pods": list[int],
         "pods_now": list[int],
         "versions": list[int],
-        "current": OfVersions,
-        "previous": OfVersions,
+        "current": VersionColumns,
+        "previous": VersionColumns,
         "omitted": int,
         "from": float,
         "until": float,
-        "basis": Basis,
+        "basis": DataBasis,
     },
 )
 
 
-def overview(reading: Reading, question: Question, kind: ProfileType, *, most: int) -> Overview:
-    """What each service took, by name; of more than `most` services those that took most time."""
-    chosen = choose(reading, question, stacks=False)
-    services = seen(chosen, kind, "service", at_once=True)
-    dearest = {of.key for of in sorted(services, key=lambda of: (-of.ns, of.key))[:most]}
-    kept = [of for of in services if of.key in dearest]
-    versions: dict[str, list[Seen]] = defaultdict(list)
-    for of in seen(chosen, kind, "service", "version"):
+def query_service_overview(
+    context: QueryContext, query: WindowQuery, kind: ProfileType, *, max_services: int
+) -> ServiceOverview:
+    """What each service took, by name; of more than `max_services` services those that took most time."""
+    chosen = select_windows(context, query, with_stacks=False)
+    services = summarize_usage(chosen, kind, "service", with_concurrency=True)
+    dearest = {of.key for of in sorted(services, key=lambda of: (-of.sampled_ns, of.key))[:max_services]}
+    shown = [of for of in services if of.key in dearest]
+    versions: dict[str, list[WindowUsage]] = defaultdict(list)
+    for of in summarize_usage(chosen, kind, "service", "version"):
         versions[of.key[0]].append(of)
-    both = [_current_and_previous(versions[of.key[0]], of.last_ns) for of in kept]
+    both = [_find_current_and_previous(versions[of.key[0]], of.last_ns) for of in shown]
     return {
         "type": kind.value,
-        "service": [of.key[0] for of in kept],
-        "first_seen": [_seconds(of.first_ns) for of in kept],
-        "last_seen": [_seconds(of.last_ns) for of in kept],
-        "samples": [of.samples for of in kept],
-        "seconds": [_seconds(of.ns) for of in kept],
-        "pod_seconds": [round(of.pod_seconds, _DIGITS) for of in kept],
-        "cores": [_cores(of) for of in kept],
-        "pods": [len(of.pods) for of in kept],
-        "pods_now": [_now(of, of.last_ns) for of in kept],
-        "versions": [len(versions[of.key[0]]) for of in kept],
-        "current": _columns([current for current, _ in both], kept),
-        "previous": _columns([previous for _, previous in both], kept),
-        "omitted": len(services) - len(kept),
-        "from": question.from_ns / SECOND_NS,
-        "until": question.until_ns / SECOND_NS,
-        "basis": basis([chosen], kind, reading.unreadable),
+        "service": [of.key[0] for of in shown],
+        "first_seen": [_to_seconds(of.first_ns) for of in shown],
+        "last_seen": [_to_seconds(of.last_ns) for of in shown],
+        "samples": [of.samples for of in shown],
+        "seconds": [_to_seconds(of.sampled_ns) for of in shown],
+        "pod_seconds": [round(of.pod_seconds, _DIGITS) for of in shown],
+        "cores": [_compute_cores(of) for of in shown],
+        "pods": [len(of.pod_ends_ns) for of in shown],
+        "pods_now": [_count_recent_pods(of, of.last_ns) for of in shown],
+        "versions": [len(versions[of.key[0]]) for of in shown],
+        "current": _build_version_columns([current for current, _ in both], shown),
+        "previous": _build_version_columns([previous for _, previous in both], shown),
+        "omitted": len(services) - len(shown),
+        "from": query.from_ns / SECOND_NS,
+        "until": query.until_ns / SECOND_NS,
+        "basis": build_basis([chosen], kind, context.unreadable_count),
     }
 
 
-def _now(of: Seen, last_ns: int) -> int:
+def _count_recent_pods(usage: WindowUsage, last_ns: int) -> int:
     """How many pods there are when their service was last seen."""
-    return sum(last > last_ns - NOW_NS for last in of.pods)
+    return sum(last > last_ns - RECENT_NS for last in usage.pod_ends_ns)
 
 
-def _current_and_previous(versions: Sequence[Seen], last_ns: int) -> tuple[Seen, Seen | None]:
-    there = (of for of in versions if of.last_ns > last_ns - NOW_NS)
+def _find_current_and_previous(
+    versions: Sequence[WindowUsage], last_ns: int
+) -> tuple[WindowUsage, WindowUsage | None]:
+    there = (of for of in versions if of.last_ns > last_ns - RECENT_NS)
     current = max(there, key=lambda of: (of.first_ns, of.key))
     others = (of for of in versions if of is not current)
     return current, max(others, key=lambda of: (of.last_ns, of.first_ns), default=None)
 
 
-def _cores(of: Seen) -> float | None:
+def _compute_cores(usage: WindowUsage) -> float | None:
     """How many cores (or threads) all pods kept busy, on average while any of them was watched."""
-    return None if of.rate is None else round(of.rate * of.pods_at_once, 6)
+    return None if usage.rate is None else round(usage.rate * usage.mean_concurrent_pods, 6)
 
 
-def _columns(versions: Sequence[Seen | None], services: Sequence[Seen]) -> OfVersions:
+def _build_version_columns(
+    versions: Sequence[WindowUsage | None], services: Sequence[WindowUsage]
+) -> VersionColumns:
     return {
         "version": [of.key[1] if of else None for of in versions],
-        "first_seen": [_seconds(of.first_ns) if of else None for of in versions],
+        "first_seen": [_to_seconds(of.first_ns) if of else None for of in versions],
         "pods_now": [
-            _now(of, all_.last_ns) if of else 0 for of, all_ in zip(versions, services, strict=True)
+            _count_recent_pods(of, all_.last_ns) if of else 0
+            for of, all_ in zip(versions, services, strict=True)
         ],
         "samples": [of.samples if of else 0 for of in versions],
-        "seconds": [_seconds(of.ns) if of else 0.0 for of in versions],
+        "seconds": [_to_seconds(of.sampled_ns) if of else 0.0 for of in versions],
         "pod_seconds": [round(of.pod_seconds, _DIGITS) if of else 0.0 for of in versions],
     }
 
 
-def _seconds(ns: int) -> float:
+def _to_seconds(ns: int) -> float:
     return round(ns / SECOND_NS, _DIGITS)

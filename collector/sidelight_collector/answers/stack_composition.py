@@ -13,24 +13,32 @@ from typing import NamedTuple, TypedDict, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight_collector.arrow_ops import Array, coded, floats, integers, one, row_numbers, total
-from sidelight_collector.query.data_basis import Basis, SideNumbers, basis, side
-from sidelight_collector.query.engine.stack_text import Weights, numbers, weigh
-from sidelight_collector.query.engine.stack_text import stacks as spelled
-from sidelight_collector.query.engine.window_sums import sums
-from sidelight_collector.query.query_context import Reading
-from sidelight_collector.query.select.window_query import (
-    choose_all,
+from sidelight_collector.arrow_ops import (
+    Array,
+    build_dictionary_array,
+    combine_chunks,
+    row_numbers,
+    sum_ints,
+    to_float64,
+    to_ints,
 )
-from sidelight_collector.query.stack_filter import Pick, narrowed, picked
-from sidelight_collector.query.stack_paths import Known, Taken
+from sidelight_collector.query.data_basis import DataBasis, SideSummary, build_basis, summarize_side
+from sidelight_collector.query.engine.stack_text import StackWeights, resolve_stacks, weigh_stacks
+from sidelight_collector.query.engine.stack_text import read_stacks as spelled
+from sidelight_collector.query.engine.window_sums import sum_stacks
+from sidelight_collector.query.query_context import QueryContext
+from sidelight_collector.query.select.window_query import (
+    select_side_windows,
+)
+from sidelight_collector.query.stack_filter import StackFilter, apply_filter, narrow_summary
+from sidelight_collector.query.stack_paths import FrameTable, StackPathPool
 from sidelight_collector.query.windows import (
-    Question,
-    Windows,
+    SelectedWindows,
+    WindowQuery,
 )
 from sidelight_collector.storage.tables import MAX_INT
 from sidelight_model.counts import ProfileType
-from sidelight_model.frames import Frame, unescape
+from sidelight_model.frames import Frame, unescape_frame
 
 
 class PackageRows(TypedDict):
@@ -55,7 +63,7 @@ class DeepStack(TypedDict):
     frames: list[int]
 
 
-class AnatomySide(SideNumbers):
+class StackCompositionSide(SideSummary):
     """One side's columns.
 
     `package_frames`: frames of each package in the mean of samples. Of each function that recurs:
@@ -69,7 +77,7 @@ class AnatomySide(SideNumbers):
     recursive_max: list[int]
 
 
-class Found(TypedDict):
+class StackCompositionTotals(TypedDict):
     """How many there are in all."""
 
     packages: int
@@ -77,7 +85,7 @@ class Found(TypedDict):
     stacks: int
 
 
-class Anatomy(TypedDict):
+class StackComposition(TypedDict):
     """What the stacks of samples are made of; `deepest` are of the last side."""
 
     type: str
@@ -85,43 +93,51 @@ class Anatomy(TypedDict):
     functions: FunctionRows
     names: list[str]
     deepest: list[DeepStack]
-    sides: list[AnatomySide]
-    totals: Found
-    basis: Basis
+    sides: list[StackCompositionSide]
+    totals: StackCompositionTotals
+    basis: DataBasis
 
 
-def anatomy(
-    reading: Reading, sides: Sequence[Question], kind: ProfileType, *, pick: Pick, limit: int
-) -> Anatomy:
+def query_stack_composition(
+    context: QueryContext,
+    sides: Sequence[WindowQuery],
+    kind: ProfileType,
+    *,
+    stack_filter: StackFilter,
+    limit: int,
+) -> StackComposition:
     """Packages, functions and stacks, no more than `limit` of each."""
-    chosen = choose_all(reading, sides)
-    weighed = [picked(reading, windows, weigh(sums(reading, windows), kind), pick) for windows in chosen]
-    known = Known()
+    chosen = select_side_windows(context, sides)
+    weighed = [
+        apply_filter(context, windows, weigh_stacks(sum_stacks(context, windows), kind), stack_filter)
+        for windows in chosen
+    ]
+    frame_table = FrameTable()
     # The last side first: of the paths of the other only those are kept that it has.
-    last = _dissected(reading, chosen[-1], weighed[-1], known)
-    has = pc.unique(last.pool.hashes())
+    last = _analyze_side(context, chosen[-1], weighed[-1], frame_table)
+    own_paths = pc.unique(last.pool.path_hashes())
     others = [
-        _dissected(reading, windows, weights, known, has)
+        _analyze_side(context, windows, weights, frame_table, own_paths)
         for windows, weights in zip(chosen[:-1], weighed[:-1], strict=True)
     ]
     each = [*others, last]
-    frames = [one.package_frames() for one in each]
-    recurring = [one.recurring() for one in each]
-    package = _heaviest(frames, lambda code: known.packages[code])
+    frames = [one.mean_package_frames() for one in each]
+    recurring = [one.sum_recurring_functions() for one in each]
+    package = _rank_codes(frames, lambda code: frame_table.packages[code])
     shares = [
         {code: row.samples / max(one.samples, 1) for code, row in own.items()}
         for one, own in zip(each, recurring, strict=True)
     ]
-    function = _heaviest(shares, lambda code: known.functions[code])
-    deepest, new = _deepest(last, [one.pool for one in others], limit)
-    shown = [Frame.parse(known.functions[code]) for code in function[:limit]]
-    names, numbered = _spelled(reading, chosen[-1], last.weights, [row for row, _, _ in deepest])
-    none = _Recurring(0, 0, 0)
+    function = _rank_codes(shares, lambda code: frame_table.functions[code])
+    deepest, new = _find_deepest(last, [one.pool for one in others], limit)
+    shown = [Frame.parse(frame_table.functions[code]) for code in function[:limit]]
+    names, numbered = _read_frames(context, chosen[-1], last.weights, [row for row, _, _ in deepest])
+    none = _Recurrence(0, 0, 0)
     return {
         "type": kind.value,
         "packages": {
-            "package": [known.packages[code].name for code in package[:limit]],
-            "kind": [known.packages[code].kind.value for code in package[:limit]],
+            "package": [frame_table.packages[code].name for code in package[:limit]],
+            "kind": [frame_table.packages[code].kind.value for code in package[:limit]],
         },
         "functions": {
             "function": [frame.function for frame in shown],
@@ -134,74 +150,74 @@ def anatomy(
         ],
         "sides": [
             {
-                **narrowed(side(question, windows, kind), one.weights, pick),
+                **narrow_summary(summarize_side(question, windows, kind), one.weights, stack_filter),
                 "package_frames": [mean.get(code, 0.0) for code in package[:limit]],
                 "recursive_samples": [own.get(code, none).samples for code in function[:limit]],
                 "recursive_frames": [own.get(code, none).frames for code in function[:limit]],
-                "recursive_max": [own.get(code, none).most for code in function[:limit]],
+                "recursive_max": [own.get(code, none).max_frames for code in function[:limit]],
             }
             for question, windows, one, mean, own in zip(sides, chosen, each, frames, recurring, strict=True)
         ],
         "totals": {"packages": len(package), "functions": len(function), "stacks": new},
-        "basis": basis(chosen, kind, reading.unreadable),
+        "basis": build_basis(chosen, kind, context.unreadable_count),
     }
 
 
-def _heaviest(sides: Sequence[Mapping[int, float]], text: Callable[[int], object]) -> list[int]:
+def _rank_codes(sides: Sequence[Mapping[int, float]], text: Callable[[int], object]) -> list[int]:
     """All codes of these sides, the one that weighs most on any first."""
     codes = {code for own in sides for code in own}
     return sorted(codes, key=lambda code: (-max(own.get(code, 0) for own in sides), str(text(code))))
 
 
-class _Recurring(NamedTuple):
+class _Recurrence(NamedTuple):
     """Samples in whose stacks a function is more than once, its frames in them, and most in one."""
 
     samples: int
     frames: int
-    most: int
+    max_frames: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Dissected:
+class _SideComposition:
     """One side: its weights, the number of the stack of each, and the samples of each number."""
 
-    weights: Weights
-    stack: Array
-    pool: Taken
+    weights: StackWeights
+    stack_ids: Array
+    pool: StackPathPool
 
     @property
     def samples(self) -> int:
-        return total(self.weights.samples)
+        return sum_ints(self.weights.samples)
 
-    def by_stack(self) -> pa.Table:
+    def sum_by_stack(self) -> pa.Table:
         """Samples by the number of their stack."""
-        counted = pa.table({"stack": self.stack, "samples": self.weights.samples})
+        counted = pa.table({"stack": self.stack_ids, "samples": self.weights.samples})
         return counted.group_by("stack").aggregate([("samples", "sum")])
 
-    def _weighed(self, table: pa.Table) -> tuple[pa.Table, Array]:
+    def _join_samples(self, table: pa.Table) -> tuple[pa.Table, Array]:
         """Rows of stacks, and the samples of each."""
-        own = self.by_stack()
-        at = one(pc.index_in(table["stack"], value_set=one(own["stack"])))
+        own = self.sum_by_stack()
+        at = combine_chunks(pc.index_in(table["stack"], value_set=combine_chunks(own["stack"])))
         has = at.is_valid()  # MISSING is in every pool, and rarely weighs anything
-        return table.filter(has), one(own["samples_sum"]).take(at.filter(has))
+        return table.filter(has), combine_chunks(own["samples_sum"]).take(at.filter(has))
 
-    def package_frames(self) -> dict[int, float]:
+    def mean_package_frames(self) -> dict[int, float]:
         """Frames of each package in the mean of samples."""
-        table, samples = self._weighed(self.pool.packages())
-        columns = {"package": table["package"], "frames": _times(samples, one(table["count"]))}
+        table, samples = self._join_samples(self.pool.package_counts())
+        columns = {"package": table["package"], "frames": _multiply(samples, combine_chunks(table["count"]))}
         sums = pa.table(columns).group_by("package").aggregate([("frames", "sum")])
         frames = cast("list[float]", sums["frames_sum"].to_pylist())
         return {
-            code: sum_ / self.samples for code, sum_ in zip(integers(sums["package"]), frames, strict=True)
+            code: sum_ / self.samples for code, sum_ in zip(to_ints(sums["package"]), frames, strict=True)
         }
 
-    def recurring(self) -> dict[int, _Recurring]:
+    def sum_recurring_functions(self) -> dict[int, _Recurrence]:
         """Functions that any stack has more than once."""
-        table, samples = self._weighed(self.pool.recurring())
+        table, samples = self._join_samples(self.pool.recurring_counts())
         columns = {
             "function": table["function"],
             "samples": samples,
-            "frames": _times(samples, one(table["count"])),
+            "frames": _multiply(samples, combine_chunks(table["count"])),
             "most": table["count"],
         }
         added = pa.table(columns).group_by("function")
@@ -210,53 +226,61 @@ class _Dissected:
             *(sums[name].to_pylist() for name in ("samples_sum", "frames_sum", "most_max")), strict=True
         )
         return {
-            code: _Recurring(*map(int, row))
-            for code, row in zip(integers(sums["function"]), rows, strict=True)
+            code: _Recurrence(*map(int, row))
+            for code, row in zip(to_ints(sums["function"]), rows, strict=True)
         }
 
 
-def _times(samples: Array, count: Array) -> Array:
+def _multiply(samples: Array, count: Array) -> Array:
     """Samples times frames: exact, unless all of them together could be beyond 63 bits."""
-    if total(samples) * cast("int", pc.max(count).as_py() or 0) < MAX_INT:
+    if sum_ints(samples) * cast("int", pc.max(count).as_py() or 0) < MAX_INT:
         return pc.multiply(samples, count)
-    return pc.multiply(floats(samples), floats(count))
+    return pc.multiply(to_float64(samples), to_float64(count))
 
 
-def _dissected(
-    reading: Reading, windows: Windows, weights: Weights, known: Known, wanted: Array | None = None
-) -> _Dissected:
-    pool = Taken(reading, known, wanted)
-    return _Dissected(weights, numbers(reading, windows, weights.service, weights.h, pool), pool)
+def _analyze_side(
+    context: QueryContext,
+    windows: SelectedWindows,
+    weights: StackWeights,
+    frame_table: FrameTable,
+    wanted_paths: Array | None = None,
+) -> _SideComposition:
+    pool = StackPathPool(context, frame_table, wanted_paths)
+    return _SideComposition(
+        weights, resolve_stacks(context, windows, weights.service, weights.hashes, pool), pool
+    )
 
 
-def _deepest(last: _Dissected, others: Sequence[Taken], limit: int) -> tuple[list[tuple[int, int, int]], int]:
+def _find_deepest(
+    last: _SideComposition, others: Sequence[StackPathPool], limit: int
+) -> tuple[list[tuple[int, int, int]], int]:
     """Of the deepest stacks a row of the weights, their depth and samples, and how many are new in all."""
     rows = pa.table(
         {
-            "path": last.pool.hashes().take(last.stack),
-            "depth": last.pool.depths().take(last.stack),
-            "row": row_numbers(len(last.stack)),
+            "path": last.pool.path_hashes().take(last.stack_ids),
+            "depth": last.pool.depths().take(last.stack_ids),
+            "row": row_numbers(len(last.stack_ids)),
             "samples": last.weights.samples,
         }
     )
     for other in others:
-        rows = rows.filter(pc.invert(pc.is_in(rows["path"], value_set=other.paths())))
+        rows = rows.filter(pc.invert(pc.is_in(rows["path"], value_set=other.common_paths())))
     stacks = rows.group_by(["path", "depth"]).aggregate([("row", "min"), ("samples", "sum")])
     order = pc.sort_indices(
         stacks, sort_keys=[("depth", "descending"), ("samples_sum", "descending"), ("path", "ascending")]
     )
     first = stacks.take(order.slice(0, limit))
-    columns = [integers(first[name]) for name in ("row_min", "depth", "samples_sum")]
+    columns = [to_ints(first[name]) for name in ("row_min", "depth", "samples_sum")]
     return list(zip(*columns, strict=True)), len(stacks)
 
 
-def _spelled(
-    reading: Reading, windows: Windows, weights: Weights, rows: Sequence[int]
+def _read_frames(
+    context: QueryContext, windows: SelectedWindows, weights: StackWeights, rows: Sequence[int]
 ) -> tuple[list[str], list[list[int]]]:
     """The distinct names of frames, and for each row of the weights its frames as indices of them."""
     at = pa.array(rows, pa.int64())
-    service = coded(weights.service.indices.take(at), weights.service.dictionary)
+    service = build_dictionary_array(weights.service.indices.take(at), weights.service.dictionary)
     codes: dict[str, int] = {}
-    found = spelled(reading, windows, service, weights.h.take(at), lines=False)
-    numbered = [[codes.setdefault(unescape(text), len(codes)) for text in frames] for frames in found]
+    found = spelled(context, windows, service, weights.hashes.take(at), lines=False)
+    numbered = [[codes.setdefault(unescape_frame(text), len(codes)) for text in frames] for frames in found]
     return list(codes), numbered

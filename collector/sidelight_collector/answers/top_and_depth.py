@@ -6,23 +6,29 @@ from typing import TypedDict
 
 import pyarrow as pa
 
-from sidelight_collector.arrow_ops import integers
-from sidelight_collector.query.call_tree import costs
-from sidelight_collector.query.data_basis import Basis, SideNumbers, basis, side
-from sidelight_collector.query.engine.stack_text import Weights, numbers, weigh
-from sidelight_collector.query.engine.window_sums import sums
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.arrow_ops import to_ints
+from sidelight_collector.query.call_tree import compute_costs
+from sidelight_collector.query.data_basis import DataBasis, SideSummary, build_basis, summarize_side
+from sidelight_collector.query.engine.stack_text import StackWeights, resolve_stacks, weigh_stacks
+from sidelight_collector.query.engine.window_sums import sum_stacks
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.select.window_query import (
-    choose_all,
+    select_side_windows,
 )
-from sidelight_collector.query.stack_filter import ALL, DepthPool, Pick, narrowed, picked
+from sidelight_collector.query.stack_filter import (
+    NO_FILTER,
+    DepthPool,
+    StackFilter,
+    apply_filter,
+    narrow_summary,
+)
 from sidelight_collector.query.windows import (
-    Question,
-    Windows,
+    SelectedWindows,
+    WindowQuery,
 )
-from sidelight_model.aggregate import Cost, Depths, largest_gap
+from sidelight_model.aggregate import DepthDistribution, FunctionCost, find_largest_gap
 from sidelight_model.counts import ProfileType
-from sidelight_model.frames import Frame, unescape
+from sidelight_model.frames import Frame, unescape_frame
 
 
 class TopRows(TypedDict):
@@ -32,7 +38,7 @@ class TopRows(TypedDict):
     file: list[str]
 
 
-class TopSide(SideNumbers):
+class TopSide(SideSummary):
     """One side's numbers and columns; `total` counts a stack once however often a function recurs in it."""
 
     self_us: list[int]
@@ -41,7 +47,7 @@ class TopSide(SideNumbers):
     total_samples: list[int]
 
 
-class Top(TypedDict):
+class TopFunctions(TypedDict):
     """Functions by cost; `functions_total` says how many there are in all."""
 
     type: str
@@ -49,10 +55,10 @@ class Top(TypedDict):
     rows: TopRows
     sides: list[TopSide]
     functions_total: int
-    basis: Basis
+    basis: DataBasis
 
 
-class DepthSide(SideNumbers):
+class DepthSide(SideSummary):
     """One side's distribution: `samples_at[i]` samples were `depth[i]` frames deep."""
 
     depth: list[int]
@@ -64,47 +70,50 @@ class DepthSide(SideNumbers):
     max: int | None
 
 
-class Gap(TypedDict):
+class DepthGap(TypedDict):
     """The depth at which two cumulative distributions differ most, and by what share of samples (0 to 1)."""
 
     depth: int
     gap: float
 
 
-class Depth(TypedDict):
+class StackDepths(TypedDict):
     """How deep the stacks of samples are; with two sides, where they differ most."""
 
     type: str
     sides: list[DepthSide]
-    largest_gap: Gap | None
-    basis: Basis
+    largest_gap: DepthGap | None
+    basis: DataBasis
 
 
-class By(StrEnum):
+class CostOrder(StrEnum):
     """What a table is in the order of: a function's own time, or that with what it calls."""
 
     SELF = "self"
     TOTAL = "total"
 
-    def of(self, cost: Cost) -> int:
-        return cost.self_ns if self is By.SELF else cost.total_ns
+    def cost_ns(self, cost: FunctionCost) -> int:
+        return cost.self_ns if self is CostOrder.SELF else cost.total_ns
 
 
-def functions(
-    reading: Reading,
-    sides: Sequence[Question],
+def query_top(
+    context: QueryContext,
+    sides: Sequence[WindowQuery],
     kind: ProfileType,
     *,
-    by: By,
+    by: CostOrder,
     limit: int,
-    pick: Pick = ALL,
-) -> Top:
+    stack_filter: StackFilter = NO_FILTER,
+) -> TopFunctions:
     """The functions that cost most on any side, by their own time or with what they call."""
-    chosen = choose_all(reading, sides)
-    weighed = [picked(reading, windows, weigh(sums(reading, windows), kind), pick) for windows in chosen]
-    found = costs(reading, list(zip(chosen, weighed, strict=True)))
-    heaviest = sorted(found.items(), key=lambda item: (-max(map(by.of, item[1])), item[0]))[:limit]
-    frames = [Frame.parse(unescape(frame)) for frame, _ in heaviest]
+    chosen = select_side_windows(context, sides)
+    weighed = [
+        apply_filter(context, windows, weigh_stacks(sum_stacks(context, windows), kind), stack_filter)
+        for windows in chosen
+    ]
+    found = compute_costs(context, list(zip(chosen, weighed, strict=True)))
+    heaviest = sorted(found.items(), key=lambda item: (-max(map(by.cost_ns, item[1])), item[0]))[:limit]
+    frames = [Frame.parse(unescape_frame(frame)) for frame, _ in heaviest]
     return {
         "type": kind.value,
         "by": by.value,
@@ -113,59 +122,73 @@ def functions(
             "file": [frame.file for frame in frames],
         },
         "sides": [
-            _top_side(
-                narrowed(side(question, windows, kind), weights, pick), [own[at] for _, own in heaviest]
+            _build_top_side(
+                narrow_summary(summarize_side(question, windows, kind), weights, stack_filter),
+                [own[at] for _, own in heaviest],
             )
             for at, (question, windows, weights) in enumerate(zip(sides, chosen, weighed, strict=True))
         ],
         "functions_total": len(found),
-        "basis": basis(chosen, kind, reading.unreadable),
+        "basis": build_basis(chosen, kind, context.unreadable_count),
     }
 
 
-def depth(reading: Reading, sides: Sequence[Question], kind: ProfileType, *, pick: Pick = ALL) -> Depth:
+def query_depth(
+    context: QueryContext,
+    sides: Sequence[WindowQuery],
+    kind: ProfileType,
+    *,
+    stack_filter: StackFilter = NO_FILTER,
+) -> StackDepths:
     """The depths of one side or two."""
-    chosen = choose_all(reading, sides)
-    weighed = [picked(reading, windows, weigh(sums(reading, windows), kind), pick) for windows in chosen]
-    measured = [_depths(reading, *one) for one in zip(chosen, weighed, strict=True)]
-    gap = largest_gap(*measured) if len(measured) == 2 else None
+    chosen = select_side_windows(context, sides)
+    weighed = [
+        apply_filter(context, windows, weigh_stacks(sum_stacks(context, windows), kind), stack_filter)
+        for windows in chosen
+    ]
+    measured = [_measure_depths(context, *one) for one in zip(chosen, weighed, strict=True)]
+    gap = find_largest_gap(*measured) if len(measured) == 2 else None
     return {
         "type": kind.value,
         "sides": [
-            _depth_side(narrowed(side(question, windows, kind), weights, pick), one)
+            _build_depth_side(
+                narrow_summary(summarize_side(question, windows, kind), weights, stack_filter), one
+            )
             for question, windows, weights, one in zip(sides, chosen, weighed, measured, strict=True)
         ],
         "largest_gap": {"depth": gap[0], "gap": abs(gap[1])} if gap else None,
-        "basis": basis(chosen, kind, reading.unreadable),
+        "basis": build_basis(chosen, kind, context.unreadable_count),
     }
 
 
-def _depths(reading: Reading, windows: Windows, weights: Weights) -> Depths:
+def _measure_depths(
+    context: QueryContext, windows: SelectedWindows, weights: StackWeights
+) -> DepthDistribution:
     pool = DepthPool()
-    stack = numbers(reading, windows, weights.service, weights.h, pool)
-    counted = pa.table({"depth": pool.depths().take(stack), "samples": weights.samples})
+    stack_ids = resolve_stacks(context, windows, weights.service, weights.hashes, pool)
+    counted = pa.table({"depth": pool.depths().take(stack_ids), "samples": weights.samples})
     added = counted.group_by("depth").aggregate([("samples", "sum")]).sort_by("depth")
-    return Depths(dict(zip(integers(added["depth"]), integers(added["samples_sum"]), strict=True)))
+    return DepthDistribution(dict(zip(to_ints(added["depth"]), to_ints(added["samples_sum"]), strict=True)))
 
 
-def _depth_side(numbers: SideNumbers, found: Depths) -> DepthSide:
+def _build_depth_side(summary: SideSummary, distribution: DepthDistribution) -> DepthSide:
     return {
-        **numbers,
-        "depth": list(found.samples),
-        "samples_at": list(found.samples.values()),
-        "mean": found.mean,
-        "p50": found.quantile(0.5),
-        "p95": found.quantile(0.95),
-        "p99": found.quantile(0.99),
-        "max": found.max,
+        **summary,
+        "depth": list(distribution.samples),
+        "samples_at": list(distribution.samples.values()),
+        "mean": distribution.mean,
+        "p50": distribution.quantile(0.5),
+        "p95": distribution.quantile(0.95),
+        "p99": distribution.quantile(0.99),
+        "max": distribution.max,
     }
 
 
-def _top_side(numbers: SideNumbers, own: Sequence[Cost]) -> TopSide:
+def _build_top_side(summary: SideSummary, costs: Sequence[FunctionCost]) -> TopSide:
     return {
-        **numbers,
-        "self_us": [round(cost.self_ns / 1000) for cost in own],
-        "total_us": [round(cost.total_ns / 1000) for cost in own],
-        "self_samples": [cost.self_samples for cost in own],
-        "total_samples": [cost.total_samples for cost in own],
+        **summary,
+        "self_us": [round(cost.self_ns / 1000) for cost in costs],
+        "total_us": [round(cost.total_ns / 1000) for cost in costs],
+        "self_samples": [cost.self_samples for cost in costs],
+        "total_samples": [cost.total_samples for cost in costs],
     }

@@ -16,15 +16,15 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from sidelight.settings import BadSetting
-from sidelight_collector.auth.read_rules import Reader, Readers
-from sidelight_collector.auth.write_identity import ONE_TIME, Writer
+from sidelight_collector.auth.read_rules import Principal, ReadPolicy
+from sidelight_collector.auth.write_identity import ONE_TIME_PREFIX, WriterIdentity
 from sidelight_collector.metrics import Metrics
 from sidelight_model.errors import Reason, SidelightError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _log = structlog.get_logger()
 
-STATUS: Final = {
+HTTP_STATUS: Final = {
     Reason.UNAUTHORIZED: 401,
     Reason.FORBIDDEN: 403,
     Reason.WRONG_NAMESPACE: 403,
@@ -92,7 +92,7 @@ class MethodNotAllowed(SidelightError):
     reason = Reason.METHOD_NOT_ALLOWED
 
 
-class Access(Enum):
+class Permission(Enum):
     """What a request asks to do."""
 
     OPEN = "open"
@@ -102,93 +102,103 @@ class Access(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class BearerTokens:
     """Who may do what: bearer tokens, or None where anybody may; none at all where nobody may.
 
-    `names` says what tokens are called, where they are.
+    `token_names` says what tokens are called, where they are.
     """
 
     write: tuple[str, ...] | None = None
     read: tuple[str, ...] | None = None
     capture: tuple[str, ...] | None = None
-    names: Mapping[str, str] = field(default_factory=dict)
-    capture_apart: bool = False
+    token_names: Mapping[str, str] = field(default_factory=dict)
+    has_capture_tokens: bool = False
     """Whether captures have tokens of their own."""
 
-    def known(self, access: Access) -> tuple[str, ...] | None:
+    def tokens_for(self, permission: Permission) -> tuple[str, ...] | None:
         """The tokens that let somebody do this."""
-        if access is Access.READ:
+        if permission is Permission.READ:
             return self.read
-        return {Access.OPEN: None, Access.WRITE: self.write, Access.CAPTURE: self.capture}[access]
+        return {Permission.OPEN: None, Permission.WRITE: self.write, Permission.CAPTURE: self.capture}[
+            permission
+        ]
 
-    def allow(self, access: Access, authorization: str) -> bool:
+    def is_allowed(self, permission: Permission, authorization: str) -> bool:
         """Whether a request with this Authorization header may go on; takes the same time for any token."""
-        return self.known(access) is None or self.token(access, authorization) is not None
+        return self.tokens_for(permission) is None or self.find_token(permission, authorization) is not None
 
-    def token(self, access: Access, authorization: str) -> str | None:
+    def find_token(self, permission: Permission, authorization: str) -> str | None:
         """The token that this header carries, if it is one of those that let somebody do this."""
         # Headers are read as UTF-8, and a byte that is not stands as half of a surrogate pair.
-        sent = bearer(authorization).encode(errors="surrogateescape")
-        tokens = self.known(access) or ()
+        sent = parse_bearer(authorization).encode(errors="surrogateescape")
+        tokens = self.tokens_for(permission) or ()
         matches = [token for token in tokens if hmac.compare_digest(sent, token.encode())]
         return matches[0] if matches else None
 
 
-def bearer(authorization: str) -> str:
+def parse_bearer(authorization: str) -> str:
     """The token of an Authorization header; empty without one."""
     scheme, _, given = authorization.partition(" ")
     return given.strip() if scheme.lower() == "bearer" else ""
 
 
-class Pods(Protocol):
+class PodIdentities(Protocol):
     """Tells which pod a token is bound to."""
 
-    async def writer(self, token: str) -> Writer:
+    async def identify(self, token: str) -> WriterIdentity:
         """Raises SidelightError where it is none, or cannot be told now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
-    """Decides who may do what, and as whom; `pods` vouches for tokens of pods, where there is a cluster."""
+class Authorizer:
+    """Decides who may do what, and as whom; `pod_identities` vouches for tokens of pods, where there is a
+    cluster.
+    """
 
-    tokens: Tokens = field(default_factory=Tokens)
-    readers: Readers = field(default_factory=Readers)
-    pods: Pods | None = None
-    attached: Pods | None = None
+    tokens: BearerTokens = field(default_factory=BearerTokens)
+    read_policy: ReadPolicy = field(default_factory=ReadPolicy)
+    pod_identities: PodIdentities | None = None
+    one_time_identities: PodIdentities | None = None
     """Tells the same of one-time tokens, which count as such even where anybody may write."""
 
-    async def admit(self, access: Access, request: web.Request) -> None:
+    async def authorize(self, permission: Permission, request: web.Request) -> None:
         """Let a request go on as whoever asks. Raises SidelightError when it may not."""
         authorization = request.headers.get("Authorization", "")
-        if access is Access.WRITE:
-            request[_WRITER] = await self._writer(authorization)
-        elif access is not Access.OPEN:
-            request[_READER] = self._reader(access, request, authorization)
+        if permission is Permission.WRITE:
+            request[_WRITER_KEY] = await self._identify_writer(authorization)
+        elif permission is not Permission.OPEN:
+            request[_PRINCIPAL_KEY] = self._identify_principal(permission, request, authorization)
 
-    async def _writer(self, authorization: str) -> Writer | None:
-        if self.attached is not None and bearer(authorization).startswith(ONE_TIME):
-            return await self.attached.writer(bearer(authorization))
-        if self.tokens.allow(Access.WRITE, authorization):
+    async def _identify_writer(self, authorization: str) -> WriterIdentity | None:
+        if self.one_time_identities is not None and parse_bearer(authorization).startswith(ONE_TIME_PREFIX):
+            return await self.one_time_identities.identify(parse_bearer(authorization))
+        if self.tokens.is_allowed(Permission.WRITE, authorization):
             return None
-        if self.pods is not None and (token := bearer(authorization)):
-            return await self.pods.writer(token)
-        raise self._unknown(Access.WRITE)
+        if self.pod_identities is not None and (token := parse_bearer(authorization)):
+            return await self.pod_identities.identify(token)
+        raise self._build_denial(Permission.WRITE)
 
-    def _reader(self, access: Access, request: web.Request, authorization: str) -> Reader:
-        known = self.tokens.known(access)
-        token = self.tokens.token(access, authorization)
+    def _identify_principal(
+        self, permission: Permission, request: web.Request, authorization: str
+    ) -> Principal:
+        known = self.tokens.tokens_for(permission)
+        token = self.tokens.find_token(permission, authorization)
         if token is not None:
-            return self.readers.token(self.tokens.names.get(token, ""))
-        person = self.readers.person(request.remote or "", request.headers)
+            return self.read_policy.principal_from_token(self.tokens.token_names.get(token, ""))
+        person = self.read_policy.parse_proxy_headers(request.remote or "", request.headers)
         # Captures that ask for tokens of their own ask people for them too.
-        if person and not (access is Access.CAPTURE and self.tokens.capture_apart):
-            return self.readers.user(*person)
+        if person and not (permission is Permission.CAPTURE and self.tokens.has_capture_tokens):
+            return self.read_policy.principal_from_proxy(*person)
         if known is None:
-            return self.readers.token("")
-        raise self._unknown(access, request)
+            return self.read_policy.principal_from_token("")
+        raise self._build_denial(permission, request)
 
-    def _unknown(self, access: Access, request: web.Request | None = None) -> SidelightError:
-        if access is Access.CAPTURE and self.tokens.capture == () and not self.readers.proxy.user:
+    def _build_denial(self, permission: Permission, request: web.Request | None = None) -> SidelightError:
+        if (
+            permission is Permission.CAPTURE
+            and self.tokens.capture == ()
+            and not self.read_policy.proxy.user_header
+        ):
             return SidelightError(
                 "nobody may start captures here: anybody who reaches this address could",
                 reason=Reason.FORBIDDEN,
@@ -196,7 +206,7 @@ class Guard:
                 "--token-file, or let it listen on 127.0.0.1. A browser sends no token: for these pages it "
                 "takes a proxy that says who reads (--read-proxy-header; collector.auth.proxy of the chart).",
             )
-        user = self.readers.proxy.user
+        user = self.read_policy.proxy.user_header
         if request is not None and user and request.headers.get(user):
             return Unauthorized(
                 f"{user} counts only from a proxy of --trusted-proxies, once in a request; this one came "
@@ -204,38 +214,38 @@ class Guard:
                 hint="Add the proxy's own address as the collector sees it, or send a token.",
             )
         return Unauthorized(
-            f"a token is needed to {access.value} here",
+            f"a token is needed to {permission.value} here",
             hint="Send `Authorization: Bearer TOKEN` with a token of the collector's "
-            f"--{access.value}-tokens-file"
-            + (", or of --read-tokens-file if there is none." if access is Access.CAPTURE else "."),
+            f"--{permission.value}-tokens-file"
+            + (", or of --read-tokens-file if there is none." if permission is Permission.CAPTURE else "."),
         )
 
 
-_READER: Final = web.RequestKey("reader", Reader)
-_ASKED: Final = web.RequestKey("asked for the reader", bool)
-_WRITER: Final = web.RequestKey("writer", object)
+_PRINCIPAL_KEY: Final = web.RequestKey("reader", Principal)
+_PRINCIPAL_USED_KEY: Final = web.RequestKey("asked for the reader", bool)
+_WRITER_KEY: Final = web.RequestKey("writer", object)
 
 
-def reader_of(request: web.Request) -> Reader:
-    """Who reads. Whoever asks keeps its answer to what this reader sees: see `check_asked`."""
-    request[_ASKED] = True
-    return request[_READER]
+def get_principal(request: web.Request) -> Principal:
+    """Who reads. Whoever asks keeps its answer to what this reader sees: see `check_principal_used`."""
+    request[_PRINCIPAL_USED_KEY] = True
+    return request[_PRINCIPAL_KEY]
 
 
-def writer_of(request: web.Request) -> Writer | None:
+def get_writer(request: web.Request) -> WriterIdentity | None:
     """The pod that sends; None where any may be named: by a token of a file, or where anybody may write."""
-    found = request[_WRITER]
-    return found if isinstance(found, Writer) else None
+    found = request[_WRITER_KEY]
+    return found if isinstance(found, WriterIdentity) else None
 
 
-def check_asked(request: web.Request) -> None:
+def check_principal_used(request: web.Request) -> None:
     """Raises SidelightError when an answer to a reader of some namespaces was made without asking who reads.
 
     Such an answer may have all namespaces in it and is not sent: a path that has nothing of any namespace to
-    tell calls `reader_of` all the same.
+    tell calls `get_principal` all the same.
     """
-    reader = request.get(_READER)
-    if reader is not None and reader.namespaces is not None and not request.get(_ASKED):
+    reader = request.get(_PRINCIPAL_KEY)
+    if reader is not None and reader.namespaces is not None and not request.get(_PRINCIPAL_USED_KEY):
         raise SidelightError(
             "this path knows nothing of namespaces, and is not for who may read only some",
             reason=Reason.FORBIDDEN,
@@ -243,19 +253,19 @@ def check_asked(request: web.Request) -> None:
         )
 
 
-def access_of(method: str, route: str) -> Access:
+def required_permission(method: str, route: str) -> Permission:
     """Pages, probes and metrics are open; what is below /api/ is read with GET and written otherwise.
 
     Captures and alerts are started and ended by people; what is put below captures comes from who writes.
     Links tell what somebody looked at, so they are for readers, who also may make them.
     """
     if route.startswith("/l/") or route == "/api/v1/links":
-        return Access.READ
+        return Permission.READ
     if not route.startswith("/api/"):
-        return Access.OPEN
+        return Permission.OPEN
     if route.startswith(("/api/v1/captures", "/api/v1/deploys")) and method in ("POST", "DELETE"):
-        return Access.CAPTURE
-    return Access.READ if method in ("GET", "HEAD", "OPTIONS") else Access.WRITE
+        return Permission.CAPTURE
+    return Permission.READ if method in ("GET", "HEAD", "OPTIONS") else Permission.WRITE
 
 
 def read_tokens(path: Path | None) -> tuple[str, ...] | None:
@@ -284,11 +294,11 @@ def read_named_tokens(path: Path | None) -> dict[str, str] | None:
     return {line[-1]: line[0] if len(line) == 2 else "" for line in words}
 
 
-def middlewares(metrics: Metrics, guard: Guard, prefix: str) -> Sequence[Middleware]:
+def build_middlewares(metrics: Metrics, authorizer: Authorizer, prefix: str) -> Sequence[Middleware]:
     """What to wrap the application in, the outermost first."""
 
     @web.middleware
-    async def timed(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def measure_request(request: web.Request, handler: Handler) -> web.StreamResponse:
         start = time.perf_counter()
         status = 499  # nginx's word for a client that went away
         try:
@@ -298,51 +308,57 @@ def middlewares(metrics: Metrics, guard: Guard, prefix: str) -> Sequence[Middlew
         finally:
             seconds = time.perf_counter() - start
             method = request.method if request.method in _METHODS else "other"
-            metrics.http_request_seconds.labels(_route(request), method, str(status)).observe(seconds)
+            metrics.http_request_seconds.labels(_route_name(request), method, str(status)).observe(seconds)
 
     @web.middleware
-    async def explained(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def handle_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
         except SidelightError as error:
-            return _refused(error)
+            return count_and_refuse(error)
         except web.HTTPMethodNotAllowed as error:
             allowed = ", ".join(sorted(error.allowed_methods))
             hint = f"Use one of: {allowed}."
-            response = _refused(MethodNotAllowed(f"{request.method} is not for {request.path}", hint=hint))
+            response = count_and_refuse(
+                MethodNotAllowed(f"{request.method} is not for {request.path}", hint=hint)
+            )
             response.headers["Allow"] = allowed
             return response
         except web.HTTPNotFound:
             hint = f"The API is described at {prefix}/api/v1/openapi.json."
-            return _refused(NotFound(f"there is nothing at {request.path}", hint=hint))
+            return count_and_refuse(NotFound(f"there is nothing at {request.path}", hint=hint))
         except web.HTTPRedirection:
             raise
         except web.HTTPException as error:
-            reason = _HTTP.get(error.status, Reason.INTERNAL)
-            return _refused(SidelightError(error.text or error.reason, reason=reason), error.status)
+            reason = _REASON_BY_STATUS.get(error.status, Reason.INTERNAL)
+            return count_and_refuse(SidelightError(error.text or error.reason, reason=reason), error.status)
         except Exception:  # noqa: BLE001
             _log.exception("request failed", method=request.method, path=request.path)
-            return _refused(SidelightError("the collector failed to answer", hint="Its log says why."))
+            return count_and_refuse(
+                SidelightError("the collector failed to answer", hint="Its log says why.")
+            )
 
     @web.middleware
-    async def allowed(request: web.Request, handler: Handler) -> web.StreamResponse:
-        await guard.admit(access_of(request.method, _route(request).removeprefix(prefix)), request)
+    async def authorize_request(request: web.Request, handler: Handler) -> web.StreamResponse:
+        await authorizer.authorize(
+            required_permission(request.method, _route_name(request).removeprefix(prefix)), request
+        )
         response = await handler(request)
-        check_asked(request)
+        check_principal_used(request)
         return response
 
-    def _refused(error: SidelightError, status: int | None = None) -> web.Response:
+    def count_and_refuse(error: SidelightError, status: int | None = None) -> web.Response:
         metrics.refusals.labels(error.reason).inc()
-        return refusal(error, status)
+        return build_error_response(error, status)
 
-    return [timed, explained, allowed]
+    return [measure_request, handle_errors, authorize_request]
 
 
-def refusal(error: SidelightError, status: int | None = None) -> web.Response:
+def build_error_response(error: SidelightError, status: int | None = None) -> web.Response:
     """A failure as the client sees it: status, JSON body, and the headers that go with it."""
-    body = {"error": error.reason.value, "message": _shortened(error.message), "hint": error.hint}
+    body = {"error": error.reason.value, "message": _shorten(error.message), "hint": error.hint}
     response = web.Response(
-        status=status or STATUS.get(error.reason, 400),
+        status=status or HTTP_STATUS.get(error.reason, 400),
         # What a message quotes may hold half of a surrogate pair: no text, but fine JSON once escaped.
         body=json.dumps(body, ensure_ascii=False).encode(errors="backslashreplace"),
         content_type="application/json",
@@ -357,16 +373,16 @@ def refusal(error: SidelightError, status: int | None = None) -> web.Response:
     return response
 
 
-def _shortened(message: str) -> str:
+def _shorten(message: str) -> str:
     """A message without the middle of what it quotes at length."""
     half = MAX_MESSAGE_CHARACTERS // 2
     return message if len(message) <= 2 * half else f"{message[:half]} … {message[-half:]}"
 
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
-_HTTP: Final = {413: Reason.TOO_LARGE, 415: Reason.UNSUPPORTED_TYPE, 400: Reason.BAD_PARAMETER}
+_REASON_BY_STATUS: Final = {413: Reason.TOO_LARGE, 415: Reason.UNSUPPORTED_TYPE, 400: Reason.BAD_PARAMETER}
 
 
-def _route(request: web.Request) -> str:
+def _route_name(request: web.Request) -> str:
     resource = request.match_info.route.resource
     return "none" if resource is None else resource.canonical

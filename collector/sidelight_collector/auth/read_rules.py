@@ -28,13 +28,13 @@ from sidelight_model.selectors import Matcher, Op, Selector
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-EVERYTHING: Final = "*"
+ALL_NAMESPACES: Final = "*"
 NO_NAMESPACE: Final = "(none)"
 ANYONE: Final = "anyone"
-KINDS: Final = ("user", "group", "token")
-MAX_NAME: Final = 256
+SUBJECT_KINDS: Final = ("user", "group", "token")
+MAX_NAME_CHARACTERS: Final = 256
 MAX_GROUPS: Final = 1000
-_PATTERN: Final = re.compile(r"\*|\(none\)|[A-Za-z0-9_.*-]*[A-Za-z0-9_.-][A-Za-z0-9_.*-]*")
+_NAMESPACE_PATTERN: Final = re.compile(r"\*|\(none\)|[A-Za-z0-9_.*-]*[A-Za-z0-9_.-][A-Za-z0-9_.*-]*")
 
 
 class NoNamespaces(SidelightError):
@@ -51,7 +51,7 @@ class NoNamespaces(SidelightError):
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class Principal:
     """Who asks (empty where nobody is told apart) and the patterns of namespaces it sees; None: all."""
 
     name: str = ""
@@ -62,9 +62,9 @@ class Reader:
         """What must hold besides whatever a question asks for."""
         if self.namespaces is None:
             return Selector()
-        return Selector((Matcher("namespace", Op.MATCHES, "|".join(map(_regex, self.namespaces))),))
+        return Selector((Matcher("namespace", Op.MATCHES, "|".join(map(_to_regex, self.namespaces))),))
 
-    def sees(self, labels: Mapping[str, str]) -> bool:
+    def can_read(self, labels: Mapping[str, str]) -> bool:
         """Whether what has these labels is for this reader."""
         if self.namespaces is None:
             return True
@@ -73,7 +73,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ReadRule:
     """Who (a kind and a name, or `anyone` and nothing) sees namespaces of which patterns."""
 
     kind: str
@@ -82,11 +82,11 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Proxy:
+class TrustedProxy:
     """Headers in which a proxy names a person and its groups, and the networks in which only proxies are."""
 
-    user: str = ""
-    groups: str = ""
+    user_header: str = ""
+    groups_header: str = ""
     networks: tuple[Network, ...] = ()
 
     def is_trusted(self, address: str) -> bool:
@@ -100,42 +100,46 @@ class Proxy:
 
 
 @dataclass(frozen=True, slots=True)
-class Readers:
+class ReadPolicy:
     """Who may see what; rules are None where everybody who is let in sees everything."""
 
-    proxy: Proxy = field(default_factory=Proxy)
-    rules: tuple[Rule, ...] | None = None
+    proxy: TrustedProxy = field(default_factory=TrustedProxy)
+    rules: tuple[ReadRule, ...] | None = None
 
-    def person(self, address: str, headers: MultiMapping[str]) -> tuple[str, tuple[str, ...]] | None:
+    def parse_proxy_headers(
+        self, address: str, headers: MultiMapping[str]
+    ) -> tuple[str, tuple[str, ...]] | None:
         """The person, and their groups, for whom a trusted proxy asks; None if there is none.
 
         A user's header that comes twice counts as none: one of them may be the client's own.
         """
-        users = headers.getall(self.proxy.user, []) if self.proxy.user else []
-        if len(users) != 1 or not (user := _name(users[0])) or not self.proxy.is_trusted(address):
+        users = headers.getall(self.proxy.user_header, []) if self.proxy.user_header else []
+        if len(users) != 1 or not (user := _parse_name(users[0])) or not self.proxy.is_trusted(address):
             return None
-        told = ",".join(headers.getall(self.proxy.groups, [])) if self.proxy.groups else ""
-        return user, tuple(filter(None, map(_name, told.split(",")[:MAX_GROUPS])))
+        told = ",".join(headers.getall(self.proxy.groups_header, [])) if self.proxy.groups_header else ""
+        return user, tuple(filter(None, map(_parse_name, told.split(",")[:MAX_GROUPS])))
 
-    def user(self, name: str, groups: Collection[str]) -> Reader:
+    def principal_from_proxy(self, name: str, groups: Collection[str]) -> Principal:
         """A person that a proxy vouches for. Raises NoNamespaces."""
-        return self._reader(name, {("user", name), *(("group", group) for group in groups)}, name)
+        return self._build_principal(name, {("user", name), *(("group", group) for group in groups)}, name)
 
-    def token(self, name: str) -> Reader:
+    def principal_from_token(self, name: str) -> Principal:
         """Who has a token, which may have no name, or anybody where none is needed. Raises NoNamespaces."""
-        return self._reader(name, {("token", name)} if name else set(), name or "this reader")
+        return self._build_principal(name, {("token", name)} if name else set(), name or "this reader")
 
-    def _reader(self, name: str, known_as: Collection[tuple[str, str]], said: str) -> Reader:
+    def _build_principal(
+        self, name: str, subjects: Collection[tuple[str, str]], description: str
+    ) -> Principal:
         if self.rules is None:
-            return Reader(name)
-        meant = [one for one in self.rules if one.kind == ANYONE or (one.kind, one.name) in known_as]
+            return Principal(name)
+        meant = [one for one in self.rules if one.kind == ANYONE or (one.kind, one.name) in subjects]
         patterns = dict.fromkeys(pattern for rule in meant for pattern in rule.namespaces)
         if not patterns:
-            raise NoNamespaces(said)
-        return Reader(name, None if EVERYTHING in patterns else tuple(sorted(patterns)))
+            raise NoNamespaces(description)
+        return Principal(name, None if ALL_NAMESPACES in patterns else tuple(sorted(patterns)))
 
 
-def network(text: str) -> Network:
+def parse_network(text: str) -> Network:
     """An address or a network: 10.0.0.0/8, ::1."""
     try:
         return ipaddress.ip_network(text)
@@ -143,14 +147,14 @@ def network(text: str) -> Network:
         raise ValueError(f"{text!r} is not a network such as 10.0.0.0/8: {error}") from None
 
 
-def header(text: str) -> str:
+def parse_header_name(text: str) -> str:
     """The name of a header."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*", text):
         raise ValueError(f"{text!r} is not the name of a header such as X-Forwarded-User")
     return text
 
 
-def read_rules(path: Path | None) -> tuple[Rule, ...] | None:
+def load_read_rules(path: Path | None) -> tuple[ReadRule, ...] | None:
     """The rules in a file. Raises BadSetting with the line that cannot be read."""
     if path is None:
         return None
@@ -160,13 +164,13 @@ def read_rules(path: Path | None) -> tuple[Rule, ...] | None:
         raise BadSetting(
             f"cannot read the rules in {path}: {error}", hint="Check --read-rules-file."
         ) from error
-    rules = tuple(_rules(path, lines))
+    rules = tuple(_parse_rules(path, lines))
     if not rules:
         raise BadSetting(f"there is no rule in {path}", hint="Write `anyone = *` to let everybody see all.")
     return rules
 
 
-def _rules(path: Path, lines: Sequence[str]) -> Iterable[Rule]:
+def _parse_rules(path: Path, lines: Sequence[str]) -> Iterable[ReadRule]:
     for number, line in enumerate(map(str.strip, lines), 1):
         if not line or line.startswith("#"):
             continue
@@ -174,23 +178,23 @@ def _rules(path: Path, lines: Sequence[str]) -> Iterable[Rule]:
         who, equals, told = line.rpartition("=")
         kind, colon, name = who.strip().partition(":")
         patterns = tuple(filter(None, map(str.strip, told.split(","))))
-        good = (kind == ANYONE and not colon) or (kind in KINDS and name.strip())
-        if not (equals and good and patterns and all(map(_PATTERN.fullmatch, patterns))):
+        good = (kind == ANYONE and not colon) or (kind in SUBJECT_KINDS and name.strip())
+        if not (equals and good and patterns and all(map(_NAMESPACE_PATTERN.fullmatch, patterns))):
             raise BadSetting(
                 f"{path}, line {number}: {line[:80]!r} is not a rule",
                 hint="A rule is `user:NAME = NAMESPACE, NAMESPACE`, or group:NAME, token:NAME or anyone; a "
                 "namespace may have *, and (none) is what has none.",
             )
-        yield Rule(kind, name.strip(), patterns)
+        yield ReadRule(kind, name.strip(), patterns)
 
 
-def _name(text: str) -> str:
+def _parse_name(text: str) -> str:
     """A name as a proxy tells it; one that is too long or has unprintable characters is none."""
     text = text.strip()
-    return text if len(text) <= MAX_NAME and text.isprintable() else ""
+    return text if len(text) <= MAX_NAME_CHARACTERS and text.isprintable() else ""
 
 
-def _regex(pattern: str) -> str:
+def _to_regex(pattern: str) -> str:
     if pattern == NO_NAMESPACE:
         return ""
     return "".join(".*" if part == "*" else re.escape(part) for part in re.split(r"(\*)", pattern))

@@ -14,23 +14,23 @@ from typing import Final
 from sidelight_model.errors import BadLabel, Reason, SidelightError
 from sidelight_model.labels import Labels
 
-ONE_TIME: Final = "slat_"
+ONE_TIME_PREFIX: Final = "slat_"
 """What the tokens of sidecars begin with that were attached for one capture."""
 
 
-class NotKnown(SidelightError):
+class TokenRejected(SidelightError):
     """The cluster does not vouch for the token."""
 
     reason = Reason.UNAUTHORIZED
 
 
-class NotYours(SidelightError):
+class LabelMismatch(SidelightError):
     """A pod says that it is another one, or of another namespace or service."""
 
     reason = Reason.WRONG_POD
 
 
-class WithoutPod(SidelightError):
+class TokenWithoutPod(SidelightError):
     """The token is that of a service account and of no pod, so nobody knows who sends."""
 
     reason = Reason.NO_POD
@@ -44,7 +44,7 @@ class WithoutPod(SidelightError):
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class WriterIdentity:
     """A pod that sends. Service and version are empty where the collector may not read pods."""
 
     namespace: str
@@ -54,7 +54,7 @@ class Writer:
     service: str = ""
     version: str = ""
 
-    def bound(self, labels: Mapping[str, str]) -> Labels:
+    def bind_labels(self, labels: Mapping[str, str]) -> Labels:
         """The labels of what it sends, with what they leave out filled in. Raises NotYours, BadLabel.
 
         A version that is said counts: whose it is, is known. So does a node.
@@ -66,7 +66,7 @@ class Writer:
         ):
             said = labels.get(name, "")
             if own and said and said != own:
-                raise NotYours(
+                raise LabelMismatch(
                     f"it says {name} {said[:80]!r}, and its token is that of {name} {own!r} "
                     f"(pod {self.namespace}/{self.pod})",
                     reason=reason,
@@ -88,42 +88,46 @@ class Writer:
             )
         return filled
 
-    def agent(self, name: str) -> str:
+    def qualify_agent_name(self, name: str) -> str:
         """The name of this pod's sidecar, which no sidecar of another pod can have."""
-        return f"{name[:_AGENT_CHARACTERS]}.{sha256(self.pod_uid.encode()).hexdigest()[:_POD_DIGITS]}"
+        return (
+            f"{name[:_MAX_AGENT_CHARACTERS]}.{sha256(self.pod_uid.encode()).hexdigest()[:_POD_HASH_DIGITS]}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class AttachedWriter(Writer):
-    """A sidecar that the collector attached to a pod: it speaks for one capture, as `name`, and no other."""
+class OneShotWriterIdentity(WriterIdentity):
+    """A sidecar that the collector attached to a pod: it speaks for one capture, as `agent_name`, and no
+    other.
+    """
 
     capture: str = ""
-    name: str = ""
+    agent_name: str = ""
 
-    def bound(self, labels: Mapping[str, str]) -> Labels:
+    def bind_labels(self, labels: Mapping[str, str]) -> Labels:
         """As of any pod; all that it sends is of its capture."""
         said = labels.get("capture", "")
         if said and said != self.capture:
-            raise NotYours(
+            raise LabelMismatch(
                 f"it says capture {said[:80]!r}, and its token is for {self.capture}",
                 reason=Reason.WRONG_POD,
                 hint="A sidecar that was attached for one capture takes no other.",
             )
-        return Labels({**Writer.bound(self, labels), "capture": self.capture})
+        return Labels({**WriterIdentity.bind_labels(self, labels), "capture": self.capture})
 
-    def agent(self, name: str) -> str:
+    def qualify_agent_name(self, name: str) -> str:
         """The name that it was given; it has no other."""
-        if name != self.name:
-            raise NotYours(
-                f"it calls itself {name[:80]!r}, and its token is for {self.name}",
+        if name != self.agent_name:
+            raise LabelMismatch(
+                f"it calls itself {name[:80]!r}, and its token is for {self.agent_name}",
                 reason=Reason.WRONG_POD,
                 hint="Its name is part of the token it was started with.",
             )
-        return Writer.agent(self, name)
+        return WriterIdentity.qualify_agent_name(self, name)
 
 
-_AGENT_CHARACTERS: Final = 51
-_POD_DIGITS: Final = 12
+_MAX_AGENT_CHARACTERS: Final = 51
+_POD_HASH_DIGITS: Final = 12
 _HINTS: Final = {
     Reason.WRONG_NAMESPACE: "Leave SIDELIGHT_NAMESPACE out, or take it from the downward API "
     "(fieldRef metadata.namespace).",

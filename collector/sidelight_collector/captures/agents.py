@@ -1,4 +1,4 @@
-"""The sidecars that ask for work: those that ask this process, and those that others told of."""
+"""The sidecars that ask for work: those that ask this process, and those that others documents of."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from sidelight_collector.captures.capture import Wish
-from sidelight_collector.query.select.matchers import fullmatch
+from sidelight_collector.captures.capture import CaptureRequest
+from sidelight_collector.query.select.matchers import is_full_match
 from sidelight_model.capture_protocol import AgentPoll, AgentStatus, CaptureState
 from sidelight_model.errors import SidelightError
 from sidelight_model.selectors import FullMatch
 
-FORGET_SECONDS: Final = 120.0
+AGENT_TTL_SECONDS: Final = 120.0
 """A sidecar that has not asked for so long is not listed any longer."""
 
 
@@ -31,58 +31,60 @@ class Agent:
     dedicated_capture: str = ""
 
 
-class Agents:
+class AgentRegistry:
     """The sidecars that ask this process, at most so many; who has not asked for longest goes first."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._own: OrderedDict[str, Agent] = OrderedDict()
-        self._told: list[Agent] = []
+    def __init__(self, max_agents: int) -> None:
+        self._max_agents = max_agents
+        self._local: OrderedDict[str, Agent] = OrderedDict()
+        self._remote: list[Agent] = []
 
     def __len__(self) -> int:
-        return len(self._own)
+        return len(self._local)
 
-    def saw(self, poll: AgentPoll, now: float, dedicated_capture: str = "") -> Agent:
+    def record_poll(self, poll: AgentPoll, now: float, dedicated_capture: str = "") -> Agent:
         """It asks at this moment."""
         status, going = poll.status, (CaptureState.SAMPLING, CaptureState.UPLOADING)
         active = next((one.capture for one in poll.reports if one.state in going), "")
-        self._own[status.agent] = agent = Agent(status, now, active, dedicated_capture)
-        self._own.move_to_end(status.agent)
-        if len(self._own) > self._most:
-            self._own.popitem(last=False)
+        self._local[status.agent] = agent = Agent(status, now, active, dedicated_capture)
+        self._local.move_to_end(status.agent)
+        if len(self._local) > self._max_agents:
+            self._local.popitem(last=False)
         return agent
 
-    def own(self, now: float) -> list[Agent]:
+    def list_local(self, now: float) -> list[Agent]:
         """Those that ask this process; those not seen for long are forgotten."""
-        while self._own:
-            agent, seen = next(iter(self._own.items()))
-            if seen.last_seen >= now - FORGET_SECONDS:
+        while self._local:
+            agent, seen = next(iter(self._local.items()))
+            if seen.last_seen >= now - AGENT_TTL_SECONDS:
                 break
-            del self._own[agent]
-        return list(self._own.values())
+            del self._local[agent]
+        return list(self._local.values())
 
-    def hear(self, told: Iterable[Mapping[str, object]], now: float) -> None:
+    def replace_remote(self, documents: Iterable[Mapping[str, object]], now: float) -> None:
         """Take what other processes said of theirs in the place of what they said before."""
-        found = [one for told_by in told for one in _agents(told_by)]
-        self._told = [one for one in found if one.last_seen >= now - FORGET_SECONDS]
+        found = [one for document in documents for one in _parse_agents(document)]
+        self._remote = [one for one in found if one.last_seen >= now - AGENT_TTL_SECONDS]
 
-    def all(self, now: float) -> list[Agent]:
+    def list_all(self, now: float) -> list[Agent]:
         """All that are known, each once, the latest first."""
         latest: dict[str, Agent] = {}
-        for agent in sorted((*self._told, *self.own(now)), key=lambda one: one.last_seen):
+        for agent in sorted((*self._remote, *self.list_local(now)), key=lambda one: one.last_seen):
             latest[agent.status.agent] = agent
-        return [one for one in list(latest.values())[::-1] if one.last_seen >= now - FORGET_SECONDS]
+        return [one for one in list(latest.values())[::-1] if one.last_seen >= now - AGENT_TTL_SECONDS]
 
 
-def is_meant(agent: Agent, wish: Wish, matches: FullMatch = fullmatch) -> bool:
+def matches_request(
+    agent: Agent, capture_request: CaptureRequest, matches: FullMatch = is_full_match
+) -> bool:
     """Whether a capture asks for this sidecar, whatever it can do."""
     labels = agent.status.labels
-    if labels["service"] != wish.service or not wish.selector.matches(labels, matches):
+    if labels["service"] != capture_request.service or not capture_request.selector.matches(labels, matches):
         return False
-    return not isinstance(wish.pods, tuple) or labels.get("pod", "") in wish.pods
+    return not isinstance(capture_request.pods, tuple) or labels.get("pod", "") in capture_request.pods
 
 
-def obstacle(agent: Agent, wish: Wish | None = None) -> tuple[str, str]:
+def explain_unavailable(agent: Agent, capture_request: CaptureRequest | None = None) -> tuple[str, str]:
     """What keeps a sidecar from a capture (or any), and what to do about it; empty if nothing does."""
     status = agent.status
     pod = status.labels.get("pod") or status.agent
@@ -94,20 +96,23 @@ def obstacle(agent: Agent, wish: Wish | None = None) -> tuple[str, str]:
     if status.paused:
         return f"the sidecar of {pod} is paused", "Resume it: POST /resume on its port, or sidelight --help."
     if not status.ready:
-        return f"{pod}: {status.problem or 'the sidecar is not ready'}", status.hint or _READY
+        return f"{pod}: {status.problem or 'the sidecar is not ready'}", status.hint or _READINESS_HINT
     if agent.active_capture:
         return f"the sidecar of {pod} is busy with {agent.active_capture}", "Wait for its end, or stop it."
-    if wish is None:
+    if capture_request is None:
         return "", ""
     limits = status.limits
-    if limits.modes and wish.mode not in limits.modes:
-        return f"the sidecar of {pod} has no mode {wish.mode}", f"It has {', '.join(limits.modes)}."
-    if limits.max_seconds and wish.seconds > limits.max_seconds:
+    if limits.modes and capture_request.mode not in limits.modes:
+        return (
+            f"the sidecar of {pod} has no mode {capture_request.mode}",
+            f"It has {', '.join(limits.modes)}.",
+        )
+    if limits.max_seconds and capture_request.seconds > limits.max_seconds:
         return (
             f"the sidecar of {pod} captures for at most {limits.max_seconds:g} s",
             "Ask for less, or raise its --capture-max-seconds.",
         )
-    if limits.max_rate and wish.rate > limits.max_rate:
+    if limits.max_rate and capture_request.rate > limits.max_rate:
         return (
             f"the sidecar of {pod} samples at most {limits.max_rate} times a second",
             "Ask for less, or raise its --capture-max-rate.",
@@ -115,48 +120,57 @@ def obstacle(agent: Agent, wish: Wish | None = None) -> tuple[str, str]:
     return "", ""
 
 
-def able(agents: Iterable[Agent], wish: Wish) -> list[Agent]:
+def select_eligible_agents(agents: Iterable[Agent], capture_request: CaptureRequest) -> list[Agent]:
     """Those that a capture asks for, and that nothing they say keeps from it."""
-    matches = cache(fullmatch)  # thousands have few versions
-    return [one for one in agents if not any(obstacle(one, wish)) and is_meant(one, wish, matches)]
+    matches = cache(is_full_match)  # thousands have few versions
+    return [
+        one
+        for one in agents
+        if not any(explain_unavailable(one, capture_request))
+        and matches_request(one, capture_request, matches)
+    ]
 
 
-def why_nobody(agents: Sequence[Agent], wish: Wish) -> tuple[str, str]:
+def explain_no_agents(agents: Sequence[Agent], capture_request: CaptureRequest) -> tuple[str, str]:
     """Why no sidecar took a capture, and what to do; says nothing of namespaces that it does not ask for."""
-    reach = [matcher for matcher in wish.selector.matchers if matcher.name == "namespace"]
+    reach = [matcher for matcher in capture_request.selector.matchers if matcher.name == "namespace"]
     agents = [
         one
         for one in agents
-        if all(matcher.accepts(one.status.labels.get("namespace", ""), fullmatch) for matcher in reach)
+        if all(matcher.accepts(one.status.labels.get("namespace", ""), is_full_match) for matcher in reach)
     ]
-    of_service = [one for one in agents if one.status.labels["service"] == wish.service]
-    meant = [one for one in of_service if is_meant(one, wish)]
+    of_service = [one for one in agents if one.status.labels["service"] == capture_request.service]
+    meant = [one for one in of_service if matches_request(one, capture_request)]
     for one in meant:
-        problem, hint = obstacle(one, wish)
+        problem, hint = explain_unavailable(one, capture_request)
         if problem:
             more = f" (and {len(meant) - 1} more)" if len(meant) > 1 else ""
-            return f"no sidecar of {wish.service} could take it: {problem}{more}", hint
+            return f"no sidecar of {capture_request.service} could take it: {problem}{more}", hint
     if of_service:
         pods = sorted({one.status.labels.get("pod", "") for one in of_service} - {""})
         return (
-            f"none of the {len(of_service)} sidecars of {wish.service} has the labels or pods asked for",
+            f"none of the {len(of_service)} sidecars of {capture_request.service} has the labels or "
+            "pods asked for",
             f"Pods that ask for work: {', '.join(pods[:10])}{' …' if len(pods) > 10 else ''}.",
         )
     if agents:
         services = sorted({one.status.labels["service"] for one in agents})
         hint = f"Services that do: {', '.join(services[:10])}{' …' if len(services) > 10 else ''}."
-        return f"no sidecar of {wish.service} asks this collector for work", hint + _CHECK
-    return "no sidecar asks this collector for work", _CHECK.strip()
+        return (
+            f"no sidecar of {capture_request.service} asks this collector for work",
+            hint + _CONNECTION_HINT,
+        )
+    return "no sidecar asks this collector for work", _CONNECTION_HINT.strip()
 
 
-def of_services(agents: Iterable[Agent]) -> list[dict[str, str | int]]:
+def summarize_services(agents: Iterable[Agent]) -> list[dict[str, str | int]]:
     """How many sidecars services have, how many could take a capture now, and what keeps one from it."""
     usual: dict[str, list[Agent]] = {}
     for agent in agents:
         usual.setdefault(agent.status.labels["service"], []).append(agent)
     counted: list[dict[str, str | int]] = []
     for service, own in sorted(usual.items()):
-        kept = [obstacle(one)[0] for one in own]
+        kept = [explain_unavailable(one)[0] for one in own]
         why = next(filter(None, kept), "")
         counted.append(
             {"service": service, "sidecars": len(own), "available": kept.count(""), "problem": why}
@@ -164,12 +178,12 @@ def of_services(agents: Iterable[Agent]) -> list[dict[str, str | int]]:
     return counted
 
 
-def tell(agents: Iterable[Agent]) -> dict[str, object]:
+def agents_to_json(agents: Iterable[Agent]) -> dict[str, object]:
     """Sidecars as one process writes them for the others."""
-    return {"format": FORMAT, "agents": [told(one) for one in agents]}
+    return {"format": FORMAT, "agents": [agent_to_json(one) for one in agents]}
 
 
-def told(agent: Agent) -> dict[str, Any]:
+def agent_to_json(agent: Agent) -> dict[str, Any]:
     """A sidecar as JSON; `last_seen` in Unix seconds."""
     return {
         **agent.status.to_json(),
@@ -179,17 +193,18 @@ def told(agent: Agent) -> dict[str, Any]:
     }
 
 
-def _agents(said: Mapping[str, Any]) -> list[Agent]:
+def _parse_agents(document: Mapping[str, Any]) -> list[Agent]:
     try:
-        renamed = _FORMAT_1 if said.get("format", 1) == 1 else {}
+        renamed = _FORMAT_1 if document.get("format", 1) == 1 else {}
         return [
-            _agent({renamed.get(name, name): value for name, value in one.items()}) for one in said["agents"]
+            _parse_agent({renamed.get(name, name): value for name, value in one.items()})
+            for one in document["agents"]
         ]
     except (KeyError, TypeError, ValueError, AttributeError, SidelightError):
         return []
 
 
-def _agent(raw: Mapping[str, Any]) -> Agent:
+def _parse_agent(raw: Mapping[str, Any]) -> Agent:
     return Agent(
         AgentStatus.parse(raw),
         float(raw["last_seen"]),
@@ -206,8 +221,8 @@ _FORMAT_1: Final = {
     "only": "dedicated_capture",
 }
 """Names of format 1 that are others now."""
-_READY: Final = "Its /readyz says what it needs."
-_CHECK: Final = (
+_READINESS_HINT: Final = "Its /readyz says what it needs."
+_CONNECTION_HINT: Final = (
     " See that the sidecar runs, that its --collector is this one, that it is not started with"
     " --captures-from-collector off, and that its token is taken: one of --write-tokens-file, or its pod's."
 )

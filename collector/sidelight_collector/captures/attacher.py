@@ -12,36 +12,42 @@ from typing import Any, Final, Protocol
 import structlog
 from ulid import ULID
 
-from sidelight_collector.captures.agents import able
-from sidelight_collector.captures.capture import Attached, Capture, Claim, Wish, most_claims
-from sidelight_collector.captures.capture_repository import NoCapture
-from sidelight_collector.captures.coordinator import Desk
-from sidelight_collector.captures.ephemeral_container import (
-    Place,
-    Trouble,
-    body,
-    container,
-    container_name,
-    refused,
-    trouble,
+from sidelight_collector.captures.agents import select_eligible_agents
+from sidelight_collector.captures.capture import (
+    Capture,
+    CaptureRequest,
+    Claim,
+    EphemeralSidecar,
+    compute_max_claims,
 )
-from sidelight_collector.captures.one_time_tokens import attached_name, issue
-from sidelight_collector.kubernetes_discovery.k8s_objects import Pod, read_pod
-from sidelight_collector.kubernetes_discovery.shared_state import Sight
+from sidelight_collector.captures.capture_repository import CaptureNotFound
+from sidelight_collector.captures.coordinator import CaptureCoordinator
+from sidelight_collector.captures.ephemeral_container import (
+    AttachFailure,
+    AttachTarget,
+    build_container,
+    build_container_name,
+    build_patch,
+    explain_rejection,
+    find_startup_failure,
+)
+from sidelight_collector.captures.one_time_tokens import build_agent_name, issue_token
+from sidelight_collector.kubernetes_discovery.k8s_objects import Pod, parse_pod
+from sidelight_collector.kubernetes_discovery.shared_state import ClusterSnapshot
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.query.select.matchers import fullmatch
+from sidelight_collector.query.select.matchers import is_full_match
 from sidelight_kubernetes.kubernetes_client import ClusterError, NotFoundInCluster
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.selectors import Op
 
-LOOK_SECONDS: Final = 2.0
-SLACK_SECONDS: Final = 600.0
+POLL_SECONDS: Final = 2.0
+TOKEN_SLACK_SECONDS: Final = 600.0
 """A token is good for so much longer than its capture should take: for what waits to be sent."""
-EVERYWHERE: Final = "*"
+ALL_NAMESPACES: Final = "*"
 _log = structlog.get_logger()
 
 
-class Api(Protocol):
+class PodApi(Protocol):
     """What is asked of an API server."""
 
     def get(self, path: str, /, **query: str) -> dict[str, Any]: ...
@@ -49,33 +55,33 @@ class Api(Protocol):
     def patch(self, path: str, body: Mapping[str, Any], /) -> dict[str, Any]: ...
 
 
-class NotAttached(SidelightError):
+class CannotAttach(SidelightError):
     """No sidecar can be attached for this capture."""
 
     reason = Reason.FORBIDDEN
 
 
 @dataclass(frozen=True, slots=True)
-class AttachRules:
+class AttachPolicy:
     """From the settings: the image (empty: nothing is attached), where, and how the sidecar finds back."""
 
     image: str
     namespaces: tuple[str, ...]
-    collector: str
-    wait_seconds: float
+    collector_url: str
+    timeout_seconds: float
 
-    def allows(self, namespace: str) -> bool:
-        return EVERYWHERE in self.namespaces or namespace in self.namespaces
+    def allows_namespace(self, namespace: str) -> bool:
+        return ALL_NAMESPACES in self.namespaces or namespace in self.namespaces
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class _AttachTask:
     """A sidecar to attach."""
 
     capture: Capture
-    place: Place
+    target: AttachTarget
     agent: str
-    name: str
+    claim_agent: str
     token: str
 
 
@@ -84,88 +90,97 @@ class Attacher:
 
     def __init__(
         self,
-        api: Api | None,
-        desk: Desk,
-        sight: Callable[[], Sight],
-        rules: AttachRules,
+        api: PodApi | None,
+        coordinator: CaptureCoordinator,
+        get_snapshot: Callable[[], ClusterSnapshot],
+        policy: AttachPolicy,
         metrics: Metrics,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
-        self._desk = desk
-        self._sight = sight
-        self._rules = rules
+        self._coordinator = coordinator
+        self._get_snapshot = get_snapshot
+        self._policy = policy
         self._metrics = metrics
         self._clock = clock
-        self._tasks: asyncio.Queue[_Task] = asyncio.Queue()
+        self._tasks: asyncio.Queue[_AttachTask] = asyncio.Queue()
 
     @property
-    def _cluster(self) -> Api:
+    def _client(self) -> PodApi:
         if self._api is None:
-            raise _off()
+            raise _make_disabled_error()
         return self._api
 
     @property
-    def on(self) -> bool:
+    def is_enabled(self) -> bool:
         """Whether sidecars may be attached at all."""
-        return bool(self._api and self._rules.image)
+        return bool(self._api and self._policy.image)
 
-    def advice(self, wish: Wish) -> str:
+    def suggest_attach(self, capture_request: CaptureRequest) -> str:
         """What to do where no sidecar took a capture, and there are pods that have none."""
-        sight = self._sight()
-        found = [pod for pod in sight.known.pods if _is_meant(pod, wish) and _is_bare(pod)]
-        if wish.attach or not found:
+        snapshot = self._get_snapshot()
+        found = [
+            pod
+            for pod in snapshot.inventory.pods
+            if _matches_request(pod, capture_request) and _is_unprofiled(pod)
+        ]
+        if capture_request.attach or not found:
             return ""
-        many = f"{len(found)} pod{'s' if len(found) > 1 else ''} of {wish.service} without a sidecar"
-        if self.on and any(self._rules.allows(pod.namespace) for pod in found):
+        many = (
+            f"{len(found)} pod{'s' if len(found) > 1 else ''} of {capture_request.service} without a sidecar"
+        )
+        if self.is_enabled and any(self._policy.allows_namespace(pod.namespace) for pod in found):
             return f"There {'are' if len(found) > 1 else 'is'} {many}: ask with --attach to attach one."
         return f"There {'are' if len(found) > 1 else 'is'} {many}: GET /api/v1/workloads says what to do."
 
-    async def plan(self, wish: Wish) -> list[Place]:
+    async def select_targets(self, capture_request: CaptureRequest) -> list[AttachTarget]:
         """The pods to attach to for a capture, none where enough sidecars ask for work.
 
         Raises NotAttached where there is neither a sidecar nor a pod to attach one to.
         """
-        if not wish.attach:
+        if not capture_request.attach:
             return []
-        if not self.on:
-            raise _off()
+        if not self.is_enabled:
+            raise _make_disabled_error()
         free = len(
-            {(a.status.labels.get("pod") or a.status.agent) for a in able(self._desk.all_agents(), wish)}
+            {
+                (a.status.labels.get("pod") or a.status.agent)
+                for a in select_eligible_agents(self._coordinator.list_agents(), capture_request)
+            }
         )
-        need = max(0, most_claims(wish, self._desk.rules) - free)
-        if not need:
+        missing = max(0, compute_max_claims(capture_request, self._coordinator.policy) - free)
+        if not missing:
             return []
-        pods = await asyncio.to_thread(self._candidates, wish)
-        places = [
-            _place(pod, wish)
+        pods = await asyncio.to_thread(self._find_candidates, capture_request)
+        targets = [
+            _build_target(pod, capture_request)
             for pod in pods
-            if self._rules.allows(pod.namespace)
+            if self._policy.allows_namespace(pod.namespace)
             and pod.containers
-            and (not wish.container or wish.container in pod.containers)
+            and (not capture_request.container or capture_request.container in pod.containers)
         ]
-        if not places and not free:
-            raise self._nothing(wish, pods)
-        return random.sample(places, min(need, len(places)))
+        if not targets and not free:
+            raise self._make_no_candidates_error(capture_request, pods)
+        return random.sample(targets, min(missing, len(targets)))
 
-    async def begin(self, capture: Capture, places: Sequence[Place]) -> Capture:
+    async def start_attaching(self, capture: Capture, targets: Sequence[AttachTarget]) -> Capture:
         """Write the sidecars into their capture; they are attached from now on."""
         now = self._clock()
-        until = now + self._rules.wait_seconds + capture.wish.seconds + SLACK_SECONDS
+        valid_until = now + self._policy.timeout_seconds + capture.request.seconds + TOKEN_SLACK_SECONDS
         claims, tasks = [], []
-        for place in places:
+        for place in targets:
             agent = str(ULID())
-            token, secret = issue(capture.id, agent)
-            attached = Attached(container_name(agent), agent, place.uid, secret, until)
-            name = attached_name(attached)
+            token, secret = issue_token(capture.id, agent)
+            attached = EphemeralSidecar(build_container_name(agent), agent, place.uid, secret, valid_until)
+            name = build_agent_name(attached)
             claims.append(Claim(name, place.labels, now, attached))
-            tasks.append(_Task(capture, place, agent, name, token))
+            tasks.append(_AttachTask(capture, place, agent, name, token))
         if not claims:
             return capture
-        changed = await self._desk.claim(capture.id, claims)
-        taken = {claim.agent for claim in changed.claims}
+        changed = await self._coordinator.add_claims(capture.id, claims)
+        claimed = {claim.agent for claim in changed.claims}
         for task in tasks:
-            if task.name in taken:
+            if task.claim_agent in claimed:
                 self._tasks.put_nowait(task)
         return changed
 
@@ -173,137 +188,158 @@ class Attacher:
         """Attach until `stop` is set: a root task."""
         async with asyncio.TaskGroup() as group:
             ending = group.create_task(stop.wait(), name="wait for the end")
-            taking: asyncio.Task[_Task] | None = None
-            working: set[asyncio.Task[None]] = set()
+            next_task: asyncio.Task[_AttachTask] | None = None
+            attaching: set[asyncio.Task[None]] = set()
             while not stop.is_set():
-                taking = group.create_task(self._tasks.get(), name="wait for a pod to attach to")
-                await asyncio.wait({ending, taking}, return_when=asyncio.FIRST_COMPLETED)
-                if taking.done():
-                    task = group.create_task(self._attach(taking.result()), name="attach a sidecar")
-                    working.add(task)
-                    task.add_done_callback(working.discard)
-            if taking is not None:
-                taking.cancel()
-            for task in working:
+                next_task = group.create_task(self._tasks.get(), name="wait for a pod to attach to")
+                await asyncio.wait({ending, next_task}, return_when=asyncio.FIRST_COMPLETED)
+                if next_task.done():
+                    task = group.create_task(self._attach(next_task.result()), name="attach a sidecar")
+                    attaching.add(task)
+                    task.add_done_callback(attaching.discard)
+            if next_task is not None:
+                next_task.cancel()
+            for task in attaching:
                 task.cancel()
 
-    async def _attach(self, task: _Task) -> None:
+    async def _attach(self, task: _AttachTask) -> None:
         """Attach one and look after it until it is heard of; why it fails is its part of the capture."""
-        place, wish, name = task.place, task.capture.wish, container_name(task.agent)
-        made = container(place, task.agent, self._rules.image, self._rules.collector, task.token, wish)
+        target, capture_request, name = task.target, task.capture.request, build_container_name(task.agent)
+        container_spec = build_container(
+            target, task.agent, self._policy.image, self._policy.collector_url, task.token, capture_request
+        )
         try:
-            found = await self._patched(place, made)
-            if found is None:
+            failure = await self._patch_pod(target, container_spec)
+            if failure is None:
                 _log.info(
-                    "sidecar attached", capture=task.capture.id, pod=place.pod, namespace=place.namespace
+                    "sidecar attached", capture=task.capture.id, pod=target.pod, namespace=target.namespace
                 )
-                found = await self._watched(task, name)
-            self._metrics.ephemeral_attaches.labels(found.outcome if found else "attached").inc()
-            if found is not None:
-                _log.warning("sidecar not attached", capture=task.capture.id, problem=found.problem)
-                await self._desk.fail(task.capture.id, task.name, found.problem, found.hint)
-        except NoCapture:
+                failure = await self._wait_for_report(task, name)
+            self._metrics.ephemeral_attaches.labels(failure.outcome if failure else "attached").inc()
+            if failure is not None:
+                _log.warning("sidecar not attached", capture=task.capture.id, problem=failure.problem)
+                await self._coordinator.fail_part(
+                    task.capture.id, task.claim_agent, failure.problem, failure.hint
+                )
+        except CaptureNotFound:
             return
         except SidelightError as error:
             _log.warning("sidecar not looked after", error=error.message, hint=error.hint)
 
-    async def _patched(self, place: Place, made: Mapping[str, Any]) -> Trouble | None:
+    async def _patch_pod(
+        self, target: AttachTarget, container_spec: Mapping[str, Any]
+    ) -> AttachFailure | None:
         try:
-            await asyncio.to_thread(self._cluster.patch, f"{place.path}/ephemeralcontainers", body(made))
+            await asyncio.to_thread(
+                self._client.patch, f"{target.api_path}/ephemeralcontainers", build_patch(container_spec)
+            )
         except ClusterError as error:
-            return refused(error, place)
+            return explain_rejection(error, target)
         return None
 
-    async def _watched(self, task: _Task, name: str) -> Trouble | None:
+    async def _wait_for_report(self, task: _AttachTask, name: str) -> AttachFailure | None:
         """Wait until it is heard of; None then, or when nobody needs it any more."""
-        began = self._clock()
-        while (since := self._clock() - began) < self._rules.wait_seconds:
-            await asyncio.sleep(LOOK_SECONDS)
-            if self._desk.heard(task.capture.id, task.name):
+        started_at = self._clock()
+        while (since := self._clock() - started_at) < self._policy.timeout_seconds:
+            await asyncio.sleep(POLL_SECONDS)
+            if self._coordinator.has_reported_or_ended(task.capture.id, task.claim_agent):
                 return None
             try:
-                pod = await asyncio.to_thread(self._cluster.get, task.place.path)
+                pod = await asyncio.to_thread(self._client.get, task.target.api_path)
             except NotFoundInCluster as error:
-                return refused(error, task.place)
+                return explain_rejection(error, task.target)
             except ClusterError:
                 continue
-            if found := trouble(pod, name, task.place, self._rules.image, since):
+            if found := find_startup_failure(pod, name, task.target, self._policy.image, since):
                 return found
         return None
 
-    def _candidates(self, wish: Wish) -> list[Pod]:
+    def _find_candidates(self, capture_request: CaptureRequest) -> list[Pod]:
         """Running pods without a sidecar that a capture asks for."""
-        sight = self._sight()
-        found = [pod for pod in sight.known.pods if _is_meant(pod, wish) and _is_bare(pod)]
-        if found or not isinstance(wish.pods, tuple) or self._api is None:
+        snapshot = self._get_snapshot()
+        found = [
+            pod
+            for pod in snapshot.inventory.pods
+            if _matches_request(pod, capture_request) and _is_unprofiled(pod)
+        ]
+        if found or not isinstance(capture_request.pods, tuple) or self._api is None:
             return found
         # Who may not list pods may still get one that is named.
-        spaces = [one for one in self._rules.namespaces if one != EVERYWHERE] or [
-            one.value for one in wish.selector.matchers if one.name == "namespace" and one.op is Op.EQUAL
+        spaces = [one for one in self._policy.namespaces if one != ALL_NAMESPACES] or [
+            one.value
+            for one in capture_request.selector.matchers
+            if one.name == "namespace" and one.op is Op.EQUAL
         ]
         for namespace in spaces:
-            for name in wish.pods:
+            for name in capture_request.pods:
                 try:
                     raw = self._api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
                 except ClusterError:
                     continue
-                pod = read_pod(raw)
-                if _is_meant(pod, wish) and _is_bare(pod):
+                pod = parse_pod(raw)
+                if _matches_request(pod, capture_request) and _is_unprofiled(pod):
                     found.append(pod)
         return found
 
-    def _nothing(self, wish: Wish, pods: Sequence[Pod]) -> NotAttached:
+    def _make_no_candidates_error(self, capture_request: CaptureRequest, pods: Sequence[Pod]) -> CannotAttach:
         """Why there is nothing to attach to."""
-        sight = self._sight()
-        elsewhere = sorted({pod.namespace for pod in pods if not self._rules.allows(pod.namespace)})
-        if elsewhere:
-            return NotAttached(
-                f"pods of {wish.service} without a sidecar run in {', '.join(elsewhere[:5])}, where none may "
+        snapshot = self._get_snapshot()
+        other_namespaces = sorted(
+            {pod.namespace for pod in pods if not self._policy.allows_namespace(pod.namespace)}
+        )
+        if other_namespaces:
+            return CannotAttach(
+                f"pods of {capture_request.service} without a sidecar run in "
+                f"{', '.join(other_namespaces[:5])}, where none may "
                 "be attached",
                 hint="Add it to --attach-namespaces (the chart's kubernetes.attachNamespaces).",
             )
-        if pods and wish.container:
+        if pods and capture_request.container:
             known = sorted({name for pod in pods for name in pod.containers})
-            return NotAttached(
-                f"no pod of {wish.service} has a container {wish.container}",
+            return CannotAttach(
+                f"no pod of {capture_request.service} has a container {capture_request.container}",
                 reason=Reason.NOT_FOUND,
                 hint=f"They have {', '.join(known[:10])}.",
             )
-        if not sight.known.pods:
-            return NotAttached(
-                f"the collector sees no pods ({sight.state}), so it cannot tell which of {wish.service} "
+        if not snapshot.inventory.pods:
+            return CannotAttach(
+                f"the collector sees no pods ({snapshot.state}), so it cannot tell which of "
+                f"{capture_request.service} "
                 "lack a sidecar",
                 hint="Name the pod and its namespace (--pods NAME --query 'namespace=\"NS\"'), or allow the "
                 "collector to list pods: GET /api/v1/workloads says how.",
             )
-        return NotAttached(
-            f"no running pod of {wish.service} without a sidecar has the labels or names asked for",
+        return CannotAttach(
+            f"no running pod of {capture_request.service} without a sidecar has the labels or names "
+            "asked for",
             reason=Reason.NOT_FOUND,
             hint="GET /api/v1/workloads lists the pods that are known, and how they stand.",
         )
 
 
-def _off() -> NotAttached:
-    return NotAttached(
+def _make_disabled_error() -> CannotAttach:
+    return CannotAttach(
         "sidecars are not attached here",
         hint="Start the collector with --kubernetes, --attach-image, --attach-namespaces and "
         "--attach-collector-url; the chart's kubernetes.attach=true does.",
     )
 
 
-def _is_meant(pod: Pod, wish: Wish) -> bool:
-    if pod.service != wish.service or (isinstance(wish.pods, tuple) and pod.name not in wish.pods):
+def _matches_request(pod: Pod, capture_request: CaptureRequest) -> bool:
+    if pod.service != capture_request.service or (
+        isinstance(capture_request.pods, tuple) and pod.name not in capture_request.pods
+    ):
         return False
-    return wish.selector.matches(_place(pod, wish).labels, fullmatch)
+    return capture_request.selector.matches(_build_target(pod, capture_request).labels, is_full_match)
 
 
-def _is_bare(pod: Pod) -> bool:
+def _is_unprofiled(pod: Pod) -> bool:
     """Whether it runs, and nothing profiles it."""
     sidecar = pod.sidecar
     gone = sidecar is None or (sidecar.origin == "ephemeral" and sidecar.state == "terminated")
-    return gone and pod.phase == "Running" and not pod.over
+    return gone and pod.phase == "Running" and not pod.has_ended
 
 
-def _place(pod: Pod, wish: Wish) -> Place:
-    target = wish.container or pod.sampled_container or next(iter(pod.containers), "")
-    return Place(pod.namespace, pod.name, pod.uid, pod.node, pod.service, pod.version, target)
+def _build_target(pod: Pod, capture_request: CaptureRequest) -> AttachTarget:
+    target = capture_request.container or pod.sampled_container or next(iter(pod.containers), "")
+    return AttachTarget(pod.namespace, pod.name, pod.uid, pod.node, pod.service, pod.version, target)

@@ -8,8 +8,15 @@ from typing import Any, Final
 
 import orjson
 
-from sidelight_collector.captures.capture import Attached, Capture, Claim, Outcome, Part, Wish
-from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.captures.capture import (
+    Capture,
+    CaptureOutcome,
+    CapturePart,
+    CaptureRequest,
+    Claim,
+    EphemeralSidecar,
+)
+from sidelight_collector.query.select.matchers import parse_re2_selector
 from sidelight_collector.storage.objects import ObjectDamaged
 from sidelight_model.capture_protocol import BadMessage, CaptureReport, CaptureState
 
@@ -24,66 +31,66 @@ _FORMAT_1: Final[Mapping[str, Mapping[str, str]]] = {
 _NO_NAMES: Final[Mapping[str, Mapping[str, str]]] = {what: {} for what in _FORMAT_1}
 
 
-def encode(capture: Capture) -> bytes:
+def encode_capture(capture: Capture) -> bytes:
     """A capture as it is written."""
-    wish = capture.wish
-    told: dict[str, Any] = {
+    request = capture.request
+    document: dict[str, Any] = {
         "format": FORMAT,
         "id": capture.id,
-        "service": wish.service,
-        "query": wish.query,
-        "pods": list(wish.pods) if isinstance(wish.pods, tuple) else wish.pods,
-        "seconds": wish.seconds,
-        "rate": wish.rate,
-        "mode": wish.mode,
-        "timeline": wish.timeline,
-        "created": capture.created,
-        "requested_by": capture.by,
-        "claims": [_claim(one) for one in capture.claims],
+        "service": request.service,
+        "query": request.query,
+        "pods": list(request.pods) if isinstance(request.pods, tuple) else request.pods,
+        "seconds": request.seconds,
+        "rate": request.rate,
+        "mode": request.mode,
+        "timeline": request.timeline,
+        "created": capture.created_at,
+        "requested_by": capture.requested_by,
+        "claims": [_claim_to_json(one) for one in capture.claims],
         "stop_at": capture.stop_at,
-        "outcome": None if capture.ended is None else asdict(capture.ended),
+        "outcome": None if capture.outcome is None else asdict(capture.outcome),
     }
-    if wish.attach:
-        told |= {"attach": True, "container": wish.container}
-    return orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
+    if request.attach:
+        document |= {"attach": True, "container": request.container}
+    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
 
 
-def decode(key: str, content: bytes) -> Capture:
+def decode_capture(key: str, content: bytes) -> Capture:
     """A capture as it was written. Raises ObjectDamaged."""
-    told, renamed = _told(key, content, "capture")
+    document, renamed = _parse_document(key, content, "capture")
     try:
-        pods = told["pods"]
-        wish = Wish(
-            str(told["service"]),
-            str(told["query"]),
-            read_selector(str(told["query"])),
+        pods = document["pods"]
+        request = CaptureRequest(
+            str(document["service"]),
+            str(document["query"]),
+            parse_re2_selector(str(document["query"])),
             tuple(map(str, pods)) if isinstance(pods, list) else pods,
-            float(told["seconds"]),
-            int(told["rate"]),
-            str(told["mode"]),
-            bool(told["timeline"]),
-            bool(told.get("attach", False)),
-            str(told.get("container", "")),
+            float(document["seconds"]),
+            int(document["rate"]),
+            str(document["mode"]),
+            bool(document["timeline"]),
+            bool(document.get("attach", False)),
+            str(document.get("container", "")),
         )
-        outcome = told["outcome"]
+        outcome = document["outcome"]
         return Capture(
-            str(told["id"]),
-            wish,
-            float(told["created"]),
-            str(told["requested_by"]),
+            str(document["id"]),
+            request,
+            float(document["created"]),
+            str(document["requested_by"]),
             tuple(
                 Claim(
                     str(one["agent"]),
                     dict(one["labels"]),
                     float(one["at"]),
-                    Attached(**one["ephemeral_sidecar"]) if one.get("ephemeral_sidecar") else None,
+                    EphemeralSidecar(**one["ephemeral_sidecar"]) if one.get("ephemeral_sidecar") else None,
                 )
-                for one in (_renamed(claim, renamed["claim"]) for claim in told["claims"])
+                for one in (_renamed(claim, renamed["claim"]) for claim in document["claims"])
             ),
-            None if told["stop_at"] is None else float(told["stop_at"]),
+            None if document["stop_at"] is None else float(document["stop_at"]),
             None
             if outcome is None
-            else Outcome(
+            else CaptureOutcome(
                 CaptureState(outcome["state"]),
                 float(outcome["at"]),
                 str(outcome["problem"]),
@@ -96,47 +103,55 @@ def decode(key: str, content: bytes) -> Capture:
         raise ObjectDamaged(key, f"{type(error).__name__}: {error}") from error
 
 
-def _claim(claim: Claim) -> dict[str, Any]:
-    told: dict[str, Any] = {"agent": claim.agent, "labels": dict(claim.labels), "at": claim.at}
-    return told if claim.attached is None else told | {"ephemeral_sidecar": asdict(claim.attached)}
+def _claim_to_json(claim: Claim) -> dict[str, Any]:
+    document: dict[str, Any] = {"agent": claim.agent, "labels": dict(claim.labels), "at": claim.claimed_at}
+    return (
+        document
+        if claim.ephemeral_sidecar is None
+        else document | {"ephemeral_sidecar": asdict(claim.ephemeral_sidecar)}
+    )
 
 
-def encode_part(part: Part) -> bytes:
+def encode_part(part: CapturePart) -> bytes:
     """The last report of a sidecar as it is written."""
-    told = {
+    document = {
         "format": FORMAT,
         "agent": part.agent,
         "last_seen": part.last_seen,
         "report": part.report.to_json(),
     }
-    return orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
+    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
 
 
-def decode_part(key: str, content: bytes) -> Part:
+def decode_part(key: str, content: bytes) -> CapturePart:
     """The last report of a sidecar as it was written. Raises ObjectDamaged."""
-    told, renamed = _told(key, content, "part")
+    document, renamed = _parse_document(key, content, "part")
     try:
-        report = _renamed(told["report"], renamed["report"])
-        if told["format"] == 1:
+        report = _renamed(document["report"], renamed["report"])
+        if document["format"] == 1:
             top = [{"function": name, "self_samples": samples} for name, samples in report["top_functions"]]
             report["top_functions"] = top
-        return Part(str(told["agent"]), float(told["last_seen"]), CaptureReport.parse(report))
+        return CapturePart(str(document["agent"]), float(document["last_seen"]), CaptureReport.parse(report))
     except (ValueError, KeyError, TypeError, AttributeError, BadMessage) as error:
         raise ObjectDamaged(key, f"{type(error).__name__}: {error}") from error
 
 
-def _told(key: str, content: bytes, what: str) -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, str]]]:
+def _parse_document(
+    key: str, content: bytes, what: str
+) -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, str]]]:
     """An object by its names of today, and the names to be changed in what it holds."""
     try:
-        told = orjson.loads(content)
+        document = orjson.loads(content)
     except orjson.JSONDecodeError as error:
         raise ObjectDamaged(key, str(error)) from error
-    if not isinstance(told, dict) or not isinstance(told.get("format"), int):
+    if not isinstance(document, dict) or not isinstance(document.get("format"), int):
         raise ObjectDamaged(key, "it is no JSON object with a format")
-    if told["format"] > FORMAT:
-        raise ObjectDamaged(key, f"it is in format {told['format']}, and this version reads up to {FORMAT}")
-    renamed = _FORMAT_1 if told["format"] == 1 else _NO_NAMES
-    return _renamed(told, renamed[what]), renamed
+    if document["format"] > FORMAT:
+        raise ObjectDamaged(
+            key, f"it is in format {document['format']}, and this version reads up to {FORMAT}"
+        )
+    renamed = _FORMAT_1 if document["format"] == 1 else _NO_NAMES
+    return _renamed(document, renamed[what]), renamed
 
 
 def _renamed(raw: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

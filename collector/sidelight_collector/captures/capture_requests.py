@@ -11,21 +11,21 @@ from typing import Any, Final
 import orjson
 from ulid import ULID
 
-from sidelight_collector.auth.write_identity import Writer
-from sidelight_collector.captures.capture import ID, Rules, Wish
-from sidelight_collector.query.select.matchers import read_selector
+from sidelight_collector.auth.write_identity import WriterIdentity
+from sidelight_collector.captures.capture import CAPTURE_ID_PATTERN, CapturePolicy, CaptureRequest
+from sidelight_collector.query.select.matchers import parse_re2_selector
 from sidelight_model.capture_protocol import AGENT_PATTERN, AgentPoll, BadMessage
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.labels import LabelLimits
 from sidelight_model.selectors import Op, Selector
 
-POLL_BYTES: Final = 1 << 20
-WISH_BYTES: Final = 1 << 16
-MODES: Final = ("auto", "gil", "blocking", "nonblocking", "command", "native")
-ID_SECONDS: Final = 600.0
+MAX_POLL_BYTES: Final = 1 << 20
+MAX_CAPTURE_REQUEST_BYTES: Final = 1 << 16
+CAPTURE_MODES: Final = ("auto", "gil", "blocking", "nonblocking", "command", "native")
+MAX_ID_AGE_SECONDS: Final = 600.0
 """A request that brings its id may be so old, or its clock so wrong."""
-NAME: Final = AGENT_PATTERN
-_FIELDS: Final = (
+NAME_PATTERN: Final = AGENT_PATTERN
+_REQUEST_FIELDS: Final = (
     *("id", "selector", "service", "query", "pods", "seconds", "rate", "mode", "native", "timeline"),
     *("attach", "container"),
 )
@@ -37,7 +37,7 @@ class BadBody(SidelightError):
     reason = Reason.BAD_PARAMETER
 
 
-def read_json(text: bytes) -> Mapping[str, Any]:
+def parse_json_object(text: bytes) -> Mapping[str, Any]:
     """A body that is a JSON object. Raises SidelightError (`bad_json`)."""
     try:
         raw = orjson.loads(text)
@@ -50,116 +50,120 @@ def read_json(text: bytes) -> Mapping[str, Any]:
     return raw
 
 
-def read_wish(raw: Mapping[str, Any], rules: Rules) -> Wish:
+def parse_capture_request(raw: Mapping[str, Any], policy: CapturePolicy) -> CaptureRequest:
     """What somebody asks for. Raises BadBody, BadSelector."""
-    unknown = sorted(name for name in raw if name not in _FIELDS)
+    unknown = sorted(name for name in raw if name not in _REQUEST_FIELDS)
     if unknown:
-        raise _bad(f"there is no field {unknown[0][:64]!r}")
-    service, query = _meant(raw)
+        raise _make_body_error(f"there is no field {unknown[0][:64]!r}")
+    service, query = _parse_service_and_query(raw)
     if not isinstance(service, str) or not 0 < len(service.encode(errors="replace")) <= 256:
-        raise _bad("service is not the name of one")
-    seconds = _number(raw, "seconds", min(60.0, rules.max_seconds), rules.max_seconds)
-    rate = _number(raw, "rate", min(100, rules.max_rate), rules.max_rate)
+        raise _make_body_error("service is not the name of one")
+    seconds = _parse_number(raw, "seconds", min(60.0, policy.max_seconds), policy.max_seconds)
+    rate = _parse_number(raw, "rate", min(100, policy.max_rate), policy.max_rate)
     if rate != int(rate) or rate < 1:
-        raise _bad("rate is not a whole number of samples per second")
+        raise _make_body_error("rate is not a whole number of samples per second")
     if not isinstance(raw.get("native", False), bool):
-        raise _bad("native is not true or false")
+        raise _make_body_error("native is not true or false")
     mode = raw.get("mode", "native" if raw.get("native") else "auto")
     if raw.get("native") and mode != "native":
-        raise _bad(f"native is true, and mode is {str(mode)[:64]!r}")
-    if mode not in MODES:
-        raise _bad(f"mode {str(mode)[:64]!r} is not one of {', '.join(MODES)}")
+        raise _make_body_error(f"native is true, and mode is {str(mode)[:64]!r}")
+    if mode not in CAPTURE_MODES:
+        raise _make_body_error(f"mode {str(mode)[:64]!r} is not one of {', '.join(CAPTURE_MODES)}")
     timeline = raw.get("timeline", True)
     if not isinstance(timeline, bool):
-        raise _bad("timeline is not true or false")
+        raise _make_body_error("timeline is not true or false")
     attach, container = raw.get("attach", False), raw.get("container", "")
     if not isinstance(attach, bool):
-        raise _bad("attach is not true or false")
-    if not isinstance(container, str) or (container and not NAME.fullmatch(container)):
-        raise _bad("container is not the name of one")
+        raise _make_body_error("attach is not true or false")
+    if not isinstance(container, str) or (container and not NAME_PATTERN.fullmatch(container)):
+        raise _make_body_error("container is not the name of one")
     if container and not attach:
-        raise _bad("container is for captures that attach a sidecar")
-    pods = _pods(raw.get("pods", 1), rules.max_pods)
-    selector = read_selector(query)
-    return Wish(service, query, selector, pods, seconds, int(rate), mode, timeline, attach, container)
+        raise _make_body_error("container is for captures that attach a sidecar")
+    pods = _parse_pods(raw.get("pods", 1), policy.max_pods)
+    selector = parse_re2_selector(query)
+    return CaptureRequest(
+        service, query, selector, pods, seconds, int(rate), mode, timeline, attach, container
+    )
 
 
-def read_id(raw: Mapping[str, Any]) -> str:
+def parse_capture_id(raw: Mapping[str, Any]) -> str:
     """The id that a request gives its capture, so that it may be sent again; empty if none."""
     found = raw.get("id", "")
-    if not isinstance(found, str) or (found and not ID.fullmatch(found)):
-        raise _bad("id is not c_ and a ULID")
+    if not isinstance(found, str) or (found and not CAPTURE_ID_PATTERN.fullmatch(found)):
+        raise _make_body_error("id is not c_ and a ULID")
     # Captures are looked for by the time in their ids.
-    if found and abs(ULID.from_str(found[2:]).timestamp - time.time()) > ID_SECONDS:
-        raise _bad("the time in id, which is a ULID, is not that of now")
+    if found and abs(ULID.from_str(found[2:]).timestamp - time.time()) > MAX_ID_AGE_SECONDS:
+        raise _make_body_error("the time in id, which is a ULID, is not that of now")
     return found
 
 
-def _meant(raw: Mapping[str, Any]) -> tuple[object, str]:
+def _parse_service_and_query(raw: Mapping[str, Any]) -> tuple[object, str]:
     """The service and matchers: by name, or both in a `selector` that has service="…"."""
     query = raw.get("query", "")
     if not isinstance(query, str):
-        raise _bad("query is not text")
+        raise _make_body_error("query is not text")
     if "selector" not in raw:
         return raw.get("service"), query
     text = raw["selector"]
     if not isinstance(text, str) or "service" in raw or query:
-        raise _bad("selector is not text, or stands beside service or query")
-    selector = read_selector(text)
+        raise _make_body_error("selector is not text, or stands beside service or query")
+    selector = parse_re2_selector(text)
     named = [one for one in selector.matchers if one.name == "service" and one.op is Op.EQUAL]
     if len(named) != 1:
-        raise _bad('selector does not name one service: {service="shop", version="2"}')
+        raise _make_body_error('selector does not name one service: {service="shop", version="2"}')
     rest = Selector(tuple(one for one in selector.matchers if one is not named[0]))
     return named[0].value, str(rest)[1:-1]
 
 
-def _pods(raw: object, most: int) -> int | str | tuple[str, ...]:
+def _parse_pods(raw: object, limit: int) -> int | str | tuple[str, ...]:
     if raw == "all":
         return "all"
     if raw == "one":
         return 1
     if isinstance(raw, int) and not isinstance(raw, bool):
-        if not 1 <= raw <= most:
-            raise _bad(f"pods must be from 1 to {most} (--capture-max-pods)")
+        if not 1 <= raw <= limit:
+            raise _make_body_error(f"pods must be from 1 to {limit} (--capture-max-pods)")
         return raw
     if not isinstance(raw, list) or not all(isinstance(one, str) and 0 < len(one) <= 256 for one in raw):
-        raise _bad('pods is not a number, a list of names, or "all"')
+        raise _make_body_error('pods is not a number, a list of names, or "all"')
     names = tuple(dict.fromkeys(raw))
-    if not 1 <= len(names) <= most:
-        raise _bad(f"pods must name from 1 to {most} (--capture-max-pods)")
+    if not 1 <= len(names) <= limit:
+        raise _make_body_error(f"pods must name from 1 to {limit} (--capture-max-pods)")
     return names
 
 
-def read_poll(raw: Mapping[str, Any], writer: Writer | None = None) -> AgentPoll:
+def parse_poll(raw: Mapping[str, Any], writer: WriterIdentity | None = None) -> AgentPoll:
     """What a sidecar says, that of a pod where one is known.
 
     Raises BadMessage, BadLabel, LimitExceeded, NotYours.
     """
-    poll = AgentPoll.parse(raw, LabelLimits(nameless=writer is not None))
-    if not all(ID.fullmatch(report.capture) for report in poll.reports):
-        raise BadMessage("a report names no capture", hint=_POLL)
+    poll = AgentPoll.parse(raw, LabelLimits(allow_missing_service=writer is not None))
+    if not all(CAPTURE_ID_PATTERN.fullmatch(report.capture) for report in poll.reports):
+        raise BadMessage("a report names no capture", hint=_POLL_HINT)
     if writer is None:
         return poll
     status = replace(
-        poll.status, agent=writer.agent(poll.status.agent), labels=writer.bound(poll.status.labels)
+        poll.status,
+        agent=writer.qualify_agent_name(poll.status.agent),
+        labels=writer.bind_labels(poll.status.labels),
     )
     return replace(poll, status=status)
 
 
-def _number(raw: Mapping[str, Any], name: str, default: float, most: float) -> float:
+def _parse_number(raw: Mapping[str, Any], name: str, default: float, limit: float) -> float:
     value = raw.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-        raise _bad(f"{name} is not a number")
-    if not 0 < value <= most:
-        raise _bad(f"{name} must be above 0 and at most {most:g} (--capture-max-{name})")
+        raise _make_body_error(f"{name} is not a number")
+    if not 0 < value <= limit:
+        raise _make_body_error(f"{name} must be above 0 and at limit {limit:g} (--capture-max-{name})")
     return value
 
 
-def _bad(problem: str) -> BadBody:
+def _make_body_error(problem: str) -> BadBody:
     return BadBody(
         problem,
         hint='A capture is {"service": "shop", "pods": 1, "seconds": 60, "rate": 100, "mode": "auto"}.',
     )
 
 
-_POLL: Final = "This is for sidecars: docs/api.md says what they send."
+_POLL_HINT: Final = "This is for sidecars: docs/api.md says what they send."

@@ -16,30 +16,41 @@ from typing import Final, TypeVar
 
 import structlog
 
-from sidelight_collector.captures.agent_polls import Polls, TooMany
-from sidelight_collector.captures.agents import Agent, Agents, able, tell, why_nobody
-from sidelight_collector.captures.capture import (
-    FINAL,
-    STORE_SECONDS,
-    Capture,
-    Claim,
-    Outcome,
-    Part,
-    Parts,
-    Rules,
-    Seen,
-    Wish,
-    finished,
-    later,
-    news,
-    order,
-    room,
-    seen,
-    shipped,
-    stopped,
-    taken,
+from sidelight_collector.captures.agent_polls import CaptureLimitReached, PendingPolls
+from sidelight_collector.captures.agents import (
+    Agent,
+    AgentRegistry,
+    agents_to_json,
+    explain_no_agents,
+    select_eligible_agents,
 )
-from sidelight_collector.captures.capture_repository import NoCapture, Shelf, new_id, unix_now
+from sidelight_collector.captures.capture import (
+    FINAL_STATES,
+    WINDOW_ARRIVAL_SECONDS,
+    Capture,
+    CaptureOutcome,
+    CapturePart,
+    CapturePolicy,
+    CaptureProgress,
+    CaptureRequest,
+    Claim,
+    PartsByAgent,
+    build_capture_job,
+    build_outcome,
+    choose_later_state,
+    claim_slots,
+    compute_progress,
+    count_free_slots,
+    count_shipped_windows,
+    is_status_change,
+    request_stop,
+)
+from sidelight_collector.captures.capture_repository import (
+    CaptureNotFound,
+    CaptureRepository,
+    generate_capture_id,
+    unix_now,
+)
 from sidelight_collector.metrics import Metrics
 from sidelight_model.capture_protocol import (
     AgentPoll,
@@ -50,255 +61,271 @@ from sidelight_model.capture_protocol import (
 )
 from sidelight_model.errors import SidelightError
 
-WRITE_SECONDS: Final = 1.5
+REPORT_WRITE_SECONDS: Final = 1.5
 """A report that says nothing new but numbers is written when the last one is so old."""
-AGENTS_SECONDS: Final = 15.0
+AGENT_EXCHANGE_SECONDS: Final = 15.0
 """So often other processes are told which sidecars ask here."""
-MOMENT_SECONDS: Final = 0.5
-AGAIN_SECONDS: Final = 1.0
+LISTING_GRACE_SECONDS: Final = 0.5
+RESEND_SECONDS: Final = 1.0
 """So often a sidecar is told what it has not confirmed."""
 _log = structlog.get_logger()
 T = TypeVar("T")
 
-Found = Callable[[Capture, float], Awaitable[int]]
+WindowCounter = Callable[[Capture, float], Awaitable[int]]
 """How many windows of a capture a query finds that began by this moment (Unix seconds)."""
 
 
 @dataclass(slots=True)
-class _Open:
+class _ActiveCapture:
     """A capture that has not ended, as far as this process knows, and what it heard of it."""
 
     capture: Capture
-    parts: dict[str, Part] = field(default_factory=dict)
-    written: dict[str, float] = field(default_factory=dict)
-    ordered: dict[str, float] = field(default_factory=dict)
+    parts: dict[str, CapturePart] = field(default_factory=dict)
+    written_at: dict[str, float] = field(default_factory=dict)
+    sent_at: dict[str, float] = field(default_factory=dict)
     """When each sidecar was last told to begin it, or to end what it has not begun."""
 
 
-class Desk:
+class CaptureCoordinator:
     """The captures that go on, as one process sees them; for one event loop."""
 
     def __init__(
         self,
-        shelf: Shelf,
-        rules: Rules,
+        repository: CaptureRepository,
+        policy: CapturePolicy,
         metrics: Metrics,
-        found: Found,
+        count_windows: WindowCounter,
         *,
         max_polls: int,
-        hold_seconds: float,
-        look_seconds: float,
+        poll_timeout_seconds: float,
+        check_interval_seconds: float,
         clock: Callable[[], float] = unix_now,
     ) -> None:
-        self._shelf = shelf
-        self.rules = rules
+        self._repository = repository
+        self.policy = policy
         self._metrics = metrics
-        self._found = found
-        self._hold_seconds = hold_seconds
-        self._look_seconds = look_seconds
+        self._count_windows = count_windows
+        self._poll_timeout_seconds = poll_timeout_seconds
+        self._check_interval_seconds = check_interval_seconds
         self._clock = clock
-        self._holder = token_hex(8)
-        self._agents = Agents(2 * max_polls)
-        self._open: dict[str, _Open] = {}
-        self._polls = Polls(max_polls, metrics)
-        self._giving = asyncio.Lock()
-        self._look_now = asyncio.Event()
-        self._told_at = 0.0
-        self.closed = False
-        self.advice: Callable[[Wish], str] = lambda _: ""
+        self._instance_id = token_hex(8)
+        self._agents = AgentRegistry(2 * max_polls)
+        self._active: dict[str, _ActiveCapture] = {}
+        self._polls = PendingPolls(max_polls, metrics)
+        self._claim_lock = asyncio.Lock()
+        self._check_requested = asyncio.Event()
+        self._agents_written_at = 0.0
+        self.is_closed = False
+        self.suggest_alternative: Callable[[CaptureRequest], str] = lambda _: ""
         """What else could be done where no sidecar took a capture; empty if nothing."""
 
-    async def begin(self, wish: Wish, by: str = "", given: str = "") -> Capture:
-        """Make a capture, of a `given` id if any, and give it out. Raises TooMany, ObjectExists."""
+    async def start(
+        self, capture_request: CaptureRequest, requested_by: str = "", capture_id: str = ""
+    ) -> Capture:
+        """Make a capture, of a `capture_id` id if any, and give it out. Raises TooMany, ObjectExists."""
         now = self._clock()
-        await self._look(always=True)
-        if len(self._open) >= self.rules.max_running:
-            raise TooMany(
-                f"{len(self._open)} captures are running already",
+        await self._refresh(force=True)
+        if len(self._active) >= self.policy.max_running:
+            raise CaptureLimitReached(
+                f"{len(self._active)} captures are running already",
                 hint="Wait for one to end, stop one, or raise the collector's --capture-max-running.",
             )
-        capture = Capture(given or new_id(now), wish, now, by)
-        await asyncio.to_thread(self._shelf.create, capture)
+        capture = Capture(capture_id or generate_capture_id(now), capture_request, now, requested_by)
+        await asyncio.to_thread(self._repository.create, capture)
         self._metrics.captures_started.inc()
-        _log.info("capture asked for", capture=capture.id, service=wish.service, seconds=wish.seconds)
-        self._learn(capture)
-        await self._give(capture.id)
-        self._look_now.set()
-        return self._open[capture.id].capture if capture.id in self._open else capture
+        _log.info(
+            "capture asked for",
+            capture=capture.id,
+            service=capture_request.service,
+            seconds=capture_request.seconds,
+        )
+        self._merge(capture)
+        await self._assign_agents(capture.id)
+        self._check_requested.set()
+        return self._active[capture.id].capture if capture.id in self._active else capture
 
-    async def claim(self, capture_id: str, claims: Sequence[Claim]) -> Capture:
+    async def add_claims(self, capture_id: str, claims: Sequence[Claim]) -> Capture:
         """Write sidecars that are to be attached into a capture that has room. Raises NoCapture."""
         now = self._clock()
-        async with self._giving:
+        async with self._claim_lock:
             capture = await asyncio.to_thread(
-                self._shelf.change, capture_id, lambda one: taken(one, claims, self.rules, now)
+                self._repository.update, capture_id, lambda one: claim_slots(one, claims, self.policy, now)
             )
-            self._update(capture)
+            self._merge_if_active(capture)
         return capture
 
-    async def fail(self, capture_id: str, agent: str, problem: str, hint: str) -> None:
+    async def fail_part(self, capture_id: str, agent: str, problem: str, hint: str) -> None:
         """Say of a sidecar that has said nothing itself why its part fails. Raises NoCapture."""
         report = CaptureReport(capture_id, CaptureState.FAILED, problem=problem, hint=hint)
-        await self._hear(agent, report)
+        await self._record_report(agent, report)
 
-    def heard(self, capture_id: str, agent: str) -> bool:
+    def has_reported_or_ended(self, capture_id: str, agent: str) -> bool:
         """Whether a sidecar has told anything of a capture, or there is no need for it any more."""
-        known = self._open.get(capture_id)
+        known = self._active.get(capture_id)
         return known is None or known.capture.stop_at is not None or agent in known.parts
 
     async def stop(self, capture_id: str) -> Capture:
         """End a capture early and keep what there is. Raises NoCapture."""
         now = self._clock()
-        capture = await asyncio.to_thread(self._shelf.change, capture_id, lambda one: stopped(one, now))
-        self._update(capture)
-        self._look_now.set()
+        capture = await asyncio.to_thread(
+            self._repository.update, capture_id, lambda one: request_stop(one, now)
+        )
+        self._merge_if_active(capture)
+        self._check_requested.set()
         return capture
 
     async def delete(self, capture_id: str) -> None:
         """Remove a capture; sidecars still at it are told to end. Raises NoCapture."""
-        await asyncio.to_thread(self._shelf.delete, capture_id)
-        gone = self._open.pop(capture_id, None)
+        await asyncio.to_thread(self._repository.delete, capture_id)
+        gone = self._active.pop(capture_id, None)
         if gone:
             self._polls.wake(claim.agent for claim in gone.capture.claims)
 
-    async def poll(
-        self, poll: AgentPoll, gone: Callable[[], bool] = lambda: False, dedicated_capture: str = ""
+    async def handle_poll(
+        self,
+        poll: AgentPoll,
+        is_disconnected: Callable[[], bool] = lambda: False,
+        dedicated_capture: str = "",
     ) -> AgentPollResponse:
         """What a sidecar is to do: at once if there is something, else when there is, or after a while.
 
-        `gone` says whether it has given up waiting; `dedicated_capture` is the one that it was attached for.
-        Raises TooMany.
+        `is_disconnected` says whether it has given up waiting; `dedicated_capture` is the one that it was
+        attached for. Raises TooMany.
         """
         now, name = self._clock(), poll.status.agent
-        agent = self._agents.saw(poll, now, dedicated_capture)
-        unknown = [one for one in [await self._hear(name, report) for report in poll.reports] if one]
-        deadline = asyncio.get_running_loop().time() + min(poll.timeout_seconds, self._hold_seconds)
-        known = {report.capture for report in poll.reports}
-        for one in list(self._open.values()):
-            if self._is_free(agent, one.capture) and able([agent], one.capture.wish):
-                await self._give(one.capture.id)
+        agent = self._agents.record_poll(poll, now, dedicated_capture)
+        unknown_ids = [
+            one for one in [await self._record_report(name, report) for report in poll.reports] if one
+        ]
+        deadline = asyncio.get_running_loop().time() + min(poll.timeout_seconds, self._poll_timeout_seconds)
+        reported_ids = {report.capture for report in poll.reports}
+        for one in list(self._active.values()):
+            if self._can_claim(agent, one.capture) and select_eligible_agents([agent], one.capture.request):
+                await self._assign_agents(one.capture.id)
         while True:
-            now = await self._confirm(agent, known)
-            orders, pending = self._orders(agent, known, unknown, now)
+            now = await self._reload_due_captures(agent, reported_ids)
+            response, pending = self._build_response(agent, reported_ids, unknown_ids, now)
             left = deadline - asyncio.get_running_loop().time()
-            if orders or left <= 0 or self.closed:
-                return orders
-            await self._polls.wait(name, min(left, AGAIN_SECONDS) if pending else left, gone)
+            if response or left <= 0 or self.is_closed:
+                return response
+            await self._polls.wait(name, min(left, RESEND_SECONDS) if pending else left, is_disconnected)
 
-    def all_agents(self) -> list[Agent]:
+    def list_agents(self) -> list[Agent]:
         """The sidecars that ask for work, here and elsewhere."""
-        return self._agents.all(self._clock())
+        return self._agents.list_all(self._clock())
 
-    async def look_up(self, capture_id: str) -> tuple[Capture, Seen, Parts]:
+    async def get_progress(self, capture_id: str) -> tuple[Capture, CaptureProgress, PartsByAgent]:
         """A capture and how far it has come. Raises NoCapture."""
-        capture, parts = await asyncio.to_thread(self._shelf.whole, capture_id)
-        self._fresher(capture_id, parts)
+        capture, parts = await asyncio.to_thread(self._repository.get_with_parts, capture_id)
+        self._overlay_newer_parts(capture_id, parts)
         # Nobody may be looking after it: the collector that did may have ended.
-        forgotten = capture.ended is None and capture_id not in self._open
-        if forgotten and (outcome := await self._outcome(capture, parts)):
-            capture = await self._end(capture_id, outcome, parts)
-        return capture, self.judged(capture, parts), parts
+        is_abandoned = capture.outcome is None and capture_id not in self._active
+        if is_abandoned and (outcome := await self._compute_outcome(capture, parts)):
+            capture = await self._finish(capture_id, outcome, parts)
+        return capture, self.explain_progress(capture, parts), parts
 
-    def judged(self, capture: Capture, parts: Parts) -> Seen:
+    def explain_progress(self, capture: Capture, parts: PartsByAgent) -> CaptureProgress:
         """How far a capture has come, with what is known of sidecars where none took it."""
-        told = seen(capture, parts, self.rules, self._clock())
-        if told.state is CaptureState.FAILED and not capture.claims and capture.ended is None:
-            problem, hint = why_nobody(self.all_agents(), capture.wish)
-            hint = self.advice(capture.wish) or hint
-            return replace(told, problem=f"{told.problem}: {problem}", hint=hint)
-        return told
+        progress = compute_progress(capture, parts, self.policy, self._clock())
+        if progress.state is CaptureState.FAILED and not capture.claims and capture.outcome is None:
+            problem, hint = explain_no_agents(self.list_agents(), capture.request)
+            hint = self.suggest_alternative(capture.request) or hint
+            return replace(progress, problem=f"{progress.problem}: {problem}", hint=hint)
+        return progress
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look at the store now and then until `stop` is set: a root task. A failing store is waited for."""
         while not stop.is_set():
-            self._look_now.clear()
+            self._check_requested.clear()
             try:
-                await self._look()
-                if any(not one.capture.claims for one in self._open.values()):
-                    await self.learn_agents()
-                await self._settle()
-                await self._tell()
+                await self._refresh()
+                if any(not one.capture.claims for one in self._active.values()):
+                    await self.load_remote_agents()
+                await self._finish_captures()
+                await self._publish_agents()
             except SidelightError as error:
-                self._failed(error)
-            self._metrics.connected_sidecars.set(len(self._agents.own(self._clock())))
-            await self._pause()
+                self._record_error(error)
+            self._metrics.connected_sidecars.set(len(self._agents.list_local(self._clock())))
+            await self._wait_for_check()
 
     def close(self) -> None:
         """Answer all that are held."""
-        self.closed = True
-        self._look_now.set()
+        self.is_closed = True
+        self._check_requested.set()
         self._polls.wake_all()
 
-    async def leave(self) -> None:
+    async def shutdown(self) -> None:
         """Say that no sidecar asks here any longer."""
-        if self._told_at:
+        if self._agents_written_at:
             try:
-                await asyncio.to_thread(self._shelf.drop_agents, self._holder)
+                await asyncio.to_thread(self._repository.delete_agents, self._instance_id)
             except SidelightError as error:
-                self._failed(error)
+                self._record_error(error)
 
-    async def _pause(self) -> None:
+    async def _wait_for_check(self) -> None:
         try:
-            async with asyncio.timeout(self._look_seconds):
-                await self._look_now.wait()
+            async with asyncio.timeout(self._check_interval_seconds):
+                await self._check_requested.wait()
         except TimeoutError:
             return
 
-    async def _look(self, *, always: bool = False) -> None:
+    async def _refresh(self, *, force: bool = False) -> None:
         """Learn of captures of others, and give those out that are new."""
-        if not (always or self._agents.own(self._clock()) or self._open):
+        if not (force or self._agents.list_local(self._clock()) or self._active):
             return
         now = self._clock()
-        kept = await asyncio.to_thread(self._shelf.since, now - self.rules.longest)
-        going = {one.id: one for one in kept if one.ended is None}
-        for capture_id in [one for one in self._open if one not in going]:
+        stored = await asyncio.to_thread(self._repository.list_since, now - self.policy.max_lifetime_seconds)
+        unfinished = {one.id: one for one in stored if one.outcome is None}
+        for capture_id in [one for one in self._active if one not in unfinished]:
             # One made since the list was asked for is not in it.
-            if self._open[capture_id].capture.created < now - MOMENT_SECONDS:
-                gone = self._open.pop(capture_id)
-                self._polls.wake(claim.agent for claim in gone.capture.claims)
-        for capture in going.values():
-            self._learn(capture)
-        for capture_id in list(going):
-            await self._give(capture_id)
+            if self._active[capture_id].capture.created_at < now - LISTING_GRACE_SECONDS:
+                dropped = self._active.pop(capture_id)
+                self._polls.wake(claim.agent for claim in dropped.capture.claims)
+        for capture in unfinished.values():
+            self._merge(capture)
+        for capture_id in list(unfinished):
+            await self._assign_agents(capture_id)
 
-    async def _give(self, capture_id: str) -> None:
+    async def _assign_agents(self, capture_id: str) -> None:
         """Write sidecars that ask here into a capture that has room, and wake them."""
-        async with self._giving:
-            known = self._open.get(capture_id)
-            if known is None or not room(known.capture, self.rules, self._clock()):
+        async with self._claim_lock:
+            known = self._active.get(capture_id)
+            if known is None or not count_free_slots(known.capture, self.policy, self._clock()):
                 return
             now = self._clock()
-            agents, wish = self._agents.own(now), known.capture.wish
-            free = [one for one in agents if self._is_free(one, known.capture)]
-            free = await asyncio.to_thread(able, free, wish)
+            agents, capture_request = self._agents.list_local(now), known.capture.request
+            free = [one for one in agents if self._can_claim(one, known.capture)]
+            free = await asyncio.to_thread(select_eligible_agents, free, capture_request)
             if not free:
                 return
             random.shuffle(free)
             claims = [Claim(one.status.agent, dict(one.status.labels), now) for one in free]
             try:
                 capture = await asyncio.to_thread(
-                    self._shelf.change, capture_id, lambda one: taken(one, claims, self.rules, now)
+                    self._repository.update,
+                    capture_id,
+                    lambda one: claim_slots(one, claims, self.policy, now),
                 )
-            except NoCapture:
-                self._open.pop(capture_id, None)
+            except CaptureNotFound:
+                self._active.pop(capture_id, None)
                 return
-            self._update(capture)
+            self._merge_if_active(capture)
 
-    def _learn(self, capture: Capture) -> _Open:
+    def _merge(self, capture: Capture) -> _ActiveCapture:
         """Keep a capture as it was read or written, unless it was changed here meanwhile; wake its polls."""
-        known, old = self._open.setdefault(capture.id, _Open(capture)), None
+        known, old = self._active.setdefault(capture.id, _ActiveCapture(capture)), None
         if known.capture is not capture:
-            old, known.capture = known.capture, later(capture, known.capture)
+            old, known.capture = known.capture, choose_later_state(capture, known.capture)
         if old is None or (old.stop_at, old.claims) != (known.capture.stop_at, known.capture.claims):
             self._polls.wake(claim.agent for claim in known.capture.claims)
         return known
 
-    def _update(self, capture: Capture) -> None:
+    def _merge_if_active(self, capture: Capture) -> None:
         """Learn more of a capture, if it goes on as far as this process knows."""
-        if capture.id in self._open:
-            self._learn(capture)
+        if capture.id in self._active:
+            self._merge(capture)
 
-    async def _confirm(self, agent: Agent, known: set[str]) -> float:
+    async def _reload_due_captures(self, agent: Agent, reported_ids: set[str]) -> float:
         """Read the captures again that this poll would hand out; returns the time of that, in Unix seconds.
 
         Another collector may have stopped or deleted one, and said so to whoever asked for it.
@@ -306,157 +333,172 @@ class Desk:
         confirmed: set[str] = set()
         while True:
             now = self._clock()
-            due = [one.capture for one in self._open.values() if self._is_due(one, agent, known, now)]
-            unread = [one.id for one in due if one.stop_at is None and one.id not in confirmed]
+            due_captures = [
+                one.capture for one in self._active.values() if self._must_send(one, agent, reported_ids, now)
+            ]
+            unread = [one.id for one in due_captures if one.stop_at is None and one.id not in confirmed]
             if not unread:
                 return now
             confirmed |= set(unread)
             for capture_id in unread:
                 try:
-                    capture = await asyncio.to_thread(self._shelf.capture, capture_id)
-                except NoCapture:
-                    self._open.pop(capture_id, None)
+                    capture = await asyncio.to_thread(self._repository.get, capture_id)
+                except CaptureNotFound:
+                    self._active.pop(capture_id, None)
                     continue
-                if capture.ended is not None:
-                    self._open.pop(capture_id, None)
-                self._update(capture)
+                if capture.outcome is not None:
+                    self._active.pop(capture_id, None)
+                self._merge_if_active(capture)
 
-    def _is_due(self, one: _Open, agent: Agent, known: set[str], now: float) -> bool:
+    def _must_send(self, active: _ActiveCapture, agent: Agent, reported_ids: set[str], now: float) -> bool:
         """Whether a sidecar has a capture that it did not tell of, and was not told of lately."""
         name = agent.status.agent
         return (
-            name not in one.parts
-            and one.capture.id not in known
-            and now >= one.ordered.get(name, 0.0) + AGAIN_SECONDS
-            and any(claim.agent == name for claim in one.capture.claims)
+            name not in active.parts
+            and active.capture.id not in reported_ids
+            and now >= active.sent_at.get(name, 0.0) + RESEND_SECONDS
+            and any(claim.agent == name for claim in active.capture.claims)
         )
 
-    def _is_free(self, agent: Agent, capture: Capture) -> bool:
+    def _can_claim(self, agent: Agent, capture: Capture) -> bool:
         """Whether a capture has room for this sidecar, which is there and has nothing else to do."""
         now = self._clock()
-        if not room(capture, self.rules, now) or agent.last_seen < now - self._hold_seconds - AGENTS_SECONDS:
+        if (
+            not count_free_slots(capture, self.policy, now)
+            or agent.last_seen < now - self._poll_timeout_seconds - AGENT_EXCHANGE_SECONDS
+        ):
             return False
         name = agent.status.agent
-        if self._polls.is_gone(name):
+        if self._polls.is_disconnected(name):
             return False
-        for one in self._open.values():
+        for one in self._active.values():
             part = one.parts.get(name)
-            at_work = part is None or part.report.state not in FINAL
+            at_work = part is None or part.report.state not in FINAL_STATES
             if at_work and any(claim.agent == name for claim in one.capture.claims):
                 return False
         return True
 
-    def _orders(
-        self, agent: Agent, known: set[str], unknown: Iterable[str], now: float
+    def _build_response(
+        self, agent: Agent, reported_ids: set[str], unknown_ids: Iterable[str], now: float
     ) -> tuple[AgentPollResponse, bool]:
         """What there is for a sidecar that told of these captures, of which some are unknown here.
 
         And whether it has been told lately of what it has not confirmed.
         """
-        name, pending = agent.status.agent, False
+        name, is_pending = agent.status.agent, False
         jobs: list[CaptureJob] = []
-        stop = list(unknown)
-        for one in self._open.values():
+        stop = list(unknown_ids)
+        for one in self._active.values():
             capture, part = one.capture, one.parts.get(name)
             if not any(claim.agent == name for claim in capture.claims):
                 continue
-            if part is not None or capture.id in known:
+            if part is not None or capture.id in reported_ids:
                 # While it samples it asks about once a second.
                 sampling = part is None or part.report.state is CaptureState.SAMPLING
                 stop += [capture.id] if sampling and capture.stop_at is not None else []
-            elif not self._is_due(one, agent, known, now):
-                pending = True
+            elif not self._must_send(one, agent, reported_ids, now):
+                is_pending = True
             else:
                 # One that is to stop may have been ordered just now.
-                one.ordered[name] = now
+                one.sent_at[name] = now
                 if capture.stop_at is None:
-                    jobs.append(order(capture, self.rules))
+                    jobs.append(build_capture_job(capture, self.policy))
                 else:
                     stop.append(capture.id)
-        return AgentPollResponse(tuple(jobs), tuple(dict.fromkeys(stop))), pending
+        return AgentPollResponse(tuple(jobs), tuple(dict.fromkeys(stop))), is_pending
 
-    async def _hear(self, agent: str, report: CaptureReport) -> str:
+    async def _record_report(self, agent: str, report: CaptureReport) -> str:
         """Take a report; the id of its capture if there is no such capture, or not for this sidecar."""
         now = self._clock()
-        known = self._open.get(report.capture)
+        known = self._active.get(report.capture)
         old = known.parts.get(agent) if known else None
-        part = Part(agent, now, report)
-        if known and old and not news(old, report) and now < known.written[agent] + WRITE_SECONDS:
+        part = CapturePart(agent, now, report)
+        if (
+            known
+            and old
+            and not is_status_change(old, report)
+            and now < known.written_at[agent] + REPORT_WRITE_SECONDS
+        ):
             known.parts[agent] = part
             return ""
         try:
-            capture = known.capture if known else await asyncio.to_thread(self._shelf.capture, report.capture)
+            capture = (
+                known.capture if known else await asyncio.to_thread(self._repository.get, report.capture)
+            )
             if not any(claim.agent == agent for claim in capture.claims):
-                capture = await asyncio.to_thread(self._shelf.capture, report.capture)
+                capture = await asyncio.to_thread(self._repository.get, report.capture)
             if not any(claim.agent == agent for claim in capture.claims):
-                return "" if report.state in FINAL else report.capture
-            if capture.ended and capture.ended.state is not CaptureState.FAILED:
-                return "" if report.state in FINAL else report.capture
-            await asyncio.to_thread(self._shelf.tell, report.capture, part)
+                return "" if report.state in FINAL_STATES else report.capture
+            if capture.outcome and capture.outcome.state is not CaptureState.FAILED:
+                return "" if report.state in FINAL_STATES else report.capture
+            await asyncio.to_thread(self._repository.put_part, report.capture, part)
             if (
-                capture.ended
-                and capture.ended.state is CaptureState.FAILED
+                capture.outcome
+                and capture.outcome.state is CaptureState.FAILED
                 and report.state is not CaptureState.FAILED
             ):
                 # It was given up and is heard again.
                 capture = await asyncio.to_thread(
-                    self._shelf.change, capture.id, lambda one: replace(one, ended=None)
+                    self._repository.update, capture.id, lambda one: replace(one, outcome=None)
                 )
-        except NoCapture:
-            return "" if report.state in FINAL else report.capture
-        if capture.ended is None:
-            known = self._learn(capture)
-            known.parts[agent], known.written[agent] = part, now
-        if report.state in FINAL:
-            self._look_now.set()
+        except CaptureNotFound:
+            return "" if report.state in FINAL_STATES else report.capture
+        if capture.outcome is None:
+            known = self._merge(capture)
+            known.parts[agent], known.written_at[agent] = part, now
+        if report.state in FINAL_STATES:
+            self._check_requested.set()
         return ""
 
-    def _fresher(self, capture_id: str, parts: dict[str, Part]) -> None:
+    def _overlay_newer_parts(self, capture_id: str, parts: dict[str, CapturePart]) -> None:
         """Put what this process heard in the place of what it wrote before."""
-        known = self._open.get(capture_id)
+        known = self._active.get(capture_id)
         for agent, part in known.parts.items() if known else ():
             if agent not in parts or parts[agent].last_seen <= part.last_seen:
                 parts[agent] = part
 
-    async def _settle(self) -> None:
+    async def _finish_captures(self) -> None:
         """Write down of captures that have ended that and how they did."""
-        for capture_id, known in list(self._open.items()):
+        for capture_id, known in list(self._active.items()):
             try:
-                capture, parts = await asyncio.to_thread(self._shelf.whole, capture_id)
-                self._fresher(capture_id, parts)
+                capture, parts = await asyncio.to_thread(self._repository.get_with_parts, capture_id)
+                self._overlay_newer_parts(capture_id, parts)
                 for agent, part in parts.items():
                     known.parts[agent] = part
-                    known.written.setdefault(agent, part.last_seen)
-                if capture.ended is None and (outcome := await self._outcome(capture, parts)):
-                    await self._end(capture_id, outcome, parts)
-            except NoCapture:
-                self._open.pop(capture_id, None)
+                    known.written_at.setdefault(agent, part.last_seen)
+                if capture.outcome is None and (outcome := await self._compute_outcome(capture, parts)):
+                    await self._finish(capture_id, outcome, parts)
+            except CaptureNotFound:
+                self._active.pop(capture_id, None)
                 self._polls.wake(claim.agent for claim in known.capture.claims)
             except SidelightError as error:
-                self._failed(error)
+                self._record_error(error)
 
-    async def _outcome(self, capture: Capture, parts: Parts) -> Outcome | None:
+    async def _compute_outcome(self, capture: Capture, parts: PartsByAgent) -> CaptureOutcome | None:
         """How a capture has ended; None if it goes on."""
-        now, told = self._clock(), self.judged(capture, parts)
-        if told.final:
-            return Outcome(told.state, now, told.problem, told.hint)
-        if any(part.state not in FINAL for part in told.parts) or not told.parts:
+        now, progress = self._clock(), self.explain_progress(capture, parts)
+        if progress.is_final:
+            return CaptureOutcome(progress.state, now, progress.problem, progress.hint)
+        if (
+            any(part.state not in FINAL_STATES for part in progress.part_outcomes)
+            or not progress.part_outcomes
+        ):
             return None
-        found, wanted = await self._found(capture, now), shipped(parts)
-        last = max(part.at for part in told.parts)
-        if found < wanted and now < last + STORE_SECONDS:
+        queryable, shipped_windows = await self._count_windows(capture, now), count_shipped_windows(parts)
+        last = max(part.at for part in progress.part_outcomes)
+        if queryable < shipped_windows and now < last + WINDOW_ARRIVAL_SECONDS:
             return None
-        if not found:
-            return Outcome(
+        if not queryable:
+            return CaptureOutcome(
                 CaptureState.FAILED,
                 now,
-                f"the sidecars shipped {wanted} windows, and a query finds none of them",
+                f"the sidecars shipped {shipped_windows} windows, and a query finds none of them",
                 "See that they ship to a collector with the same --store, and that pods' clocks are right.",
             )
-        return finished(capture, parts, told, now)
+        return build_outcome(capture, parts, progress, now)
 
-    async def _end(self, capture_id: str, outcome: Outcome, parts: Parts) -> Capture:
-        first = False
+    async def _finish(self, capture_id: str, outcome: CaptureOutcome, parts: PartsByAgent) -> Capture:
+        is_first = False
         reports = [part.report for part in parts.values()]
         outcome = replace(
             outcome,
@@ -464,36 +506,38 @@ class Desk:
             elapsed_seconds=max((one.elapsed_seconds for one in reports), default=0.0),
         )
 
-        def end(one: Capture) -> Capture | None:
-            nonlocal first
-            first = one.ended is None
-            return replace(one, ended=outcome) if first else None
+        def set_outcome(one: Capture) -> Capture | None:
+            nonlocal is_first
+            is_first = one.outcome is None
+            return replace(one, outcome=outcome) if is_first else None
 
-        capture = await asyncio.to_thread(self._shelf.change, capture_id, end)
-        self._open.pop(capture_id, None)
-        if first:
+        capture = await asyncio.to_thread(self._repository.update, capture_id, set_outcome)
+        self._active.pop(capture_id, None)
+        if is_first:
             self._metrics.captures_ended.labels(outcome.state).inc()
             _log.info(
                 "capture ended", capture=capture_id, outcome=str(outcome.state), problem=outcome.problem
             )
         return capture
 
-    async def _tell(self) -> None:
+    async def _publish_agents(self) -> None:
         """Exchange with other processes which sidecars ask where."""
         now = self._clock()
-        own = self._agents.own(now)
-        if now < self._told_at + AGENTS_SECONDS:
+        own = self._agents.list_local(now)
+        if now < self._agents_written_at + AGENT_EXCHANGE_SECONDS:
             return
-        if own or self._told_at:
-            await asyncio.to_thread(self._shelf.put_agents, self._holder, tell(own))
-            self._told_at = now
+        if own or self._agents_written_at:
+            await asyncio.to_thread(self._repository.put_agents, self._instance_id, agents_to_json(own))
+            self._agents_written_at = now
 
-    async def learn_agents(self) -> None:
+    async def load_remote_agents(self) -> None:
         """Read what other processes told of the sidecars that ask them."""
         now = self._clock()
-        told = await asyncio.to_thread(self._shelf.agents, self._holder, now - 4 * AGENTS_SECONDS)
-        self._agents.hear(told, now)
+        documents = await asyncio.to_thread(
+            self._repository.list_remote_agents, self._instance_id, now - 4 * AGENT_EXCHANGE_SECONDS
+        )
+        self._agents.replace_remote(documents, now)
 
-    def _failed(self, error: SidelightError) -> None:
+    def _record_error(self, error: SidelightError) -> None:
         self._metrics.capture_errors.inc()
         _log.warning("captures not looked after", error=error.message, hint=error.hint)

@@ -7,23 +7,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sidelight_collector.captures.capture import Wish
-from sidelight_kubernetes.kubernetes_client import ClusterError, Conflict, Denied, Invalid, NotFoundInCluster
+from sidelight_collector.captures.capture import CaptureRequest
+from sidelight_kubernetes.kubernetes_client import (
+    AccessDenied,
+    ClusterError,
+    Conflict,
+    InvalidRequest,
+    NotFoundInCluster,
+)
 from sidelight_kubernetes.label_names import EPHEMERAL_PREFIX
 
 SPOOL_BYTES: Final = 32 << 20
-PULL_SECONDS: Final = 20.0
+IMAGE_PULL_TIMEOUT_SECONDS: Final = 20.0
 """An image that cannot be pulled for so long is given up; the kubelet goes on trying."""
-_NEVER: Final = (
+_FATAL_WAITING_REASONS: Final = (
     "InvalidImageName",
     "ErrImageNeverPull",
     "CreateContainerError",
     "CreateContainerConfigError",
 )
-_PULLING: Final = ("ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable")
-_ACCOUNT: Final = re.compile(r'"system:serviceaccount:([a-z0-9.-]+):([a-z0-9.-]+)"')
+_PULL_FAILURE_REASONS: Final = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "ImageInspectError",
+    "RegistryUnavailable",
+)
+_SERVICE_ACCOUNT_PATTERN: Final = re.compile(r'"system:serviceaccount:([a-z0-9.-]+):([a-z0-9.-]+)"')
 
-SECURITY: Final[Mapping[str, Any]] = {
+SECURITY_CONTEXT: Final[Mapping[str, Any]] = {
     "runAsUser": 0,
     "runAsGroup": 0,
     "runAsNonRoot": False,
@@ -36,7 +47,7 @@ SECURITY: Final[Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AttachTarget:
     """The pod that a sidecar is attached to, and the container whose processes it is to see."""
 
     namespace: str
@@ -45,10 +56,10 @@ class Place:
     node: str
     service: str
     version: str
-    target: str
+    container: str
 
     @property
-    def path(self) -> str:
+    def api_path(self) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.pod}"
 
     @property
@@ -59,14 +70,14 @@ class Place:
             "version": self.version,
             "namespace": self.namespace,
             "pod": self.pod,
-            "container": self.target,
+            "container": self.container,
             "node": self.node,
         }
         return {name: value for name, value in known.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class AttachFailure:
     """Why a sidecar is not attached, or does not come up; `outcome` is a metric's label."""
 
     outcome: str
@@ -74,34 +85,36 @@ class Trouble:
     hint: str
 
 
-def container_name(agent: str) -> str:
+def build_container_name(agent: str) -> str:
     """The name of a sidecar's container: that of no other in its pod."""
     return f"{EPHEMERAL_PREFIX}{agent[-12:].lower()}"
 
 
-def container(place: Place, agent: str, image: str, collector: str, token: str, wish: Wish) -> dict[str, Any]:
+def build_container(
+    target: AttachTarget, agent: str, image: str, collector: str, token: str, capture_request: CaptureRequest
+) -> dict[str, Any]:
     """The ephemeral container. It takes one capture and ends, because it can never be removed."""
     flags = {
         "collector": collector,
-        "service": place.service,
-        "version": place.version,
-        "namespace": place.namespace,
-        "pod": place.pod,
-        "container": place.target,
-        "node": place.node,
+        "service": target.service,
+        "version": target.version,
+        "namespace": target.namespace,
+        "pod": target.pod,
+        "container": target.container,
+        "node": target.node,
         # A free port: a sidecar that does not work may have the usual one. Nothing but memory is writable.
         "listen": "127.0.0.1:0",
-        "spool-dir": f"/dev/shm/{container_name(agent)}",  # noqa: S108
+        "spool-dir": f"/dev/shm/{build_container_name(agent)}",  # noqa: S108
         "spool-max-bytes": str(SPOOL_BYTES),
-        "capture-max-seconds": f"{wish.seconds:g}",
-        "capture-max-rate": str(wish.rate),
+        "capture-max-seconds": f"{capture_request.seconds:g}",
+        "capture-max-rate": str(capture_request.rate),
         "recording-max-bytes": str(SPOOL_BYTES // 4),
     }
     return {
-        "name": container_name(agent),
+        "name": build_container_name(agent),
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "targetContainerName": place.target,
+        "targetContainerName": target.container,
         "args": [
             "sidecar",
             "--all",
@@ -109,91 +122,97 @@ def container(place: Place, agent: str, image: str, collector: str, token: str, 
             *(f"--{name}={value}" for name, value in flags.items() if value),
         ],
         "env": [{"name": "SIDELIGHT_ONE_SHOT_TOKEN", "value": token}],
-        "securityContext": dict(SECURITY),
+        "securityContext": dict(SECURITY_CONTEXT),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 
 
-def body(made: Mapping[str, Any]) -> dict[str, Any]:
+def build_patch(container_spec: Mapping[str, Any]) -> dict[str, Any]:
     """What the ephemeralcontainers subresource is patched with (strategic: names are its keys)."""
-    return {"spec": {"ephemeralContainers": [made]}}
+    return {"spec": {"ephemeralContainers": [container_spec]}}
 
 
-def refused(error: ClusterError, place: Place) -> Trouble:
+def explain_rejection(error: ClusterError, target: AttachTarget) -> AttachFailure:
     """Why the API server did not attach it."""
-    where = f"{place.namespace}/{place.pod}"
-    if isinstance(error, Denied) and "violates PodSecurity" in error.message:
+    where = f"{target.namespace}/{target.pod}"
+    if isinstance(error, AccessDenied) and "violates PodSecurity" in error.message:
         level = re.search(r'violates PodSecurity "([a-z]+)', error.message)
-        return Trouble(
+        return AttachFailure(
             "refused",
-            f"Pod Security ({level[1] if level else 'a level'}) of the namespace {place.namespace} refuses a "
-            f"container that may read other processes: {_end(error.message)}",
-            f"kubectl label namespace {place.namespace} pod-security.kubernetes.io/enforce=privileged "
+            f"Pod Security ({level[1] if level else 'a level'}) of the namespace {target.namespace} "
+            "refuses a "
+            f"container that may read other processes: {_tail(error.message)}",
+            f"kubectl label namespace {target.namespace} pod-security.kubernetes.io/enforce=privileged "
             "--overwrite, or exempt it in the API server's admission configuration. docs/kubernetes.md "
             "says what is needed and why.",
         )
-    if isinstance(error, Denied) and "cannot " in error.message and "resource" in error.message:
-        found = _ACCOUNT.search(error.message)
+    if isinstance(error, AccessDenied) and "cannot " in error.message and "resource" in error.message:
+        found = _SERVICE_ACCOUNT_PATTERN.search(error.message)
         account = f"{found[1]}:{found[2]}" if found else "NAMESPACE:SERVICEACCOUNT"
-        scope = f" -n {place.namespace}"
-        return Trouble(
+        scope = f" -n {target.namespace}"
+        return AttachFailure(
             "denied",
-            f"the collector may not {error.verb} {error.resource} in the namespace {place.namespace}",
+            f"the collector may not {error.verb} {error.resource} in the namespace {target.namespace}",
             "The chart's kubernetes.attachNamespaces gives it; or by hand: "
             f"kubectl create role sidelight-attach{scope} --verb=get,patch "
             "--resource=pods,pods/ephemeralcontainers && "
             f"kubectl create rolebinding sidelight-attach{scope} --role=sidelight-attach "
             f"--serviceaccount={account}",
         )
-    if isinstance(error, Denied):
-        return Trouble(
+    if isinstance(error, AccessDenied):
+        return AttachFailure(
             "refused",
-            f"an admission policy of the cluster refuses the sidecar for {where}: {_end(error.message)}",
+            f"an admission policy of the cluster refuses the sidecar for {where}: {_tail(error.message)}",
             "Whoever runs the cluster has to allow it: SYS_PTRACE and uid 0, in this namespace.",
         )
     if isinstance(error, NotFoundInCluster):
-        return Trouble("failed", f"there is no pod {where} any more", "Start the capture again.")
-    if isinstance(error, Conflict | Invalid):
-        return Trouble(
+        return AttachFailure("failed", f"there is no pod {where} any more", "Start the capture again.")
+    if isinstance(error, Conflict | InvalidRequest):
+        return AttachFailure(
             "refused",
-            f"the API server takes no sidecar for {where}: {_end(error.message)}",
+            f"the API server takes no sidecar for {where}: {_tail(error.message)}",
             "Pods that a node runs from a file, and Windows pods, take none; others say why.",
         )
-    return Trouble("away", error.message, error.hint)
+    return AttachFailure("away", error.message, error.hint)
 
 
-def trouble(pod: Mapping[str, Any], name: str, place: Place, image: str, seconds: float) -> Trouble | None:
+def find_startup_failure(
+    pod: Mapping[str, Any], name: str, target: AttachTarget, image: str, elapsed_seconds: float
+) -> AttachFailure | None:
     """Why a sidecar that was attached so long ago will not be heard of; None if it still may be."""
-    where = f"{place.namespace}/{place.pod}"
+    where = f"{target.namespace}/{target.pod}"
     meta = pod.get("metadata") or {}
     phase = (pod.get("status") or {}).get("phase")
-    if meta.get("uid") != place.uid or meta.get("deletionTimestamp") or phase in ("Succeeded", "Failed"):
-        return Trouble("failed", f"the pod {where} has ended", "Start the capture again.")
+    if meta.get("uid") != target.uid or meta.get("deletionTimestamp") or phase in ("Succeeded", "Failed"):
+        return AttachFailure("failed", f"the pod {where} has ended", "Start the capture again.")
     statuses: Sequence[Any] = (pod.get("status") or {}).get("ephemeralContainerStatuses") or ()
     state = next((one.get("state") or {} for one in statuses if one.get("name") == name), {})
     if waiting := state.get("waiting"):
         reason = str(waiting.get("reason") or "")
-        said = _end(str(waiting.get("message") or ""))
-        if reason in _NEVER or (reason in _PULLING and seconds > PULL_SECONDS):
-            return Trouble(
+        message = _tail(str(waiting.get("message") or ""))
+        if reason in _FATAL_WAITING_REASONS or (
+            reason in _PULL_FAILURE_REASONS and elapsed_seconds > IMAGE_PULL_TIMEOUT_SECONDS
+        ):
+            return AttachFailure(
                 "failed",
-                f"{where} cannot run the sidecar's image {image}: {reason}{f', {said}' if said else ''}",
+                f"{where} cannot run the sidecar's image {image}: "
+                f"{reason}{f', {message}' if message else ''}",
                 f"The node of {where} must be able to pull it: check --attach-image and the pull secrets of "
                 "the pod's service account.",
             )
     if ended := state.get("terminated"):
-        said = _end(str(ended.get("message") or ""))
-        how = f"{ended.get('reason') or 'ended'}, exit code {ended.get('exitCode')}"
-        return Trouble(
+        message = _tail(str(ended.get("message") or ""))
+        exit_text = f"{ended.get('reason') or 'ended'}, exit code {ended.get('exitCode')}"
+        return AttachFailure(
             "failed",
-            f"the sidecar attached to {where} ended before it took the capture: {how}"
-            f"{f': {said}' if said else ''}",
-            f"kubectl -n {place.namespace} logs {place.pod} -c {name} says why.",
+            f"the sidecar attached to {where} ended before it took the capture: {exit_text}"
+            f"{f': {message}' if message else ''}",
+            f"kubectl -n {target.namespace} logs {target.pod} -c {name} says why.",
         )
     return None
 
 
-def _end(text: str, most: int = 300) -> str:
+def _tail(text: str, max_characters: int = 300) -> str:
     """The end of a message, which says what matters, on one line."""
     line = " ".join(text.split())
-    return line if len(line) <= most else f"… {line[-most:]}"
+    return line if len(line) <= max_characters else f"… {line[-max_characters:]}"

@@ -10,36 +10,42 @@ import pyarrow as pa
 
 from sidelight_collector.arrow_ops import (
     F64,
-    same,
+    repeat_value,
 )
-from sidelight_collector.comparison.builder import Judgement
-from sidelight_collector.comparison.cost_tables import Functions, Rows
+from sidelight_collector.comparison.builder import ComparisonBuilder
+from sidelight_collector.comparison.cost_tables import CostRows, FunctionCosts
 from sidelight_collector.comparison.matrix import (
-    Cut,
-    Cuts,
-    choose_apart,
-    counted,
-    cut,
+    PairedObservations,
+    SideObservations,
+    build_observations,
+    select_comparison_windows,
+    sum_stacks_by_cell,
 )
 from sidelight_collector.comparison.model import Verdict
-from sidelight_collector.comparison.rename_matching import renamed
-from sidelight_collector.comparison.request import Wanted, served
-from sidelight_collector.query.call_tree import Drawn, Pooled, painted, pooled_stacks, repainted
-from sidelight_collector.query.data_basis import Basis, SideNumbers, basis, side
-from sidelight_collector.query.engine.stack_text import Weights, weigh
+from sidelight_collector.comparison.rename_matching import match_renames
+from sidelight_collector.comparison.request import ComparisonOptions, distribute_requests
+from sidelight_collector.query.call_tree import (
+    CallTree,
+    PooledStacks,
+    build_tree_and_pool,
+    pool_stacks,
+    rebuild_tree,
+)
+from sidelight_collector.query.data_basis import DataBasis, SideSummary, build_basis, summarize_side
+from sidelight_collector.query.engine.stack_text import StackWeights, weigh_stacks
 from sidelight_collector.query.engines.prometheus import (
-    RequestsUnknown,
+    RequestCountUnavailable,
 )
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.request_counts import (
-    Blocks,
+    TimeBlocks,
 )
-from sidelight_collector.query.stack_filter import Pick, narrowed, picked
+from sidelight_collector.query.stack_filter import StackFilter, apply_filter, narrow_summary
 from sidelight_collector.query.windows import (
-    Question,
-    Windows,
+    SelectedWindows,
+    WindowQuery,
 )
-from sidelight_collector.statistics.renames import Rename
+from sidelight_collector.statistics.renames import FunctionRename
 from sidelight_model.counts import ProfileType
 
 
@@ -47,137 +53,175 @@ class VerdictAnswer(TypedDict):
     """A verdict alone, and what it stands on."""
 
     type: str
-    sides: list[SideNumbers]
+    sides: list[SideSummary]
     verdict: Verdict
-    basis: Basis
+    basis: DataBasis
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Comparison:
     """Both sides of a comparison: what was asked, their windows, cut, and the samples of each cell."""
 
-    sides: Sequence[Question]
-    cuts: Cuts
-    samples: Sequence[pa.Table]
+    sides: Sequence[WindowQuery]
+    observations: PairedObservations
+    cell_sums: Sequence[pa.Table]
 
     @property
-    def chosen(self) -> list[Windows]:
-        return [self.cuts.a.windows, self.cuts.b.windows]
+    def windows(self) -> list[SelectedWindows]:
+        return [self.observations.baseline.windows, self.observations.comparison.windows]
 
 
-def compared(reading: Reading, sides: Sequence[Question], wanted: Wanted) -> Compared:
+def load_comparison(
+    context: QueryContext, sides: Sequence[WindowQuery], options: ComparisonOptions
+) -> Comparison:
     """Both sides, with what they took by cell and stack."""
-    cuts = cut(sides, choose_apart(reading, sides, wanted.most_rows))
-    return Compared(sides, cuts, [counted(reading, own) for own in (cuts.a, cuts.b)])
+    observations = build_observations(sides, select_comparison_windows(context, sides, options.max_rows))
+    return Comparison(
+        sides,
+        observations,
+        [sum_stacks_by_cell(context, own) for own in (observations.baseline, observations.comparison)],
+    )
 
 
-def verdict(
-    reading: Reading,
-    sides: Sequence[Question],
+def query_verdict(
+    context: QueryContext,
+    sides: Sequence[WindowQuery],
     kind: ProfileType,
     *,
-    pick: Pick,
-    wanted: Wanted,
-    most: int,
+    stack_filter: StackFilter,
+    options: ComparisonOptions,
+    max_nodes: int,
 ) -> VerdictAnswer:
-    """The verdict on two sides, of whose tree the `most` heaviest nodes are looked at."""
-    both = compared(reading, sides, wanted)
-    pairs = list(zip(both.chosen, _of_type(reading, both, kind, pick), strict=True))
-    tree, pooled = painted(reading, pairs, lines=False, most=most)
-    found, _, _ = judge(reading, both, pairs, tree, pooled, kind, pick, wanted)
+    """The verdict on two sides, of whose tree the `max_nodes` heaviest nodes are looked at."""
+    comparison = load_comparison(context, sides, options)
+    pairs = list(zip(comparison.windows, _weigh_sides(context, comparison, kind, stack_filter), strict=True))
+    tree, pooled = build_tree_and_pool(context, pairs, lines=False, max_nodes=max_nodes)
+    found, _, _ = build_verdict(context, comparison, pairs, tree, pooled, kind, stack_filter, options)
     return {
         "type": kind.value,
         "sides": [
-            narrowed(side(question, windows, kind), weights, pick)
+            narrow_summary(summarize_side(question, windows, kind), weights, stack_filter)
             for question, (windows, weights) in zip(sides, pairs, strict=True)
         ],
         "verdict": found,
-        "basis": basis(both.chosen, kind, reading.unreadable),
+        "basis": build_basis(comparison.windows, kind, context.unreadable_count),
     }
 
 
-def judge(
-    reading: Reading,
-    both: Compared,
-    pairs: Sequence[tuple[Windows, Weights]],
-    tree: Drawn,
-    pooled: Pooled,
+def build_verdict(
+    context: QueryContext,
+    comparison: Comparison,
+    pairs: Sequence[tuple[SelectedWindows, StackWeights]],
+    tree: CallTree,
+    pooled: PooledStacks,
     kind: ProfileType,
-    pick: Pick,
-    wanted: Wanted,
+    stack_filter: StackFilter,
+    options: ComparisonOptions,
     *,
     lines: bool = False,
-) -> tuple[Verdict, list[int], Sequence[Rename]]:
+) -> tuple[Verdict, list[int], Sequence[FunctionRename]]:
     """The verdict, for each node whether it changed, and the renames after which the tree has these nodes.
 
     With `lines` the tree tells them apart.
     """
-    cuts = (both.cuts.a, both.cuts.b)
-    stacks = pooled_stacks(reading, pairs) if lines else pooled
+    observations = (comparison.observations.baseline, comparison.observations.comparison)
+    stacks = pool_stacks(context, pairs) if lines else pooled
 
-    def taken(of_kind: ProfileType) -> list[Rows]:
+    def load_rows(of_kind: ProfileType) -> list[CostRows]:
         """What both sides took of a type; of which of these stacks does not matter."""
         return [
-            Rows.of((same(0, pa.int32(), len(weights.h)), weights), own)
-            for own, weights in zip(cuts, _of_type(reading, both, of_kind, pick), strict=True)
+            CostRows.build((repeat_value(0, pa.int32(), len(weights.hashes)), weights), own)
+            for own, weights in zip(
+                observations, _weigh_sides(context, comparison, of_kind, stack_filter), strict=True
+            )
         ]
 
-    def waiting() -> tuple[Drawn, list[Rows]]:
+    def build_wall_tree() -> tuple[CallTree, list[CostRows]]:
         """The tree of all samples, waiting ones included, and the rows that it was drawn from."""
         if kind is ProfileType.WALL and not lines:
-            return tree, [Rows.of(numbers, own) for numbers, own in zip(pooled.sides, cuts, strict=True)]
-        columns = list(zip(both.chosen, _of_type(reading, both, ProfileType.WALL, pick), strict=True))
-        drawn_, own_pool = repainted(reading, columns, stacks, most=wanted.most_tested)
-        return drawn_, [Rows.of(numbers, own) for numbers, own in zip(own_pool.sides, cuts, strict=True)]
+            return tree, [
+                CostRows.build(numbers, own) for numbers, own in zip(pooled.sides, observations, strict=True)
+            ]
+        columns = list(
+            zip(
+                comparison.windows,
+                _weigh_sides(context, comparison, ProfileType.WALL, stack_filter),
+                strict=True,
+            )
+        )
+        drawn_, own_pool = rebuild_tree(context, columns, stacks, max_nodes=options.max_tests)
+        return drawn_, [
+            CostRows.build(numbers, own) for numbers, own in zip(own_pool.sides, observations, strict=True)
+        ]
 
-    def renames(functions: Functions) -> list[Rename]:
-        watched = both.cuts.a.side.whole, both.cuts.b.side.whole
-        return renamed(reading, pairs, tree, functions, watched)
+    def find_renames(functions: FunctionCosts) -> list[FunctionRename]:
+        watched = (
+            comparison.observations.baseline.matrix.total_exposure,
+            comparison.observations.comparison.matrix.total_exposure,
+        )
+        return match_renames(context, pairs, tree, functions, watched)
 
-    requests, judged = _requests(reading, both.cuts, wanted)
-    judgement = Judgement(
-        both.cuts,
+    requests, final_options = _load_requests(context, comparison.observations, options)
+    builder = ComparisonBuilder(
+        comparison.observations,
         tree,
         pooled,
         stacks,
         kind,
-        judged,
-        taken,
-        waiting,
-        renames,
-        all_stacks=pick.all,
-        lines=lines,
+        final_options,
+        load_rows,
+        build_wall_tree,
+        find_renames,
+        has_all_stacks=stack_filter.accepts_all,
+        has_lines=lines,
         requests=requests,
     )
-    reading.deadline.remaining()
-    return judgement.verdict(), judgement.changed(), judgement.renamed
+    context.deadline.remaining()
+    return builder.build(), builder.list_node_flags(), builder.renames
 
 
-def _requests(reading: Reading, cuts: Cuts, wanted: Wanted) -> tuple[tuple[F64, F64] | None, Wanted]:
+def _load_requests(
+    context: QueryContext, observations: PairedObservations, options: ComparisonOptions
+) -> tuple[tuple[F64, F64] | None, ComparisonOptions]:
     """Requests of each cell of both sides, as given or as Prometheus tells; else why there are none."""
-    if wanted.requests is not None:
-        given_a, given_b = wanted.requests
-        return (served(cuts.a, given_a), served(cuts.b, given_b)), wanted
-    told = reading.request_counts
-    if told is None or wanted.trouble or not (cuts.a.side.whole and cuts.b.side.whole):
-        return None, wanted
+    if options.request_counts is not None:
+        given_a, given_b = options.request_counts
+        return (
+            distribute_requests(observations.baseline, given_a),
+            distribute_requests(observations.comparison, given_b),
+        ), options
+    source = context.request_counts
+    if (
+        source is None
+        or options.missing_requests_reason
+        or not (observations.baseline.matrix.total_exposure and observations.comparison.matrix.total_exposure)
+    ):
+        return None, options
     try:
-        a = told.requests("A", _blocks(cuts.a), reading.deadline.remaining())
-        b = told.requests("B", _blocks(cuts.b), reading.deadline.remaining())
-    except RequestsUnknown as unknown:
-        reading.passing = True
-        return None, replace(wanted, trouble=str(unknown))
-    return (a, b), wanted
+        a = source.count_requests("A", _to_time_blocks(observations.baseline), context.deadline.remaining())
+        b = source.count_requests("B", _to_time_blocks(observations.comparison), context.deadline.remaining())
+    except RequestCountUnavailable as unknown:
+        context.is_transient = True
+        return None, replace(options, missing_requests_reason=str(unknown))
+    return (a, b), options
 
 
-def _blocks(own: Cut) -> Blocks:
+def _to_time_blocks(observations: SideObservations) -> TimeBlocks:
     """The blocks of time of a side, of which requests are asked."""
-    return Blocks(own.start_ns, own.side.seconds, own.alive, own.windows.watched, own.side.pods)
+    return TimeBlocks(
+        observations.start_ns,
+        observations.matrix.block_seconds,
+        observations.alive_seconds,
+        observations.windows.process_windows,
+        observations.matrix.pods,
+    )
 
 
-def _of_type(reading: Reading, both: Compared, kind: ProfileType, pick: Pick) -> list[Weights]:
+def _weigh_sides(
+    context: QueryContext, comparison: Comparison, kind: ProfileType, stack_filter: StackFilter
+) -> list[StackWeights]:
     """What each side took of a type, of the stacks that are looked at."""
     return [
-        picked(reading, windows, weigh(table, kind), pick)
-        for windows, table in zip(both.chosen, both.samples, strict=True)
+        apply_filter(context, windows, weigh_stacks(table, kind), stack_filter)
+        for windows, table in zip(comparison.windows, comparison.cell_sums, strict=True)
     ]

@@ -6,41 +6,53 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sidelight_collector.comparison.cost_tables import Rows
-from sidelight_collector.comparison.model import ToldLoop, effect
-from sidelight_collector.query.call_tree import Drawn
-from sidelight_collector.statistics.event_loop import OUTSIDE, WAITS, Loop, held, loop
+from sidelight_collector.comparison.cost_tables import CostRows
+from sidelight_collector.comparison.model import EventLoopJson, to_effect_json
+from sidelight_collector.query.call_tree import CallTree
+from sidelight_collector.statistics.event_loop import (
+    LOOP_WAITING,
+    OUTSIDE_LOOP,
+    LoopComparison,
+    attribute_loop_time,
+    compare_loops,
+)
 from sidelight_collector.statistics.inference.cluster_variance import Effects
 from sidelight_collector.statistics.inference.design import Design
-from sidelight_model.frames import Frame, unescape
+from sidelight_model.frames import Frame, unescape_frame
 
 
-def looped(of: Design, tree: Drawn, sides: Sequence[Rows]) -> Loop | None:
+def compare_event_loops(design: Design, tree: CallTree, sides: Sequence[CostRows]) -> LoopComparison | None:
     """The loops of two sides, whose rows of all states end in this tree; None where there is none."""
-    found = held(tree.names, tree.level, tree.name)
-    if not found.found:
+    attribution = attribute_loop_time(tree.names, tree.level, tree.name)
+    if not attribution.has_loop:
         return None
-    count = len(found.holders)
-    part = np.where(found.part == WAITS, count, np.where(found.part == OUTSIDE, count + 1, found.part))
-    node = np.array(tree.node, np.int64)
-    of_stack = np.where(node >= 0, part[node], count + 1)
-    a, b = (rows.table(of_stack, count + 2)[:-1] for rows in sides)
-    return loop(of, found, a, b)
+    count = len(attribution.blockers)
+    group_ids = np.where(
+        attribution.blocker_ids == LOOP_WAITING,
+        count,
+        np.where(attribution.blocker_ids == OUTSIDE_LOOP, count + 1, attribution.blocker_ids),
+    )
+    node = np.array(tree.stack_nodes, np.int64)
+    group_by_stack = np.where(node >= 0, group_ids[node], count + 1)
+    a, b = (rows.sum_by_group(group_by_stack, count + 2)[:-1] for rows in sides)
+    return compare_loops(design, attribution, a, b)
 
 
-def told(found: Loop, unless_refused: Callable[[Effects], Effects]) -> ToldLoop:
+def to_event_loop_json(
+    comparison: LoopComparison, apply_checks: Callable[[Effects], Effects]
+) -> EventLoopJson:
     """The same as the API writes it."""
-    shares = unless_refused(found.shares)
-    frames = [Frame.parse(unescape(text)) for text in found.holders]
+    shares = apply_checks(comparison.shares)
+    frames = [Frame.parse(unescape_frame(text)) for text in comparison.blockers]
     return {
-        "busy": effect(unless_refused(found.busy)),
+        "busy": to_effect_json(apply_checks(comparison.busy)),
         "blockers": [
             {
                 "function": frame.function,
                 "file": frame.file,
                 "baseline": float(shares.baseline[at]),
                 "comparison": float(shares.comparison[at]),
-                "effect": effect(shares, at),
+                "effect": to_effect_json(shares, at),
             }
             for at, frame in enumerate(frames)
         ],

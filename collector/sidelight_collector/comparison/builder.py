@@ -15,62 +15,97 @@ from sidelight_collector.arrow_ops import (
     F64,
     I64,
 )
-from sidelight_collector.comparison.blocking_summary import looped
-from sidelight_collector.comparison.blocking_summary import told as told_loop
-from sidelight_collector.comparison.cost_tables import Functions, Rows, Table, functions, nodes
+from sidelight_collector.comparison.blocking_summary import compare_event_loops
+from sidelight_collector.comparison.blocking_summary import to_event_loop_json as told_loop
+from sidelight_collector.comparison.cost_tables import (
+    CostRows,
+    CostTable,
+    FunctionCosts,
+    build_function_costs,
+    build_node_costs,
+)
 from sidelight_collector.comparison.matrix import (
-    Cuts,
+    PairedObservations,
 )
 from sidelight_collector.comparison.model import (
-    Effect,
+    ComparisonMethod,
+    ConditionJson,
+    DepthEffectsJson,
     EffectColumns,
-    Method,
-    RoleIdle,
-    ToldCondition,
-    ToldDepth,
-    ToldExplanation,
-    ToldLoop,
+    EffectJson,
+    EventLoopJson,
+    ExplanationJson,
+    ThreadIdleJson,
     Verdict,
-    bare,
-    checked,
-    columns,
-    deep,
-    effect,
-    finite,
+    build_exact_effect,
+    finite_or_none,
+    to_check_json,
+    to_depth_json,
+    to_effect_columns,
+    to_effect_json,
 )
-from sidelight_collector.comparison.rename_matching import merged, relabelled, with_old_names
-from sidelight_collector.comparison.request import THREADS, Wanted, scaled, taken, waited
-from sidelight_collector.query.call_tree import Drawn, Flags, Pooled
-from sidelight_collector.query.select.matchers import fullmatches
-from sidelight_collector.statistics.attribution import explain, own_time
-from sidelight_collector.statistics.comparability import Check, Terms, checks, refusals
-from sidelight_collector.statistics.depths import Depths, depths
-from sidelight_collector.statistics.event_loop import mentioned
-from sidelight_collector.statistics.inference.bootstrap import FEWEST_PODS, ROUNDS
+from sidelight_collector.comparison.rename_matching import (
+    include_old_names,
+    merge_renamed_functions,
+    rename_tree_functions,
+)
+from sidelight_collector.comparison.request import (
+    THREAD_KINDS,
+    ComparisonOptions,
+    build_exposure_matrix,
+    measure_idle_time,
+    summarize_sampling,
+)
+from sidelight_collector.query.call_tree import CallTree, Flags, PooledStacks
+from sidelight_collector.query.select.matchers import find_full_matches
+from sidelight_collector.statistics.attribution import explain_change, explain_self_time
+from sidelight_collector.statistics.comparability import (
+    CheckContext,
+    CheckResult,
+    run_checks,
+    select_blocking_checks,
+)
+from sidelight_collector.statistics.depths import DepthComparison, compare_depths
+from sidelight_collector.statistics.event_loop import has_event_loop_frames
+from sidelight_collector.statistics.inference.bootstrap import DEFAULT_ROUNDS, MIN_PODS
 from sidelight_collector.statistics.inference.cluster_variance import (
-    ALONE,
+    NO_PRIOR,
     Effects,
-    agreement,
-    effects,
-    judged,
+    assign_directions,
+    compute_effects,
+    count_agreeing_rows,
 )
-from sidelight_collector.statistics.inference.design import Design, Load, Side, design, spent
+from sidelight_collector.statistics.inference.design import (
+    Design,
+    LoadAssumption,
+    SideMatrix,
+    build_design,
+    spend_alpha,
+)
 from sidelight_collector.statistics.inference.fdr import benjamini_hochberg, tree_rejections
-from sidelight_collector.statistics.inference.power import More, more
-from sidelight_collector.statistics.inference.shrinkage import Usual
-from sidelight_collector.statistics.renames import Rename
-from sidelight_collector.statistics.summary_text import POD_SECOND, REQUEST, Lack, Said, sentence
+from sidelight_collector.statistics.inference.power import SampleSizeAdvice, advise_sample_size
+from sidelight_collector.statistics.inference.shrinkage import PriorVariance
+from sidelight_collector.statistics.renames import FunctionRename
+from sidelight_collector.statistics.summary_text import (
+    POD_SECOND,
+    REQUEST,
+    RequiredSample,
+    SummaryInput,
+    summarize_difference,
+)
 from sidelight_model.change import Direction
 from sidelight_model.counts import ProfileType
-from sidelight_model.frames import Frame, unescape
-from sidelight_model.gates import DEPTHS, FUNCTIONS, Condition, judge
+from sidelight_model.frames import Frame, unescape_frame
+from sidelight_model.gates import DEPTH_SUBJECTS, FUNCTION_SUBJECTS, Condition, evaluate_condition
 
 MINUTE_SECONDS: Final = 60
-FEWEST_ROWS: Final = 2
-CHANGED: Final = frozenset((Direction.MORE, Direction.LESS, Direction.NEW, Direction.GONE))
+MIN_ROWS: Final = 2
+CHANGED_DIRECTIONS: Final = frozenset(
+    (Direction.INCREASED, Direction.DECREASED, Direction.NEW, Direction.REMOVED)
+)
 
 
-class Judgement:
+class ComparisonBuilder:
     """One comparison while it is judged: `tree` was drawn from `pooled`, `stacks` have no lines.
 
     `all_stacks`: these are looked at, so that the kernel's clock tells what they took of the CPU. `other` has
@@ -81,120 +116,163 @@ class Judgement:
 
     def __init__(
         self,
-        cuts: Cuts,
-        tree: Drawn,
-        pooled: Pooled,
-        stacks: Pooled,
+        observations: PairedObservations,
+        tree: CallTree,
+        pooled: PooledStacks,
+        lineless_stacks: PooledStacks,
         kind: ProfileType,
-        wanted: Wanted,
-        other: Callable[[ProfileType], Sequence[Rows]],
-        waiting: Callable[[], tuple[Drawn, Sequence[Rows]]],
-        renames: Callable[[Functions], Sequence[Rename]],
+        options: ComparisonOptions,
+        load_rows: Callable[[ProfileType], Sequence[CostRows]],
+        build_wall_tree: Callable[[], tuple[CallTree, Sequence[CostRows]]],
+        find_renames: Callable[[FunctionCosts], Sequence[FunctionRename]],
         *,
-        all_stacks: bool,
-        lines: bool,
+        has_all_stacks: bool,
+        has_lines: bool,
         requests: tuple[F64, F64] | None = None,
     ) -> None:
-        self._cuts, self._tree, self._kind, self._wanted = (cuts.a, cuts.b), tree, kind, wanted
-        self._paired, self._same_pods = cuts.paired, cuts.same_pods
-        of_a, of_b = requests or (None, None)
-        self._per_request = requests is not None
-        self._taken = taken(cuts.a, of_a), taken(cuts.b, of_b)
-        self._other, self._waiting, self._stacks = other, waiting, stacks
-        self._terms = Terms(
+        self._observations, self._tree, self._kind, self._options = (
+            (observations.baseline, observations.comparison),
+            tree,
             kind,
-            cuts.paired,
-            all(own.told for own in self._cuts),
-            lines,
-            self._per_request,
-            wanted.least_coverage,
-            wanted.trouble,
-            wanted.assume_equal_load,
+            options,
         )
-        self._checks = checks(*self._taken, self._terms)
-        self._refused = refusals(self._checks)
-        a, b = self._of_stacks = self._rows(stacks)
-        self._samples = float(a.samples.sum()), float(b.samples.sum())
-        watched = scaled(cuts.a, of_a), scaled(cuts.b, of_b)
-        self._design = self._designed(watched, (a.seconds(), b.seconds()))
-        self._sampled = self._one(self._design, (a.seconds(), b.seconds()), self._samples)
-        self._clocked = all_stacks and all(own.clocked for own in self._cuts)
-        self._clock_sides = scaled(cuts.a, of_a, clock=True), scaled(cuts.b, of_b, clock=True)
-        by_clock = self._measured(kind) == "clock"
-        self._rate = self._unless_refused(self._by_clock()) if by_clock else self._sampled
-        found = functions(stacks, a, b, wanted.most_tested)
-        self.renamed = renames(found)
-        self._functions, self._was = merged(found, self.renamed)
-        self._tree = tree = relabelled(tree, self.renamed)
-        if pooled is not stacks:
-            a, b = self._rows(pooled)
-        self._nodes = nodes(tree, a, b, wanted.most_tested)
-        self._own, self._total = (self._family(of) for of in (self._functions.own, self._functions.total))
-        self._outside = self._changed_nodes()
+        self._pairing, self._same_pods = observations.pairing, observations.same_pods
+        requests_a, requests_b = requests or (None, None)
+        self._is_per_request = requests is not None
+        self._sampling = (
+            summarize_sampling(observations.baseline, requests_a),
+            summarize_sampling(observations.comparison, requests_b),
+        )
+        self._load_rows, self._build_wall_tree, self._lineless_stacks = (
+            load_rows,
+            build_wall_tree,
+            lineless_stacks,
+        )
+        self._check_context = CheckContext(
+            kind,
+            observations.pairing,
+            all(own.has_pod_rows for own in self._observations),
+            has_lines,
+            self._is_per_request,
+            options.min_coverage,
+            options.missing_requests_reason,
+            options.assume_equal_load,
+        )
+        self._checks = run_checks(*self._sampling, self._check_context)
+        self._blocking_checks = select_blocking_checks(self._checks)
+        a, b = self._stack_rows = self._build_rows(lineless_stacks)
+        self._sample_counts = float(a.samples.sum()), float(b.samples.sum())
+        exposure = (
+            build_exposure_matrix(observations.baseline, requests_a),
+            build_exposure_matrix(observations.comparison, requests_b),
+        )
+        self._design = self._build_design(exposure, (a.sum_seconds(), b.sum_seconds()))
+        self._sampled_effects = self._compute_effect(
+            self._design, (a.sum_seconds(), b.sum_seconds()), self._sample_counts
+        )
+        self._has_cpu_clock = has_all_stacks and all(own.has_cpu_clock for own in self._observations)
+        self._clock_exposure = (
+            build_exposure_matrix(observations.baseline, requests_a, by_clock=True),
+            build_exposure_matrix(observations.comparison, requests_b, by_clock=True),
+        )
+        by_clock = self._time_source(kind) == "clock"
+        self._rate_effects = (
+            self._apply_checks(self._compare_cpu_clock()) if by_clock else self._sampled_effects
+        )
+        function_costs = build_function_costs(lineless_stacks, a, b, options.max_tests)
+        self.renames = find_renames(function_costs)
+        self._function_costs, self._old_names = merge_renamed_functions(function_costs, self.renames)
+        self._tree = tree = rename_tree_functions(tree, self.renames)
+        if pooled is not lineless_stacks:
+            a, b = self._build_rows(pooled)
+        self._node_costs = build_node_costs(tree, a, b, options.max_tests)
+        self._self_effects, self._total_effects = (
+            self._compare_family(of)
+            for of in (self._function_costs.self_costs, self._function_costs.total_costs)
+        )
+        self._is_node_changed = self._test_nodes()
 
-    def verdict(self) -> Verdict:
+    def build(self) -> Verdict:
         """The whole of it."""
-        of, own, total = self._functions, self._own, self._total
-        order = _ranked(own, total)[: self._wanted.limit]
-        frames = [Frame.parse(unescape(of.names[at])) for at in order.tolist()]
-        lack, idle, depths_ = self._lack(), self._idle(None), self._depths()
-        depth = deep(depths_, self._unless_refused) if depths_ else None
+        of, own, total = self._function_costs, self._self_effects, self._total_effects
+        order = _rank_functions(own, total)[: self._options.max_functions]
+        frames = [Frame.parse(unescape_frame(of.names[at])) for at in order.tolist()]
+        required, idle, depths_ = (
+            self._find_required_sample(),
+            self._compare_idle(None),
+            self._compare_depths(),
+        )
+        depth = to_depth_json(depths_, self._apply_checks) if depths_ else None
         return {
-            "summary": self._sentence(lack),
-            "direction": self._rate.direction[0].value,
-            "rate": effect(self._rate),
-            "sampling_only": effect(self._sampled),
+            "summary": self._summarize(required),
+            "direction": self._rate_effects.direction[0].value,
+            "rate": to_effect_json(self._rate_effects),
+            "sampling_only": to_effect_json(self._sampled_effects),
             "idle": idle,
             "depth": depth,
-            "loop": self._loop() if idle else None,
-            "thread_kinds": self._roles(),
-            "checks": checked(self._checks),
-            "explanation": self._explanation(own),
+            "loop": self._compare_event_loop() if idle else None,
+            "thread_kinds": self._compare_thread_idle(),
+            "checks": to_check_json(self._checks),
+            "explanation": self._explain(own),
             "functions": {
                 "function": [frame.function for frame in frames],
                 "file": [frame.file for frame in frames],
-                "renamed_from": [_before(self._was[at], of.names[at]) for at in order.tolist()],
-                "self": own.told(order),
-                "total": total.told(order),
+                "renamed_from": [
+                    _describe_old_name(self._old_names[at], of.names[at]) for at in order.tolist()
+                ],
+                "self": own.to_columns(order),
+                "total": total.to_columns(order),
             },
-            "functions_total": of.in_all,
-            "method": self._method(),
-            "required": None if lack is None else {"minutes": lack.minutes, "pods": lack.pods},
-            "conditions": self._conditions(idle, depth),
+            "functions_total": of.function_count,
+            "method": self._describe_method(),
+            "required": None if required is None else {"minutes": required.minutes, "pods": required.pods},
+            "conditions": self._evaluate_conditions(idle, depth),
         }
 
-    def changed(self) -> list[int]:
+    def list_node_flags(self) -> list[int]:
         """For each node of the tree whether it is outside noise."""
         changed = np.zeros(len(self._tree.level), np.int64)
-        changed[self._nodes.at[self._outside]] = 1
-        told: list[int] = changed.tolist()
-        return told
+        changed[self._node_costs.node_ids[self._is_node_changed]] = 1
+        flags: list[int] = changed.tolist()
+        return flags
 
-    def _changed_nodes(self) -> Flags:
+    def _test_nodes(self) -> Flags:
         """Which nodes are outside noise. Those that are not by counting alone need no closer look."""
-        of, level = self._nodes, self._design.alpha
-        p = np.ones(len(of.at))
-        if self._refused or self._blind or self._design.a.whole <= 0 or self._design.b.whole <= 0:
+        of, level = self._node_costs, self._design.alpha
+        p = np.ones(len(of.node_ids))
+        if (
+            self._blocking_checks
+            or self._is_variance_unknown
+            or self._design.a.total_exposure <= 0
+            or self._design.b.total_exposure <= 0
+        ):
             return np.zeros(len(p), bool)
-        near = np.flatnonzero(_beyond_counting(of.total, self._design))
+        near = np.flatnonzero(_exceeds_counting_noise(of.total_costs, self._design))
         if len(near):
-            table = of.total.take(near)
+            table = of.total_costs.take(near)
             sides = table.a, table.b, table.samples_a, table.samples_b
-            p[near] = effects(self._design, *sides, family=True, usual=self._total.found.usual).p
+            p[near] = compute_effects(
+                self._design, *sides, is_family=True, prior=self._total_effects.effects.prior
+            ).p
         return tree_rejections(of.level, p, level)
 
-    def _explanation(self, own: _Family) -> ToldExplanation:
+    def _explain(self, self_effects: _EffectFamily) -> ExplanationJson:
         """What accounts for the change: the fewest call paths, and functions by their own time."""
-        of, sampled = self._nodes, self._sampled
-        a, b = (whole if whole > 0 else 1.0 for whole in (self._design.a.whole, self._design.b.whole))
-        delta = of.total.b.sum((1, 2)) / b - of.total.a.sum((1, 2)) / a
-        names = list(map(unescape, self._tree.names))
+        of, sampled = self._node_costs, self._sampled_effects
+        a, b = (
+            whole if whole > 0 else 1.0
+            for whole in (self._design.a.total_exposure, self._design.b.total_exposure)
+        )
+        delta = of.total_costs.b.sum((1, 2)) / b - of.total_costs.a.sum((1, 2)) / a
+        names = list(map(unescape_frame, self._tree.names))
         # The whole may be known by the clock, what explains it is known by samples.
-        agreed = sampled.delta[0] * self._rate.delta[0] > 0
-        changed = bool(agreed) and self._rate.direction[0] in CHANGED
-        found = explain(names, of.level, of.name, delta, self._outside, changed=changed)
-        owned = own_time(own.found.delta, own.changed, float(sampled.delta[0]) if changed else 0.0)
-        frames = [Frame.parse(unescape(self._functions.names[one.at])) for one in owned]
+        agreed = sampled.delta[0] * self._rate_effects.delta[0] > 0
+        changed = bool(agreed) and self._rate_effects.direction[0] in CHANGED_DIRECTIONS
+        found = explain_change(names, of.level, of.name, delta, self._is_node_changed, is_changed=changed)
+        owned = explain_self_time(
+            self_effects.effects.delta, self_effects.is_changed, float(sampled.delta[0]) if changed else 0.0
+        )
+        frames = [Frame.parse(unescape_frame(self._function_costs.names[one.index])) for one in owned]
         return {
             "share": found.share,
             "paths": [
@@ -206,170 +284,201 @@ class Judgement:
             ],
         }
 
-    def _depths(self) -> Depths | None:
+    def _compare_depths(self) -> DepthComparison | None:
         """Samples by how deep their stacks are, compared."""
-        depth, of = np.unique(self._stacks.canvas.depths(), return_inverse=True)
-        a, b = (rows.table(of.astype(np.int64), len(depth)) for rows in self._of_stacks)
+        depth, of = np.unique(self._lineless_stacks.builder.depths(), return_inverse=True)
+        a, b = (rows.sum_by_group(of.astype(np.int64), len(depth)) for rows in self._stack_rows)
         seen = (a.sum((1, 2)) > 0) | (b.sum((1, 2)) > 0)
-        return depths(self._design, depth[seen].astype(np.int64), a[seen], b[seen])
+        return compare_depths(self._design, depth[seen].astype(np.int64), a[seen], b[seen])
 
-    def _conditions(self, idle: Effect | None, depth: ToldDepth | None) -> list[ToldCondition]:
-        told: list[ToldCondition] = []
-        for condition in self._wanted.conditions:
-            found = self._about(condition, idle, depth)
-            state, said_ = judge(condition, found, whole=float(self._sampled.baseline[0]))
-            told.append(
-                {"condition": condition.text, "state": state.value, "summary": said_, "effect": found}
+    def _evaluate_conditions(
+        self, idle: EffectJson | None, depth: DepthEffectsJson | None
+    ) -> list[ConditionJson]:
+        results: list[ConditionJson] = []
+        for condition in self._options.conditions:
+            found = self._find_effect(condition, idle, depth)
+            state, summary = evaluate_condition(
+                condition, found, total_rate=float(self._sampled_effects.baseline[0])
             )
-        return told
+            results.append(
+                {"condition": condition.text, "state": state.value, "summary": summary, "effect": found}
+            )
+        return results
 
-    def _about(self, condition: Condition, idle: Effect | None, depth: ToldDepth | None) -> Effect | None:
+    def _find_effect(
+        self, condition: Condition, idle: EffectJson | None, depth: DepthEffectsJson | None
+    ) -> EffectJson | None:
         """The effect that a condition is about; None where there is nothing of the kind."""
         subject = condition.subject
-        if subject in FUNCTIONS:
-            return self._of_functions(condition)
+        if subject in FUNCTION_SUBJECTS:
+            return self._compare_functions(condition)
         if subject == "idle":
             return idle
         if subject == "depth.max":
-            direction = Direction.INCOMPARABLE if self._refused else Direction.UNCLEAR
-            return bare(depth["max"][0], depth["max"][1], direction) if depth else None
-        if subject in DEPTHS:
-            of = cast("Mapping[str, Effect]", depth or {})
+            direction = Direction.NOT_COMPARABLE if self._blocking_checks else Direction.INCONCLUSIVE
+            return build_exact_effect(depth["max"][0], depth["max"][1], direction) if depth else None
+        if subject in DEPTH_SUBJECTS:
+            of = cast("Mapping[str, EffectJson]", depth or {})
             return of.get(subject.removeprefix("depth."))
         if subject in ("rate", self._kind.value):
-            return effect(self._rate)
-        return self._of_type(ProfileType(subject))
+            return to_effect_json(self._rate_effects)
+        return self._compare_type(ProfileType(subject))
 
-    def _of_type(self, kind: ProfileType) -> Effect:
+    def _compare_type(self, kind: ProfileType) -> EffectJson:
         """The whole rate of another type than that asked for, comparable or not by its own states."""
-        rows = self._other(kind)
-        (a, samples_a), (b, samples_b) = ((own.seconds(), float(own.samples.sum())) for own in rows)
-        of = self._designed((self._design.a, self._design.b), (a, b))
-        refused = refusals(checks(*self._taken, replace(self._terms, kind=kind)))
-        by_clock = self._measured(kind) == "clock"
-        found = self._by_clock() if by_clock else self._raw(of, (a, b), (samples_a, samples_b))
-        return effect(_told(found, refused))
+        rows = self._load_rows(kind)
+        (a, samples_a), (b, samples_b) = ((own.sum_seconds(), float(own.samples.sum())) for own in rows)
+        of = self._build_design((self._design.a, self._design.b), (a, b))
+        refused = select_blocking_checks(run_checks(*self._sampling, replace(self._check_context, kind=kind)))
+        by_clock = self._time_source(kind) == "clock"
+        found = (
+            self._compare_cpu_clock()
+            if by_clock
+            else self._compute_raw_effect(of, (a, b), (samples_a, samples_b))
+        )
+        return to_effect_json(_mark_not_comparable(found, refused))
 
-    def _measured(self, kind: ProfileType) -> str:
+    def _time_source(self, kind: ProfileType) -> str:
         """What the whole of a type is taken from."""
-        return "clock" if self._clocked and kind is ProfileType.CPU else "samples"
+        return "clock" if self._has_cpu_clock and kind is ProfileType.CPU else "samples"
 
-    def _by_clock(self) -> Effects:
+    def _compare_cpu_clock(self) -> Effects:
         """The CPU time of all threads as the kernel counts it, which no sampling blurs."""
-        cells = self._cuts[0].clock, self._cuts[1].clock
-        of = self._designed(self._clock_sides, cells)
-        return self._raw(of, cells, (math.inf, math.inf))
+        cells = self._observations[0].cpu_seconds, self._observations[1].cpu_seconds
+        of = self._build_design(self._clock_exposure, cells)
+        return self._compute_raw_effect(of, cells, (math.inf, math.inf))
 
-    def _of_functions(self, condition: Condition) -> Effect | None:
+    def _compare_functions(self, condition: Condition) -> EffectJson | None:
         """The time of stacks that have (or end with) any function of a condition, each stack once."""
-        canvas = self._stacks.canvas
-        frames = [Frame.parse(unescape(word)) for word in canvas.words()]
+        canvas = self._lineless_stacks.builder
+        frames = [Frame.parse(unescape_frame(word)) for word in canvas.frame_names()]
         function, file = condition.patterns
-        wanted = np.array(fullmatches(function, [frame.function for frame in frames]), bool)
+        frame_mask = np.array(find_full_matches(function, [frame.function for frame in frames]), bool)
         if file:
-            wanted &= np.array(fullmatches(file, [frame.file for frame in frames]), bool)
-        wanted = with_old_names(wanted, canvas.words(), self.renamed)
-        any_of, last = canvas.holding(wanted)
-        held, of = (any_of, self._total) if condition.subject == "function" else (last, self._own)
-        a, b = self._of_stacks
-        counted = a.counted(held), b.counted(held)
+            frame_mask &= np.array(find_full_matches(file, [frame.file for frame in frames]), bool)
+        frame_mask = include_old_names(frame_mask, canvas.frame_names(), self.renames)
+        any_of, last = canvas.match_stacks(frame_mask)
+        stack_mask, of = (
+            (any_of, self._total_effects) if condition.subject == "function" else (last, self._self_effects)
+        )
+        a, b = self._stack_rows
+        counted = a.count_samples(stack_mask), b.count_samples(stack_mask)
         if not any(counted):
-            return self._nowhere()
-        cells = a.seconds(held), b.seconds(held)
-        found = self._raw(self._design, cells, counted, family=True, usual=of.found.usual)
-        return effect(self._unless_refused(found))
+            return self._build_zero_effect()
+        cells = a.sum_seconds(stack_mask), b.sum_seconds(stack_mask)
+        found = self._compute_raw_effect(self._design, cells, counted, is_family=True, prior=of.effects.prior)
+        return to_effect_json(self._apply_checks(found))
 
-    def _nowhere(self) -> Effect | None:
+    def _build_zero_effect(self) -> EffectJson | None:
         """The effect of what no stack has: none, but of sides that say nothing nothing follows."""
-        if self._refused:
-            return bare(0.0, 0.0, Direction.INCOMPARABLE)
-        watched = all(taken.pod_seconds > 0 for taken in self._taken)
-        return None if watched else bare(0.0, 0.0, Direction.UNKNOWN)
+        if self._blocking_checks:
+            return build_exact_effect(0.0, 0.0, Direction.NOT_COMPARABLE)
+        watched = all(taken.pod_seconds > 0 for taken in self._sampling)
+        return None if watched else build_exact_effect(0.0, 0.0, Direction.NO_DATA)
 
-    def _rows(self, pooled: Pooled) -> tuple[Rows, Rows]:
-        a, b = (Rows.of(side, own) for side, own in zip(pooled.sides[:2], self._cuts, strict=True))
+    def _build_rows(self, pooled: PooledStacks) -> tuple[CostRows, CostRows]:
+        a, b = (
+            CostRows.build(side, own) for side, own in zip(pooled.sides[:2], self._observations, strict=True)
+        )
         return a, b
 
-    def _designed(self, watched: tuple[Side, Side], cells: tuple[F64, F64]) -> Design:
-        wanted = self._wanted
-        return design(
-            *watched,
+    def _build_design(self, exposure: tuple[SideMatrix, SideMatrix], cells: tuple[F64, F64]) -> Design:
+        options = self._options
+        return build_design(
+            *exposure,
             *cells,
-            same_time=bool(self._paired),
-            other_days=self._paired == "hours",
+            same_time=bool(self._pairing),
+            other_days=self._pairing == "hours",
             same_pods=self._same_pods,
-            alpha=wanted.alpha,
-            look=wanted.look,
-            detect=wanted.detect,
-            load=Load.ASSUMED_EQUAL if wanted.assume_equal_load else Load.UNKNOWN,
+            alpha=options.alpha,
+            analysis_index=options.analysis_index,
+            min_effect=options.min_effect,
+            load=LoadAssumption.ASSUMED_EQUAL if options.assume_equal_load else LoadAssumption.UNKNOWN,
         )
 
-    def _one(self, of: Design, cells: tuple[F64, F64], samples: tuple[float, float]) -> Effects:
+    def _compute_effect(
+        self, design: Design, cells: tuple[F64, F64], samples: tuple[float, float]
+    ) -> Effects:
         """The effect of one quantity."""
-        return self._unless_refused(self._raw(of, cells, samples))
+        return self._apply_checks(self._compute_raw_effect(design, cells, samples))
 
-    def _raw(
+    def _compute_raw_effect(
         self,
-        of: Design,
+        design: Design,
         cells: tuple[F64, F64],
         samples: tuple[float, float],
         *,
-        family: bool = False,
-        usual: Usual = ALONE,
+        is_family: bool = False,
+        prior: PriorVariance = NO_PRIOR,
     ) -> Effects:
         a, b = (own[None] for own in cells)
-        return effects(of, a, b, *(np.array([count]) for count in samples), family=family, usual=usual)
+        return compute_effects(
+            design, a, b, *(np.array([count]) for count in samples), is_family=is_family, prior=prior
+        )
 
-    def _unless_refused(self, found: Effects) -> Effects:
-        if not self._refused and self._blind and self._design.a.whole > 0 and self._design.b.whole > 0:
-            return replace(found, direction=(Direction.UNCLEAR,) * len(found.direction))
-        return _told(found, self._refused)
+    def _apply_checks(self, found: Effects) -> Effects:
+        if (
+            not self._blocking_checks
+            and self._is_variance_unknown
+            and self._design.a.total_exposure > 0
+            and self._design.b.total_exposure > 0
+        ):
+            return replace(found, direction=(Direction.INCONCLUSIVE,) * len(found.direction))
+        return _mark_not_comparable(found, self._blocking_checks)
 
     @property
-    def _blind(self) -> bool:
+    def _is_variance_unknown(self) -> bool:
         """Whether nothing tells how far a side varies: it has one pod, in one block of time."""
-        return not self._design.frequencies and min(self._design.a.rows, self._design.b.rows) < FEWEST_ROWS
+        return (
+            not self._design.frequency_count
+            and min(self._design.a.row_count, self._design.b.row_count) < MIN_ROWS
+        )
 
-    def _family(self, table: Table) -> _Family:
+    def _compare_family(self, table: CostTable) -> _EffectFamily:
         """Effects of many, of which only those count as changed that are no false discoveries."""
         sides = table.a, table.b, table.samples_a, table.samples_b
-        found = effects(self._design, *sides, akin=True)
+        found = compute_effects(self._design, *sides, with_shrinkage=True)
         q = benjamini_hochberg(found.p)
-        found = self._unless_refused(judged(found, self._design, q <= self._design.alpha))
-        agree, rows = agreement(found, self._design, table.b)
-        return _Family(found, q, agree, rows)
+        found = self._apply_checks(assign_directions(found, self._design, q <= self._design.alpha))
+        agree, rows = count_agreeing_rows(found, self._design, table.b)
+        return _EffectFamily(found, q, agree, rows)
 
-    def _idle(self, thread: str | None) -> Effect | None:
+    def _compare_idle(self, thread: str | None) -> EffectJson | None:
         """The idle share of wall time, of all threads or one kind; None where it is not known of a side."""
-        (idle_a, time_a, samples_a), (idle_b, time_b, samples_b) = (waited(own, thread) for own in self._cuts)
-        if time_a.whole <= 0 or time_b.whole <= 0:
+        (idle_a, time_a, samples_a), (idle_b, time_b, samples_b) = (
+            measure_idle_time(own, thread) for own in self._observations
+        )
+        if time_a.total_exposure <= 0 or time_b.total_exposure <= 0:
             return None
-        of = self._designed((time_a, time_b), (idle_a, idle_b))
-        return effect(self._one(of, (idle_a, idle_b), (samples_a, samples_b)))
+        of = self._build_design((time_a, time_b), (idle_a, idle_b))
+        return to_effect_json(self._compute_effect(of, (idle_a, idle_b), (samples_a, samples_b)))
 
-    def _roles(self) -> list[RoleIdle]:
-        found = ((thread, self._idle(thread)) for thread in THREADS)
+    def _compare_thread_idle(self) -> list[ThreadIdleJson]:
+        found = ((thread, self._compare_idle(thread)) for thread in THREAD_KINDS)
         return [{"thread": thread, "idle": idle} for thread, idle in found if idle is not None]
 
-    def _loop(self) -> ToldLoop | None:
+    def _compare_event_loop(self) -> EventLoopJson | None:
         """Who holds the event loop, if there is one: what waits is among it, whatever type was asked for."""
-        if not mentioned(self._stacks.canvas.words()):
+        if not has_event_loop_frames(self._lineless_stacks.builder.frame_names()):
             return None
-        tree, rows = self._waiting()
-        found = looped(self._design, relabelled(tree, self.renamed), rows)
-        return told_loop(found, self._unless_refused) if found else None
+        tree, rows = self._build_wall_tree()
+        found = compare_event_loops(self._design, rename_tree_functions(tree, self.renames), rows)
+        return told_loop(found, self._apply_checks) if found else None
 
-    def _lack(self) -> More | None:
+    def _find_required_sample(self) -> SampleSizeAdvice | None:
         """What is lacking; minutes are those beyond what was watched."""
-        found = None if self._refused else more(self._rate, self._design)
+        found = None if self._blocking_checks else advise_sample_size(self._rate_effects, self._design)
         if found is None or found.minutes is None:
             return found
-        watched = max(own.side.watched.shape[1] * own.side.seconds for own in self._cuts) / MINUTE_SECONDS
+        watched = (
+            max(own.matrix.exposure.shape[1] * own.matrix.block_seconds for own in self._observations)
+            / MINUTE_SECONDS
+        )
         return replace(found, minutes=max(found.minutes - watched, 0.0))
 
-    def _sentence(self, lack: More | None) -> str:
-        rate, wanted = self._rate, self._wanted
-        words = Said(
+    def _summarize(self, required: SampleSizeAdvice | None) -> str:
+        rate, options = self._rate_effects, self._options
+        summary = SummaryInput(
             float(rate.baseline[0]),
             float(rate.comparison[0]),
             float(rate.relative[0]),
@@ -377,85 +486,100 @@ class Judgement:
             float(rate.relative_high[0]),
             float(rate.min_detectable_effect[0]),
             rate.direction[0],
-            round(sum(self._samples)),
+            round(sum(self._sample_counts)),
             1 - self._design.alpha,
-            REQUEST if self._per_request else POD_SECOND,
-            load_known=self._design.load is not Load.UNKNOWN,
+            REQUEST if self._is_per_request else POD_SECOND,
+            is_load_known=self._design.load is not LoadAssumption.UNKNOWN,
         )
-        unwatched = [name for name, taken in zip("AB", self._taken, strict=True) if taken.pod_seconds <= 0]
-        refused = "; ".join(check.text.rstrip(".") for check in self._refused)
-        lacking = None if lack is None else Lack(wanted.detect, **asdict(lack))
-        return sentence(words, self._kind, unwatched=unwatched, refused=refused, lack=lacking)
+        unobserved = [
+            name for name, taken in zip("AB", self._sampling, strict=True) if taken.pod_seconds <= 0
+        ]
+        blocking_reason = "; ".join(check.text.rstrip(".") for check in self._blocking_checks)
+        required_sample = None if required is None else RequiredSample(options.min_effect, **asdict(required))
+        return summarize_difference(
+            summary,
+            self._kind,
+            unobserved=unobserved,
+            blocking_reason=blocking_reason,
+            required=required_sample,
+        )
 
-    def _method(self) -> Method:
-        of, sampled = self._design, self._sampled
+    def _describe_method(self) -> ComparisonMethod:
+        of, sampled = self._design, self._sampled_effects
         sides = (of.a, of.b)
-        counting = ((sampled.variance_a, sampled.counting_a), (sampled.variance_b, sampled.counting_b))
+        counting = (
+            (sampled.variance_a, sampled.counting_variance_a),
+            (sampled.variance_b, sampled.counting_variance_b),
+        )
         return {
-            "alpha": self._wanted.alpha,
-            "analysis_index": self._wanted.look,
-            "alpha_spent": spent(self._wanted.alpha, self._wanted.look),
-            "min_effect": self._wanted.detect,
+            "alpha": self._options.alpha,
+            "analysis_index": self._options.analysis_index,
+            "alpha_spent": spend_alpha(self._options.alpha, self._options.analysis_index),
+            "min_effect": self._options.min_effect,
             "fdr": of.alpha,
-            "unit": REQUEST if self._per_request else POD_SECOND,
-            "pods": [own.pods for own in self._cuts],
-            "pod_groups": [side.rows for side in sides],
-            "time_blocks": [side.blocks for side in sides],
-            "frequencies": of.frequencies,
-            "paired": self._paired,
+            "unit": REQUEST if self._is_per_request else POD_SECOND,
+            "pods": [own.pod_count for own in self._observations],
+            "pod_groups": [side.row_count for side in sides],
+            "time_blocks": [side.block_count for side in sides],
+            "frequencies": of.frequency_count,
+            "paired": self._pairing,
             "same_pods": self._same_pods,
-            "bootstrap": "pods" if min(side.rows for side in sides) >= FEWEST_PODS else "blocks",
-            "bootstrap_rounds": ROUNDS,
+            "bootstrap": "pods" if min(side.row_count for side in sides) >= MIN_PODS else "blocks",
+            "bootstrap_rounds": DEFAULT_ROUNDS,
             "over_dispersion": [
-                finite(float(variance[0] / counted[0])) if counted[0] > 0 else None
+                finite_or_none(float(variance[0] / counted[0])) if counted[0] > 0 else None
                 for variance, counted in counting
             ],
-            "rate_source": self._measured(self._kind),
+            "rate_source": self._time_source(self._kind),
             "load": of.load.value,
         }
 
 
 @dataclass(frozen=True, slots=True)
-class _Family:
+class _EffectFamily:
     """Effects of many things with their q, and how many rows of B agree."""
 
-    found: Effects
+    effects: Effects
     q: F64
-    agree: NDArray[np.int64]
-    rows: int
+    agreeing_rows: NDArray[np.int64]
+    row_count: int
 
     @property
-    def changed(self) -> Flags:
-        return np.array([direction in CHANGED for direction in self.found.direction], bool)
+    def is_changed(self) -> Flags:
+        return np.array([direction in CHANGED_DIRECTIONS for direction in self.effects.direction], bool)
 
-    def told(self, at: I64) -> EffectColumns:
-        return columns(self.found, self.q, self.agree, self.rows, at)
-
-
-def _told(found: Effects, refused: Sequence[Check]) -> Effects:
-    if not refused:
-        return found
-    return replace(found, direction=(Direction.INCOMPARABLE,) * len(found.direction))
+    def to_columns(self, indices: I64) -> EffectColumns:
+        return to_effect_columns(self.effects, self.q, self.agreeing_rows, self.row_count, indices)
 
 
-def _beyond_counting(table: Table, of: Design) -> Flags:
+def _mark_not_comparable(effects: Effects, blocking_checks: Sequence[CheckResult]) -> Effects:
+    if not blocking_checks:
+        return effects
+    return replace(effects, direction=(Direction.NOT_COMPARABLE,) * len(effects.direction))
+
+
+def _exceeds_counting_noise(table: CostTable, design: Design) -> Flags:
     """What differs by more than counting alone allows: the rest cannot be outside noise."""
-    rates = [cells.sum((1, 2)) / side.whole for cells, side in ((table.a, of.a), (table.b, of.b))]
+    rates = [
+        cells.sum((1, 2)) / side.total_exposure for cells, side in ((table.a, design.a), (table.b, design.b))
+    ]
     counts = (table.samples_a, table.samples_b)
     variance = sum(rate**2 / np.maximum(count, 1) for rate, count in zip(rates, counts, strict=True))
-    differs: Flags = np.abs(rates[1] - rates[0]) > NormalDist().inv_cdf(1 - of.alpha / 2) * np.sqrt(variance)
+    differs: Flags = np.abs(rates[1] - rates[0]) > NormalDist().inv_cdf(1 - design.alpha / 2) * np.sqrt(
+        variance
+    )
     return differs
 
 
-def _before(old: str | None, new: str) -> str | None:
+def _describe_old_name(old: str | None, new: str) -> str | None:
     """What a function was called: with its file where that is another."""
     if old is None:
         return None
-    was, now = Frame.parse(unescape(old)), Frame.parse(unescape(new))
+    was, now = Frame.parse(unescape_frame(old)), Frame.parse(unescape_frame(new))
     return was.function if was.file == now.file else was.text
 
 
-def _ranked(own: _Family, total: _Family) -> I64:
+def _rank_functions(self_effects: _EffectFamily, total_effects: _EffectFamily) -> I64:
     """Functions that changed first, then by how much all their stacks did."""
-    changed = own.changed | total.changed
-    return np.lexsort((-np.abs(own.found.delta), -np.abs(total.found.delta), ~changed))
+    changed = self_effects.is_changed | total_effects.is_changed
+    return np.lexsort((-np.abs(self_effects.effects.delta), -np.abs(total_effects.effects.delta), ~changed))

@@ -10,13 +10,13 @@ from typing import Any, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.comparability import Check
-from sidelight_collector.statistics.depths import Depths
+from sidelight_collector.statistics.comparability import CheckResult
+from sidelight_collector.statistics.depths import DepthComparison
 from sidelight_collector.statistics.inference.cluster_variance import Effects
 from sidelight_model.change import Direction
 
 
-class Effect(TypedDict):
+class EffectJson(TypedDict):
     """How the comparison differs from the baseline in one quantity, with the interval of the difference."""
 
     baseline: float
@@ -54,7 +54,7 @@ class EffectColumns(TypedDict):
     pods_total: list[int]
 
 
-class ToldCheck(TypedDict):
+class CheckJson(TypedDict):
     """A check as `sidelight_collector.statistics.comparability` has it."""
 
     name: str
@@ -65,14 +65,14 @@ class ToldCheck(TypedDict):
     hint: str
 
 
-class RoleIdle(TypedDict):
+class ThreadIdleJson(TypedDict):
     """The idle share of one kind of thread."""
 
     thread: str
-    idle: Effect
+    idle: EffectJson
 
 
-class ToldFunctions(TypedDict):
+class FunctionEffectsJson(TypedDict):
     """Functions, those that changed first, aligned with the columns of both effects."""
 
     function: list[str]
@@ -82,7 +82,7 @@ class ToldFunctions(TypedDict):
     total: EffectColumns
 
 
-class ToldGap(TypedDict):
+class DepthGapJson(TypedDict):
     """The depth at which two distributions are farthest apart: of B so much more is deeper."""
 
     depth: int
@@ -91,18 +91,18 @@ class ToldGap(TypedDict):
     high: float
 
 
-class ToldDepth(TypedDict):
+class DepthEffectsJson(TypedDict):
     """How deep stacks are, in frames; `max` of A and of B."""
 
-    mean: Effect
-    p50: Effect
-    p95: Effect
-    p99: Effect
+    mean: EffectJson
+    p50: EffectJson
+    p95: EffectJson
+    p99: EffectJson
     max: list[int]
-    gap: ToldGap
+    gap: DepthGapJson
 
 
-class ToldPath(TypedDict):
+class ChangePathJson(TypedDict):
     """A call path, root first, and its part of the change."""
 
     names: list[str]
@@ -110,7 +110,7 @@ class ToldPath(TypedDict):
     share: float
 
 
-class ToldOwn(TypedDict):
+class SelfTimeChangeJson(TypedDict):
     """A function whose own time is part of the change."""
 
     function: str
@@ -119,15 +119,15 @@ class ToldOwn(TypedDict):
     share: float
 
 
-class ToldExplanation(TypedDict):
+class ExplanationJson(TypedDict):
     """The fewest call paths that account for the change, and the functions whose own time does."""
 
     share: float | None
-    paths: list[ToldPath]
-    functions: list[ToldOwn]
+    paths: list[ChangePathJson]
+    functions: list[SelfTimeChangeJson]
 
 
-class Method(TypedDict):
+class ComparisonMethod(TypedDict):
     """How was judged."""
 
     alpha: float
@@ -149,37 +149,37 @@ class Method(TypedDict):
     load: str
 
 
-class ToldMore(TypedDict):
+class SampleSizeJson(TypedDict):
     """What would do to see the change asked for: more minutes, or so many pods in all."""
 
     minutes: float | None
     pods: int | None
 
 
-class ToldCondition(TypedDict):
+class ConditionJson(TypedDict):
     """A condition, and what became of it."""
 
     condition: str
     state: str
     summary: str
-    effect: Effect | None
+    effect: EffectJson | None
 
 
-class ToldHolder(TypedDict):
+class LoopBlockerJson(TypedDict):
     """A function that holds an event loop, and its share of the loop's time on each side."""
 
     function: str
     file: str
     baseline: float
     comparison: float
-    effect: Effect
+    effect: EffectJson
 
 
-class ToldLoop(TypedDict):
+class EventLoopJson(TypedDict):
     """How much of its thread's time an event loop was held, and by whom, most first."""
 
-    busy: Effect
-    blockers: list[ToldHolder]
+    busy: EffectJson
+    blockers: list[LoopBlockerJson]
 
 
 class Verdict(TypedDict):
@@ -187,74 +187,83 @@ class Verdict(TypedDict):
 
     summary: str
     direction: str
-    rate: Effect
-    sampling_only: Effect
-    idle: Effect | None
-    depth: ToldDepth | None
-    loop: ToldLoop | None
-    thread_kinds: list[RoleIdle]
-    checks: list[ToldCheck]
-    explanation: ToldExplanation
-    functions: ToldFunctions
+    rate: EffectJson
+    sampling_only: EffectJson
+    idle: EffectJson | None
+    depth: DepthEffectsJson | None
+    loop: EventLoopJson | None
+    thread_kinds: list[ThreadIdleJson]
+    checks: list[CheckJson]
+    explanation: ExplanationJson
+    functions: FunctionEffectsJson
     functions_total: int
-    method: Method
-    required: ToldMore | None
-    conditions: list[ToldCondition]
+    method: ComparisonMethod
+    required: SampleSizeJson | None
+    conditions: list[ConditionJson]
 
 
-_COLUMNS = (
+_EFFECT_FIELDS = (
     *("baseline", "comparison", "delta", "low", "high", "relative", "relative_low", "relative_high", "p"),
     "min_detectable_effect",
 )
 
 
-def effect(found: Effects, at: int = 0) -> Effect:
+def to_effect_json(effects: Effects, index: int = 0) -> EffectJson:
     """One of many effects."""
-    told: Any = {name: finite(float(getattr(found, name)[at])) for name in _COLUMNS}
-    return cast("Effect", {**told, "direction": found.direction[at].value})
+    told: Any = {name: finite_or_none(float(getattr(effects, name)[index])) for name in _EFFECT_FIELDS}
+    return cast("EffectJson", {**told, "direction": effects.direction[index].value})
 
 
-def columns(
-    found: Effects, q: NDArray[np.float64], agree: NDArray[np.int64], of: int, at: NDArray[np.int64]
+def to_effect_columns(
+    effects: Effects,
+    q: NDArray[np.float64],
+    agreeing_rows: NDArray[np.int64],
+    row_count: int,
+    indices: NDArray[np.int64],
 ) -> EffectColumns:
     """These of them, in this order."""
-    numbers: Any = {name: [finite(value) for value in getattr(found, name)[at].tolist()] for name in _COLUMNS}
+    numbers: Any = {
+        name: [finite_or_none(value) for value in getattr(effects, name)[indices].tolist()]
+        for name in _EFFECT_FIELDS
+    }
     told: Any = {
         **numbers,
-        "direction": [found.direction[one].value for one in at.tolist()],
-        "q": q[at].tolist(),
-        "pods_agreeing": agree[at].tolist(),
-        "pods_total": [of] * len(at),
+        "direction": [effects.direction[one].value for one in indices.tolist()],
+        "q": q[indices].tolist(),
+        "pods_agreeing": agreeing_rows[indices].tolist(),
+        "pods_total": [row_count] * len(indices),
     }
     return cast("EffectColumns", told)
 
 
-def checked(found: Sequence[Check]) -> list[ToldCheck]:
+def to_check_json(found: Sequence[CheckResult]) -> list[CheckJson]:
     told: list[Any] = [asdict(check) for check in found]
     return told
 
 
-def deep(found: Depths, direction: Callable[[Effects], Effects]) -> ToldDepth:
+def to_depth_json(
+    comparison: DepthComparison, apply_checks: Callable[[Effects], Effects]
+) -> DepthEffectsJson:
     """Depths, with the directions that they are told with."""
-    mean, quantiles = direction(found.mean), direction(found.quantiles)
-    gap = found.gap
+    mean, quantiles = apply_checks(comparison.mean), apply_checks(comparison.quantiles)
+    gap = comparison.gap
     return {
-        "mean": effect(mean),
-        "p50": effect(quantiles, 0),
-        "p95": effect(quantiles, 1),
-        "p99": effect(quantiles, 2),
-        "max": list(found.most),
+        "mean": to_effect_json(mean),
+        "p50": to_effect_json(quantiles, 0),
+        "p95": to_effect_json(quantiles, 1),
+        "p99": to_effect_json(quantiles, 2),
+        "max": list(comparison.max_depths),
         "gap": {"depth": gap.depth, "gap": gap.gap, "low": gap.low, "high": gap.high},
     }
 
 
-def bare(a: float, b: float, direction: Direction) -> Effect:
+def build_exact_effect(a: float, b: float, direction: Direction) -> EffectJson:
     """An effect that is a fact of what was seen, without an interval."""
-    none: dict[str, Any] = dict.fromkeys(_COLUMNS)
+    none: dict[str, Any] = dict.fromkeys(_EFFECT_FIELDS)
     numbers = {"baseline": a, "comparison": b, "delta": b - a, "relative": b / a - 1 if a else None, "p": 1.0}
-    return cast("Effect", {**none, **numbers, "direction": direction.value})
+    return cast("EffectJson", {**none, **numbers, "direction": direction.value})
 
 
-def finite(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
     """A number that JSON has."""
     return value if math.isfinite(value) else None

@@ -12,115 +12,141 @@ import pyarrow.compute as pc
 from sidelight_collector.arrow_ops import (
     F64,
     Column,
-    float64_array,
-    int64_array,
-    is_word,
-    one,
+    combine_chunks,
+    is_equal_string,
+    to_float64_numpy,
+    to_int64_numpy,
 )
 from sidelight_collector.comparison.matrix import (
-    ON_CPU,
-    Cut,
+    ON_CPU_STATES,
+    SideObservations,
 )
 from sidelight_collector.query.call_tree import Flags
-from sidelight_collector.query.sampling_quality import added, flattened, said, seconds, share
-from sidelight_collector.query.select.pod_time import processes
-from sidelight_collector.statistics.comparability import LEAST_COVERAGE, Taken
-from sidelight_collector.statistics.inference.design import Side
+from sidelight_collector.query.sampling_quality import (
+    compute_share,
+    list_nested_strings,
+    list_nonempty_strings,
+    sum_floats,
+    sum_seconds,
+)
+from sidelight_collector.query.select.pod_time import filter_process_rows
+from sidelight_collector.statistics.comparability import MIN_COVERAGE, SamplingSummary
+from sidelight_collector.statistics.inference.design import SideMatrix
 from sidelight_collector.storage.tables import STATES
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.gates import Condition
 
-THREADS: Final = ("main", "other")
+THREAD_KINDS: Final = ("main", "other")
 """The kinds of threads."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is wanted of a verdict.
+class ComparisonOptions:
+    """The options of one comparison.
 
-    detect: the relative change one wants to be able to see; look: the how manieth time these sides are looked
-    at, 0 where it is the only one; alpha: how often a change may be found where there is none. limit: most
-    functions that are listed.
-    requests: of each side, where rates are per request; trouble: why they are not. least_coverage: below it
-    is warned. most_rows: of samples that are read one by one; most_tested: most functions, and most nodes,
-    that are tested. conditions: to be judged. assume_equal_load: sides at different times had the same load.
+    `min_effect` is the relative change that should be detectable, `analysis_index` the number of this
+    analysis of the same sides (0 if it is the only one), and `alpha` the rate of false alarms.
+    `request_counts` makes rates per request; `missing_requests_reason` says why there are no counts. A
+    coverage below `min_coverage` gives a warning. Beyond `max_rows` windows whole hours are read. At most
+    `max_functions` functions are listed, and at most `max_tests` functions and as many nodes are tested.
+    `conditions` are evaluated. `assume_equal_load` says that sides at different times had the same load.
     """
 
-    detect: float = 0.05
-    look: int = 0
+    min_effect: float = 0.05
+    analysis_index: int = 0
     alpha: float = 0.05
-    limit: int = 200
-    requests: tuple[float, float] | None = None
-    trouble: str = ""
+    max_functions: int = 200
+    request_counts: tuple[float, float] | None = None
+    missing_requests_reason: str = ""
     conditions: tuple[Condition, ...] = ()
-    least_coverage: float = LEAST_COVERAGE
-    most_rows: int = 5_000_000
-    most_tested: int = 10_000
+    min_coverage: float = MIN_COVERAGE
+    max_rows: int = 5_000_000
+    max_tests: int = 10_000
     assume_equal_load: bool = False
 
 
-def waited(own: Cut, thread: str | None) -> tuple[F64, Side, float]:
+def measure_idle_time(observations: SideObservations, thread: str | None) -> tuple[F64, SideMatrix, float]:
     """Seconds in which threads waited in each cell, all of their time, and the samples of waiting."""
-    rows = _telling(own.windows.table, thread)
-    idle, every = own.seconds(("idle",), rows), own.seconds(STATES, rows)
-    samples = float(float64_array(own.windows.table["idle"])[rows].sum())
-    return idle, Side(every, own.side.pods, own.side.seconds), samples
+    rows = _telling(observations.windows.table, thread)
+    idle, all_seconds = observations.sum_seconds(("idle",), rows), observations.sum_seconds(STATES, rows)
+    samples = float(to_float64_numpy(observations.windows.table["idle"])[rows].sum())
+    return idle, SideMatrix(all_seconds, observations.matrix.pods, observations.matrix.block_seconds), samples
 
 
 def _telling(table: pa.Table, thread: str | None) -> Flags:
     """Windows whose sampler sees waiting threads, of one kind of thread or of all."""
-    lists = one(table["missing_states"])
-    blind = int64_array(pc.list_parent_indices(lists))[_bools(is_word(pc.list_flatten(lists), "idle"))]
-    telling = np.ones(len(table), bool)
-    telling[blind] = False
-    return telling if thread is None else telling & _bools(is_word(table["thread"], thread))
+    lists = combine_chunks(table["missing_states"])
+    blind = to_int64_numpy(pc.list_parent_indices(lists))[
+        _to_bool_array(is_equal_string(pc.list_flatten(lists), "idle"))
+    ]
+    select_idle_aware_windows = np.ones(len(table), bool)
+    select_idle_aware_windows[blind] = False
+    return (
+        select_idle_aware_windows
+        if thread is None
+        else select_idle_aware_windows & _to_bool_array(is_equal_string(table["thread"], thread))
+    )
 
 
-def _bools(column: Column) -> Flags:
+def _to_bool_array(column: Column) -> Flags:
     return np.array(column.to_pylist(), bool)
 
 
-def served(own: Cut, requests: float) -> F64:
+def distribute_requests(observations: SideObservations, requests: float) -> F64:
     """Requests in each cell, (P, T), that came as evenly as pods were there."""
-    share: F64 = own.alive / max(float(own.alive.sum()), 1e-9)
+    share: F64 = observations.alive_seconds / max(float(observations.alive_seconds.sum()), 1e-9)
     return share * requests
 
 
-def scaled(own: Cut, requests: F64 | None, *, clock: bool = False) -> Side:
+def build_exposure_matrix(
+    observations: SideObservations, requests: F64 | None, *, by_clock: bool = False
+) -> SideMatrix:
     """What was watched, in requests where those of each cell are known.
 
-    Of the requests of a cell those are counted that came while somebody watched. The kernel's `clock` goes
+    Of the requests of a cell those are counted that came while somebody watched. The kernel's `by_clock` goes
     on while ticks fail: for it all the time counts in which pods were there.
     """
-    watched = own.alive if clock else own.side.watched
+    exposure = observations.alive_seconds if by_clock else observations.matrix.exposure
     if requests is not None:
-        watched = watched * np.divide(requests, own.alive, out=np.zeros_like(watched), where=own.alive > 0)
-    return Side(watched, own.side.pods, own.side.seconds)
+        exposure = exposure * np.divide(
+            requests,
+            observations.alive_seconds,
+            out=np.zeros_like(exposure),
+            where=observations.alive_seconds > 0,
+        )
+    return SideMatrix(exposure, observations.matrix.pods, observations.matrix.block_seconds)
 
 
-def taken(own: Cut, requests: F64 | None) -> Taken:
+def summarize_sampling(observations: SideObservations, requests: F64 | None) -> SamplingSummary:
     """How a side was watched, for the checks."""
-    table, watched = own.windows.table, processes(own.windows.watched)
-    pod_seconds, alive = own.side.whole, float(own.alive.sum())
-    cpu = seconds(watched["target_cpu_ns"])
-    samples = sum(int(int64_array(table[state]).sum()) for state in STATES)
-    truncated = added(table["truncated"])
-    return Taken(
-        windows=int(int64_array(table["windows"]).sum()),
-        pods=own.pods,
+    table, process_rows = (
+        observations.windows.table,
+        filter_process_rows(observations.windows.process_windows),
+    )
+    pod_seconds, alive = observations.matrix.total_exposure, float(observations.alive_seconds.sum())
+    cpu = sum_seconds(process_rows["target_cpu_ns"])
+    samples = sum(int(to_int64_numpy(table[state]).sum()) for state in STATES)
+    truncated = sum_floats(table["truncated"])
+    return SamplingSummary(
+        windows=int(to_int64_numpy(table["windows"]).sum()),
+        pods=observations.pod_count,
         pod_seconds=pod_seconds,
-        modes=said(watched["mode"]),
-        periods_us=sorted({period / 1000 for period in int64_array(watched["period_ns"]).tolist()}),
-        samplers=said(watched["sampler"]),
-        readers=said(watched["reader"]),
-        pythons=said(watched["python"]),
-        missing_states=flattened(watched["missing_states"]),
-        kinds=said(table["thread"]),
-        truncated=truncated / max(samples, truncated, 1),
-        coverage=share(added(watched["covered_ns"]), added(watched["ticking_ns"])),
-        cpu=cpu / alive if cpu > 0 and alive > 0 else None,
-        sampled=float(own.seconds(ON_CPU).sum()) / pod_seconds if own.clocked and pod_seconds > 0 else None,
-        requests=None if requests is None or not alive else float(requests.sum()) / alive,
-        first=(pc.min(table["ts"]).as_py() or 0) / SECOND_NS,
-        last=(pc.max(table["end_ns"]).as_py() or 0) / SECOND_NS,
+        modes=list_nonempty_strings(process_rows["mode"]),
+        periods_us=sorted({period / 1000 for period in to_int64_numpy(process_rows["period_ns"]).tolist()}),
+        samplers=list_nonempty_strings(process_rows["sampler"]),
+        readers=list_nonempty_strings(process_rows["reader"]),
+        python_versions=list_nonempty_strings(process_rows["python"]),
+        missing_states=list_nested_strings(process_rows["missing_states"]),
+        thread_kinds=list_nonempty_strings(table["thread"]),
+        truncated_share=truncated / max(samples, truncated, 1),
+        coverage=compute_share(
+            sum_floats(process_rows["covered_ns"]), sum_floats(process_rows["ticking_ns"])
+        ),
+        cpu_rate=cpu / alive if cpu > 0 and alive > 0 else None,
+        sampled_cpu_rate=float(observations.sum_seconds(ON_CPU_STATES).sum()) / pod_seconds
+        if observations.has_cpu_clock and pod_seconds > 0
+        else None,
+        request_rate=None if requests is None or not alive else float(requests.sum()) / alive,
+        start_seconds=(pc.min(table["ts"]).as_py() or 0) / SECOND_NS,
+        end_seconds=(pc.max(table["end_ns"]).as_py() or 0) / SECOND_NS,
     )

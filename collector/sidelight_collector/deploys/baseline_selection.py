@@ -14,60 +14,68 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from sidelight_collector.deploys.deploy import Deploy, Range, Rules, Span
+from sidelight_collector.deploys.deploy import Deploy, DeployPolicy, ObservedSpan, TimeRange
 
-MOST_DAYS: Final = 14
+MAX_DAYS_BACK: Final = 14
 """No earlier day than this is looked at."""
 DAY_SECONDS: Final = 86_400.0
-BOTH: Final = 0.5
+MIN_CANARY_OVERLAP: Final = 0.5
 """Both versions must have run for this share of the new one's time to be compared as a canary."""
-COVERED: Final = 0.8
+MIN_COVERAGE: Final = 0.8
 """The previous version must have run for this share of the hours of an earlier day."""
-LEAST_SECONDS: Final = 60.0
+MIN_SECONDS: Final = 60.0
 _SATURDAY: Final = 5
 
-Ran = Callable[[str, float, float], Span | None]
+SpanFinder = Callable[[str, float, float], ObservedSpan | None]
 """From when until when a version was seen in a range."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class DeploySides:
     """What is compared: a range of time of the previous version and one of the new."""
 
-    way: str
-    baseline: Range
-    comparison: Range
+    comparison_mode: str
+    baseline: TimeRange
+    comparison: TimeRange
 
 
-def sides(deploy: Deploy, offset: float, ran: Ran, rules: Rules) -> Sides | None:
+def select_sides(
+    deploy: Deploy, offset: float, find_span: SpanFinder, policy: DeployPolicy
+) -> DeploySides | None:
     """The sides of the look at an offset; None where one version was not seen at all."""
-    start = deploy.first_seen + min(rules.warmup_seconds, offset / 4)
-    mine = ran(deploy.version, start, deploy.first_seen + offset)
-    if mine is None:
+    start = deploy.first_seen + min(policy.warmup_seconds, offset / 4)
+    comparison_span = find_span(deploy.version, start, deploy.first_seen + offset)
+    if comparison_span is None:
         return None
     # Whole seconds: what a link says can be asked for again exactly.
-    wanted = Range(float(round(start)), float(round(deploy.first_seen + offset)))
-    theirs = ran(deploy.previous, wanted.start, wanted.until)
-    if theirs is not None:
-        both = Range(
-            max(wanted.start, float(round(theirs.first))), min(wanted.until, float(round(theirs.last)))
+    comparison = TimeRange(float(round(start)), float(round(deploy.first_seen + offset)))
+    baseline_span = find_span(deploy.previous, comparison.start, comparison.until)
+    if baseline_span is not None:
+        overlap = TimeRange(
+            max(comparison.start, float(round(baseline_span.first))),
+            min(comparison.until, float(round(baseline_span.last))),
         )
-        if both.seconds >= max(BOTH * wanted.seconds, LEAST_SECONDS):
-            return Sides("canary", both, both)
-    for days in earlier_days(wanted, deploy.previous_seen.first):
-        then = Range(wanted.start - days * DAY_SECONDS, wanted.until - days * DAY_SECONDS)
-        theirs = ran(deploy.previous, then.start, then.until)
-        if theirs is not None and theirs.last - theirs.first >= COVERED * wanted.seconds:
-            return Sides("same_hours", then, wanted)
-    return _before(deploy, wanted, ran)
+        if overlap.seconds >= max(MIN_CANARY_OVERLAP * comparison.seconds, MIN_SECONDS):
+            return DeploySides("canary", overlap, overlap)
+    for days in list_earlier_days(comparison, deploy.previous_seen.first):
+        earlier = TimeRange(comparison.start - days * DAY_SECONDS, comparison.until - days * DAY_SECONDS)
+        baseline_span = find_span(deploy.previous, earlier.start, earlier.until)
+        if (
+            baseline_span is not None
+            and baseline_span.last - baseline_span.first >= MIN_COVERAGE * comparison.seconds
+        ):
+            return DeploySides("same_hours", earlier, comparison)
+    return _select_previous_period(deploy, comparison, find_span)
 
 
-def earlier_days(wanted: Range, first: float) -> Iterator[int]:
+def list_earlier_days(comparison: TimeRange, earliest: float) -> Iterator[int]:
     """How many days earlier to look, in turn: days of the same kind (of the week, or its end) come first."""
-    most = min(MOST_DAYS, int((wanted.start - first) // DAY_SECONDS))
-    own = _is_weekend(wanted.start)
+    most = min(MAX_DAYS_BACK, int((comparison.start - earliest) // DAY_SECONDS))
+    is_weekend_day = _is_weekend(comparison.start)
     days = range(1, most + 1)
-    yield from sorted(days, key=lambda n: (_is_weekend(wanted.start - n * DAY_SECONDS) is not own, n))
+    yield from sorted(
+        days, key=lambda n: (_is_weekend(comparison.start - n * DAY_SECONDS) is not is_weekend_day, n)
+    )
 
 
 def _is_weekend(unix: float) -> bool:
@@ -75,11 +83,13 @@ def _is_weekend(unix: float) -> bool:
     return datetime.fromtimestamp(unix, UTC).weekday() >= _SATURDAY
 
 
-def _before(deploy: Deploy, wanted: Range, ran: Ran) -> Sides | None:
+def _select_previous_period(
+    deploy: Deploy, comparison: TimeRange, find_span: SpanFinder
+) -> DeploySides | None:
     until = float(round(min(deploy.started, deploy.first_seen, deploy.previous_seen.last)))
-    begin = until - wanted.seconds
-    theirs = ran(deploy.previous, begin, until)
-    if theirs is None:
+    begin = until - comparison.seconds
+    baseline_span = find_span(deploy.previous, begin, until)
+    if baseline_span is None:
         return None
-    start = max(begin, float(int(theirs.first)))
-    return Sides("previous_period", Range(start, until), wanted) if start < until else None
+    start = max(begin, float(int(baseline_span.first)))
+    return DeploySides("previous_period", TimeRange(start, until), comparison) if start < until else None

@@ -26,21 +26,21 @@ from hashlib import sha256
 from math import sqrt
 from typing import Any, Final
 
-ID: Final = re.compile(r"\d{8}-[a-z2-7]{16}", re.ASCII)
+DEPLOY_ID_PATTERN: Final = re.compile(r"\d{8}-[a-z2-7]{16}", re.ASCII)
 
 
-class State(StrEnum):
+class DeployState(StrEnum):
     """How a deploy stands, and how a single analysis did (never `watching` or `finished`)."""
 
     WATCHING = "watching"
-    FINE = "pass"
+    PASS = "pass"  # noqa: S105 - a state, not a password
     REGRESSED = "regressed"
-    UNCLEAR = "inconclusive"
-    INCOMPARABLE = "not_comparable"
-    OVER = "finished"
+    INCONCLUSIVE = "inconclusive"
+    NOT_COMPARABLE = "not_comparable"
+    FINISHED = "finished"
 
 
-class Why(StrEnum):
+class FinishReason(StrEnum):
     """Why a deploy is over."""
 
     ROLLED_BACK = "rolled_back"
@@ -48,27 +48,28 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class DeployPolicy:
     """When deploys are looked at, and what of each.
 
-    The first look when the version has been seen for `first_seconds`, the last after `last_seconds`; the
-    `warmup_seconds` at its beginning do not count. A version not seen for `gone_seconds` while its service
-    is has gone; one that comes and goes is a deploy at most `arrivals` times a day. `settle_seconds` are left
-    for windows that are still on their way.
+    The first look when the version has been seen for `first_analysis_seconds`, the last after
+    `last_analysis_seconds`; the `warmup_seconds` at its beginning do not count. A version not seen for
+    `absent_seconds` while its service is has gone; one that comes and goes is a deploy at most
+    `max_arrivals_per_day` times a day. `ingest_delay_seconds` are left for windows that are still on their
+    way.
     """
 
-    first_seconds: float = 600.0
-    last_seconds: float = 86_400.0
+    first_analysis_seconds: float = 600.0
+    last_analysis_seconds: float = 86_400.0
     warmup_seconds: float = 60.0
-    gone_seconds: float = 900.0
-    arrivals: int = 4
-    settle_seconds: float = 120.0
+    absent_seconds: float = 900.0
+    max_arrivals_per_day: int = 4
+    ingest_delay_seconds: float = 120.0
     fail_on: tuple[str, ...] = ("cpu>+5%",)
-    detect: float = 0.05
+    min_effect: float = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ObservedSpan:
     """From when until when something was seen."""
 
     first: float
@@ -76,7 +77,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Rolled:
+class DeployRollout:
     """The rollout that brought a version, where the cluster is watched."""
 
     kind: str
@@ -87,7 +88,7 @@ class Rolled:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class TimeRange:
     """A range of time; `until` is not in it."""
 
     start: float
@@ -99,7 +100,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DeployAnalysis:
     """One comparison: of number `index`, made `at`, of the first `seconds` of the version.
 
     `comparison_mode` says what the previous version's time is: `canary`, `same_hours` (of an earlier day),
@@ -109,10 +110,10 @@ class Look:
     index: int
     at: float
     seconds: float
-    state: State
+    state: DeployState
     comparison_mode: str = "none"
-    baseline: Range | None = None
-    comparison: Range | None = None
+    baseline: TimeRange | None = None
+    comparison: TimeRange | None = None
     summary: str = ""
     rate: Mapping[str, Any] | None = None
     conditions: tuple[Mapping[str, Any], ...] = ()
@@ -120,16 +121,16 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class DeployEnd:
     """Since when a deploy is finished, why, and the version that took its place."""
 
     at: float
-    reason: Why
+    reason: FinishReason
     successor: str
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class AlertResolution:
     """When somebody said that a regressed deploy needs nobody any longer, and who."""
 
     at: float
@@ -140,10 +141,10 @@ class Resolved:
 class Delivery:
     """What one receiver was told last, or is to be told, of one deploy.
 
-    `event` is `regressed` or `resolved`, the `number`-th thing that this receiver is told of this deploy.
-    `outcome` is `pending` until it is taken (`sent`), refused for good (`refused`) or given up (`failed`).
-    `since` is when there was something to tell, `due` when it is tried next, `at` when it was taken, and
-    `problem` what the last of its `attempts` met.
+    `event` is `regressed` or `resolve_deploy`, the `number`-th thing that this receiver is told of this
+    deploy. `outcome` is `pending` until it is taken (`sent`), refused for good (`refused`) or given up
+    (`failed`). `since` is when there was something to tell, `due` when it is tried next, `at` when it was
+    taken, and `problem` what the last of its `attempts` met.
     """
 
     receiver: str
@@ -157,7 +158,7 @@ class Delivery:
     problem: str = ""
 
     @property
-    def was_heard(self) -> bool:
+    def is_possibly_delivered(self) -> bool:
         """Whether the receiver knows of it, or may: an answer can be lost."""
         return self.outcome == "sent" or (self.outcome == "pending" and self.attempts > 0)
 
@@ -178,49 +179,51 @@ class Deploy:
     previous: str
     started: float
     first_seen: float
-    previous_seen: Span
+    previous_seen: ObservedSpan
     due: float | None
-    rollout: Rolled | None = None
-    state: State = State.WATCHING
+    rollout: DeployRollout | None = None
+    state: DeployState = DeployState.WATCHING
     conclusion: str = ""
-    analyses: tuple[Look, ...] = ()
+    analyses: tuple[DeployAnalysis, ...] = ()
     verdict: Mapping[str, Any] | None = None
-    finished: Over | None = None
-    resolved: Resolved | None = None
+    finished: DeployEnd | None = None
+    resolved: AlertResolution | None = None
     regressed_at: float | None = None
     deliveries: tuple[Delivery, ...] = field(default=())
 
     @property
     def is_active(self) -> bool:
         """Whether anything can still become of it without somebody's doing."""
-        told = any(one.outcome == "pending" or self._is_owed(one) for one in self.deliveries)
+        told = any(one.outcome == "pending" or self._needs_resolved_notice(one) for one in self.deliveries)
         return self.due is not None or self.is_firing or told
 
-    def _is_owed(self, one: Delivery) -> bool:
+    def _needs_resolved_notice(self, delivery: Delivery) -> bool:
         """Whether a receiver is still to be told that there is nothing to know any longer."""
-        return one.event == "regressed" and one.was_heard and not self.is_firing
+        return delivery.event == "regressed" and delivery.is_possibly_delivered and not self.is_firing
 
     @property
     def is_firing(self) -> bool:
         """Whether somebody has to know of it."""
-        return self.state is State.REGRESSED and self.resolved is None
+        return self.state is DeployState.REGRESSED and self.resolved is None
 
     @property
     def labels(self) -> dict[str, str]:
         return {"namespace": self.namespace, "service": self.service, "version": self.version}
 
 
-def deploy_id(namespace: str, service: str, version: str, first_seen: float, number: int = 1) -> str:
+def build_deploy_id(
+    namespace: str, service: str, version: str, first_seen: float, arrival_number: int = 1
+) -> str:
     """The day, 40 bits for the service and 40 for all three: the same from whichever collector.
 
-    `number`: which arrival of the version on that day it is.
+    `arrival_number`: which arrival of the version on that day it is.
     """
-    arrival = (str(number),) if number > 1 else ()
+    arrival = (str(arrival_number),) if arrival_number > 1 else ()
     whole = _digest("\0".join((namespace, service, version, *arrival)))
-    return f"{datetime.fromtimestamp(first_seen, UTC):%Y%m%d}-{of_service(service)}{whole}"
+    return f"{datetime.fromtimestamp(first_seen, UTC):%Y%m%d}-{build_service_prefix(service)}{whole}"
 
 
-def of_service(service: str) -> str:
+def build_service_prefix(service: str) -> str:
     """What all ids of a service's deploys have behind the day, so that it is found without reading others."""
     return _digest(service)
 
@@ -229,31 +232,33 @@ def _digest(text: str) -> str:
     return b32encode(sha256(text.encode()).digest()[:5]).decode().lower()
 
 
-def offsets(rules: Rules) -> tuple[float, ...]:
+def list_analysis_offsets(policy: DeployPolicy) -> tuple[float, ...]:
     """After how many seconds of a version it is looked at: each twice the one before, then the last.
 
     A doubling that is nearer to the last than another doubling would be is left out for it.
     """
-    found, at = [], rules.first_seconds
-    while at < rules.last_seconds / sqrt(2):
+    found, at = [], policy.first_analysis_seconds
+    while at < policy.last_analysis_seconds / sqrt(2):
         found.append(at)
         at *= 2
-    return (*found, rules.last_seconds)
+    return (*found, policy.last_analysis_seconds)
 
 
-def new(
+def create_deploy(
     labels: tuple[str, str, str],
     first_seen: float,
     previous: str,
-    previous_seen: Span,
-    rollout: Rolled | None,
-    rules: Rules,
-    number: int = 1,
+    previous_seen: ObservedSpan,
+    rollout: DeployRollout | None,
+    policy: DeployPolicy,
+    arrival_number: int = 1,
 ) -> Deploy:
-    """A deploy that was just found; `labels` are namespace, service and version, `number` as in its id."""
+    """A deploy that was just found; `labels` are namespace, service and version, `arrival_number` as in its
+    id.
+    """
     namespace, service, version = labels
     return Deploy(
-        deploy_id(namespace, service, version, first_seen, number),
+        build_deploy_id(namespace, service, version, first_seen, arrival_number),
         namespace,
         service,
         version,
@@ -261,62 +266,66 @@ def new(
         rollout.started if rollout else first_seen,
         first_seen,
         previous_seen,
-        first_seen + offsets(rules)[0] + rules.settle_seconds,
+        first_seen + list_analysis_offsets(policy)[0] + policy.ingest_delay_seconds,
         rollout,
     )
 
 
-def due_offset(deploy: Deploy, now: float, rules: Rules) -> float | None:
+def find_due_offset(deploy: Deploy, now: float, policy: DeployPolicy) -> float | None:
     """The offset of the look that is due: the latest of those missed; None when none is."""
     if deploy.due is None or deploy.due > now:
         return None
-    age = now - rules.settle_seconds - deploy.first_seen
+    age = now - policy.ingest_delay_seconds - deploy.first_seen
     done = deploy.analyses[-1].seconds if deploy.analyses else 0.0
-    missed = [offset for offset in offsets(rules) if done < offset <= age]
+    missed = [offset for offset in list_analysis_offsets(policy) if done < offset <= age]
     return missed[-1] if missed else None
 
 
-def next_due(deploy: Deploy, done: float, rules: Rules) -> float | None:
-    """When the look after that at offset `done` is due."""
-    left = [offset for offset in offsets(rules) if offset > done]
-    return deploy.first_seen + left[0] + rules.settle_seconds if left else None
+def compute_next_due(deploy: Deploy, done_seconds: float, policy: DeployPolicy) -> float | None:
+    """When the look after that at offset `done_seconds` is due."""
+    left = [offset for offset in list_analysis_offsets(policy) if offset > done_seconds]
+    return deploy.first_seen + left[0] + policy.ingest_delay_seconds if left else None
 
 
-def postponed(deploy: Deploy, rules: Rules) -> Deploy:
+def reschedule(deploy: Deploy, policy: DeployPolicy) -> Deploy:
     """A deploy whose look is due by other rules than these: when it is by these."""
-    due = next_due(deploy, deploy.analyses[-1].seconds if deploy.analyses else 0.0, rules)
-    if due is None and deploy.state is State.WATCHING:
-        return replace(deploy, due=None, state=State.UNCLEAR, conclusion=str(State.UNCLEAR))
+    due = compute_next_due(deploy, deploy.analyses[-1].seconds if deploy.analyses else 0.0, policy)
+    if due is None and deploy.state is DeployState.WATCHING:
+        return replace(
+            deploy, due=None, state=DeployState.INCONCLUSIVE, conclusion=str(DeployState.INCONCLUSIVE)
+        )
     return replace(deploy, due=due)
 
 
-def looked(deploy: Deploy, look: Look, verdict: Mapping[str, Any] | None, rules: Rules) -> Deploy:
+def add_analysis(
+    deploy: Deploy, analysis: DeployAnalysis, verdict: Mapping[str, Any] | None, policy: DeployPolicy
+) -> Deploy:
     """A deploy after one more look. What a look cannot tell leaves the state as it was."""
-    due = next_due(deploy, look.seconds, rules)
-    state, said = deploy.state, deploy.conclusion
-    if look.state is not State.UNCLEAR:
-        state, said = look.state, str(look.state)
-    elif due is None and state is State.WATCHING:
-        state, said = State.UNCLEAR, str(State.UNCLEAR)
-    began = deploy.regressed_at
-    if state is State.REGRESSED and deploy.state is not State.REGRESSED:
-        began = look.at
+    due = compute_next_due(deploy, analysis.seconds, policy)
+    state, conclusion = deploy.state, deploy.conclusion
+    if analysis.state is not DeployState.INCONCLUSIVE:
+        state, conclusion = analysis.state, str(analysis.state)
+    elif due is None and state is DeployState.WATCHING:
+        state, conclusion = DeployState.INCONCLUSIVE, str(DeployState.INCONCLUSIVE)
+    regressed_at = deploy.regressed_at
+    if state is DeployState.REGRESSED and deploy.state is not DeployState.REGRESSED:
+        regressed_at = analysis.at
     return replace(
         deploy,
         state=state,
-        conclusion=said,
-        analyses=(*deploy.analyses, look),
+        conclusion=conclusion,
+        analyses=(*deploy.analyses, analysis),
         verdict=verdict,
         due=due,
-        regressed_at=began,
+        regressed_at=regressed_at,
     )
 
 
-def ended(deploy: Deploy, over: Over) -> Deploy:
+def finish_deploy(deploy: Deploy, end: DeployEnd) -> Deploy:
     """A deploy that was rolled back or replaced."""
-    return replace(deploy, state=State.OVER, finished=over, due=None)
+    return replace(deploy, state=DeployState.FINISHED, finished=end, due=None)
 
 
-def resolved(deploy: Deploy, now: float, by: str) -> Deploy | None:
+def resolve_deploy(deploy: Deploy, now: float, resolved_by: str) -> Deploy | None:
     """A deploy that nobody has to know of any longer; None if that is so already."""
-    return replace(deploy, resolved=Resolved(now, by)) if deploy.is_firing else None
+    return replace(deploy, resolved=AlertResolution(now, resolved_by)) if deploy.is_firing else None

@@ -8,16 +8,16 @@ from typing import Any, Final
 import orjson
 
 from sidelight_collector.deploys.deploy import (
+    AlertResolution,
     Delivery,
     Deploy,
-    Look,
-    Over,
-    Range,
-    Resolved,
-    Rolled,
-    Span,
-    State,
-    Why,
+    DeployAnalysis,
+    DeployEnd,
+    DeployRollout,
+    DeployState,
+    FinishReason,
+    ObservedSpan,
+    TimeRange,
 )
 from sidelight_collector.storage.objects import ObjectDamaged
 
@@ -83,13 +83,13 @@ _FORMAT_1_VERDICT_VALUES: Final[Mapping[str, Mapping[str, str]]] = {
 """The values of a verdict's fields in format 1 that are others now, by the field's name."""
 
 
-def encode(deploy: Deploy) -> bytes:
+def encode_deploy(deploy: Deploy) -> bytes:
     """A deploy as it is written."""
     fields = {name: getattr(deploy, name) for name in Deploy.__dataclass_fields__}
     return orjson.dumps({"format": FORMAT, **fields}, option=orjson.OPT_SORT_KEYS)
 
 
-def decode(key: str, content: bytes) -> Deploy:
+def decode_deploy(key: str, content: bytes) -> Deploy:
     """A deploy as it was written. Raises ObjectDamaged."""
     try:
         told: Any = orjson.loads(content)
@@ -105,15 +105,15 @@ def decode(key: str, content: bytes) -> Deploy:
             str(told["previous"]),
             float(told["started"]),
             float(told["first_seen"]),
-            Span(**told["previous_seen"]),
+            ObservedSpan(**told["previous_seen"]),
             told["due"],
-            Rolled(**told["rollout"]) if told["rollout"] else None,
-            State(told["state"]),
+            DeployRollout(**told["rollout"]) if told["rollout"] else None,
+            DeployState(told["state"]),
             str(told["conclusion"]),
-            tuple(map(_look, told["analyses"])),
+            tuple(map(_parse_analysis, told["analyses"])),
             told["verdict"],
-            _over(told["finished"]),
-            Resolved(**told["resolved"]) if told["resolved"] else None,
+            _parse_end(told["finished"]),
+            AlertResolution(**told["resolved"]) if told["resolved"] else None,
             told["regressed_at"],
             tuple(Delivery(**one) for one in told["deliveries"]),
         )
@@ -121,14 +121,16 @@ def decode(key: str, content: bytes) -> Deploy:
         raise ObjectDamaged(key, f"it is no deploy: {error}") from error
 
 
-def _look(told: Mapping[str, Any]) -> Look:
-    sides = {name: Range(**told[name]) if told[name] else None for name in ("baseline", "comparison")}
-    state, conditions = State(told["state"]), tuple(told["conditions"])
-    return Look(**{**told, **sides, "state": state, "conditions": conditions})
+def _parse_analysis(told: Mapping[str, Any]) -> DeployAnalysis:
+    sides = {name: TimeRange(**told[name]) if told[name] else None for name in ("baseline", "comparison")}
+    state, conditions = DeployState(told["state"]), tuple(told["conditions"])
+    return DeployAnalysis(**{**told, **sides, "state": state, "conditions": conditions})
 
 
-def _over(told: Mapping[str, Any] | None) -> Over | None:
-    return Over(float(told["at"]), Why(told["reason"]), str(told["successor"])) if told else None
+def _parse_end(told: Mapping[str, Any] | None) -> DeployEnd | None:
+    return (
+        DeployEnd(float(told["at"]), FinishReason(told["reason"]), str(told["successor"])) if told else None
+    )
 
 
 def _of_format_1(raw: Mapping[str, Any]) -> Mapping[str, Any]:

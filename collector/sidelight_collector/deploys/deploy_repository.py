@@ -19,9 +19,9 @@ from typing import Final
 
 import structlog
 
-from sidelight_collector.deploys.deploy import ID, Deploy, of_service
-from sidelight_collector.deploys.deploy_codec import decode, encode
-from sidelight_collector.lru import Lru
+from sidelight_collector.deploys.deploy import DEPLOY_ID_PATTERN, Deploy, build_service_prefix
+from sidelight_collector.deploys.deploy_codec import decode_deploy, encode_deploy
+from sidelight_collector.lru import LruCache
 from sidelight_collector.storage.objects import (
     ObjectChanged,
     ObjectDamaged,
@@ -34,22 +34,24 @@ from sidelight_collector.storage.objects import (
 from sidelight_model.errors import Reason, SidelightError
 
 ROOT: Final = "v1/deploys/"
-SEEN: Final = f"{ROOT}seen.json.zst"
-TRIES: Final = 20
-READS: Final = 8
-MEMORY_BYTES: Final = 32 << 20
-BYTES: Final = 4 << 10
-BYTES_OF_LOOK: Final = 8 << 10
+VERSIONS_KEY: Final = f"{ROOT}seen.json.zst"
+MAX_ATTEMPTS: Final = 20
+READ_CONCURRENCY: Final = 8
+CACHE_BYTES: Final = 32 << 20
+DEPLOY_MEMORY_BYTES: Final = 4 << 10
+ANALYSIS_MEMORY_BYTES: Final = 8 << 10
 """What a deploy without its verdict, and a look, take in memory."""
 _DAY_SECONDS: Final = 86_400
-_KEY: Final = re.compile(rf"{ROOT}(?P<day>\d{{4}}-\d\d-\d\d)/(?P<id>{ID.pattern})\.json")
+_KEY_PATTERN: Final = re.compile(
+    rf"{ROOT}(?P<day>\d{{4}}-\d\d-\d\d)/(?P<id>{DEPLOY_ID_PATTERN.pattern})\.json"
+)
 _log = structlog.get_logger()
 
-Change = Callable[[Deploy], Deploy | None]
+DeployChange = Callable[[Deploy], Deploy | None]
 """What becomes of a deploy; None if it stays as it is."""
 
 
-class NoDeploy(SidelightError):
+class DeployNotFound(SidelightError):
     """There is no deploy with this id, or it is no longer kept."""
 
     reason = Reason.NOT_FOUND
@@ -62,60 +64,60 @@ class NoDeploy(SidelightError):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredDeploy:
     """A deploy as it was read, with the etag of what was read."""
 
     deploy: Deploy
     etag: str
 
 
-class Shelf:
+class DeployRepository:
     """The deploys in a store; safe to use from many threads."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._reads = ThreadPoolExecutor(READS, thread_name_prefix="deploys-read")
-        self._memory: Lru[Kept] = Lru(MEMORY_BYTES)
+        self._read_pool = ThreadPoolExecutor(READ_CONCURRENCY, thread_name_prefix="deploys-read")
+        self._cache: LruCache[StoredDeploy] = LruCache(CACHE_BYTES)
 
     def close(self) -> None:
         """End the threads."""
-        self._reads.shutdown(cancel_futures=True)
+        self._read_pool.shutdown(cancel_futures=True)
 
     def create(self, deploy: Deploy) -> bool:
         """Write a new deploy; False if there is one with its id already."""
         try:
-            self._store.put(key_of(deploy.id), encode(deploy), if_absent=True)
+            self._store.put(build_deploy_key(deploy.id), encode_deploy(deploy), if_absent=True)
         except ObjectExists:
             return False
         return True
 
-    def deploy(self, deploy_id: str) -> Deploy:
+    def get(self, deploy_id: str) -> Deploy:
         """One deploy. Raises NoDeploy."""
-        return self._read(deploy_id).deploy
+        return self._load(deploy_id).deploy
 
-    def change(self, deploy_id: str, change: Change) -> Deploy:
-        """Change a deploy; what it is then. `change` is called again when another was faster.
+    def update(self, deploy_id: str, change: DeployChange) -> Deploy:
+        """Change a deploy; what it is then. `update` is called again when another was faster.
 
         Raises NoDeploy, and StoreUnavailable when others are faster again and again.
         """
-        for _ in range(TRIES):
-            kept = self._read(deploy_id)
+        for _ in range(MAX_ATTEMPTS):
+            kept = self._load(deploy_id)
             changed = change(kept.deploy)
             if changed is None:
                 return kept.deploy
             try:
-                self._store.put(key_of(deploy_id), encode(changed), if_match=kept.etag)
+                self._store.put(build_deploy_key(deploy_id), encode_deploy(changed), if_match=kept.etag)
             except ObjectChanged:
                 continue
             return changed
         raise StoreUnavailable(f"the deploy {deploy_id} is changed by others all the time", hint="Ask again.")
 
-    def days(self) -> list[date]:
+    def list_days(self) -> list[date]:
         """The days of which there are deploys, the latest first."""
         found: list[date] = []
         after = ROOT
         while entry := next(iter(self._store.list(ROOT, start_after=after)), None):
-            match = _KEY.fullmatch(entry.key)
+            match = _KEY_PATTERN.fullmatch(entry.key)
             with suppress(ValueError):
                 if match:
                     found.append(date.fromisoformat(match["day"]))
@@ -123,22 +125,22 @@ class Shelf:
             after = f"{ROOT}{folder}0" if match else entry.key  # "0" follows "/"
         return found[::-1]
 
-    def of_day(self, day: date, service: str = "") -> list[Deploy]:
+    def list_day(self, day: date, service: str = "") -> list[Deploy]:
         """Those of one day without their verdicts, the newest first; what cannot be read is left out."""
-        begins = f"{ROOT}{day.isoformat()}/{day:%Y%m%d}-" + (of_service(service) if service else "")
-        entries = [one for one in self._store.list(begins) if _KEY.fullmatch(one.key)]
-        found = [one.deploy for one in self._reads.map(self._kept, entries) if one is not None]
+        begins = f"{ROOT}{day.isoformat()}/{day:%Y%m%d}-" + (build_service_prefix(service) if service else "")
+        entries = [one for one in self._store.list(begins) if _KEY_PATTERN.fullmatch(one.key)]
+        found = [one.deploy for one in self._read_pool.map(self._load_listed, entries) if one is not None]
         return sorted(found, key=lambda one: (-one.first_seen, one.id))
 
-    def etags(self, day: date) -> dict[str, str | None]:
+    def list_etags(self, day: date) -> dict[str, str | None]:
         """The ids of those of one day, with their etags where a listing has them."""
         entries = self._store.list(f"{ROOT}{day.isoformat()}/")
-        return {match["id"]: entry.etag for entry in entries if (match := _KEY.fullmatch(entry.key))}
+        return {match["id"]: entry.etag for entry in entries if (match := _KEY_PATTERN.fullmatch(entry.key))}
 
-    def newest(
+    def list_newest(
         self,
         limit: int,
-        wanted: Callable[[Deploy], bool],
+        predicate: Callable[[Deploy], bool],
         start: float = 0.0,
         until: float = float("inf"),
         service: str = "",
@@ -148,79 +150,81 @@ class Shelf:
         They come without their verdicts. Of other services nothing is read.
         """
         found: list[Deploy] = []
-        for one in self._ranged(start, until, service):
-            if wanted(one):
+        for one in self._iter_range(start, until, service):
+            if predicate(one):
                 found.append(one)
                 if len(found) >= limit:
                     break
         return found
 
-    def expire(self, now: float, days: float, stopped: Callable[[], bool] = lambda: False) -> int:
+    def delete_expired(self, now: float, days: float, should_stop: Callable[[], bool] = lambda: False) -> int:
         """Remove deploys that are too old; how many."""
         oldest = datetime.fromtimestamp(max(0.0, now - days * _DAY_SECONDS), UTC).date()
         keys = []
         for entry in self._store.list(ROOT):
-            match = _KEY.fullmatch(entry.key)
+            match = _KEY_PATTERN.fullmatch(entry.key)
             if match and match["day"] >= oldest.isoformat():
                 break
             keys += [entry.key] if match else []
         for gone, key in enumerate(keys):
-            if stopped():
+            if should_stop():
                 return gone
             self._store.delete(key)
         return len(keys)
 
-    def seen(self) -> tuple[bytes, str] | None:
+    def get_versions(self) -> tuple[bytes, str] | None:
         """What is known of versions, with its etag; None if nothing is."""
         try:
-            return self._store.get_with_etag(SEEN)
+            return self._store.get_with_etag(VERSIONS_KEY)
         except ObjectMissing:
             return None
 
-    def put_seen(self, content: bytes, etag: str | None) -> str:
+    def put_versions(self, content: bytes, etag: str | None) -> str:
         """Write that anew, while it is what was read. Raises ObjectChanged or ObjectExists."""
-        return self._store.put(SEEN, content, if_absent=etag is None, if_match=etag)
+        return self._store.put(VERSIONS_KEY, content, if_absent=etag is None, if_match=etag)
 
-    def _ranged(self, start: float, until: float, service: str) -> Iterator[Deploy]:
-        for day in self.days():
+    def _iter_range(self, start: float, until: float, service: str) -> Iterator[Deploy]:
+        for day in self.list_days():
             begins = datetime.combine(day, datetime.min.time(), UTC).timestamp()
             if begins >= until:
                 continue
             if begins + _DAY_SECONDS <= start:
                 return
-            yield from (one for one in self.of_day(day, service) if start <= one.first_seen < until)
+            yield from (one for one in self.list_day(day, service) if start <= one.first_seen < until)
 
-    def _read(self, deploy_id: str) -> Kept:
-        if not ID.fullmatch(deploy_id):
-            raise NoDeploy(deploy_id)
-        key = key_of(deploy_id)
+    def _load(self, deploy_id: str) -> StoredDeploy:
+        if not DEPLOY_ID_PATTERN.fullmatch(deploy_id):
+            raise DeployNotFound(deploy_id)
+        key = build_deploy_key(deploy_id)
         try:
             content, etag = self._store.get_with_etag(key)
         except ObjectMissing:
-            raise NoDeploy(deploy_id) from None
-        return Kept(decode(key, content), etag)
+            raise DeployNotFound(deploy_id) from None
+        return StoredDeploy(decode_deploy(key, content), etag)
 
-    def _kept(self, entry: ObjectEntry) -> Kept | None:
+    def _load_listed(self, entry: ObjectEntry) -> StoredDeploy | None:
         """A deploy that was listed; from memory if it is still the same."""
-        if entry.etag is not None and (known := self._memory.peek((entry.key, entry.etag))):
+        if entry.etag is not None and (known := self._cache.get((entry.key, entry.etag))):
             return known
         try:
             content, etag = self._store.get_with_etag(entry.key)
-            kept = Kept(replace(decode(entry.key, content), verdict=None), etag)
+            kept = StoredDeploy(replace(decode_deploy(entry.key, content), verdict=None), etag)
         except ObjectMissing:
             return None
         except ObjectDamaged as error:
             _log.warning("a deploy cannot be read", error=error.message)
             return None
-        self._memory.keep((entry.key, etag), kept, BYTES + BYTES_OF_LOOK * len(kept.deploy.analyses))
+        self._cache.put(
+            (entry.key, etag), kept, DEPLOY_MEMORY_BYTES + ANALYSIS_MEMORY_BYTES * len(kept.deploy.analyses)
+        )
         return kept
 
 
-def is_own(key: str) -> bool:
+def is_deploy_key(key: str) -> bool:
     """Whether an object is of deploys, and goes with them."""
-    return key == SEEN or bool(_KEY.fullmatch(key))
+    return key == VERSIONS_KEY or bool(_KEY_PATTERN.fullmatch(key))
 
 
-def key_of(deploy_id: str) -> str:
+def build_deploy_key(deploy_id: str) -> str:
     """Where a deploy lies."""
     return f"{ROOT}{deploy_id[:4]}-{deploy_id[4:6]}-{deploy_id[6:8]}/{deploy_id}.json"

@@ -11,118 +11,120 @@ from typing import Final
 from aiohttp import web
 
 from sidelight.settings import BadSetting
-from sidelight_collector.deploys.deploy import Rules
-from sidelight_collector.deploys.deploy_repository import Shelf
-from sidelight_collector.deploys.evaluation import Judge, comparing, judge_with
-from sidelight_collector.deploys.evaluator import Watch
-from sidelight_collector.deploys.notify.notifiers import Address, Receivers
-from sidelight_collector.deploys.query_client import Asking
-from sidelight_collector.deploys.rate_limiter import Pace
-from sidelight_collector.deploys.routes import DeployRoutes, off
-from sidelight_collector.kubernetes_discovery.shared_state import kept_rollouts
+from sidelight_collector.deploys.deploy import DeployPolicy
+from sidelight_collector.deploys.deploy_repository import DeployRepository
+from sidelight_collector.deploys.evaluation import Analyser, make_analyser, make_compare_function
+from sidelight_collector.deploys.evaluator import DeployEvaluator
+from sidelight_collector.deploys.notify.notifiers import DeployNotifier, ReceiverAddress
+from sidelight_collector.deploys.query_client import EngineQueryClient
+from sidelight_collector.deploys.rate_limiter import AnalysisRateLimiter
+from sidelight_collector.deploys.routes import DeployRoutes, build_disabled_routes
+from sidelight_collector.kubernetes_discovery.shared_state import load_rollouts
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.settings.collector import Settings
-from sidelight_collector.storage.lease import Leases, Stopped
+from sidelight_collector.storage.lease import Leases, ShouldStop
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.gates import BadCondition
 
-LEAST_SECRET: Final = 16
+MIN_SECRET_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Deploys:
-    """The routes, the task and what is to be closed; `watch` is None where deploys are switched off."""
+class DeployFeatures:
+    """The routes, the task and what is to be closed; `evaluator` is None where deploys are switched off."""
 
-    shelf: Shelf
+    repository: DeployRepository
     routes: list[web.RouteDef]
-    watch: Watch | None
-    keep_days: float
+    evaluator: DeployEvaluator | None
+    retention_days: float
 
-    def expire(self, now: float, stopped: Stopped) -> int:
+    def delete_expired(self, now: float, should_stop: ShouldStop) -> int:
         """Delete deploys that are too old; how many."""
-        return self.shelf.expire(now, self.keep_days, stopped)
+        return self.repository.delete_expired(now, self.retention_days, should_stop)
 
 
-def made(
+def build_deploys(
     settings: Settings, store: ObjectStore, engine: QueryEngine, metrics: Metrics, stop: asyncio.Event
-) -> Deploys:
+) -> DeployFeatures:
     """All of it. Raises BadSetting."""
-    shelf = Shelf(store)
-    keep = settings.deploy_retention_days
+    repository = DeployRepository(store)
+    retention_days = settings.deploy_retention_days
     if not settings.deploys:
-        return Deploys(shelf, off(), None, keep)
-    seconds = settings.compact_lease_seconds
-    rules = rules_of(settings)
-    watch = Watch(
-        shelf,
-        Asking(engine, stop.is_set, asyncio.get_running_loop()),
-        judge(engine.limits, rules),
-        rules,
+        return DeployFeatures(repository, build_disabled_routes(), None, retention_days)
+    lease_seconds = settings.compact_lease_seconds
+    policy = build_policy(settings)
+    evaluator = DeployEvaluator(
+        repository,
+        EngineQueryClient(engine, stop.is_set, asyncio.get_running_loop()),
+        build_analyser(engine.limits, policy),
+        policy,
         metrics,
-        alerts=receivers(settings, shelf, metrics),
-        pace=Pace(
+        notifier=build_notifier(settings, repository, metrics),
+        rate_limiter=AnalysisRateLimiter(
             settings.deploy_max_analyses_per_minute,
             settings.deploy_cpu_budget_percent / 100,
             time.monotonic(),
         ),
         interval_seconds=settings.deploy_check_interval_seconds,
-        keep_days=keep,
-        rollouts=lambda: kept_rollouts(store).values(),
-        leases=Leases(store, seconds) if seconds else None,
+        retention_days=retention_days,
+        list_rollouts=lambda: load_rollouts(store).values(),
+        leases=Leases(store, lease_seconds) if lease_seconds else None,
     )
-    return Deploys(shelf, DeployRoutes(shelf, settings.path_prefix).routes(), watch, keep)
+    return DeployFeatures(
+        repository, DeployRoutes(repository, settings.path_prefix).build_routes(), evaluator, retention_days
+    )
 
 
-def judge(limits: QueryLimits, rules: Rules) -> Judge:
+def build_analyser(limits: QueryLimits, policy: DeployPolicy) -> Analyser:
     """What compares, from the settings. Raises BadSetting for a pattern that RE2 does not take."""
     try:
-        return judge_with(comparing(limits, rules.fail_on), rules)
+        return make_analyser(make_compare_function(limits, policy.fail_on), policy)
     except BadCondition as error:
         raise BadSetting(f"deploy_fail_on: {error.message}", hint=error.hint) from error
 
 
-def receivers(settings: Settings, shelf: Shelf, metrics: Metrics) -> Receivers:
+def build_notifier(settings: Settings, repository: DeployRepository, metrics: Metrics) -> DeployNotifier:
     """Who is told of deploys, from the settings. Raises BadSetting."""
     url = settings.deploy_webhook_url
-    return Receivers(
-        shelf,
+    return DeployNotifier(
+        repository,
         metrics,
-        webhook=Address(url) if url else None,
-        secret=_secret(settings.deploy_webhook_secret_file),
-        alertmanagers=tuple(map(Address, settings.alertmanager_url)),
+        webhook=ReceiverAddress(url) if url else None,
+        secret=_read_secret(settings.deploy_webhook_secret_file),
+        alertmanagers=tuple(map(ReceiverAddress, settings.alertmanager_url)),
         resend_seconds=settings.alertmanager_resend_seconds,
         retry_seconds=settings.deploy_alert_retry_seconds,
         public_url=settings.public_url,
     )
 
 
-def _secret(path: Path | None) -> bytes | None:
+def _read_secret(path: Path | None) -> bytes | None:
     if path is None:
         return None
     try:
-        found = path.read_bytes().strip()
+        secret = path.read_bytes().strip()
     except OSError as error:
         raise BadSetting(
             f"cannot read the secret in {path}: {error}", hint="Check --deploy-webhook-secret-file."
         ) from error
-    if len(found) < LEAST_SECRET:
+    if len(secret) < MIN_SECRET_BYTES:
         raise BadSetting(
-            f"the secret in {path} has fewer than {LEAST_SECRET} bytes",
+            f"the secret in {path} has fewer than {MIN_SECRET_BYTES} bytes",
             hint="Make one: `openssl rand -hex 32 > FILE`.",
         )
-    return found
+    return secret
 
 
-def rules_of(settings: Settings) -> Rules:
+def build_policy(settings: Settings) -> DeployPolicy:
     """When deploys are looked at, from the settings."""
-    return Rules(
+    return DeployPolicy(
         settings.deploy_first_analysis_seconds,
         settings.deploy_last_analysis_seconds,
         settings.deploy_warmup_seconds,
         settings.deploy_absent_seconds,
-        arrivals=settings.deploy_max_detections_per_day,
+        max_arrivals_per_day=settings.deploy_max_detections_per_day,
         fail_on=settings.deploy_fail_on,
-        detect=settings.deploy_min_effect_percent / 100,
+        min_effect=settings.deploy_min_effect_percent / 100,
     )

@@ -7,95 +7,99 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from sidelight_collector.comparison.answer import verdict
-from sidelight_collector.comparison.request import Wanted
-from sidelight_collector.deploys.baseline_selection import Sides, sides
-from sidelight_collector.deploys.deploy import Deploy, Range, Rules, Span, State
-from sidelight_collector.deploys.version_discovery import of_version, span_of
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.comparison.answer import query_verdict
+from sidelight_collector.comparison.request import ComparisonOptions
+from sidelight_collector.deploys.baseline_selection import DeploySides, select_sides
+from sidelight_collector.deploys.deploy import Deploy, DeployPolicy, DeployState, ObservedSpan, TimeRange
+from sidelight_collector.deploys.version_discovery import build_version_selector, find_observed_span
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_limits import QueryLimits
-from sidelight_collector.query.select.matchers import pattern_check
-from sidelight_collector.query.stack_filter import Pick
+from sidelight_collector.query.select.matchers import make_pattern_check
+from sidelight_collector.query.stack_filter import StackFilter
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
-from sidelight_model.gates import State as Gate
-from sidelight_model.gates import parse, worst
+from sidelight_model.gates import combine_statuses, parse_condition
 
-Compare = Callable[[Reading, Sequence[Question], int, Rules], Mapping[str, Any]]
+CompareSides = Callable[[QueryContext, Sequence[WindowQuery], int, DeployPolicy], Mapping[str, Any]]
 """The verdict on two sides at the k-th look, with the rules' conditions, as the API answers it."""
-FUNCTIONS: Final = 20
+MAX_FUNCTIONS: Final = 20
 """So many functions of a verdict are kept with a deploy; its link asks for all."""
 
-_STATES: Final = {
-    Gate.FINE: State.FINE,
-    Gate.REGRESSED: State.REGRESSED,
-    Gate.UNCLEAR: State.UNCLEAR,
-    Gate.INCOMPARABLE: State.INCOMPARABLE,
-}
 
-
-def comparing(limits: QueryLimits, fail_on: Iterable[str]) -> Compare:
+def make_compare_function(limits: QueryLimits, fail_on: Iterable[str]) -> CompareSides:
     """Compares as `/api/v1/verdict` does, with these limits and conditions. Raises BadCondition."""
-    check = pattern_check()
-    wanted = Wanted(
-        limit=FUNCTIONS,
-        conditions=tuple(parse(text, check) for text in fail_on),
-        most_rows=limits.max_verdict_rows,
-        most_tested=limits.max_verdict_tests,
+    check = make_pattern_check()
+    options = ComparisonOptions(
+        max_functions=MAX_FUNCTIONS,
+        conditions=tuple(parse_condition(text, check) for text in fail_on),
+        max_rows=limits.max_verdict_rows,
+        max_tests=limits.max_verdict_tests,
     )
-    judged = partial(verdict, kind=ProfileType.CPU, pick=Pick(), most=limits.default_nodes)
+    compute_verdict = partial(
+        query_verdict, kind=ProfileType.CPU, stack_filter=StackFilter(), max_nodes=limits.default_nodes
+    )
 
-    def compare(reading: Reading, sides: Sequence[Question], k: int, rules: Rules) -> Mapping[str, Any]:
-        found = judged(reading, sides, wanted=replace(wanted, look=k, detect=rules.detect))
-        return found["verdict"]
+    def compare(
+        reading: QueryContext, sides: Sequence[WindowQuery], analysis_index: int, policy: DeployPolicy
+    ) -> Mapping[str, Any]:
+        answer = compute_verdict(
+            reading,
+            sides,
+            options=replace(options, analysis_index=analysis_index, min_effect=policy.min_effect),
+        )
+        return answer["verdict"]
 
     return compare
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class AnalysisResult:
     """What one comparison found."""
 
-    state: State
-    way: str = "none"
-    baseline: Range | None = None
-    comparison: Range | None = None
-    sentence: str = ""
+    state: DeployState
+    comparison_mode: str = "none"
+    baseline: TimeRange | None = None
+    comparison: TimeRange | None = None
+    summary: str = ""
     rate: Mapping[str, Any] | None = None
     conditions: tuple[Mapping[str, Any], ...] = ()
     verdict: Mapping[str, Any] | None = None
     problem: str = ""
 
 
-Judge = Callable[[Reading, Deploy, float, int], Found]
+Analyser = Callable[[QueryContext, Deploy, float, int], AnalysisResult]
 """Compares a deploy at an offset, as its k-th look."""
 
 
-def judge_with(compare: Compare, rules: Rules) -> Judge:
+def make_analyser(compare: CompareSides, policy: DeployPolicy) -> Analyser:
     """A judge that takes the previous version's time as `sides` says, and compares as `compare` does."""
 
-    def judge(reading: Reading, deploy: Deploy, offset: float, k: int) -> Found:
-        def ran(version: str, start: float, until: float) -> Span | None:
-            selector = of_version(deploy.namespace, deploy.service, version)
-            return span_of(reading, selector, start, until)
+    def analyse(reading: QueryContext, deploy: Deploy, offset: float, analysis_index: int) -> AnalysisResult:
+        def find_span(version: str, start: float, until: float) -> ObservedSpan | None:
+            selector = build_version_selector(deploy.namespace, deploy.service, version)
+            return find_observed_span(reading, selector, start, until)
 
-        chosen = sides(deploy, offset, ran, rules)
-        if chosen is None:
-            return Found(State.UNCLEAR, problem="There are no windows of both versions to compare.")
-        return found(compare(reading, questions(deploy, chosen), k, rules), chosen)
+        selected = select_sides(deploy, offset, find_span, policy)
+        if selected is None:
+            return AnalysisResult(
+                DeployState.INCONCLUSIVE, problem="There are no windows of both versions to compare."
+            )
+        return build_result(
+            compare(reading, build_window_queries(deploy, selected), analysis_index, policy), selected
+        )
 
-    return judge
+    return analyse
 
 
-def questions(deploy: Deploy, chosen: Sides) -> list[Question]:
+def build_window_queries(deploy: Deploy, selected: DeploySides) -> list[WindowQuery]:
     """The previous version and the new one, each in its time."""
-    named = ((deploy.previous, chosen.baseline), (deploy.version, chosen.comparison))
+    named = ((deploy.previous, selected.baseline), (deploy.version, selected.comparison))
     return [
-        Question(
-            of_version(deploy.namespace, deploy.service, version),
+        WindowQuery(
+            build_version_selector(deploy.namespace, deploy.service, version),
             round(of.start * SECOND_NS),
             round(of.until * SECOND_NS),
         )
@@ -103,17 +107,17 @@ def questions(deploy: Deploy, chosen: Sides) -> list[Question]:
     ]
 
 
-def found(said: Mapping[str, Any], chosen: Sides) -> Found:
+def build_result(verdict: Mapping[str, Any], selected: DeploySides) -> AnalysisResult:
     """A verdict as a look keeps it."""
-    conditions = tuple(said["conditions"])
-    state = _STATES[worst(Gate(one["state"]) for one in conditions)]
-    return Found(
+    conditions = tuple(verdict["conditions"])
+    state = DeployState(combine_statuses(str(one["state"]) for one in conditions).value)
+    return AnalysisResult(
         state,
-        chosen.way,
-        chosen.baseline,
-        chosen.comparison,
-        str(said["summary"]),
-        said["rate"],
+        selected.comparison_mode,
+        selected.baseline,
+        selected.comparison,
+        str(verdict["summary"]),
+        verdict["rate"],
         conditions,
-        said,
+        verdict,
     )

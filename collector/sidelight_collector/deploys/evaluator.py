@@ -24,277 +24,279 @@ import structlog
 
 from sidelight_collector.deploys.deploy import (
     Deploy,
-    Look,
-    Over,
-    Rules,
-    State,
-    due_offset,
-    ended,
-    looked,
-    postponed,
+    DeployAnalysis,
+    DeployEnd,
+    DeployPolicy,
+    DeployState,
+    add_analysis,
+    find_due_offset,
+    finish_deploy,
+    reschedule,
 )
-from sidelight_collector.deploys.deploy_detector import Learning
-from sidelight_collector.deploys.deploy_repository import NoDeploy, Shelf
-from sidelight_collector.deploys.evaluation import Found, Judge
-from sidelight_collector.deploys.query_client import Ask, Busy
-from sidelight_collector.deploys.rate_limiter import Pace
+from sidelight_collector.deploys.deploy_detector import DeployDetector
+from sidelight_collector.deploys.deploy_repository import DeployNotFound, DeployRepository
+from sidelight_collector.deploys.evaluation import Analyser, AnalysisResult
+from sidelight_collector.deploys.query_client import QueryClient, QueryEngineBusy
+from sidelight_collector.deploys.rate_limiter import AnalysisRateLimiter
 from sidelight_collector.kubernetes_discovery.rollouts import Rollout
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.storage.lease import Leases, Stopped, unleased
+from sidelight_collector.storage.lease import Leases, ShouldStop, iter_without_leases
 from sidelight_collector.storage.objects import ObjectDamaged
 from sidelight_model.errors import SidelightError
 
-LEASE: Final = "deploys"
+LEASE_NAME: Final = "deploys"
 TICK_SECONDS: Final = 5.0
-TRIES: Final = 5
+MAX_ATTEMPTS: Final = 5
 """A look that cannot be made so often is put down as one that found nothing out."""
 RETRY_SECONDS: Final = 120.0
 _log = structlog.get_logger()
 
 
-class Alerts(Protocol):
+class Notifier(Protocol):
     """Who tells others of deploys."""
 
-    def tell(self, deploys: Iterable[Deploy], ended: Stopped) -> list[Deploy]:
+    def notify(self, deploys: Iterable[Deploy], should_stop: ShouldStop) -> list[Deploy]:
         """Tell what is to be told now; those of the deploys that were changed by it."""
 
 
 @dataclass(slots=True)
-class _Missed:
+class _FailedAnalysis:
     """A look that could not be made: how often, and when it is tried again."""
 
-    tries: int
-    due: float
+    attempts: int
+    retry_at: float
 
 
-class Watch:
+class DeployEvaluator:
     """Looks after deploys. Everything but `run` blocks, and is for one thread at a time."""
 
     def __init__(
         self,
-        shelf: Shelf,
-        ask: Ask,
-        judge: Judge | None,
-        rules: Rules,
+        repository: DeployRepository,
+        query: QueryClient,
+        analyse: Analyser | None,
+        policy: DeployPolicy,
         metrics: Metrics,
         *,
-        pace: Pace,
+        rate_limiter: AnalysisRateLimiter,
         interval_seconds: float,
-        keep_days: float,
-        alerts: Alerts | None = None,
-        rollouts: Callable[[], Iterable[Rollout]] = lambda: (),
+        retention_days: float,
+        notifier: Notifier | None = None,
+        list_rollouts: Callable[[], Iterable[Rollout]] = lambda: (),
         leases: Leases[str] | None = None,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._shelf = shelf
-        self._ask = ask
-        self._judge = judge
-        self._rules = rules
+        self._repository = repository
+        self._query = query
+        self._analyse = analyse
+        self._policy = policy
         self._metrics = metrics
-        self._pace = pace
-        self._interval = interval_seconds
-        self._alerts = alerts
-        self._taken = leases.taken if leases else unleased
+        self._rate_limiter = rate_limiter
+        self._interval_seconds = interval_seconds
+        self._notifier = notifier
+        self._iter_leases = leases.iter_acquired if leases else iter_without_leases
         self._clock = clock
         self._timer = timer
-        self._turn: Iterator[tuple[str, Stopped]] | None = None
-        self._ended: Stopped = lambda: True
-        self._next = timer() + interval_seconds  # a collector that starts has other things to do first
-        self._learning = Learning(
-            shelf,
-            ask,
-            rules,
+        self._lease_turns: Iterator[tuple[str, ShouldStop]] | None = None
+        self._lease_lost: ShouldStop = lambda: True
+        self._next_run_at = timer() + interval_seconds  # a collector that starts has other things to do first
+        self._detector = DeployDetector(
+            repository,
+            query,
+            policy,
             metrics,
-            pace=pace,
-            keep_days=keep_days,
-            rollouts=rollouts,
+            rate_limiter=rate_limiter,
+            retention_days=retention_days,
+            list_rollouts=list_rollouts,
             clock=clock,
             timer=timer,
         )
         self._active: dict[str, Deploy] = {}
         self._etags: dict[str, str | None] = {}
-        self._missed: dict[str, _Missed] = {}
+        self._failed_analyses: dict[str, _FailedAnalysis] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look after deploys until `stop` is set."""
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1, thread_name_prefix="deploys") as thread:
             while not stop.is_set():
-                await loop.run_in_executor(thread, self.tick, stop.is_set)
+                await loop.run_in_executor(thread, self.run_once, stop.is_set)
                 try:
                     async with asyncio.timeout(TICK_SECONDS):
                         await stop.wait()
                 except TimeoutError:
                     continue
-            await loop.run_in_executor(thread, self.leave)
+            await loop.run_in_executor(thread, self.release)
 
-    def tick(self, stopped: Stopped = lambda: False) -> None:
+    def run_once(self, should_stop: ShouldStop = lambda: False) -> None:
         """Do what is to be done now, if it is this process that does."""
         now = self._timer()
-        due = now >= self._next
-        if self._turn is None and not due:
+        due = now >= self._next_run_at
+        if self._lease_turns is None and not due:
             return
         if due:
-            self._next = now + self._interval
+            self._next_run_at = now + self._interval_seconds
         try:
-            if self._turn is not None and self._ended():
-                self.leave()
-            if self._turn is None and not (due and self._begin(stopped)):
+            if self._lease_turns is not None and self._lease_lost():
+                self.release()
+            if self._lease_turns is None and not (due and self._acquire_lease(should_stop)):
                 return
             if due:
-                self._learn()
-                self._refresh()
-            self._look(stopped)
-            if self._alerts is not None:
-                self._take(self._alerts.tell(list(self._active.values()), self._ended))
-        except Busy:
+                self._detect_deploys()
+                self._refresh_active()
+            self._run_due_analyses(should_stop)
+            if self._notifier is not None:
+                self._track(self._notifier.notify(list(self._active.values()), self._lease_lost))
+        except QueryEngineBusy:
             self._metrics.deploy_analyses_postponed.inc()
         except SidelightError as error:
             self._metrics.deploy_errors.inc()
             _log.warning("deploys not looked after", error=error.message, hint=error.hint)
         self._metrics.deploys_active.set(len(self._active))
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Let another process do it."""
-        turn, self._turn = self._turn, None
-        if turn is not None:
-            _close(turn)
-        self._learning.forget()
-        self._active, self._etags, self._missed = {}, {}, {}
+        lease_turns, self._lease_turns = self._lease_turns, None
+        if lease_turns is not None:
+            _close_iterator(lease_turns)
+        self._detector.reset()
+        self._active, self._etags, self._failed_analyses = {}, {}, {}
         self._metrics.deploys_active.set(0)
 
-    def _begin(self, stopped: Stopped) -> bool:
-        turn = iter(self._taken([LEASE], stopped))
-        found = next(turn, None)
+    def _acquire_lease(self, should_stop: ShouldStop) -> bool:
+        lease_turns = iter(self._iter_leases([LEASE_NAME], should_stop))
+        found = next(lease_turns, None)
         if found is None:
             return False
-        self._turn, self._ended = turn, found[1]
+        self._lease_turns, self._lease_lost = lease_turns, found[1]
         return True
 
-    def _learn(self) -> None:
+    def _detect_deploys(self) -> None:
         """Find new versions; one that begins reads first what others kept."""
-        if self._learning.read():
-            for day in self._shelf.days():
-                if self._ended():
+        if self._detector.load():
+            for day in self._repository.list_days():
+                if self._lease_lost():
                     break
-                self._take(self._shelf.of_day(day))
-        for deploy in self._learning.found(self._ended):
-            self._take([deploy])
+                self._track(self._repository.list_day(day))
+        for deploy in self._detector.detect(self._lease_lost):
+            self._track([deploy])
 
-    def _refresh(self) -> None:
+    def _refresh_active(self) -> None:
         """Read active deploys anew where they were changed, and end those that are over."""
-        for day in {_day(one) for one in self._active.values()}:
-            etags = self._shelf.etags(day)
-            own = [name for name, one in self._active.items() if _day(one) == day]
-            for name in own:
+        for day in {_parse_day(one) for one in self._active.values()}:
+            etags = self._repository.list_etags(day)
+            active_ids = [name for name, one in self._active.items() if _parse_day(one) == day]
+            for name in active_ids:
                 if name not in etags:
                     del self._active[name]
                 elif etags[name] is None or etags[name] != self._etags.get(name):
-                    self._change(self._active[name], lambda _: None)
+                    self._update_deploy(self._active[name], lambda _: None)
             self._etags |= etags
         self._etags = {name: etag for name, etag in self._etags.items() if name in self._active}
-        known = self._learning.known
-        if known is None:
+        registry = self._detector.registry
+        if registry is None:
             return
         for deploy in list(self._active.values()):
-            if deploy.state is State.OVER or (deploy.due is None and not deploy.is_firing):
+            if deploy.state is DeployState.FINISHED or (deploy.due is None and not deploy.is_firing):
                 continue
-            over = known.over(deploy)
-            if over is not None:
-                self._change(deploy, partial(_ended, over=over))
+            end = registry.find_end(deploy)
+            if end is not None:
+                self._update_deploy(deploy, partial(_finish_if_active, over=end))
                 _log.info(
                     "deploy finished",
                     id=deploy.id,
-                    reason=over.reason,
-                    successor=over.successor,
+                    reason=end.reason,
+                    successor=end.successor,
                     **deploy.labels,
                 )
 
-    def _look(self, stopped: Stopped) -> None:
+    def _run_due_analyses(self, should_stop: ShouldStop) -> None:
         """Make the comparisons that are due, as many as the pace allows."""
-        if self._judge is None:
+        if self._analyse is None:
             return
         now = self._clock()
         waiting = sorted((one.due, one.id) for one in self._active.values() if one.due and one.due <= now)
         for _, name in waiting:
-            missed = self._missed.get(name)
-            if missed is not None and missed.due > now:
+            failed = self._failed_analyses.get(name)
+            if failed is not None and failed.retry_at > now:
                 continue
-            if stopped() or self._ended():
+            if should_stop() or self._lease_lost():
                 return
-            if not self._pace.ready(self._timer()):
+            if not self._rate_limiter.can_start(self._timer()):
                 self._metrics.deploy_analyses_postponed.inc()
                 return
-            self._pace.looked()
+            self._rate_limiter.record_start()
             try:
-                self._compare(self._active[name], self._judge)
-            except Busy:
+                self._run_analysis(self._active[name], self._analyse)
+            except QueryEngineBusy:
                 self._metrics.deploy_analyses_postponed.inc()
                 return
 
-    def _compare(self, deploy: Deploy, judge: Judge) -> None:
+    def _run_analysis(self, deploy: Deploy, analyse: Analyser) -> None:
         now = self._clock()
-        offset = due_offset(deploy, now, self._rules)
+        offset = find_due_offset(deploy, now, self._policy)
         if offset is None:
-            self._change(deploy, lambda one: None if one.finished else postponed(one, self._rules))
+            self._update_deploy(deploy, lambda one: None if one.finished else reschedule(one, self._policy))
             return
-        k = len(deploy.analyses) + 1
+        analysis_index = len(deploy.analyses) + 1
         try:
-            found = self._ask(lambda reading: judge(reading, deploy, offset, k))
-        except Busy:
+            result = self._query(lambda reading: analyse(reading, deploy, offset, analysis_index))
+        except QueryEngineBusy:
             raise
         except SidelightError as error:
             _log.warning("a deploy was not compared", id=deploy.id, error=error.message, hint=error.hint)
-            if not self._is_given_up(deploy, now):
+            if not self._is_exhausted(deploy, now):
                 return
-            found = Found(State.UNCLEAR, problem=error.message)
+            result = AnalysisResult(DeployState.INCONCLUSIVE, problem=error.message)
         except Exception:  # noqa: BLE001 - what one service's windows bring about must not end the collector
             _log.exception("a deploy was not compared", id=deploy.id)
-            if not self._is_given_up(deploy, now):
+            if not self._is_exhausted(deploy, now):
                 return
-            found = Found(State.UNCLEAR, problem="The comparison failed; the collector's log says why.")
+            result = AnalysisResult(
+                DeployState.INCONCLUSIVE, problem="The comparison failed; the collector's log says why."
+            )
         finally:
-            self._pace.spent(self._ask.cpu_seconds)
-        self._missed.pop(deploy.id, None)
-        look = Look(
-            k,
+            self._rate_limiter.record_cpu(self._query.cpu_seconds)
+        self._failed_analyses.pop(deploy.id, None)
+        analysis = DeployAnalysis(
+            analysis_index,
             now,
             offset,
-            found.state,
-            found.way,
-            found.baseline,
-            found.comparison,
-            found.sentence,
-            found.rate,
-            found.conditions,
-            found.problem,
+            result.state,
+            result.comparison_mode,
+            result.baseline,
+            result.comparison,
+            result.summary,
+            result.rate,
+            result.conditions,
+            result.problem,
         )
-        self._metrics.deploy_analyses.labels(look.state).inc()
+        self._metrics.deploy_analyses.labels(analysis.state).inc()
 
-        def changed(one: Deploy) -> Deploy | None:
+        def apply_analysis(one: Deploy) -> Deploy | None:
             # Another process may have made this look, or ended the deploy.
-            return (
-                None
-                if one.finished or len(one.analyses) >= k
-                else looked(one, look, found.verdict, self._rules)
+            if one.finished or len(one.analyses) >= analysis_index:
+                return None
+            return add_analysis(one, analysis, result.verdict, self._policy)
+
+        updated = self._update_deploy(deploy, apply_analysis)
+        if updated is not None and updated.state is not deploy.state:
+            _log.info(
+                "deploy judged", id=updated.id, state=updated.state, look=analysis_index, **updated.labels
             )
 
-        after = self._change(deploy, changed)
-        if after is not None and after.state is not deploy.state:
-            _log.info("deploy judged", id=after.id, state=after.state, look=k, **after.labels)
-
-    def _is_given_up(self, deploy: Deploy, now: float) -> bool:
+    def _is_exhausted(self, deploy: Deploy, now: float) -> bool:
         """Whether a look has failed too often to be tried again."""
         self._metrics.deploy_errors.inc()
-        missed = self._missed.setdefault(deploy.id, _Missed(0, 0.0))
-        missed.tries, missed.due = missed.tries + 1, now + RETRY_SECONDS
-        return missed.tries >= TRIES
+        failed = self._failed_analyses.setdefault(deploy.id, _FailedAnalysis(0, 0.0))
+        failed.attempts, failed.retry_at = failed.attempts + 1, now + RETRY_SECONDS
+        return failed.attempts >= MAX_ATTEMPTS
 
-    def _change(self, deploy: Deploy, change: Callable[[Deploy], Deploy | None]) -> Deploy | None:
+    def _update_deploy(self, deploy: Deploy, change: Callable[[Deploy], Deploy | None]) -> Deploy | None:
         try:
-            after = self._shelf.change(deploy.id, change)
-        except NoDeploy:
+            updated = self._repository.update(deploy.id, change)
+        except DeployNotFound:
             self._active.pop(deploy.id, None)
             return None
         except ObjectDamaged as error:
@@ -302,10 +304,10 @@ class Watch:
             _log.warning("a deploy cannot be read", error=error.message)
             self._active.pop(deploy.id, None)
             return None
-        self._take([after])
-        return after
+        self._track([updated])
+        return updated
 
-    def _take(self, deploys: Iterable[Deploy]) -> None:
+    def _track(self, deploys: Iterable[Deploy]) -> None:
         """Keep in mind what can still change."""
         for one in deploys:
             if one.is_active:
@@ -314,15 +316,15 @@ class Watch:
                 self._active.pop(one.id, None)
 
 
-def _ended(deploy: Deploy, over: Over) -> Deploy | None:
-    return None if deploy.finished else ended(deploy, over)
+def _finish_if_active(deploy: Deploy, over: DeployEnd) -> Deploy | None:
+    return None if deploy.finished else finish_deploy(deploy, over)
 
 
-def _day(deploy: Deploy) -> date:
+def _parse_day(deploy: Deploy) -> date:
     return datetime.strptime(deploy.id[:8], "%Y%m%d").replace(tzinfo=UTC).date()
 
 
-def _close(turn: Iterator[object]) -> None:
-    close = getattr(turn, "close", None)
+def _close_iterator(lease_turns: Iterator[object]) -> None:
+    close = getattr(lease_turns, "close", None)
     if close is not None:
         close()

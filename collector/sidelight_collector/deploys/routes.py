@@ -9,79 +9,92 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from sidelight_collector.auth.authorizer import reader_of
-from sidelight_collector.deploys.deploy import Delivery, Deploy, Look, Range, State, resolved
-from sidelight_collector.deploys.deploy_repository import NoDeploy, Shelf
-from sidelight_collector.deploys.notify.deploy_links import api_link, view_link
-from sidelight_collector.deploys.notify.notifications import delivery_id
-from sidelight_collector.http.api.parameters import count, once
-from sidelight_collector.http.api.responses import json_reply, takes_gzip
+from sidelight_collector.auth.authorizer import get_principal
+from sidelight_collector.deploys.deploy import (
+    Delivery,
+    Deploy,
+    DeployAnalysis,
+    DeployState,
+    TimeRange,
+    resolve_deploy,
+)
+from sidelight_collector.deploys.deploy_repository import DeployNotFound, DeployRepository
+from sidelight_collector.deploys.notify.deploy_links import build_api_link, build_view_link
+from sidelight_collector.deploys.notify.notifications import build_delivery_id
+from sidelight_collector.http.api.parameters import parse_count, read_single_values
+from sidelight_collector.http.api.responses import accepts_gzip, encode_json_response
 from sidelight_collector.query.query_errors import BadParameter
-from sidelight_collector.times import SECOND_NS, parse_time, rfc3339
+from sidelight_collector.times import SECOND_NS, format_rfc3339, parse_time
 from sidelight_model.errors import Reason, SidelightError
 
 PATH: Final = "/api/v1/deploys"
 PARAMETERS: Final = ("service", "namespace", "state", "from", "until", "limit")
 DEFAULT_LIMIT: Final = 50
-MOST_LIMIT: Final = 500
+MAX_LIMIT: Final = 500
 
 
 class DeployRoutes:
     """The handlers. They raise BadParameter, BadTime, NoDeploy and StoreError."""
 
     def __init__(
-        self, shelf: Shelf, prefix: str = "", public_url: str = "", clock: Callable[[], float] = time.time
+        self,
+        repository: DeployRepository,
+        path_prefix: str = "",
+        public_url: str = "",
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._shelf = shelf
-        self._prefix = prefix
-        self._public = public_url
+        self._repository = repository
+        self._path_prefix = path_prefix
+        self._public_url = public_url
         self._clock = clock
 
-    def routes(self) -> list[web.RouteDef]:
+    def build_routes(self) -> list[web.RouteDef]:
         """All paths."""
-        one = f"{PATH}/{{id}}"
+        deploy_path = f"{PATH}/{{id}}"
         return [
-            web.get(PATH, self.list),
-            web.get(one, self.get),
-            web.post(f"{one}/resolve", self.resolve),
+            web.get(PATH, self.list_deploys),
+            web.get(deploy_path, self.get_deploy),
+            web.post(f"{deploy_path}/resolve", self.resolve_alert),
         ]
 
-    async def list(self, request: web.Request) -> web.Response:
-        reader, given = reader_of(request), once(request.query, PARAMETERS)
+    async def list_deploys(self, request: web.Request) -> web.Response:
+        reader, parameters = get_principal(request), read_single_values(request.query, PARAMETERS)
         now_ns = round(self._clock() * 1000) * 1_000_000
         start, until = (
-            parse_time(given[name], parameter=name, now_ns=now_ns) / SECOND_NS if name in given else default
+            parse_time(parameters[name], parameter=name, now_ns=now_ns) / SECOND_NS
+            if name in parameters
+            else default
             for name, default in (("from", 0.0), ("until", float("inf")))
         )
-        state = given.get("state", "")
-        limit = min(count("limit", given.get("limit", ""), DEFAULT_LIMIT), MOST_LIMIT)
-        if state and state not in list(State):
-            raise BadParameter.value("state", state, f"one of {', '.join(State)}")
+        state = parameters.get("state", "")
+        limit = min(parse_count("limit", parameters.get("limit", ""), DEFAULT_LIMIT), MAX_LIMIT)
+        if state and state not in list(DeployState):
+            raise BadParameter.invalid_value("state", state, f"one of {', '.join(DeployState)}")
         if start >= until:
             raise BadParameter("from is not before until: the range is empty", hint="from <= seen < until.")
-        wanted = {name: given[name] for name in ("service", "namespace") if name in given}
+        labels = {name: parameters[name] for name in ("service", "namespace") if name in parameters}
 
         def is_wanted(one: Deploy) -> bool:
-            same = all(one.labels[name] == value for name, value in wanted.items())
-            return same and (not state or one.state == state) and reader.sees(one.labels)
+            has_labels = all(one.labels[name] == value for name, value in labels.items())
+            return has_labels and (not state or one.state == state) and reader.can_read(one.labels)
 
         found = await asyncio.to_thread(
-            self._shelf.newest, limit, is_wanted, start, until, wanted.get("service", "")
+            self._repository.list_newest, limit, is_wanted, start, until, labels.get("service", "")
         )
-        answer = {"deploys": [self.told(one) for one in found]}
-        return json_reply(answer, gzip=takes_gzip(request)).response(request)
+        answer = {"deploys": [self.to_json(one) for one in found]}
+        return encode_json_response(answer, gzip=accepts_gzip(request)).to_response(request)
 
-    async def get(self, request: web.Request) -> web.Response:
-        reader = reader_of(request)
-        once(request.query, ())
-        deploy = await asyncio.to_thread(self._shelf.deploy, request.match_info["id"])
-        if not reader.sees(deploy.labels):
-            raise NoDeploy(deploy.id)
-        return self._whole(request, deploy)
+    async def get_deploy(self, request: web.Request) -> web.Response:
+        reader = get_principal(request)
+        read_single_values(request.query, ())
+        deploy = await asyncio.to_thread(self._repository.get, request.match_info["id"])
+        if not reader.can_read(deploy.labels):
+            raise DeployNotFound(deploy.id)
+        return self._respond_with_deploy(request, deploy)
 
-    async def resolve(self, request: web.Request) -> web.Response:
-        reader = reader_of(request)
-        once(request.query, ())
+    async def resolve_alert(self, request: web.Request) -> web.Response:
+        reader = get_principal(request)
+        read_single_values(request.query, ())
         if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
             raise SidelightError(
                 "a page of another site may not resolve alerts",
@@ -90,66 +103,66 @@ class DeployRoutes:
             )
 
         def change(one: Deploy) -> Deploy | None:
-            if not reader.sees(one.labels):
-                raise NoDeploy(one.id)
-            return resolved(one, self._clock(), reader.name)
+            if not reader.can_read(one.labels):
+                raise DeployNotFound(one.id)
+            return resolve_deploy(one, self._clock(), reader.name)
 
-        deploy = await asyncio.to_thread(self._shelf.change, request.match_info["id"], change)
-        return self._whole(request, deploy)
+        deploy = await asyncio.to_thread(self._repository.update, request.match_info["id"], change)
+        return self._respond_with_deploy(request, deploy)
 
-    def _whole(self, request: web.Request, deploy: Deploy) -> web.Response:
-        answer = {**self.told(deploy), "verdict": deploy.verdict}
-        return json_reply(answer, gzip=takes_gzip(request)).response(request)
+    def _respond_with_deploy(self, request: web.Request, deploy: Deploy) -> web.Response:
+        answer = {**self.to_json(deploy), "verdict": deploy.verdict}
+        return encode_json_response(answer, gzip=accepts_gzip(request)).to_response(request)
 
-    def told(self, one: Deploy) -> dict[str, Any]:
+    def to_json(self, deploy: Deploy) -> dict[str, Any]:
         """A deploy as JSON, without its verdict."""
-        rollout, path = one.rollout, f"{self._prefix}{PATH}/{one.id}"
+        rollout, path = deploy.rollout, f"{self._path_prefix}{PATH}/{deploy.id}"
         return {
-            "id": one.id,
-            **one.labels,
-            "previous": one.previous,
-            "started": _time(one.started),
-            "first_seen": _time(one.first_seen),
+            "id": deploy.id,
+            **deploy.labels,
+            "previous": deploy.previous,
+            "started": _format_time(deploy.started),
+            "first_seen": _format_time(deploy.first_seen),
             "rollout": None
             if rollout is None
             else {
                 "kind": rollout.kind,
                 "workload": rollout.workload,
                 "revision": rollout.revision,
-                "started": _time(rollout.started),
-                "ended": _time(rollout.ended),
+                "started": _format_time(rollout.started),
+                "ended": _format_time(rollout.ended),
             },
-            "state": one.state,
-            "conclusion": one.conclusion or None,
-            "firing": one.is_firing,
-            "summary": _sentence(one),
-            "next_analysis": _time(one.due),
+            "state": deploy.state,
+            "conclusion": deploy.conclusion or None,
+            "firing": deploy.is_firing,
+            "summary": _summarize_state(deploy),
+            "next_analysis": _format_time(deploy.due),
             "finished": None
-            if one.finished is None
+            if deploy.finished is None
             else {
-                "at": _time(one.finished.at),
-                "reason": one.finished.reason,
-                "successor": one.finished.successor,
+                "at": _format_time(deploy.finished.at),
+                "reason": deploy.finished.reason,
+                "successor": deploy.finished.successor,
             },
             "resolved": None
-            if one.resolved is None
-            else {"at": _time(one.resolved.at), "user": one.resolved.user},
-            "analyses": [_look(look) for look in one.analyses],
-            "alerts": [_delivery(one, delivery) for delivery in one.deliveries],
+            if deploy.resolved is None
+            else {"at": _format_time(deploy.resolved.at), "user": deploy.resolved.user},
+            "analyses": [_analysis_to_json(look) for look in deploy.analyses],
+            "alerts": [_delivery_to_json(deploy, delivery) for delivery in deploy.deliveries],
             "links": {
                 "self": path,
-                "view": f"{self._prefix}{view_link(one)}",
-                "verdict": self._prefix + link if (link := api_link(one)) else None,
+                "view": f"{self._path_prefix}{build_view_link(deploy)}",
+                "verdict": self._path_prefix + link if (link := build_api_link(deploy)) else None,
                 "resolve": f"{path}/resolve",
             },
         }
 
 
-def off() -> list[web.RouteDef]:
+def build_disabled_routes() -> list[web.RouteDef]:
     """The same paths where deploys are switched off."""
 
-    async def refused(request: web.Request) -> web.Response:
-        reader_of(request)
+    async def refuse(request: web.Request) -> web.Response:
+        get_principal(request)
         raise SidelightError(
             "deploys are not looked after here",
             reason=Reason.NOT_FOUND,
@@ -157,50 +170,54 @@ def off() -> list[web.RouteDef]:
         )
 
     one = f"{PATH}/{{id}}"
-    return [web.get(PATH, refused), web.get(one, refused), web.post(f"{one}/resolve", refused)]
+    return [web.get(PATH, refuse), web.get(one, refuse), web.post(f"{one}/resolve", refuse)]
 
 
-def _sentence(one: Deploy) -> str:
+def _summarize_state(deploy: Deploy) -> str:
     """What the last look said, or why there is nothing to say yet."""
-    if one.analyses:
-        last = one.analyses[-1]
+    if deploy.analyses:
+        last = deploy.analyses[-1]
         return last.summary or last.problem
-    return "The first analysis is still to come." if one.due is not None else ""
+    return "The first analysis is still to come." if deploy.due is not None else ""
 
 
-def _look(look: Look) -> dict[str, Any]:
+def _analysis_to_json(analysis: DeployAnalysis) -> dict[str, Any]:
     return {
-        "index": look.index,
-        "at": _time(look.at),
-        "seconds": look.seconds,
-        "state": look.state,
-        "comparison_mode": look.comparison_mode,
-        "baseline": _range(look.baseline),
-        "comparison": _range(look.comparison),
-        "summary": look.summary,
-        "rate": look.rate,
-        "conditions": list(look.conditions),
-        "problem": look.problem,
+        "index": analysis.index,
+        "at": _format_time(analysis.at),
+        "seconds": analysis.seconds,
+        "state": analysis.state,
+        "comparison_mode": analysis.comparison_mode,
+        "baseline": _range_to_json(analysis.baseline),
+        "comparison": _range_to_json(analysis.comparison),
+        "summary": analysis.summary,
+        "rate": analysis.rate,
+        "conditions": list(analysis.conditions),
+        "problem": analysis.problem,
     }
 
 
-def _delivery(deploy: Deploy, one: Delivery) -> dict[str, Any]:
+def _delivery_to_json(deploy: Deploy, delivery: Delivery) -> dict[str, Any]:
     return {
-        "receiver": one.receiver,
-        "event": one.event,
-        "delivery_id": delivery_id(deploy, one),
-        "outcome": one.outcome,
-        "attempts": one.attempts,
-        "since": _time(one.since),
-        "sent_at": _time(one.at),
-        "next_attempt": _time(one.due) if one.outcome == "pending" else None,
-        "problem": one.problem,
+        "receiver": delivery.receiver,
+        "event": delivery.event,
+        "delivery_id": build_delivery_id(deploy, delivery),
+        "outcome": delivery.outcome,
+        "attempts": delivery.attempts,
+        "since": _format_time(delivery.since),
+        "sent_at": _format_time(delivery.at),
+        "next_attempt": _format_time(delivery.due) if delivery.outcome == "pending" else None,
+        "problem": delivery.problem,
     }
 
 
-def _range(one: Range | None) -> dict[str, str | None] | None:
-    return None if one is None else {"from": _time(one.start), "until": _time(one.until)}
+def _range_to_json(time_range: TimeRange | None) -> dict[str, str | None] | None:
+    return (
+        None
+        if time_range is None
+        else {"from": _format_time(time_range.start), "until": _format_time(time_range.until)}
+    )
 
 
-def _time(unix: float | None) -> str | None:
-    return None if unix is None else rfc3339(round(unix * 1000) * 1_000_000)
+def _format_time(unix: float | None) -> str | None:
+    return None if unix is None else format_rfc3339(round(unix * 1000) * 1_000_000)

@@ -18,50 +18,56 @@ from typing import Any, Final
 import orjson
 import zstandard
 
-from sidelight_collector.decompress import unpack
-from sidelight_collector.deploys.deploy import Deploy, Over, Span, Why
-from sidelight_collector.deploys.version_discovery import Seen
+from sidelight_collector.decompress import decompress_body
+from sidelight_collector.deploys.deploy import Deploy, DeployEnd, FinishReason, ObservedSpan
+from sidelight_collector.deploys.version_discovery import VersionSpan
 from sidelight_model.errors import SidelightError
 
 FORMAT: Final = 2
-MOST_VERSIONS: Final = 20
-MOST_BYTES: Final = 1 << 30
+MAX_VERSIONS: Final = 20
+MAX_BYTES: Final = 1 << 30
 """What the object may unfold to."""
 
-Service = tuple[str, str]
+ServiceKey = tuple[str, str]
 """Namespace and service."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """From one arrival of a version on: when it was seen `first` and `last`.
+class VersionRun:
+    """From one arrival of a version on: when it was seen `first_seen` and `last_seen`.
 
-    `since`: from when on without a pause; `before`: when it was seen last before it came back, 0 where it was
-    never gone; `gone`: whether it is.
+    `continuous_since`: from when on without a pause; `previous_last_seen`: when it was seen last before it
+    came back, 0 where it was never gone; `is_absent`: whether it is.
     """
 
-    first: float
-    last: float
-    since: float
-    before: float = 0.0
-    gone: bool = False
+    first_seen: float
+    last_seen: float
+    continuous_since: float
+    previous_last_seen: float = 0.0
+    is_absent: bool = False
 
-    def again(self, seen: Span, gone_seconds: float) -> Run:
+    def extend(self, span: ObservedSpan, absent_seconds: float) -> VersionRun:
         """The same arrival, once it was seen once more."""
-        since = self.since
-        if seen.first >= self.last + gone_seconds:
-            since = seen.first
-        elif seen.last + gone_seconds > self.since:
-            since = min(self.since, seen.first)
-        gone = self.gone and seen.last <= self.last
-        return Run(min(self.first, seen.first), max(self.last, seen.last), since, self.before, gone)
+        since = self.continuous_since
+        if span.first >= self.last_seen + absent_seconds:
+            since = span.first
+        elif span.last + absent_seconds > self.continuous_since:
+            since = min(self.continuous_since, span.first)
+        gone = self.is_absent and span.last <= self.last_seen
+        return VersionRun(
+            min(self.first_seen, span.first),
+            max(self.last_seen, span.last),
+            since,
+            self.previous_last_seen,
+            gone,
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Appeared:
+class VersionArrival:
     """A version that was not known, or was gone, and the one of its service that it comes after.
 
-    `before` is when it was seen last before it came back, 0 where it is new.
+    `previous_last_seen` is when it was seen last before it came back, 0 where it is new.
     """
 
     namespace: str
@@ -69,156 +75,189 @@ class Appeared:
     version: str
     first_seen: float
     previous: str
-    previous_seen: Span
-    before: float = 0.0
+    previous_seen: ObservedSpan
+    previous_last_seen: float = 0.0
 
 
 @dataclass(slots=True)
-class Known:
+class VersionRegistry:
     """The versions of each service, and until when (Unix seconds) windows were looked through."""
 
-    until: float = 0.0
-    services: dict[Service, dict[str, Run]] = field(default_factory=dict)
+    scanned_until: float = 0.0
+    services: dict[ServiceKey, dict[str, VersionRun]] = field(default_factory=dict)
 
-    def learn(self, seen: Iterable[Seen], gone_seconds: float, since: float = 0.0) -> list[Appeared]:
+    def record_spans(
+        self, spans: Iterable[VersionSpan], absent_seconds: float, history_start: float = 0.0
+    ) -> list[VersionArrival]:
         """Take in what was seen, in the order in which it appeared; what arrived and comes after another.
 
-        `seen` has each version without pauses of `gone_seconds`. What appeared within `gone_seconds` after
-        `since` was there before anybody looked, and is not new.
+        `spans` has each version without pauses of `absent_seconds`. What appeared within `absent_seconds`
+        after `history_start` was there before anybody looked, and is not new.
         """
-        arrived, touched = [], set()
-        for one in seen:
+        arrivals, touched = [], set()
+        for one in spans:
             service = one.namespace, one.service
             touched.add(service)
             versions = self.services.setdefault(service, {})
-            _go(versions, one.span.first, gone_seconds)
+            _mark_absent(versions, one.span.first, absent_seconds)
             run = versions.get(one.version)
-            if run is not None and run.before and one.span.last <= run.first - gone_seconds:
+            if (
+                run is not None
+                and run.previous_last_seen
+                and one.span.last <= run.first_seen - absent_seconds
+            ):
                 # What was there before it came back, looked through once more.
-                versions[one.version] = replace(run, before=max(run.before, one.span.last))
+                versions[one.version] = replace(
+                    run, previous_last_seen=max(run.previous_last_seen, one.span.last)
+                )
                 continue
-            back = run is not None and run.gone and one.span.first >= run.last + gone_seconds
-            if run is None or back:
-                before = run.last if run else 0.0
-                if one.version and one.span.first >= since + gone_seconds:
-                    arrived += _arrival(one, before, versions, gone_seconds)
+            is_returning = (
+                run is not None and run.is_absent and one.span.first >= run.last_seen + absent_seconds
+            )
+            if run is None or is_returning:
+                previous_last_seen = run.last_seen if run else 0.0
+                if one.version and one.span.first >= history_start + absent_seconds:
+                    arrivals += _build_arrival(one, previous_last_seen, versions, absent_seconds)
                 first, last = one.span.first, one.span.last
-                versions[one.version] = Run(first, last, first, before)
+                versions[one.version] = VersionRun(first, last, first, previous_last_seen)
             else:
-                versions[one.version] = run.again(one.span, gone_seconds)
-            if len(versions) > MOST_VERSIONS:
-                del versions[min(versions, key=lambda name: (versions[name].last, name))]
+                versions[one.version] = run.extend(one.span, absent_seconds)
+            if len(versions) > MAX_VERSIONS:
+                del versions[min(versions, key=lambda name: (versions[name].last_seen, name))]
         for service in touched:
-            _go(self.services[service], inf, gone_seconds)
-        return arrived
+            _mark_absent(self.services[service], inf, absent_seconds)
+        return arrivals
 
-    def over(self, deploy: Deploy) -> Over | None:
+    def find_end(self, deploy: Deploy) -> DeployEnd | None:
         """Whether a deploy was replaced or rolled back, and by what."""
         versions = self.services.get((deploy.namespace, deploy.service), {})
         others = {name: run for name, run in versions.items() if name != deploy.version}
         # One that comes back ends nothing: it may run beside. What it takes the place of will be gone.
-        later = [
-            (run.first, name)
+        successors = [
+            (run.first_seen, name)
             for name, run in others.items()
-            if name and not run.before and run.first > deploy.first_seen
+            if name and not run.previous_last_seen and run.first_seen > deploy.first_seen
         ]
-        own = versions.get(deploy.version)
-        if own is not None and own.before >= deploy.first_seen:  # and has come back: that is another deploy
-            ended: float | None = own.before
+        current = versions.get(deploy.version)
+        if (
+            current is not None and current.previous_last_seen >= deploy.first_seen
+        ):  # and has come back: that is another deploy
+            ended: float | None = current.previous_last_seen
         else:
-            ended = own.last if own is not None and own.gone else None
-        if later and (ended is None or min(later)[0] <= ended):
-            first, name = min(later)
-            return Over(first, Why.REPLACED, name)
+            ended = current.last_seen if current is not None and current.is_absent else None
+        if successors and (ended is None or min(successors)[0] <= ended):
+            first, name = min(successors)
+            return DeployEnd(first, FinishReason.REPLACED, name)
         if ended is None:
             return None
-        return Over(
+        return DeployEnd(
             ended,
-            Why.ROLLED_BACK,
-            max(((run.last, name) for name, run in others.items()), default=(0, ""))[1],
+            FinishReason.ROLLED_BACK,
+            max(((run.last_seen, name) for name, run in others.items()), default=(0, ""))[1],
         )
 
-    def forget(self, before: float) -> None:
+    def drop_unseen(self, cutoff: float) -> None:
         """Leave out what was not seen since a moment."""
         for service, versions in list(self.services.items()):
-            kept = {name: span for name, span in versions.items() if span.last >= before}
-            if kept:
-                self.services[service] = kept
+            retained = {name: span for name, span in versions.items() if span.last_seen >= cutoff}
+            if retained:
+                self.services[service] = retained
             else:
                 del self.services[service]
 
 
-def encode(known: Known) -> bytes:
+def encode_registry(registry: VersionRegistry) -> bytes:
     """As compressed JSON, the same for what is equal."""
     rows = [
         [*service, [[name, *astuple(run)] for name, run in sorted(versions.items())]]
-        for service, versions in sorted(known.services.items())
+        for service, versions in sorted(registry.services.items())
     ]
-    told = {"format": FORMAT, "until": known.until, "services": rows}
-    return zstandard.ZstdCompressor(level=3).compress(orjson.dumps(told))
+    document = {"format": FORMAT, "until": registry.scanned_until, "services": rows}
+    return zstandard.ZstdCompressor(level=3).compress(orjson.dumps(document))
 
 
-def decode(content: bytes) -> Known | None:
+def decode_registry(content: bytes) -> VersionRegistry | None:
     """As it was written; None where it cannot be read."""
     try:
-        told: Any = orjson.loads(unpack(content, "zstd", MOST_BYTES))
-        if told["format"] not in (1, FORMAT):
+        document: Any = orjson.loads(decompress_body(content, "zstd", MAX_BYTES))
+        if document["format"] not in (1, FORMAT):
             return None
-        return Known(float(told["until"]), dict(_services(told["services"])))
+        return VersionRegistry(float(document["until"]), dict(_parse_services(document["services"])))
     except (SidelightError, ValueError, KeyError, TypeError):
         return None
 
 
-def _services(rows: Any) -> Iterator[tuple[Service, dict[str, Run]]]:
+def _parse_services(rows: Any) -> Iterator[tuple[ServiceKey, dict[str, VersionRun]]]:
     for namespace, service, versions in rows:
-        yield (str(namespace), str(service)), {str(name): _run(*numbers) for name, *numbers in versions}
+        yield (str(namespace), str(service)), {str(name): _parse_run(*numbers) for name, *numbers in versions}
 
 
-def _run(first: float, last: float, since: float | None = None, before: float = 0.0, gone: object = 0) -> Run:
+def _parse_run(
+    first_seen: float,
+    last_seen: float,
+    continuous_since: float | None = None,
+    previous_last_seen: float = 0.0,
+    is_absent: object = 0,
+) -> VersionRun:
     """As it was written, in format 1 with its first two numbers alone."""
-    return Run(float(first), float(last), float(first if since is None else since), float(before), bool(gone))
+    return VersionRun(
+        float(first_seen),
+        float(last_seen),
+        float(first_seen if continuous_since is None else continuous_since),
+        float(previous_last_seen),
+        bool(is_absent),
+    )
 
 
-def _arrival(one: Seen, before: float, versions: Mapping[str, Run], gone_seconds: float) -> list[Appeared]:
+def _build_arrival(
+    version_span: VersionSpan,
+    previous_last_seen: float,
+    versions: Mapping[str, VersionRun],
+    absent_seconds: float,
+) -> list[VersionArrival]:
     """The arrival of a version, if it comes after another."""
-    others = {name: run for name, run in versions.items() if name != one.version}
-    previous = _before(others, one.span.first, gone_seconds)
+    others = {name: run for name, run in versions.items() if name != version_span.version}
+    previous = _find_previous_version(others, version_span.span.first, absent_seconds)
     if previous is None:
         return []
-    labels = one.namespace, one.service, one.version
-    ran = Span(others[previous].first, others[previous].last)
-    return [Appeared(*labels, one.span.first, previous, ran, before)]
+    labels = version_span.namespace, version_span.service, version_span.version
+    previous_span = ObservedSpan(others[previous].first_seen, others[previous].last_seen)
+    return [VersionArrival(*labels, version_span.span.first, previous, previous_span, previous_last_seen)]
 
 
-def _go(versions: dict[str, Run], at: float, gone_seconds: float) -> None:
+def _mark_absent(versions: dict[str, VersionRun], at: float, absent_seconds: float) -> None:
     """Mark what is gone at a moment: others were seen for long enough since it was."""
     if len(versions) < 2:
         return
     for name, run in versions.items():
-        if not run.gone and _without(versions, name, at) >= gone_seconds:
-            versions[name] = replace(run, gone=True)
+        if not run.is_absent and _measure_absence(versions, name, at) >= absent_seconds:
+            versions[name] = replace(run, is_absent=True)
 
 
-def _without(versions: Mapping[str, Run], name: str, at: float) -> float:
+def _measure_absence(versions: Mapping[str, VersionRun], name: str, at: float) -> float:
     """For how long until a moment other versions were seen since one was."""
-    start, seen = versions[name].last, 0.0
-    spans = sorted((other.since, min(other.last, at)) for own, other in versions.items() if own != name)
+    start, observed_seconds = versions[name].last_seen, 0.0
+    spans = sorted(
+        (other.continuous_since, min(other.last_seen, at)) for own, other in versions.items() if own != name
+    )
     for since, last in spans:
         if last > max(start, since):
-            seen += last - max(start, since)
+            observed_seconds += last - max(start, since)
             start = last
-    return seen
+    return observed_seconds
 
 
-def _before(versions: Mapping[str, Run], first: float, gone_seconds: float) -> str | None:
+def _find_previous_version(
+    versions: Mapping[str, VersionRun], first_seen: float, absent_seconds: float
+) -> str | None:
     """The version before one that appears: the youngest of those still there, else the one seen last.
 
     Those that appeared at about the same time, or later, come beside it and not before it.
     """
-    earlier = {name: span for name, span in versions.items() if span.first < first}
+    earlier = {name: span for name, span in versions.items() if span.first_seen < first_seen}
     if not earlier:
         return None
-    there = [name for name, span in earlier.items() if span.last > first - gone_seconds]
-    if there:
-        return max(there, key=lambda name: (earlier[name].first, name))
-    return max(earlier, key=lambda name: (earlier[name].last, earlier[name].first, name))
+    present = [name for name, span in earlier.items() if span.last_seen > first_seen - absent_seconds]
+    if present:
+        return max(present, key=lambda name: (earlier[name].first_seen, name))
+    return max(earlier, key=lambda name: (earlier[name].last_seen, earlier[name].first_seen, name))

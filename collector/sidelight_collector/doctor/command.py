@@ -6,9 +6,9 @@ import sys
 import time
 from typing import Final, TextIO
 
-from sidelight.settings import parse
-from sidelight_collector.doctor.checker import examine
-from sidelight_collector.doctor.doctor_report import as_json, as_text
+from sidelight.settings import parse_settings
+from sidelight_collector.doctor.checker import check_store
+from sidelight_collector.doctor.doctor_report import render_json, render_text
 from sidelight_collector.doctor.settings import DoctorSettings
 from sidelight_collector.storage.backends.open_store import open_store
 
@@ -16,26 +16,26 @@ DESCRIPTION: Final = (
     "Check whether a store is whole, and say what its services cost. "
     "The exit code is 0 if nothing is wrong and 1 if something is."
 )
-_EVERY_SECONDS: Final = 0.1
+_REFRESH_SECONDS: Final = 0.1
 
 
-class Progress:
+class ProgressLine:
     """One line on a terminal that is written over; nothing elsewhere."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._shown = 0.0
+        self._shown_at = 0.0
 
-    def step(self, what: str) -> None:
+    def show(self, what: str) -> None:
         """Show what is being done, if it is time."""
         now = time.monotonic()
-        if self._stream.isatty() and now - self._shown >= _EVERY_SECONDS:
-            self._shown = now
+        if self._stream.isatty() and now - self._shown_at >= _REFRESH_SECONDS:
+            self._shown_at = now
             self._write(f"\r\x1b[K{what[:100]}")
 
-    def end(self) -> None:
+    def clear(self) -> None:
         """Remove the line."""
-        if self._shown:
+        if self._shown_at:
             self._write("\r\x1b[K")
 
     def _write(self, text: str) -> None:
@@ -45,18 +45,18 @@ class Progress:
 
 def run(argv: list[str]) -> int:
     """Check once; 0 if nothing is wrong, 1 if something is. Raises SidelightError if it cannot be known."""
-    settings = parse(DoctorSettings, "doctor", DESCRIPTION, argv, None)
+    settings = parse_settings(DoctorSettings, "doctor", DESCRIPTION, argv, None)
     store = open_store(
         settings.store,
         s3_endpoint=settings.s3_endpoint,
         timeout_seconds=settings.store_timeout_seconds,
         read_only=not (settings.repair or settings.probe),
     )
-    progress = Progress(sys.stderr)
+    progress = ProgressLine(sys.stderr)
     try:
-        report = examine(store, settings, time.time, progress.step)
+        report = check_store(store, settings, time.time, progress.show)
     finally:
-        progress.end()
-    sys.stdout.write(as_json(report) if settings.json else as_text(report))
+        progress.clear()
+    sys.stdout.write(render_json(report) if settings.json else render_text(report))
     sys.stdout.flush()
-    return 0 if report.findings.healthy else 1
+    return 0 if report.findings.is_healthy else 1

@@ -17,59 +17,75 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from sidelight_collector.doctor.layout import Tables
-from sidelight_collector.doctor.object_reader import Contents
-from sidelight_collector.storage.lifecycle.retention import KEPT, Level
-from sidelight_collector.storage.tables import PARTS
+from sidelight_collector.doctor.layout import PartEntries
+from sidelight_collector.doctor.object_reader import TableContents
+from sidelight_collector.storage.lifecycle.retention import RESOLUTION_PARTS, Resolution
+from sidelight_collector.storage.tables import SEGMENT_PARTS
 
 RATE_DAYS: Final = 7
 MONTH_DAYS: Final = 365.25 / 12
-GB: Final = 1 << 30
+BYTES_PER_GB: Final = 1 << 30
 DAY_SECONDS: Final = 86_400.0
-UNREAD: Final = "(not read)"
+UNREAD_SERVICE: Final = "(not read)"
 """Whose the bytes are of which no table says it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class StorageUsage:
     """Windows and bytes of a service: of all tables, of those kept as hours, and of those kept as days."""
 
     windows: float = 0.0
-    bytes: float = 0.0
+    total_bytes: float = 0.0
     hour_bytes: float = 0.0
     day_bytes: float = 0.0
 
-    def plus(self, other: Usage, share: float = 1.0) -> Usage:
+    def add(self, other: StorageUsage, factor: float = 1.0) -> StorageUsage:
         """With a share of another's."""
-        return Usage(
-            self.windows + other.windows * share,
-            self.bytes + other.bytes * share,
-            self.hour_bytes + other.hour_bytes * share,
-            self.day_bytes + other.day_bytes * share,
+        return StorageUsage(
+            self.windows + other.windows * factor,
+            self.total_bytes + other.total_bytes * factor,
+            self.hour_bytes + other.hour_bytes * factor,
+            self.day_bytes + other.day_bytes * factor,
         )
 
 
 def add_usage(
-    usage: dict[str, Usage], there: Tables, read: Contents | None, services: Sequence[str], windows: int
+    usage: dict[str, StorageUsage],
+    stored: PartEntries,
+    contents: TableContents | None,
+    services: Sequence[str],
+    windows: int,
 ) -> None:
     """Share a segment or block out to its services; to all alike if its tables were not read."""
-    rows = read.rows if read else {}
-    shares = read.services if read and read.services else dict.fromkeys(services or [UNREAD], 1)
-    for part, entry in there.items():
-        of_hours = entry.size if part in KEPT[Level.HOUR] else 0
-        of_days = entry.size if part in KEPT[Level.DAY] else 0
-        _share(usage, rows.get(part) or shares, Usage(0, entry.size, of_hours, of_days))
-    _share(usage, shares, Usage(sum(read.services.values()) if read and read.services else windows))
+    rows = contents.rows if contents else {}
+    shares = (
+        contents.windows_by_service
+        if contents and contents.windows_by_service
+        else dict.fromkeys(services or [UNREAD_SERVICE], 1)
+    )
+    for part, entry in stored.items():
+        of_hours = entry.size if part in RESOLUTION_PARTS[Resolution.HOUR] else 0
+        of_days = entry.size if part in RESOLUTION_PARTS[Resolution.DAY] else 0
+        _distribute(usage, rows.get(part) or shares, StorageUsage(0, entry.size, of_hours, of_days))
+    _distribute(
+        usage,
+        shares,
+        StorageUsage(
+            sum(contents.windows_by_service.values()) if contents and contents.windows_by_service else windows
+        ),
+    )
 
 
-def _share(usage: dict[str, Usage], shares: Mapping[str, int], what: Usage) -> None:
-    every = sum(shares.values())
+def _distribute(
+    usage: dict[str, StorageUsage], shares: Mapping[str, int], usage_to_share: StorageUsage
+) -> None:
+    total_share = sum(shares.values())
     for service, share in shares.items():
-        usage[service] = usage.get(service, Usage()).plus(what, share / every)
+        usage[service] = usage.get(service, StorageUsage()).add(usage_to_share, share / total_share)
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class CostParameters:
     """Prices, and what must be known besides them."""
 
     per_gb_month: float
@@ -82,64 +98,72 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceCosts:
     """A service in the store. Costs are of a month, `stored` of what lies there now."""
 
     service: str
     windows: int
-    bytes: int
+    total_bytes: int
     windows_per_day: float
     bytes_per_day: float
-    stored_cost: float
+    stored_now_cost: float
     storage_cost: float
     requests_cost: float
 
 
 @dataclass(slots=True)
-class Account:
+class CostAccount:
     """Adds up days, given in order; keeps the last few one by one."""
 
-    _all: dict[str, Usage] = field(default_factory=dict)
-    _last: list[Mapping[str, Usage]] = field(default_factory=list)
+    _totals: dict[str, StorageUsage] = field(default_factory=dict)
+    _recent_days: list[Mapping[str, StorageUsage]] = field(default_factory=list)
 
-    def add(self, usage: Mapping[str, Usage]) -> None:
+    def add_day(self, usage: Mapping[str, StorageUsage]) -> None:
         """Take one day, later than all before."""
         if not usage:
             return
         for service, used in usage.items():
-            self._all[service] = self._all.get(service, Usage()).plus(used)
-        self._last = [*self._last, usage][-RATE_DAYS - 1 :]
+            self._totals[service] = self._totals.get(service, StorageUsage()).add(used)
+        self._recent_days = [*self._recent_days, usage][-RATE_DAYS - 1 :]
 
-    def services(self, prices: Prices) -> list[Service]:
+    def estimate_costs(self, prices: CostParameters) -> list[ServiceCosts]:
         """All services, the largest first."""
-        recent = self._last[:-1] or self._last
-        rates = dict.fromkeys(self._all, Usage())
+        recent = self._recent_days[:-1] or self._recent_days
+        rates = dict.fromkeys(self._totals, StorageUsage())
         for day in recent:
             for service, used in day.items():
-                rates[service] = rates[service].plus(used, 1 / len(recent))
-        every = sum(rate.windows for rate in rates.values())
-        most = prices.collectors * DAY_SECONDS / prices.flush_seconds
-        requests = len(PARTS) * min(every, most) * MONTH_DAYS / 1000 * prices.per_1000_requests
-        found = [
-            Service(
+                rates[service] = rates[service].add(used, 1 / len(recent))
+        total_windows = sum(rate.windows for rate in rates.values())
+        max_segments = prices.collectors * DAY_SECONDS / prices.flush_seconds
+        requests = (
+            len(SEGMENT_PARTS)
+            * min(total_windows, max_segments)
+            * MONTH_DAYS
+            / 1000
+            * prices.per_1000_requests
+        )
+        costs = [
+            ServiceCosts(
                 service=service,
                 windows=round(used.windows),
-                bytes=round(used.bytes),
+                total_bytes=round(used.total_bytes),
                 windows_per_day=rates[service].windows,
-                bytes_per_day=rates[service].bytes,
-                stored_cost=used.bytes / GB * prices.per_gb_month,
-                storage_cost=_filled(rates[service], prices) / GB * prices.per_gb_month,
-                requests_cost=requests * rates[service].windows / every if every else 0.0,
+                bytes_per_day=rates[service].total_bytes,
+                stored_now_cost=used.total_bytes / BYTES_PER_GB * prices.per_gb_month,
+                storage_cost=_compute_filled_bytes(rates[service], prices)
+                / BYTES_PER_GB
+                * prices.per_gb_month,
+                requests_cost=requests * rates[service].windows / total_windows if total_windows else 0.0,
             )
-            for service, used in self._all.items()
+            for service, used in self._totals.items()
         ]
-        return sorted(found, key=lambda one: (-one.bytes, one.service))
+        return sorted(costs, key=lambda one: (-one.total_bytes, one.service))
 
 
-def _filled(rate: Usage, prices: Prices) -> float:
+def _compute_filled_bytes(rate: StorageUsage, prices: CostParameters) -> float:
     """The bytes of a store that has filled up at this rate."""
     return (
-        rate.bytes * prices.raw_days
+        rate.total_bytes * prices.raw_days
         + rate.hour_bytes * (prices.hour_days - prices.raw_days)
         + rate.day_bytes * (prices.day_days - prices.hour_days)
     )

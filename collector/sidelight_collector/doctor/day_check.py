@@ -7,31 +7,39 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Final
 
-from sidelight_collector.arrow_ops import strings
+from sidelight_collector.arrow_ops import to_strings
 from sidelight_collector.doctor import layout
-from sidelight_collector.doctor.cost_estimate import Usage, add_usage
-from sidelight_collector.doctor.duplicates import Ids, Twice
-from sidelight_collector.doctor.findings import Finding, Kind, Severity, counted, error, note, warning
-from sidelight_collector.doctor.layout import Lying, Tables
-from sidelight_collector.doctor.object_reader import Contents, contents, hashed_id
-from sidelight_collector.doctor.store_checks import judge_block, judge_segment
+from sidelight_collector.doctor.cost_estimate import StorageUsage, add_usage
+from sidelight_collector.doctor.duplicates import DuplicateWindows, WindowIdIndex
+from sidelight_collector.doctor.findings import (
+    FindingKind,
+    FindingSeverity,
+    StoreFinding,
+    format_count,
+    make_error,
+    make_note,
+    make_warning,
+)
+from sidelight_collector.doctor.layout import DayObjects, PartEntries
+from sidelight_collector.doctor.object_reader import TableContents, hash_window_id, read_contents
+from sidelight_collector.doctor.store_checks import check_block, check_segment
 from sidelight_collector.storage import manifest, segments
-from sidelight_collector.storage.manifest import Block, ManifestDamaged, Version
+from sidelight_collector.storage.manifest import Block, ManifestDamaged, ManifestVersion
 from sidelight_collector.storage.objects import ObjectStore, StoreError, StoreIncompatible
 from sidelight_collector.storage.segments import SegmentRef, read_segment
-from sidelight_collector.storage.tables import PARTS, Part
+from sidelight_collector.storage.tables import SEGMENT_PARTS, SegmentPart
 
-LOOKS: Final = 3
+MAX_ATTEMPTS: Final = 3
 """How often a day is looked at that changes meanwhile, before it is believed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """`now` by the clock of the store, Unix seconds; without `quick` every table is read."""
+class DayCheckOptions:
+    """`now` by the clock of the store, Unix seconds; without `is_quick` every table is read."""
 
     now: float
     grace_seconds: float
-    quick: bool = False
+    is_quick: bool = False
 
     def is_old(self, modified: float) -> bool:
         """Whether nobody can be about to name what was written then."""
@@ -39,254 +47,287 @@ class Rules:
 
 
 @dataclass(slots=True)
-class Checked:
+class DayCheckResult:
     """What was found out about a day, and what could be done about it.
 
-    `known` is None if the manifest cannot be read. `rewrite` are blocks of whose windows a new one can take
-    their place; `lost` what blocks have lost for good; `strays` and `overdue` keys, or key prefixes that end
-    with `/`; with `rebuild` a manifest can be made anew of the blocks that lie there.
+    `version` is None if the manifest cannot be read. `rewritable_blocks` are blocks of whose windows a new
+    one can take their place; `lost_parts` what blocks have lost for good; `orphans` and `overdue_keys`
+    keys, or key prefixes that end with `/`; with `can_rebuild` a manifest can be made anew of the blocks
+    that lie there.
     """
 
     day: date
-    known: Version | None = None
-    findings: list[Finding] = field(default_factory=list)
-    usage: dict[str, Usage] = field(default_factory=dict)
+    version: ManifestVersion | None = None
+    findings: list[StoreFinding] = field(default_factory=list)
+    usage: dict[str, StorageUsage] = field(default_factory=dict)
     hours: dict[str, set[int]] = field(default_factory=dict)
-    rewrite: list[Block] = field(default_factory=list)
-    lost: dict[SegmentRef, frozenset[Part]] = field(default_factory=dict)
-    strays: list[str] = field(default_factory=list)
-    overdue: list[str] = field(default_factory=list)
-    rebuild: bool = False
+    rewritable_blocks: list[Block] = field(default_factory=list)
+    lost_parts: dict[SegmentRef, frozenset[SegmentPart]] = field(default_factory=dict)
+    orphans: list[str] = field(default_factory=list)
+    overdue_keys: list[str] = field(default_factory=list)
+    can_rebuild: bool = False
     blocks: int = 0
     segments: int = 0
     objects: int = 0
-    bytes: int = 0
+    total_bytes: int = 0
 
 
-def check(store: ObjectStore, day: date, rules: Rules, step: Callable[[str], None]) -> Checked:
+def check_day(
+    store: ObjectStore, day: date, options: DayCheckOptions, step: Callable[[str], None]
+) -> DayCheckResult:
     """Look at a day; if something is wrong and the day has changed meanwhile, look again.
 
     `step` is told what is being read. Raises StoreUnavailable, and StoreRefused for lists.
     """
-    for _ in range(LOOKS):
-        before = _mark(store, day)
-        found = _Look(store, day, rules, step).checked()
-        well = all(finding.severity is Severity.NOTE for finding in found.findings)
-        if well or before == _mark(store, day):
+    for _ in range(MAX_ATTEMPTS):
+        previous = _fingerprint(store, day)
+        result = _DayCheck(store, day, options, step).run()
+        is_healthy = all(finding.severity is FindingSeverity.NOTE for finding in result.findings)
+        if is_healthy or previous == _fingerprint(store, day):
             break
-    return found
+    return result
 
 
-def _mark(store: ObjectStore, day: date) -> object:
+def _fingerprint(store: ObjectStore, day: date) -> object:
     """Equal as long as nobody has deleted or committed anything."""
-    lying = layout.lying(store, day)
-    return lying.manifest, [*lying.segments], [*lying.blocks], lying.objects
+    day_objects = layout.list_day(store, day)
+    return day_objects.manifest, [*day_objects.segments], [*day_objects.blocks], day_objects.table_count
 
 
-class _Look:
+class _DayCheck:
     """One look at a day."""
 
-    def __init__(self, store: ObjectStore, day: date, rules: Rules, step: Callable[[str], None]) -> None:
+    def __init__(
+        self, store: ObjectStore, day: date, options: DayCheckOptions, step: Callable[[str], None]
+    ) -> None:
         self._store = store
-        self._rules = rules
+        self._options = options
         self._step = step
-        self._found = Checked(day)
-        self._ids = Ids()
+        self._result = DayCheckResult(day)
+        self._window_ids = WindowIdIndex()
 
-    def checked(self) -> Checked:
-        found = self._found
+    def run(self) -> DayCheckResult:
+        result = self._result
         # The manifest first: a block that is listed and not named then is a stray, or somebody's next one.
-        found.known, problem = self._manifest()
-        lying = layout.lying(self._store, found.day)
-        found.objects = lying.objects
-        found.bytes = lying.bytes
-        found.findings += problem
-        found.findings += unknown_keys(lying.unknown, self._rules)
-        if found.known and (found.known.etag or not lying.blocks):
-            self._blocks(found.known, lying)
-            self._overdue(found.known, lying)
-        elif found.known:
-            self._unnamed(lying)
-        self._segments(found.known, lying)
-        found.findings += self._twice()
-        return found
+        result.version, problem = self._read_manifest()
+        day_objects = layout.list_day(self._store, result.day)
+        result.objects = day_objects.table_count
+        result.total_bytes = day_objects.total_bytes
+        result.findings += problem
+        result.findings += check_unknown_keys(day_objects.unknown, self._options)
+        if result.version and (result.version.etag or not day_objects.blocks):
+            self._check_blocks(result.version, day_objects)
+            self._check_overdue(result.version, day_objects)
+        elif result.version:
+            self._check_unnamed_blocks(day_objects)
+        self._check_segments(result.version, day_objects)
+        result.findings += self._check_duplicates()
+        return result
 
-    def _manifest(self) -> tuple[Version | None, list[Finding]]:
-        key = manifest.key_of(self._found.day)
+    def _read_manifest(self) -> tuple[ManifestVersion | None, list[StoreFinding]]:
+        key = manifest.key_of(self._result.day)
         try:
-            return manifest.read(self._store, self._found.day), []
+            return manifest.read(self._store, self._result.day), []
         except ManifestDamaged as damaged:
-            self._found.rebuild = True
+            self._result.can_rebuild = True
             hint = (
                 "Put it back from a copy, or from an earlier version in the bucket. If there is none, "
                 "--repair makes one of the blocks that lie there."
             )
-            return None, [error(Kind.MANIFEST_DAMAGED, key, damaged.message, hint)]
+            return None, [make_error(FindingKind.MANIFEST_DAMAGED, key, damaged.message, hint)]
         except StoreIncompatible as newer:
-            return None, [error(Kind.MANIFEST_NEWER, key, newer.message, newer.hint)]
+            return None, [make_error(FindingKind.MANIFEST_NEWER, key, newer.message, newer.hint)]
 
-    def _unnamed(self, lying: Lying) -> None:
+    def _check_unnamed_blocks(self, day_objects: DayObjects) -> None:
         """Blocks of a day that has no manifest."""
-        youngest = max(entry.modified for tables in lying.blocks.values() for entry in tables.values())
-        if not self._rules.is_old(youngest):
-            for prefix in lying.blocks:
-                self._found.findings.append(_young(prefix))
+        youngest = max(entry.modified for tables in day_objects.blocks.values() for entry in tables.values())
+        if not self._options.is_old(youngest):
+            for prefix in day_objects.blocks:
+                self._result.findings.append(_make_young_finding(prefix))
             return
-        self._found.rebuild = True
-        blocks = counted(len(lying.blocks), "block")
+        self._result.can_rebuild = True
+        blocks = format_count(len(day_objects.blocks), "block")
         message = f"{blocks} of this day, and no manifest that names any: they do not count"
         hint = (
             "Collectors delete such blocks: turn compaction off (--compact-interval-seconds 0), then put the "
             "manifest back from a copy, or let --repair make one of the blocks. If this day is just being "
             "deleted, do nothing."
         )
-        self._found.findings.append(
-            error(Kind.MANIFEST_MISSING, manifest.key_of(self._found.day), message, hint)
+        self._result.findings.append(
+            make_error(FindingKind.MANIFEST_MISSING, manifest.key_of(self._result.day), message, hint)
         )
 
-    def _blocks(self, known: Version, lying: Lying) -> None:
-        found, gone = self._found, known.manifest.gone
-        for block in known.manifest.blocks:
-            there = lying.blocks.get(block.ref.key_prefix, {})
-            read = self._read(block.ref, tuple(block.parts), there)
-            judged = judge_block(block, there, read)
-            found.blocks += 1
-            found.findings += judged.findings
-            if judged.findings and judged.sound:
-                found.rewrite.append(block)
-            if judged.lost:
-                found.lost[block.ref] = judged.lost
-            add_usage(found.usage, there, read, block.services, block.windows)
+    def _check_blocks(self, version: ManifestVersion, day_objects: DayObjects) -> None:
+        result, tombstones = self._result, version.manifest.tombstones
+        for block in version.manifest.blocks:
+            there = day_objects.blocks.get(block.ref.key_prefix, {})
+            read = self._read_tables(block.ref, tuple(block.parts), there)
+            judged = check_block(block, there, read)
+            result.blocks += 1
+            result.findings += judged.findings
+            if judged.findings and judged.is_repairable:
+                result.rewritable_blocks.append(block)
+            if judged.lost_parts:
+                result.lost_parts[block.ref] = judged.lost_parts
+            add_usage(result.usage, there, read, block.services, block.windows)
             for part, entry in there.items():
-                if part not in block.parts and entry.key not in gone:
-                    self._stray(entry.key, entry.modified)
-        named = {block.ref.key_prefix for block in known.manifest.blocks}
-        for prefix, tables in lying.blocks.items():
-            if prefix not in gone and prefix not in named:
-                self._stray(prefix, max(entry.modified for entry in tables.values()))
+                if part not in block.parts and entry.key not in tombstones:
+                    self._add_orphan(entry.key, entry.modified)
+        named_prefixes = {block.ref.key_prefix for block in version.manifest.blocks}
+        for prefix, tables in day_objects.blocks.items():
+            if prefix not in tombstones and prefix not in named_prefixes:
+                self._add_orphan(prefix, max(entry.modified for entry in tables.values()))
 
-    def _stray(self, key: str, modified: float) -> None:
-        if not self._rules.is_old(modified):
-            self._found.findings.append(_young(key))
+    def _add_orphan(self, key: str, modified: float) -> None:
+        if not self._options.is_old(modified):
+            self._result.findings.append(_make_young_finding(key))
             return
-        self._found.strays.append(key)
-        what = f"no manifest names this {'block' if key.endswith('/') else 'table'} since {_moment(modified)}"
+        self._result.orphans.append(key)
+        what = (
+            f"no manifest names this {'block' if key.endswith('/') else 'table'} since "
+            f"{_format_time(modified)}"
+        )
         hint = "--repair deletes it. Collectors do so by themselves: see that one compacts, and its log."
-        self._found.findings.append(warning(Kind.STRAY, key, what, hint))
+        self._result.findings.append(make_warning(FindingKind.ORPHANED_OBJECT, key, what, hint))
 
-    def _overdue(self, known: Version, lying: Lying) -> None:
+    def _check_overdue(self, version: ManifestVersion, day_objects: DayObjects) -> None:
         """What is gone since the manifest was written at the latest."""
-        gone = known.manifest.gone
-        folders = (*lying.segments.values(), *lying.blocks.values())
-        there = {*lying.segments, *lying.blocks, *(entry.key for one in folders for entry in one.values())}
-        left = sorted(gone & there)
-        if not left or lying.manifest is None or not self._rules.is_old(lying.manifest.modified):
+        tombstones = version.manifest.tombstones
+        folders = (*day_objects.segments.values(), *day_objects.blocks.values())
+        stored_keys = {
+            *day_objects.segments,
+            *day_objects.blocks,
+            *(entry.key for one in folders for entry in one.values()),
+        }
+        overdue = sorted(tombstones & stored_keys)
+        if (
+            not overdue
+            or day_objects.manifest is None
+            or not self._options.is_old(day_objects.manifest.modified)
+        ):
             return
-        self._found.overdue = sorted(gone)
+        self._result.overdue_keys = sorted(tombstones)
         message = (
-            f"{counted(len(left), 'key')} that blocks took the place of, or that are kept no longer, to be "
-            f"deleted since {_moment(lying.manifest.modified)} or earlier and still there, such as {left[0]}"
+            f"{format_count(len(overdue), 'key')} that blocks took the place of, or that are kept no "
+            "longer, to be "
+            f"deleted since {_format_time(day_objects.manifest.modified)} or earlier and still there, "
+            f"such as {overdue[0]}"
         )
         hint = "--repair deletes them. Collectors do so by themselves: see that one compacts, and its log."
-        self._found.findings.append(
-            warning(Kind.GONE_OVERDUE, manifest.key_of(self._found.day), message, hint)
+        self._result.findings.append(
+            make_warning(FindingKind.DELETION_OVERDUE, manifest.key_of(self._result.day), message, hint)
         )
 
-    def _segments(self, known: Version | None, lying: Lying) -> None:
-        gone = known.manifest.gone if known else frozenset()
-        for prefix, tables in lying.segments.items():
-            if prefix in gone:
+    def _check_segments(self, version: ManifestVersion | None, day_objects: DayObjects) -> None:
+        tombstones = version.manifest.tombstones if version else frozenset()
+        for prefix, tables in day_objects.segments.items():
+            if prefix in tombstones:
                 continue
-            ref = manifest.place(prefix)
+            ref = manifest.parse_key_prefix(prefix)
             if "samples" not in tables:
-                self._found.findings.append(_unfinished(prefix, tables))
+                self._result.findings.append(_make_unfinished_finding(prefix, tables))
                 continue
-            read = self._read(ref, PARTS, tables)
-            if read and read.missing and not self._is_there(ref):
+            read = self._read_tables(ref, SEGMENT_PARTS, tables)
+            if read and read.missing and not self._segment_exists(ref):
                 continue
-            self._found.segments += 1
-            self._found.findings += judge_segment(ref, tables, read)
-            add_usage(self._found.usage, tables, read, (), 0)
+            self._result.segments += 1
+            self._result.findings += check_segment(ref, tables, read)
+            add_usage(self._result.usage, tables, read, (), 0)
 
-    def _is_there(self, ref: SegmentRef) -> bool:
+    def _segment_exists(self, ref: SegmentRef) -> bool:
         """Whether a segment has not been deleted meanwhile."""
         return any(entry.key == ref.key("samples") for entry in self._store.list(ref.key_prefix))
 
-    def _read(self, ref: SegmentRef, parts: tuple[Part, ...], there: Tables) -> Contents | None:
-        if self._rules.quick:
+    def _read_tables(
+        self, ref: SegmentRef, parts: tuple[SegmentPart, ...], stored: PartEntries
+    ) -> TableContents | None:
+        if self._options.is_quick:
             return None
         self._step(ref.key_prefix)
-        read = contents(self._store, ref, parts, there)
-        self._ids.add(read)
-        for service, hours in read.hours.items():
-            self._found.hours.setdefault(service, set()).update(hours)
-        return read
+        contents = read_contents(self._store, ref, parts, stored)
+        self._window_ids.add(contents)
+        for service, hours in contents.hours.items():
+            self._result.hours.setdefault(service, set()).update(hours)
+        return contents
 
-    def _twice(self) -> Iterator[Finding]:
+    def _check_duplicates(self) -> Iterator[StoreFinding]:
         """Windows in two places. Those of blocks come first, in the order in which they count."""
-        waiting, places_of = 0, set()
-        for pair in self._ids.twice():
+        pending, prefixes = 0, set()
+        for pair in self._window_ids.find_duplicates():
             one, other = pair.first, pair.second
-            if pair.differ:
-                yield self._differ(pair)
+            if pair.conflicting:
+                yield self._make_conflict_finding(pair)
             if one is other or not other.is_segment:
                 where = "twice" if one is other else f"in {one.key_prefix} too"
-                message = f"{counted(pair.windows, 'window')} of it {where}, such as {self._id(pair)}"
-                yield error(Kind.WINDOWS_TWICE, other.key_prefix, message, _TWICE)
+                message = (
+                    f"{format_count(pair.windows, 'window')} of it {where}, such as "
+                    f"{self._find_window_id(pair)}"
+                )
+                yield make_error(FindingKind.WINDOWS_DUPLICATED, other.key_prefix, message, _DUPLICATE_HINT)
             else:
-                waiting += pair.windows
-                places_of |= {one.key_prefix, other.key_prefix}
-        if waiting:
-            key = f"{segments.ROOT}{self._found.day.isoformat()}/"
-            message = f"{counted(waiting, 'window')} came again, in {len(places_of)} places: each counts once"
-            yield note(Kind.WINDOWS_PENDING, key, message, "Nothing: compaction leaves out what came again.")
+                pending += pair.windows
+                prefixes |= {one.key_prefix, other.key_prefix}
+        if pending:
+            key = f"{segments.ROOT}{self._result.day.isoformat()}/"
+            message = (
+                f"{format_count(pending, 'window')} came again, in {len(prefixes)} places: each counts once"
+            )
+            yield make_note(
+                FindingKind.WINDOWS_PENDING, key, message, "Nothing: compaction leaves out what came again."
+            )
 
-    def _differ(self, pair: Twice) -> Finding:
+    def _make_conflict_finding(self, pair: DuplicateWindows) -> StoreFinding:
         message = (
-            f"{counted(pair.differ, 'window')} with an id that windows in {pair.first.key_prefix} have too, "
-            f"and other contents, such as {self._id(pair)}: those there count"
+            f"{format_count(pair.conflicting, 'window')} with an id that windows in "
+            f"{pair.first.key_prefix} have too, "
+            f"and other contents, such as {self._find_window_id(pair)}: those there count"
         )
         hint = "Two senders use the same ids: see that every window that is sent has a ULID of its own."
-        return warning(Kind.WINDOWS_DIFFER, pair.second.key_prefix, message, hint)
+        return make_warning(FindingKind.WINDOWS_DIFFER, pair.second.key_prefix, message, hint)
 
-    def _id(self, pair: Twice) -> str:
+    def _find_window_id(self, pair: DuplicateWindows) -> str:
         """The id whose hash is known."""
         try:
-            wids = strings(read_segment(self._store, pair.first, "profiles", ["wid"])["wid"])
+            wids = to_strings(read_segment(self._store, pair.first, "profiles", ["wid"])["wid"])
         except StoreError:
-            return f"hash {pair.example:016x}"
-        return next((wid for wid in wids if hashed_id(wid) == pair.example), "")
+            return f"hash {pair.example_hash:016x}"
+        return next((wid for wid in wids if hash_window_id(wid) == pair.example_hash), "")
 
 
-_TWICE: Final = (
+_DUPLICATE_HINT: Final = (
     "No version of Sidelight writes this: keep a copy of the manifest and of these blocks, and report it. "
     "Removing a block from the manifest loses the windows that are in it alone."
 )
 
 
-def unknown_keys(unknown: dict[str, layout.Folder], rules: Rules) -> Iterator[Finding]:
+def check_unknown_keys(
+    unknown: dict[str, layout.ObjectGroup], options: DayCheckOptions
+) -> Iterator[StoreFinding]:
     """Objects that no version up to this one writes, by the folder in which they lie."""
     for folder, objects in sorted(unknown.items()):
-        tell = warning if rules.is_old(objects.modified) else note
-        yield tell(
-            Kind.UNKNOWN_KEY,
-            objects.first if objects.objects == 1 else folder,
-            f"{counted(objects.objects, 'object')} ({objects.bytes:,} bytes) that Sidelight does not know, "
-            f"such as {objects.first}",
+        make_finding = make_warning if options.is_old(objects.last_modified) else make_note
+        yield make_finding(
+            FindingKind.UNKNOWN_KEY,
+            objects.first_key if objects.objects == 1 else folder,
+            f"{format_count(objects.objects, 'object')} ({objects.total_bytes:,} bytes) that "
+            "Sidelight does not know, "
+            f"such as {objects.first_key}",
             "Sidelight does not delete them. If a later version wrote them, use that; else move them away.",
         )
 
 
-def _young(key: str) -> Finding:
+def _make_young_finding(key: str) -> StoreFinding:
     message = "no manifest names it, and it is young: a collector may be about to"
-    return note(Kind.STRAY, key, message, "Nothing: collectors delete what nobody names.")
+    return make_note(
+        FindingKind.ORPHANED_OBJECT, key, message, "Nothing: collectors delete what nobody names."
+    )
 
 
-def _unfinished(prefix: str, tables: Tables) -> Finding:
+def _make_unfinished_finding(prefix: str, tables: PartEntries) -> StoreFinding:
     message = f"a segment without samples ({', '.join(tables)}): it does not count"
     hint = "Nothing: its sender was told to send again. It goes with its day."
-    return note(Kind.SEGMENT_UNFINISHED, prefix, message, hint)
+    return make_note(FindingKind.SEGMENT_UNFINISHED, prefix, message, hint)
 
 
-def _moment(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

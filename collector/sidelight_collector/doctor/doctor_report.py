@@ -10,98 +10,98 @@ from itertools import groupby
 from typing import Any, Final
 
 from sidelight import __version__
-from sidelight_collector.doctor.checker import Report
-from sidelight_collector.doctor.cost_estimate import Service
-from sidelight_collector.doctor.findings import Severity, counted
+from sidelight_collector.doctor.checker import DoctorReport
+from sidelight_collector.doctor.cost_estimate import ServiceCosts
+from sidelight_collector.doctor.findings import FindingSeverity, format_count
 
 FORMAT: Final = 1
-SHOWN: Final = 20
+MAX_SHOWN: Final = 20
 """Findings of a kind that a person is shown; JSON has them all."""
 
 
-def document(report: Report) -> dict[str, Any]:
+def to_document(report: DoctorReport) -> dict[str, Any]:
     """The JSON document that docs/doctor.md describes."""
     return {
         "format": FORMAT,
-        "healthy": report.findings.healthy,
-        "at": datetime.fromtimestamp(report.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "healthy": report.findings.is_healthy,
+        "at": datetime.fromtimestamp(report.checked_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "store": {
-            "where": report.where,
+            "where": report.location,
             "kind": report.kind,
             "format": report.format,
             "conditional_writes": report.conditional_writes,
         },
         "checked": {
-            "contents": not report.quick,
+            "contents": not report.is_quick,
             "days": report.days,
             "blocks": report.blocks,
             "segments": report.segments,
             "objects": report.objects,
-            "bytes": report.bytes,
+            "bytes": report.total_bytes,
         },
-        "counts": {severity.value: report.findings.counts[severity] for severity in Severity},
+        "counts": {severity.value: report.findings.counts[severity] for severity in FindingSeverity},
         "findings": [asdict(finding) for finding in report.findings],
-        "left_out": {kind.value: number for kind, number in sorted(report.findings.left_out.items())},
-        "repaired": [asdict(done) for done in report.repaired],
-        "services": [_service(service) for service in report.services],
+        "left_out": {kind.value: number for kind, number in sorted(report.findings.omitted_counts.items())},
+        "repaired": [asdict(done) for done in report.repairs],
+        "services": [_service_to_json(service) for service in report.services],
         "prices": asdict(report.prices),
         "machine": {
             "version": __version__,
-            "native": report.kernel.version if report.kernel.native else None,
+            "native": report.kernel.version if report.kernel.is_native else None,
         },
     }
 
 
-def _service(service: Service) -> dict[str, Any]:
+def _service_to_json(service: ServiceCosts) -> dict[str, Any]:
     return {
         "service": service.service,
         "windows": service.windows,
-        "bytes": service.bytes,
+        "bytes": service.total_bytes,
         "windows_per_day": round(service.windows_per_day, 1),
         "bytes_per_day": round(service.bytes_per_day, 1),
         "cost_per_month": {
-            "stored_now": round(service.stored_cost, 6),
+            "stored_now": round(service.stored_now_cost, 6),
             "storage": round(service.storage_cost, 6),
             "requests": round(service.requests_cost, 6),
         },
     }
 
 
-def as_json(report: Report) -> str:
+def render_json(report: DoctorReport) -> str:
     """One document, ended by a newline."""
-    return json.dumps(document(report), ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(to_document(report), ensure_ascii=False, indent=1) + "\n"
 
 
-def as_text(report: Report) -> str:
+def render_text(report: DoctorReport) -> str:
     """Short lines, the worst first."""
-    return "".join(f"{line}\n" for line in _lines(report))
+    return "".join(f"{line}\n" for line in _render_lines(report))
 
 
-def _lines(report: Report) -> Iterator[str]:
-    for done in report.repaired:
+def _render_lines(report: DoctorReport) -> Iterator[str]:
+    for done in report.repairs:
         yield f"{'repaired' if done.done else 'not repaired'}  {done.key}: {done.what}"
     for (severity, kind), group in groupby(report.findings, key=lambda each: (each.severity, each.kind)):
         found = list(group)
-        for at, finding in enumerate(found[:SHOWN]):
+        for at, finding in enumerate(found[:MAX_SHOWN]):
             place = f"  {finding.key}" if finding.key else ""
             yield f"{severity}  {kind}{place}"
             yield f"    {finding.message}"
             if not at or finding.hint != found[at - 1].hint:
                 yield f"    -> {finding.hint}"
-        more = len(found) - SHOWN if len(found) > SHOWN else 0
+        more = len(found) - MAX_SHOWN if len(found) > MAX_SHOWN else 0
         if more:
             yield f"{severity}  {kind}: {more:,} more; --json has them"
-    for kind, number in report.findings.left_out.items():
+    for kind, number in report.findings.omitted_counts.items():
         yield f"{kind}: {number:,} more that were only counted (--max-findings)"
     if report.services:
-        yield from _services(report)
-    yield _summary(report)
+        yield from _render_services(report)
+    yield _format_summary(report)
 
 
-def _services(report: Report) -> Iterator[str]:
+def _render_services(report: DoctorReport) -> Iterator[str]:
     prices = report.prices
     heads = ("service", "windows", "MB", "windows/day", "MB/day", "stored now", "storage", "requests")
-    rows = [heads, *(_row(service) for service in report.services)]
+    rows = [heads, *(_format_row(service) for service in report.services)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
     yield ""
     for row in rows:
@@ -115,22 +115,22 @@ def _services(report: Report) -> Iterator[str]:
     yield ""
 
 
-def _row(service: Service) -> Sequence[str]:
+def _format_row(service: ServiceCosts) -> Sequence[str]:
     return (
         service.service,
         f"{service.windows:,}",
-        f"{service.bytes / 1e6:,.1f}",
+        f"{service.total_bytes / 1e6:,.1f}",
         f"{service.windows_per_day:,.0f}",
         f"{service.bytes_per_day / 1e6:,.1f}",
-        *(f"{cost:,.2f}" for cost in (service.stored_cost, service.storage_cost, service.requests_cost)),
+        *(f"{cost:,.2f}" for cost in (service.stored_now_cost, service.storage_cost, service.requests_cost)),
     )
 
 
-def _summary(report: Report) -> str:
+def _format_summary(report: DoctorReport) -> str:
     counts = report.findings.counts
-    found = ", ".join(counted(counts[severity], severity.value) for severity in Severity)
-    there = ", ".join(
-        counted(number, noun)
+    counts_text = ", ".join(format_count(counts[severity], severity.value) for severity in FindingSeverity)
+    contents = ", ".join(
+        format_count(number, noun)
         for number, noun in (
             (report.days, "day"),
             (report.blocks, "block"),
@@ -138,5 +138,5 @@ def _summary(report: Report) -> str:
             (report.objects, "object"),
         )
     )
-    how = " (sizes only)" if report.quick else ""
-    return f"{report.where}{how}: {there}, {report.bytes / 1e6:,.1f} MB: {found}"
+    scope = " (sizes only)" if report.is_quick else ""
+    return f"{report.location}{scope}: {contents}, {report.total_bytes / 1e6:,.1f} MB: {counts_text}"

@@ -11,69 +11,74 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight_collector.arrow_ops import integers, one, ordered
-from sidelight_collector.doctor.object_reader import Contents
+from sidelight_collector.arrow_ops import combine_chunks, sort_table, to_ints
+from sidelight_collector.doctor.object_reader import TableContents
 from sidelight_collector.storage.segments import SegmentRef
 
 
 @dataclass(frozen=True, slots=True)
-class Twice:
+class DuplicateWindows:
     """Windows with one id in two places, or twice in one: how many, one of them, and how many are not alike.
 
-    `example` is the hash of an id.
+    `example_hash` is the hash of an id.
     """
 
     first: SegmentRef
     second: SegmentRef
     windows: int
-    differ: int
-    example: int
+    conflicting: int
+    example_hash: int
 
 
 @dataclass(slots=True)
-class Ids:
+class WindowIdIndex:
     """The windows of a day, and where each lies."""
 
     _refs: list[SegmentRef] = field(default_factory=list)
     _ids: array[int] = field(default_factory=lambda: array("Q"))
     _digests: array[int] = field(default_factory=lambda: array("Q"))
-    _places: array[int] = field(default_factory=lambda: array("I"))
+    _ref_indexes: array[int] = field(default_factory=lambda: array("I"))
 
-    def add(self, found: Contents) -> None:
+    def add(self, contents: TableContents) -> None:
         """Take the windows of one segment or block."""
-        self._ids.extend(found.ids)
-        self._digests.extend(found.digests)
-        self._places.extend(array("I", [len(self._refs)]) * len(found.ids))
-        self._refs.append(found.ref)
+        self._ids.extend(contents.id_hashes)
+        self._digests.extend(contents.digests)
+        self._ref_indexes.extend(array("I", [len(self._refs)]) * len(contents.id_hashes))
+        self._refs.append(contents.ref)
 
-    def twice(self) -> list[Twice]:
+    def find_duplicates(self) -> list[DuplicateWindows]:
         """Pairs of places that have windows in common."""
         pairs: dict[tuple[int, int], list[int]] = {}
-        for _, rows in groupby(self._again(), key=lambda row: row[0]):
+        for _, rows in groupby(self._iter_repeated(), key=lambda row: row[0]):
             for one_, other in combinations(rows, 2):
                 pair = pairs.setdefault((one_[1], other[1]), [0, 0, one_[0]])
                 pair[0] += 1
                 pair[1] += one_[2] != other[2]
         return [
-            Twice(self._refs[first], self._refs[second], *told) for (first, second), told in pairs.items()
+            DuplicateWindows(self._refs[first], self._refs[second], *told)
+            for (first, second), told in pairs.items()
         ]
 
-    def _again(self) -> Iterable[tuple[int, int, int]]:
+    def _iter_repeated(self) -> Iterable[tuple[int, int, int]]:
         """(id, place, digest) of each that is there more than once, in this order."""
-        ids = _column("Q", self._ids)
-        counted: Any = pc.value_counts(ids)
-        often = counted.field("values").filter(pc.greater(counted.field("counts"), pa.scalar(1)))
-        if not len(often):
+        ids = _to_arrow("Q", self._ids)
+        value_counts: Any = pc.value_counts(ids)
+        repeated = value_counts.field("values").filter(pc.greater(value_counts.field("counts"), pa.scalar(1)))
+        if not len(repeated):
             return iter(())
-        columns = {"id": ids, "place": _column("I", self._places), "digest": _column("Q", self._digests)}
-        rows = ordered(pa.table(columns).filter(pc.is_in(ids, value_set=often)), ["id", "place"])
-        return _rows(rows)
+        columns = {
+            "id": ids,
+            "place": _to_arrow("I", self._ref_indexes),
+            "digest": _to_arrow("Q", self._digests),
+        }
+        rows = sort_table(pa.table(columns).filter(pc.is_in(ids, value_set=repeated)), ["id", "place"])
+        return _iter_rows(rows)
 
 
-def _rows(table: pa.Table) -> Iterator[tuple[int, int, int]]:
-    yield from zip(*(integers(one(column)) for column in table.columns), strict=True)
+def _iter_rows(table: pa.Table) -> Iterator[tuple[int, int, int]]:
+    yield from zip(*(to_ints(combine_chunks(column)) for column in table.columns), strict=True)
 
 
-def _column(code: str, numbers: array[int]) -> Any:
+def _to_arrow(code: str, numbers: array[int]) -> Any:
     kind = {"Q": pa.uint64(), "I": pa.uint32()}[code]
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])

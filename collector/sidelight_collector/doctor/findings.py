@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Final
 
 
-class Severity(StrEnum):
+class FindingSeverity(StrEnum):
     """How bad it is; anything but a note is something wrong."""
 
     ERROR = "error"
@@ -18,14 +18,14 @@ class Severity(StrEnum):
     NOTE = "note"
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """The closed set of what may be found; docs/doctor.md explains each."""
 
     FORMAT_NEWER = "format_newer"
     CONFIG_DAMAGED = "config_damaged"
     CONFIG_MISSING = "config_missing"
-    CONDITIONS_MISSING = "conditions_missing"
-    CONDITIONS_UNTESTED = "conditions_untested"
+    CONDITIONAL_WRITES_MISSING = "conditions_missing"
+    CONDITIONAL_WRITES_UNTESTED = "conditions_untested"
     MANIFEST_DAMAGED = "manifest_damaged"
     MANIFEST_NEWER = "manifest_newer"
     MANIFEST_MISSING = "manifest_missing"
@@ -35,83 +35,83 @@ class Kind(StrEnum):
     TOTALS_DIFFER = "totals_differ"
     NAME_DIFFERS = "name_differs"
     STACKS_MISSING = "stacks_missing"
-    STACKS_MISNAMED = "stacks_misnamed"
-    WINDOWS_TWICE = "windows_twice"
+    STACK_HASHES_DIFFER = "stacks_misnamed"
+    WINDOWS_DUPLICATED = "windows_twice"
     WINDOWS_DIFFER = "windows_differ"
     WINDOWS_PENDING = "windows_pending"
     SEGMENT_UNFINISHED = "segment_unfinished"
-    STRAY = "stray"
+    ORPHANED_OBJECT = "stray"
     UNKNOWN_KEY = "unknown_key"
-    GONE_OVERDUE = "gone_overdue"
+    DELETION_OVERDUE = "gone_overdue"
     GAP = "gap"
     PIN_DAMAGED = "pin_damaged"
     NATIVE_MISSING = "native_missing"
 
 
-WORST_FIRST: Final = tuple(Severity)
+SEVERITY_ORDER: Final = tuple(FindingSeverity)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class StoreFinding:
     """One thing that was found: at which key (or key prefix, which ends with `/`), and what to do next."""
 
-    severity: Severity
-    kind: Kind
+    severity: FindingSeverity
+    kind: FindingKind
     key: str
     message: str
     hint: str
 
 
-def error(kind: Kind, key: str, message: str, hint: str) -> Finding:
+def make_error(kind: FindingKind, key: str, message: str, hint: str) -> StoreFinding:
     """Something is lost, or answers are wrong."""
-    return Finding(Severity.ERROR, kind, key, message, hint)
+    return StoreFinding(FindingSeverity.ERROR, kind, key, message, hint)
 
 
-def warning(kind: Kind, key: str, message: str, hint: str) -> Finding:
+def make_warning(kind: FindingKind, key: str, message: str, hint: str) -> StoreFinding:
     """Somebody has to act."""
-    return Finding(Severity.WARNING, kind, key, message, hint)
+    return StoreFinding(FindingSeverity.WARNING, kind, key, message, hint)
 
 
-def note(kind: Kind, key: str, message: str, hint: str) -> Finding:
+def make_note(kind: FindingKind, key: str, message: str, hint: str) -> StoreFinding:
     """Worth knowing, and right."""
-    return Finding(Severity.NOTE, kind, key, message, hint)
+    return StoreFinding(FindingSeverity.NOTE, kind, key, message, hint)
 
 
-class Findings:
+class StoreFindings:
     """What was found, worst first: of each kind and severity at most so many, the others counted."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._found: dict[tuple[Severity, Kind], list[Finding]] = {}
-        self.counts: Counter[Severity] = Counter(dict.fromkeys(Severity, 0))
-        self.left_out: Counter[Kind] = Counter()
+    def __init__(self, max_per_kind: int) -> None:
+        self._max_per_kind = max_per_kind
+        self._findings: dict[tuple[FindingSeverity, FindingKind], list[StoreFinding]] = {}
+        self.counts: Counter[FindingSeverity] = Counter(dict.fromkeys(FindingSeverity, 0))
+        self.omitted_counts: Counter[FindingKind] = Counter()
 
-    def add(self, findings: Iterable[Finding]) -> None:
+    def add(self, findings: Iterable[StoreFinding]) -> None:
         """Keep these, or count them."""
         for finding in findings:
             self.counts[finding.severity] += 1
-            kept = self._found.setdefault((finding.severity, finding.kind), [])
-            if len(kept) < self._most:
-                kept.append(finding)
+            listed_findings = self._findings.setdefault((finding.severity, finding.kind), [])
+            if len(listed_findings) < self._max_per_kind:
+                listed_findings.append(finding)
             else:
-                self.left_out[finding.kind] += 1
+                self.omitted_counts[finding.kind] += 1
 
-    def __iter__(self) -> Iterator[Finding]:
-        order = {each: at for at, each in enumerate([*WORST_FIRST, *Kind])}
-        groups = sorted(self._found.items(), key=lambda group: [order[word] for word in group[0]])
+    def __iter__(self) -> Iterator[StoreFinding]:
+        order = {each: at for at, each in enumerate([*SEVERITY_ORDER, *FindingKind])}
+        groups = sorted(self._findings.items(), key=lambda group: [order[word] for word in group[0]])
         return chain.from_iterable(found for _, found in groups)
 
     @property
-    def healthy(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether there are notes at most."""
-        return not (self.counts[Severity.ERROR] or self.counts[Severity.WARNING])
+        return not (self.counts[FindingSeverity.ERROR] or self.counts[FindingSeverity.WARNING])
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """`1 window`, `1,204 windows`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def listed(counts: Mapping[str, int]) -> str:
+def format_counts(counts: Mapping[str, int]) -> str:
     """`idle 3, running 4`."""
     return ", ".join(f"{name} {number:,}" for name, number in counts.items())

@@ -6,33 +6,33 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from sidelight_collector.doctor.findings import Finding, Kind, counted, note
+from sidelight_collector.doctor.findings import FindingKind, StoreFinding, format_count, make_note
 from sidelight_collector.storage.segments import ROOT, event_day
 from sidelight_collector.storage.tables import HOUR_NS
 
 
 @dataclass(slots=True)
-class Gaps:
+class GapDetector:
     """Looks at days in order; of each service it keeps one hour."""
 
-    _last: dict[str, int] = field(default_factory=dict)
+    _last_hours: dict[str, int] = field(default_factory=dict)
 
-    def add(self, hours: Mapping[str, Set[int]]) -> Iterator[Finding]:
+    def add_day(self, hours: Mapping[str, Set[int]]) -> Iterator[StoreFinding]:
         """Take the hours (Unix ns) of the services of a day; the gaps that end on it."""
         for service in sorted(hours):
             for hour in sorted(hours[service]):
-                before = self._last.get(service, hour - HOUR_NS)
-                if hour - before > HOUR_NS:
-                    yield _gap(service, before + HOUR_NS, hour)
-                self._last[service] = max(hour, before)
+                previous = self._last_hours.get(service, hour - HOUR_NS)
+                if hour - previous > HOUR_NS:
+                    yield _make_gap_finding(service, previous + HOUR_NS, hour)
+                self._last_hours[service] = max(hour, previous)
 
 
-def _gap(service: str, start: int, end: int) -> Finding:
-    hours = counted((end - start) // HOUR_NS, "hour")
-    message = f"{service}: no window for {hours}, from {_hour(start)} until {_hour(end)}"
+def _make_gap_finding(service: str, start: int, end: int) -> StoreFinding:
+    hours = format_count((end - start) // HOUR_NS, "hour")
+    message = f"{service}: no window for {hours}, from {_format_hour(start)} until {_format_hour(end)}"
     hint = "Nothing if it did not run then; else see the sidecar's log and metrics of that time."
-    return note(Kind.GAP, f"{ROOT}{event_day(start).isoformat()}/", message, hint)
+    return make_note(FindingKind.GAP, f"{ROOT}{event_day(start).isoformat()}/", message, hint)
 
 
-def _hour(ns: int) -> str:
+def _format_hour(ns: int) -> str:
     return datetime.fromtimestamp(ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%MZ")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from sidelight_collector.doctor.findings import Finding, Kind, note
-from sidelight_collector.native_kernel import Status
+from sidelight_collector.doctor.findings import FindingKind, StoreFinding, make_note
+from sidelight_collector.native_kernel import NativeKernelStatus
 
 
-def findings(kernel: Status) -> list[Finding]:
+def check_machine(kernel: NativeKernelStatus) -> list[StoreFinding]:
     """A note if the native extension is not used."""
-    if kernel.native:
+    if kernel.is_native:
         return []
     message = (
         f"the native extension is not used on this machine ({kernel.reason}): a collector here works and "
         "answers the same, with more CPU time a window and a query"
     )
-    return [note(Kind.NATIVE_MISSING, "", message, kernel.hint)]
+    return [make_note(FindingKind.NATIVE_MISSING, "", message, kernel.hint)]

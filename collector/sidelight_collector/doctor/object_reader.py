@@ -16,28 +16,36 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from sidelight_collector.arrow_ops import Array, integers, is_word, one, strings, used, words
-from sidelight_collector.stack_hashing import stack_hash
-from sidelight_collector.storage.checksum import is_sound
+from sidelight_collector.arrow_ops import (
+    Array,
+    combine_chunks,
+    dictionary_encode,
+    is_equal_string,
+    list_unique_strings,
+    to_ints,
+    to_strings,
+)
+from sidelight_collector.stack_hashing import hash_stack
+from sidelight_collector.storage.checksum import is_intact
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreRefused
-from sidelight_collector.storage.segments import SegmentRef, segment_name
-from sidelight_collector.storage.tables import HOUR_NS, SCHEMAS, STATES, Part, completed
+from sidelight_collector.storage.segments import SegmentRef, compute_segment_name
+from sidelight_collector.storage.tables import HOUR_NS, SCHEMAS, STATES, SegmentPart, add_missing_columns
 
-COUNTED: Final[tuple[Part, ...]] = ("samples", "profiles", "hours", "sums", "daily")
+COUNTED_PARTS: Final[tuple[SegmentPart, ...]] = ("samples", "profiles", "hours", "sums", "daily")
 """Tables that have samples by state, each row's or added up: all say the same of a block."""
-STACKS_AT_ONCE: Final = 4096
-_ORDER: Final[tuple[Part, ...]] = ("stacks", *COUNTED)
-_NAME_STACKS: Final = ("samples", "sums", "daily")
+STACK_BATCH_SIZE: Final = 4096
+_READ_ORDER: Final[tuple[SegmentPart, ...]] = ("stacks", *COUNTED_PARTS)
+_PARTS_NAMING_STACKS: Final = ("samples", "sums", "daily")
 
-States = tuple[int, ...]
+CountsByState = tuple[int, ...]
 
 
-class Damaged(Exception):
+class TableDamaged(Exception):
     """An object is there and is not the table that it should be; the text says why."""
 
 
 @dataclass(slots=True)
-class Contents:
+class TableContents:
     """What was read of one segment or block.
 
     `totals` are samples by state and service, `rows` the rows of each service, both by table; `windows` the
@@ -46,150 +54,152 @@ class Contents:
     """
 
     ref: SegmentRef
-    missing: list[Part] = field(default_factory=list)
-    damaged: dict[Part, str] = field(default_factory=dict)
-    totals: dict[Part, dict[str, States]] = field(default_factory=dict)
-    rows: dict[Part, dict[str, int]] = field(default_factory=dict)
-    windows: dict[Part, dict[str, int]] = field(default_factory=dict)
+    missing: list[SegmentPart] = field(default_factory=list)
+    damaged: dict[SegmentPart, str] = field(default_factory=dict)
+    totals: dict[SegmentPart, dict[str, CountsByState]] = field(default_factory=dict)
+    rows: dict[SegmentPart, dict[str, int]] = field(default_factory=dict)
+    windows: dict[SegmentPart, dict[str, int]] = field(default_factory=dict)
     hours: dict[str, set[int]] = field(default_factory=dict)
-    unknown_stacks: dict[Part, tuple[int, str]] = field(default_factory=dict)
-    misnamed_stacks: int = 0
-    ids: array[int] = field(default_factory=lambda: array("Q"))
+    unknown_stacks: dict[SegmentPart, tuple[int, str]] = field(default_factory=dict)
+    mismatched_stacks: int = 0
+    id_hashes: array[int] = field(default_factory=lambda: array("Q"))
     digests: array[int] = field(default_factory=lambda: array("Q"))
-    name: str = ""
-    span_ms: tuple[int, int] | None = None
+    computed_name: str = ""
+    start_range_ms: tuple[int, int] | None = None
 
     @property
-    def services(self) -> Mapping[str, int]:
+    def windows_by_service(self) -> Mapping[str, int]:
         """Windows of each service, from whichever table tells them."""
         return self.windows.get("profiles") or self.windows.get("hours") or {}
 
 
-def contents(
-    store: ObjectStore, ref: SegmentRef, parts: Collection[Part], there: Collection[Part]
-) -> Contents:
-    """Read these tables; those not `there` are not asked for. Raises StoreUnavailable."""
-    found = Contents(ref)
+def read_contents(
+    store: ObjectStore, ref: SegmentRef, parts: Collection[SegmentPart], stored_parts: Collection[SegmentPart]
+) -> TableContents:
+    """Read these tables; those not `stored_parts` are not asked for. Raises StoreUnavailable."""
+    result = TableContents(ref)
     stacks: dict[str, Array] | None = None
-    for part in (part for part in _ORDER if part in parts):
+    for part in (part for part in _READ_ORDER if part in parts):
         try:
-            if part not in there:
+            if part not in stored_parts:
                 raise ObjectMissing(ref.key(part))
-            table = _opened(store, ref.key(part), part)
+            table = _read_table(store, ref.key(part), part)
             if part == "stacks":
-                stacks = _stacks(table, found)
+                stacks = _read_stacks(table, result)
             else:
-                _counted(table, part, stacks, found)
+                _read_counts(table, part, stacks, result)
         except ObjectMissing:
-            found.missing.append(part)
+            result.missing.append(part)
         except StoreRefused as refused:
-            found.damaged[part] = refused.message
-        except Damaged as damaged:
-            found.damaged[part] = str(damaged)
-    return found
+            result.damaged[part] = refused.message
+        except TableDamaged as damaged:
+            result.damaged[part] = str(damaged)
+    return result
 
 
-def _opened(store: ObjectStore, key: str, part: Part) -> pa.Table:
+def _read_table(store: ObjectStore, key: str, part: SegmentPart) -> pa.Table:
     try:
-        return opened(store.get(key), part)
-    except Damaged:
-        return opened(store.get(key), part)  # it may have been damaged on its way
+        return parse_table(store.get(key), part)
+    except TableDamaged:
+        return parse_table(store.get(key), part)  # it may have been damaged on its way
 
 
-def opened(content: bytes, part: Part) -> pa.Table:
+def parse_table(content: bytes, part: SegmentPart) -> pa.Table:
     """The table in these bytes, of its schema. Raises Damaged."""
     schema = SCHEMAS[part]
-    if not is_sound(content):
-        raise Damaged("its checksum is that of other bytes")
+    if not is_intact(content):
+        raise TableDamaged("its checksum is that of other bytes")
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
-        there = [name for name in schema.names if name in file.schema_arrow.names]
-        groups = [file.read_row_group(at, there, use_threads=False) for at in range(file.num_row_groups)]
-        table = pa.concat_tables(groups) if groups else file.read(columns=there, use_threads=False)
+        columns = [name for name in schema.names if name in file.schema_arrow.names]
+        groups = [file.read_row_group(at, columns, use_threads=False) for at in range(file.num_row_groups)]
+        table = pa.concat_tables(groups) if groups else file.read(columns=columns, use_threads=False)
         table.validate(full=True)
-        table = completed(table, schema.names)
+        table = add_missing_columns(table, schema.names)
         if missing := [name for name in schema.names if name not in table.column_names]:
-            raise Damaged(f"it has no column {', '.join(missing)}")
+            raise TableDamaged(f"it has no column {', '.join(missing)}")
         empty = [name for name in schema.names if table[name].null_count]
         if empty:
-            raise Damaged(f"values are missing in column {', '.join(empty)}")
+            raise TableDamaged(f"values are missing in column {', '.join(empty)}")
         return table if table.schema.equals(schema) else table.cast(schema)
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
-        raise Damaged(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
+        raise TableDamaged(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
 
 
-def _stacks(table: pa.Table, found: Contents) -> dict[str, Array]:
+def _read_stacks(table: pa.Table, result: TableContents) -> dict[str, Array]:
     """The hashes of the stacks of each service."""
-    found.rows["stacks"] = {service: row[0] for service, row in _added(table, ()).items()}
-    for batch in table.select(["h", "frames"]).to_batches(max_chunksize=STACKS_AT_ONCE):
+    result.rows["stacks"] = {service: row[0] for service, row in _sum_by_service(table, ()).items()}
+    for batch in table.select(["h", "frames"]).to_batches(max_chunksize=STACK_BATCH_SIZE):
         stacks = cast("list[list[str]]", batch.column("frames").to_pylist())
-        named = zip(integers(batch.column("h")), stacks, strict=True)
-        found.misnamed_stacks += sum(stack_hash(";".join(frames)) != h for h, frames in named)
-    return dict(_by_service(table))
+        hashed = zip(to_ints(batch.column("h")), stacks, strict=True)
+        result.mismatched_stacks += sum(hash_stack(";".join(frames)) != h for h, frames in hashed)
+    return dict(_iter_stack_hashes(table))
 
 
-def _counted(table: pa.Table, part: Part, stacks: Mapping[str, Array] | None, found: Contents) -> None:
-    added = _added(table, STATES)
-    found.totals[part] = {service: numbers[1:] for service, numbers in added.items()}
-    found.rows[part] = {service: numbers[0] for service, numbers in added.items()}
+def _read_counts(
+    table: pa.Table, part: SegmentPart, stacks: Mapping[str, Array] | None, result: TableContents
+) -> None:
+    sums = _sum_by_service(table, STATES)
+    result.totals[part] = {service: numbers[1:] for service, numbers in sums.items()}
+    result.rows[part] = {service: numbers[0] for service, numbers in sums.items()}
     if part == "profiles":
-        _windows(table, found)
+        _read_windows(table, result)
     elif part == "hours":
-        told = _added(table, ("windows",))
-        found.windows[part] = {service: numbers[1] for service, numbers in told.items()}
-        _hours(table, table["hour"], found)
-    if part in _NAME_STACKS and stacks is not None:
+        window_sums = _sum_by_service(table, ("windows",))
+        result.windows[part] = {service: numbers[1] for service, numbers in window_sums.items()}
+        _add_hours(table, table["hour"], result)
+    if part in _PARTS_NAMING_STACKS and stacks is not None:
         unknown = [
             (service, h)
-            for service, hashes in _by_service(table)
-            for h in _not_in(hashes, stacks.get(service, pa.array([], pa.uint64())))
+            for service, hashes in _iter_stack_hashes(table)
+            for h in _find_unknown(hashes, stacks.get(service, pa.array([], pa.uint64())))
         ]
         if unknown:
             service, h = unknown[0]
-            found.unknown_stacks[part] = len(unknown), f"{h:016x} of {service}"
+            result.unknown_stacks[part] = len(unknown), f"{h:016x} of {service}"
 
 
-def _windows(table: pa.Table, found: Contents) -> None:
-    found.windows["profiles"] = dict(found.rows["profiles"])
-    ids, digests = strings(table["wid"]), integers(table["digest"])
-    found.ids.extend(map(hashed_id, ids))
-    found.digests.extend(digests)
-    found.name = segment_name(zip(ids, digests, strict=True))
+def _read_windows(table: pa.Table, result: TableContents) -> None:
+    result.windows["profiles"] = dict(result.rows["profiles"])
+    ids, digests = to_strings(table["wid"]), to_ints(table["digest"])
+    result.id_hashes.extend(map(hash_window_id, ids))
+    result.digests.extend(digests)
+    result.computed_name = compute_segment_name(zip(ids, digests, strict=True))
     if ids:
-        ends = cast("dict[str, int]", pc.min_max(table["ts"]).as_py())
-        found.span_ms = ends["min"] // 10**6, ends["max"] // 10**6
-    _hours(table, pc.multiply(pc.divide(table["ts"], pa.scalar(HOUR_NS)), pa.scalar(HOUR_NS)), found)
+        bounds = cast("dict[str, int]", pc.min_max(table["ts"]).as_py())
+        result.start_range_ms = bounds["min"] // 10**6, bounds["max"] // 10**6
+    _add_hours(table, pc.multiply(pc.divide(table["ts"], pa.scalar(HOUR_NS)), pa.scalar(HOUR_NS)), result)
 
 
-def hashed_id(wid: str) -> int:
+def hash_window_id(wid: str) -> int:
     """A window id in 8 bytes."""
     return xxhash.xxh3_64_intdigest(wid.encode())
 
 
-def _hours(table: pa.Table, hours: Any, found: Contents) -> None:
-    pairs = pa.table({"service": words(table["service"]), "hour": one(hours)})
+def _add_hours(table: pa.Table, hours: Any, result: TableContents) -> None:
+    pairs = pa.table({"service": dictionary_encode(table["service"]), "hour": combine_chunks(hours)})
     pairs = pairs.group_by(["service", "hour"], use_threads=False).aggregate([])
-    for service, hour in zip(strings(pairs["service"]), integers(pairs["hour"]), strict=True):
-        found.hours.setdefault(service, set()).add(hour)
+    for service, hour in zip(to_strings(pairs["service"]), to_ints(pairs["hour"]), strict=True):
+        result.hours.setdefault(service, set()).add(hour)
 
 
-def _added(table: pa.Table, names: Sequence[str]) -> dict[str, States]:
+def _sum_by_service(table: pa.Table, names: Sequence[str]) -> dict[str, CountsByState]:
     """Of each service the number of rows, and the sums of these columns."""
-    columns: dict[str, Any] = {"service": words(table["service"])}
-    columns |= {name: one(table[name]) for name in names}
+    columns: dict[str, Any] = {"service": dictionary_encode(table["service"])}
+    columns |= {name: combine_chunks(table[name]) for name in names}
     grouped = pa.table(columns).group_by("service", use_threads=False)
-    added = grouped.aggregate([([], "count_all"), *((name, "sum") for name in names)])
-    numbers = [integers(added[name]) for name in ("count_all", *(f"{name}_sum" for name in names))]
-    return dict(zip(strings(added["service"]), zip(*numbers, strict=True), strict=True))
+    aggregated = grouped.aggregate([([], "count_all"), *((name, "sum") for name in names)])
+    numbers = [to_ints(aggregated[name]) for name in ("count_all", *(f"{name}_sum" for name in names))]
+    return dict(zip(to_strings(aggregated["service"]), zip(*numbers, strict=True), strict=True))
 
 
-def _by_service(table: pa.Table) -> Iterator[tuple[str, Array]]:
+def _iter_stack_hashes(table: pa.Table) -> Iterator[tuple[str, Array]]:
     """The distinct hashes of each service."""
-    pairs = pa.table({"service": words(table["service"]), "h": one(table["h"])})
+    pairs = pa.table({"service": dictionary_encode(table["service"]), "h": combine_chunks(table["h"])})
     pairs = pairs.group_by(["service", "h"], use_threads=False).aggregate([])
-    for service in used(pairs["service"]):
-        yield service, one(pairs.filter(is_word(pairs["service"], service))["h"])
+    for service in list_unique_strings(pairs["service"]):
+        yield service, combine_chunks(pairs.filter(is_equal_string(pairs["service"], service))["h"])
 
 
-def _not_in(hashes: Array, known: Array) -> list[int]:
-    return integers(hashes.filter(pc.invert(pc.is_in(hashes, value_set=known))))
+def _find_unknown(hashes: Array, known_hashes: Array) -> list[int]:
+    return to_ints(hashes.filter(pc.invert(pc.is_in(hashes, value_set=known_hashes))))

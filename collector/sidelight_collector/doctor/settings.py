@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sidelight.settings import BadSetting, positive, seconds, setting, whole
-from sidelight_collector.settings.collector import MIN_STRAY_SECONDS
+from sidelight.settings import BadSetting, parse_nonnegative_int, parse_positive_float, parse_seconds, setting
+from sidelight_collector.settings.collector import MIN_ORPHAN_AGE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class DoctorSettings:
     )
     s3_endpoint: str | None = setting(None, "URL of an S3 service that is not AWS", metavar="URL")
     store_timeout_seconds: float = setting(
-        20.0, "how long one request to S3 may take (three attempts are made)", read=positive
+        20.0, "how long one request to S3 may take (three attempts are made)", parse=parse_positive_float
     )
     json: bool = setting(default=False, help="write one JSON document")
     quick: bool = setting(default=False, help="compare sizes, and open no table")
@@ -27,10 +27,13 @@ class DoctorSettings:
     orphan_age_seconds: float = setting(
         86_400.0,
         "age at which an object that nothing refers to is orphaned, at least 600; not below the collectors'",
-        read=positive,
+        parse=parse_positive_float,
     )
     max_findings: int = setting(
-        1000, "findings of a kind that are told; the others are counted", read=whole, metavar="COUNT"
+        1000,
+        "findings of a kind that are told; the others are counted",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
 
     repair: bool = setting(default=False, help="mend what is safe to mend")
@@ -41,18 +44,24 @@ class DoctorSettings:
         default=False, help="with --repair: no collector runs; needed where conditional writes do not hold"
     )
 
-    price_per_gb_month: float = setting(0.023, "price of keeping 2^30 bytes for a month", read=seconds)
-    price_per_1000_requests: float = setting(0.005, "price of 1,000 PUT requests", read=seconds)
-    retention_raw_days: int = setting(14, "the collectors' setting of this name, for the price", read=whole)
-    retention_hour_days: int = setting(90, "likewise", read=whole)
-    retention_day_days: int = setting(400, "likewise", read=whole)
-    flush_seconds: float = setting(1.0, "the collectors' --flush-seconds, for the price", read=positive)
-    collectors: int = setting(1, "collectors that take windows, for the price", read=whole, metavar="COUNT")
+    price_per_gb_month: float = setting(0.023, "price of keeping 2^30 bytes for a month", parse=parse_seconds)
+    price_per_1000_requests: float = setting(0.005, "price of 1,000 PUT requests", parse=parse_seconds)
+    retention_raw_days: int = setting(
+        14, "the collectors' setting of this name, for the price", parse=parse_nonnegative_int
+    )
+    retention_hour_days: int = setting(90, "likewise", parse=parse_nonnegative_int)
+    retention_day_days: int = setting(400, "likewise", parse=parse_nonnegative_int)
+    flush_seconds: float = setting(
+        1.0, "the collectors' --flush-seconds, for the price", parse=parse_positive_float
+    )
+    collectors: int = setting(
+        1, "collectors that take windows, for the price", parse=parse_nonnegative_int, metavar="COUNT"
+    )
 
     def __post_init__(self) -> None:
-        if self.orphan_age_seconds < MIN_STRAY_SECONDS:
+        if self.orphan_age_seconds < MIN_ORPHAN_AGE_SECONDS:
             raise BadSetting(
-                f"orphan_age_seconds is below {MIN_STRAY_SECONDS:g}",
+                f"orphan_age_seconds is below {MIN_ORPHAN_AGE_SECONDS:g}",
                 hint="A block that a slow collector is about to commit would be taken for a stray.",
             )
         for name in ("max_findings", "collectors"):

@@ -6,164 +6,202 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sidelight_collector.doctor.findings import Finding, Kind, counted, error, listed
-from sidelight_collector.doctor.layout import Tables
-from sidelight_collector.doctor.object_reader import COUNTED, Contents, States
+from sidelight_collector.doctor.findings import (
+    FindingKind,
+    StoreFinding,
+    format_count,
+    format_counts,
+    make_error,
+)
+from sidelight_collector.doctor.layout import PartEntries
+from sidelight_collector.doctor.object_reader import COUNTED_PARTS, CountsByState, TableContents
 from sidelight_collector.storage.manifest import Block
 from sidelight_collector.storage.segments import SegmentRef
-from sidelight_collector.storage.tables import ADDED_UP, PARTS, STATES, Part
+from sidelight_collector.storage.tables import ROLLUP_PARTS, SEGMENT_PARTS, STATES, SegmentPart
 
-REMAKE: Final = "Run it with --repair: what is added up is made anew of the block's windows."
-RESTORE: Final = (
+REPAIR_HINT: Final = "Run it with --repair: what is added up is made anew of the block's windows."
+RESTORE_HINT: Final = (
     "Put it back from a copy, or from an earlier version in the bucket. Until then queries leave its windows "
     "out and say so."
 )
-LOST: Final = f"{RESTORE} If it is lost for good: --repair --forget-lost."
-_SERVICES_TOLD: Final = 5
+LOST_HINT: Final = f"{RESTORE_HINT} If it is lost for good: --repair --forget-lost."
+_MAX_LISTED_SERVICES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What was found of a block; `sound` if a block of its windows can take its place, `lost` are tables."""
+class BlockCheck:
+    """What was found of a block; `is_repairable` if a block of its windows can take its place, `lost_parts`
+    are tables.
+    """
 
-    findings: list[Finding]
-    sound: bool
-    lost: frozenset[Part]
+    findings: list[StoreFinding]
+    is_repairable: bool
+    lost_parts: frozenset[SegmentPart]
 
 
-def judge_block(block: Block, there: Tables, found: Contents | None) -> Judged:
+def check_block(block: Block, stored: PartEntries, contents: TableContents | None) -> BlockCheck:
     """A block as its manifest describes it, what lies there, and what was read of it if anything was."""
     ref = block.ref
-    missing = [part for part in block.parts if part not in there or (found and part in found.missing)]
-    sound = found is not None and _is_sound(block, found)
+    missing = [part for part in block.parts if part not in stored or (contents and part in contents.missing)]
+    is_repairable = contents is not None and _is_repairable(block, contents)
     findings = []
     for part in missing:
-        hint = REMAKE if sound else LOST if part in PARTS else _AS_WELL
-        findings.append(error(Kind.OBJECT_MISSING, ref.key(part), "the block has lost this table", hint))
-    sizes_told = all(block.parts.values())  # the first manifests do not
+        hint = REPAIR_HINT if is_repairable else LOST_HINT if part in SEGMENT_PARTS else _DERIVED_TABLE_HINT
+        findings.append(
+            make_error(FindingKind.OBJECT_MISSING, ref.key(part), "the block has lost this table", hint)
+        )
+    has_sizes = all(block.parts.values())  # the first manifests do not
     for part, size in block.parts.items():
-        lies = there.get(part)
-        problem = found.damaged.get(part, "") if found else ""
-        if lies and lies.size != size and sizes_told:
-            problem = f"it has {counted(lies.size, 'byte')}, and the manifest says {size:,}"
+        entry = stored.get(part)
+        problem = contents.damaged.get(part, "") if contents else ""
+        if entry and entry.size != size and has_sizes:
+            problem = f"it has {format_count(entry.size, 'byte')}, and the manifest says {size:,}"
         if problem:
-            hint = REMAKE if sound else RESTORE if part in PARTS else _AS_WELL
-            findings.append(
-                error(Kind.OBJECT_DAMAGED, ref.key(part), f"the table cannot be used: {problem}", hint)
+            hint = (
+                REPAIR_HINT
+                if is_repairable
+                else RESTORE_HINT
+                if part in SEGMENT_PARTS
+                else _DERIVED_TABLE_HINT
             )
-    if found:
-        hint = REMAKE if sound else RESTORE
-        findings += _counts(block, found, hint)
-        findings += _contents(found, hint)
-    lost = frozenset(part for part in missing if not sound)
-    return Judged(findings, sound, lost)
+            findings.append(
+                make_error(
+                    FindingKind.OBJECT_DAMAGED, ref.key(part), f"the table cannot be used: {problem}", hint
+                )
+            )
+    if contents:
+        hint = REPAIR_HINT if is_repairable else RESTORE_HINT
+        findings += _check_counts(block, contents, hint)
+        findings += _check_consistency(contents, hint)
+    lost_parts = frozenset(part for part in missing if not is_repairable)
+    return BlockCheck(findings, is_repairable, lost_parts)
 
 
-_AS_WELL: Final = "It is made anew by --repair once the block's profiles, samples and stacks can be read."
+_DERIVED_TABLE_HINT: Final = (
+    "It is made anew by --repair once the block's profiles, samples and stacks can be read."
+)
 
 
-def judge_segment(ref: SegmentRef, there: Tables, found: Contents | None) -> list[Finding]:
+def check_segment(ref: SegmentRef, stored: PartEntries, contents: TableContents | None) -> list[StoreFinding]:
     """A segment, what lies of it, and what was read of it if anything was."""
     findings = []
-    for part in PARTS:
-        if part not in there or (found and part in found.missing):
+    for part in SEGMENT_PARTS:
+        if part not in stored or (contents and part in contents.missing):
             message = "the segment has lost this table"
-            findings.append(error(Kind.OBJECT_MISSING, ref.key(part), message, _SEGMENT))
-        elif found and part in found.damaged:
-            message = f"the table cannot be used: {found.damaged[part]}"
-            findings.append(error(Kind.OBJECT_DAMAGED, ref.key(part), message, _SEGMENT))
-    return [*findings, *_contents(found, _SEGMENT)] if found else findings
+            findings.append(make_error(FindingKind.OBJECT_MISSING, ref.key(part), message, _SEGMENT_HINT))
+        elif contents and part in contents.damaged:
+            message = f"the table cannot be used: {contents.damaged[part]}"
+            findings.append(make_error(FindingKind.OBJECT_DAMAGED, ref.key(part), message, _SEGMENT_HINT))
+    return [*findings, *_check_consistency(contents, _SEGMENT_HINT)] if contents else findings
 
 
-_SEGMENT: Final = (
+_SEGMENT_HINT: Final = (
     "Put it back from a copy, or from an earlier version in the bucket. If there is none, its windows are "
     "lost: delete what is left of the segment, `samples` first."
 )
 
 
-def _is_sound(block: Block, found: Contents) -> bool:
+def _is_repairable(block: Block, contents: TableContents) -> bool:
     """Whether its windows are there one by one, all, and agree."""
     return (
-        block.ref.is_whole
-        and not {*found.missing, *found.damaged} & {*PARTS}
-        and sum(found.rows["profiles"].values()) == block.windows
-        and sum(found.rows["samples"].values()) == block.rows
-        and _told(found.totals["samples"]) == _told(found.totals["profiles"])
-        and "samples" not in found.unknown_stacks
-        and not found.misnamed_stacks
+        block.ref.is_raw
+        and not {*contents.missing, *contents.damaged} & {*SEGMENT_PARTS}
+        and sum(contents.rows["profiles"].values()) == block.windows
+        and sum(contents.rows["samples"].values()) == block.rows
+        and _drop_empty_services(contents.totals["samples"])
+        == _drop_empty_services(contents.totals["profiles"])
+        and "samples" not in contents.unknown_stacks
+        and not contents.mismatched_stacks
     )
 
 
-def _counts(block: Block, found: Contents, hint: str) -> Iterator[Finding]:
+def _check_counts(block: Block, contents: TableContents, hint: str) -> Iterator[StoreFinding]:
     """Where a manifest says something else of a block than its tables."""
     prefix = block.ref.key_prefix
-    for part, by_service in found.windows.items():
+    for part, by_service in contents.windows.items():
         windows = sum(by_service.values())
         if windows != block.windows:
-            message = f"{part} has {counted(windows, 'window')}, and the manifest says {block.windows:,}"
-            yield error(Kind.COUNTS_DIFFER, prefix, message, hint)
+            message = f"{part} has {format_count(windows, 'window')}, and the manifest says {block.windows:,}"
+            yield make_error(FindingKind.COUNTS_DIFFER, prefix, message, hint)
         if sorted(by_service) != sorted(block.services):
             message = (
-                f"{part} has services {_few(by_service)}, and the manifest says {_few(block.services)}: "
+                f"{part} has services {_format_services(by_service)}, and the manifest says "
+                f"{_format_services(block.services)}: "
                 "queries for one that it does not name may pass the block over"
             )
-            yield error(Kind.COUNTS_DIFFER, prefix, message, hint)
-    rows = found.rows.get("samples")
+            yield make_error(FindingKind.COUNTS_DIFFER, prefix, message, hint)
+    rows = contents.rows.get("samples")
     if rows is not None and sum(rows.values()) != block.rows:
-        message = f"samples has {counted(sum(rows.values()), 'row')}, and the manifest says {block.rows:,}"
-        yield error(Kind.COUNTS_DIFFER, prefix, message, hint)
+        message = (
+            f"samples has {format_count(sum(rows.values()), 'row')}, and the manifest says {block.rows:,}"
+        )
+        yield make_error(FindingKind.COUNTS_DIFFER, prefix, message, hint)
 
 
-def _contents(found: Contents, hint: str) -> Iterator[Finding]:
+def _check_consistency(contents: TableContents, hint: str) -> Iterator[StoreFinding]:
     """Where tables of one place contradict each other, or its name."""
-    ref = found.ref
-    first = next((part for part in COUNTED if part in found.totals), None)
-    for part in found.totals:
+    ref = contents.ref
+    first = next((part for part in COUNTED_PARTS if part in contents.totals), None)
+    for part in contents.totals:
         if first and part != first:
-            yield from _differing(ref, first, part, found, hint)
-    by_hour, by_window = found.windows.get("hours"), found.windows.get("profiles")
+            yield from _check_totals(ref, first, part, contents, hint)
+    by_hour, by_window = contents.windows.get("hours"), contents.windows.get("profiles")
     if by_hour is not None and by_window is not None and by_hour != by_window:
-        message = f"profiles has windows of {listed(by_window)}, and hours of {listed(by_hour)}"
-        yield error(Kind.TOTALS_DIFFER, ref.key("hours"), message, hint)
-    for part, (number, example) in found.unknown_stacks.items():
-        message = f"{part} names {counted(number, 'stack')} that stacks does not have, such as {example}"
-        yield error(Kind.STACKS_MISSING, ref.key(part), message, hint)
-    if found.misnamed_stacks:
-        message = f"{counted(found.misnamed_stacks, 'stack')} cannot be what their hashes were made of"
-        yield error(Kind.STACKS_MISNAMED, ref.key("stacks"), message, RESTORE)
-    yield from _name(found, hint)
+        message = f"profiles has windows of {format_counts(by_window)}, and hours of {format_counts(by_hour)}"
+        yield make_error(FindingKind.TOTALS_DIFFER, ref.key("hours"), message, hint)
+    for part, (number, example) in contents.unknown_stacks.items():
+        message = f"{part} names {format_count(number, 'stack')} that stacks does not have, such as {example}"
+        yield make_error(FindingKind.STACKS_MISSING, ref.key(part), message, hint)
+    if contents.mismatched_stacks:
+        message = (
+            f"{format_count(contents.mismatched_stacks, 'stack')} cannot be what their hashes were made of"
+        )
+        yield make_error(FindingKind.STACK_HASHES_DIFFER, ref.key("stacks"), message, RESTORE_HINT)
+    yield from _check_name(contents, hint)
 
 
-def _name(found: Contents, hint: str) -> Iterator[Finding]:
-    ref, span = found.ref, found.span_ms
+def _check_name(contents: TableContents, hint: str) -> Iterator[StoreFinding]:
+    ref, span = contents.ref, contents.start_range_ms
     if span and not ref.min_start_ms <= span[0] <= span[1] <= ref.max_start_ms:
         message = f"its windows began from {span[0]} to {span[1]} ms: queries by its name would not find them"
-        yield error(Kind.NAME_DIFFERS, ref.key_prefix, message, hint)
-    elif found.name and ref.is_segment and not ref.key_prefix.endswith(f"-{found.name}/"):
-        message = f"its windows make the name {found.name}: they are not those that were stored"
-        yield error(Kind.NAME_DIFFERS, ref.key_prefix, message, hint)
+        yield make_error(FindingKind.NAME_DIFFERS, ref.key_prefix, message, hint)
+    elif (
+        contents.computed_name
+        and ref.is_segment
+        and not ref.key_prefix.endswith(f"-{contents.computed_name}/")
+    ):
+        message = f"its windows make the name {contents.computed_name}: they are not those that were stored"
+        yield make_error(FindingKind.NAME_DIFFERS, ref.key_prefix, message, hint)
 
 
-def _differing(ref: SegmentRef, first: Part, part: Part, found: Contents, hint: str) -> Iterator[Finding]:
-    said, says = _told(found.totals[first]), _told(found.totals[part])
-    for service in sorted({*said, *says}):
-        one, other = said.get(service, (0,) * len(STATES)), says.get(service, (0,) * len(STATES))
+def _check_totals(
+    ref: SegmentRef, reference: SegmentPart, part: SegmentPart, contents: TableContents, hint: str
+) -> Iterator[StoreFinding]:
+    first_totals, part_totals = (
+        _drop_empty_services(contents.totals[reference]),
+        _drop_empty_services(contents.totals[part]),
+    )
+    for service in sorted({*first_totals, *part_totals}):
+        one, other = (
+            first_totals.get(service, (0,) * len(STATES)),
+            part_totals.get(service, (0,) * len(STATES)),
+        )
         if one != other:
-            message = f"{service}: {first} has {_states(one)}; {part} has {_states(other)}"
-            told = part if part in ADDED_UP or first not in ADDED_UP else first
-            yield error(Kind.TOTALS_DIFFER, ref.key(told), message, hint)
+            message = f"{service}: {reference} has {_format_states(one)}; {part} has {_format_states(other)}"
+            blamed_part = part if part in ROLLUP_PARTS or reference not in ROLLUP_PARTS else reference
+            yield make_error(FindingKind.TOTALS_DIFFER, ref.key(blamed_part), message, hint)
 
 
-def _told(totals: Mapping[str, States]) -> dict[str, States]:
+def _drop_empty_services(totals: Mapping[str, CountsByState]) -> dict[str, CountsByState]:
     """Services of which there is a sample: a window without any has no row but in `profiles`."""
     return {service: states for service, states in totals.items() if any(states)}
 
 
-def _states(states: States) -> str:
-    return listed(dict(zip(STATES, states, strict=True)))
+def _format_states(states: CountsByState) -> str:
+    return format_counts(dict(zip(STATES, states, strict=True)))
 
 
-def _few(services: Collection[str]) -> str:
-    told = sorted(services)
-    more = f" and {len(told) - _SERVICES_TOLD} more" if len(told) > _SERVICES_TOLD else ""
-    return ", ".join(told[:_SERVICES_TOLD]) + more
+def _format_services(services: Collection[str]) -> str:
+    names = sorted(services)
+    more = f" and {len(names) - _MAX_LISTED_SERVICES} more" if len(names) > _MAX_LISTED_SERVICES else ""
+    return ", ".join(names[:_MAX_LISTED_SERVICES]) + more

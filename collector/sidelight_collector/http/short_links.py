@@ -24,7 +24,7 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from sidelight_collector.auth.authorizer import NotFound, reader_of
+from sidelight_collector.auth.authorizer import NotFound, get_principal
 from sidelight_collector.settings.collector import DAY_SECONDS
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreError
 from sidelight_model.errors import Reason, SidelightError
@@ -32,14 +32,16 @@ from sidelight_model.errors import Reason, SidelightError
 ROOT: Final = "v1/links/"
 FORMAT: Final = 1
 PATH: Final = "/api/v1/links"
-KEY: Final = re.compile(r"v1/links/([a-z2-7]{16})\.json")
+KEY_PATTERN: Final = re.compile(r"v1/links/([a-z2-7]{16})\.json")
 RECEIVE_SECONDS: Final = 10
 RENEW_SECONDS: Final = DAY_SECONDS
 """A link that is made again is written again, once it is so old."""
 
-_ID: Final = re.compile(r"[a-z2-7]{16}")
-_PAGE: Final = re.compile(r"/(?:services|s/[^/?#]+(?:/[^/?#]+)?|captures(?:/[^/?#]+)?|settings)?(?:\?[^#]*)?")
-_PLAIN: Final = re.compile(r"[!-~]+")
+_ID_PATTERN: Final = re.compile(r"[a-z2-7]{16}")
+_PAGE_PATTERN: Final = re.compile(
+    r"/(?:services|s/[^/?#]+(?:/[^/?#]+)?|captures(?:/[^/?#]+)?|settings)?(?:\?[^#]*)?"
+)
+_PRINTABLE_ASCII: Final = re.compile(r"[!-~]+")
 """Addresses are ASCII without blanks: all else stands in them percent-encoded."""
 
 _log = structlog.get_logger()
@@ -57,18 +59,18 @@ class LinkTooLarge(SidelightError):
     reason = Reason.TOO_LARGE
 
 
-class LinksOff(SidelightError):
+class LinksDisabled(SidelightError):
     """This collector keeps no links."""
 
     reason = Reason.FORBIDDEN
 
 
 @dataclass(frozen=True, slots=True)
-class LinkRules:
+class LinkPolicy:
     """Whether links are kept, for how many days (0: for ever), and how long an address may be."""
 
-    on: bool = True
-    days: int = 400
+    is_enabled: bool = True
+    retention_days: int = 400
     max_bytes: int = 32 << 10
 
 
@@ -77,7 +79,7 @@ def is_page(path: str) -> bool:
 
     `.` and `..`, however they are written, would lead out of the prefix; a browser takes `\\` for `/`.
     """
-    if not _PLAIN.fullmatch(path) or "\\" in path or not _PAGE.fullmatch(path):
+    if not _PRINTABLE_ASCII.fullmatch(path) or "\\" in path or not _PAGE_PATTERN.fullmatch(path):
         return False
     parts = path.partition("?")[0].lower().replace("%2e", ".").split("/")
     return not {".", ".."} & set(parts)
@@ -88,17 +90,19 @@ def link_id(path: str) -> str:
     return b32encode(sha256(path.encode()).digest()[:10]).decode().lower()
 
 
-class Links:
+class LinkStore:
     """The links of a store. Methods block; they raise StoreError when the store fails."""
 
-    def __init__(self, store: ObjectStore, rules: LinkRules, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, store: ObjectStore, policy: LinkPolicy, clock: Callable[[], float] = time.time
+    ) -> None:
         self._store = store
-        self._rules = rules
+        self._policy = policy
         self._clock = clock
 
-    def keep(self, path: str) -> str:
+    def create(self, path: str) -> str:
         """The id of the link to a page, kept for its full time from now on. Raises BadLink, LinkTooLarge."""
-        most = self._rules.max_bytes
+        most = self._policy.max_bytes
         if len(path) > most:
             raise LinkTooLarge(
                 f"the address has {len(path):,} characters, and a link may stand for {most:,}",
@@ -116,26 +120,29 @@ class Links:
             self._store.put(f"{ROOT}{name}.json", json.dumps(content, sort_keys=True).encode())
         return name
 
-    def path(self, name: str) -> str | None:
+    def resolve(self, name: str) -> str | None:
         """What a link leads to; None if there is no such link, or it leads to no page."""
-        found = self._read(name) if _ID.fullmatch(name) else None
-        if found is None or not is_page(found[0]) or self._is_over(found[1]):
+        found = self._read(name) if _ID_PATTERN.fullmatch(name) else None
+        if found is None or not is_page(found[0]) or self._is_expired(found[1]):
             return None
         return found[0]
 
-    def sweep(self) -> int:
+    def delete_expired(self) -> int:
         """Delete links whose time is over; how many."""
         over = [
             entry.key
             for entry in self._store.list(ROOT)
-            if KEY.fullmatch(entry.key) and self._is_over(entry.modified)
+            if KEY_PATTERN.fullmatch(entry.key) and self._is_expired(entry.modified)
         ]
         for key in over:
             self._store.delete(key)
         return len(over)
 
-    def _is_over(self, made: float) -> bool:
-        return self._rules.days > 0 and self._clock() - made > self._rules.days * DAY_SECONDS
+    def _is_expired(self, created_at: float) -> bool:
+        return (
+            self._policy.retention_days > 0
+            and self._clock() - created_at > self._policy.retention_days * DAY_SECONDS
+        )
 
     def _read(self, name: str) -> tuple[str, float] | None:
         try:
@@ -148,25 +155,27 @@ class Links:
             return None
 
 
-def routes(links: Links, rules: LinkRules, path_prefix: str = "") -> list[web.RouteDef]:
+def routes(links: LinkStore, policy: LinkPolicy, path_prefix: str = "") -> list[web.RouteDef]:
     """The routes of links, without the prefix in their paths."""
 
-    async def keep(request: web.Request) -> web.Response:
-        if not rules.on:
-            raise LinksOff(
+    async def create_link(request: web.Request) -> web.Response:
+        if not policy.is_enabled:
+            raise LinksDisabled(
                 "this collector keeps no links",
                 hint="Share the address itself, or start the collector with --links.",
             )
-        reader_of(request)  # an address is nobody's profile: what it asks for is asked as whoever follows it
-        path = await _path_of(request, rules.max_bytes)
-        name = await asyncio.to_thread(links.keep, path)
+        get_principal(
+            request
+        )  # an address is nobody's profile: what it asks for is asked as whoever follows it
+        path = await _receive_path(request, policy.max_bytes)
+        name = await asyncio.to_thread(links.create, path)
         return web.json_response({"id": name, "path": f"/l/{name}"}, headers={"Cache-Control": "no-store"})
 
-    async def follow(request: web.Request) -> web.Response:
-        reader_of(request)
-        path = await asyncio.to_thread(links.path, request.match_info["id"]) if rules.on else None
+    async def follow_link(request: web.Request) -> web.Response:
+        get_principal(request)
+        path = await asyncio.to_thread(links.resolve, request.match_info["id"]) if policy.is_enabled else None
         if path is None:
-            kept = f" Links are kept {rules.days} days." if rules.days else ""
+            kept = f" Links are kept {policy.retention_days} days." if policy.retention_days else ""
             raise NotFound(
                 "there is no such link here", hint=f"Ask whoever shared it for the long address.{kept}"
             )
@@ -174,10 +183,10 @@ def routes(links: Links, rules: LinkRules, path_prefix: str = "") -> list[web.Ro
         headers = {"Location": f"{path_prefix}{path}", "Cache-Control": "no-store"}
         return web.Response(status=303, headers=headers)
 
-    return [web.post(PATH, keep), web.get("/l/{id}", follow)]
+    return [web.post(PATH, create_link), web.get("/l/{id}", follow_link)]
 
 
-async def _path_of(request: web.Request, most: int) -> str:
+async def _receive_path(request: web.Request, max_bytes: int) -> str:
     """The address that is sent: JSON, which no form of another site can send without being asked."""
     if request.content_type != "application/json":
         raise BadLink(
@@ -189,9 +198,9 @@ async def _path_of(request: web.Request, most: int) -> str:
         async with asyncio.timeout(RECEIVE_SECONDS):
             async for chunk in request.content.iter_chunked(1 << 16):
                 body += chunk
-                if len(body) > 6 * most + 1024:  # JSON may write a letter in six
+                if len(body) > 6 * max_bytes + 1024:  # JSON may write a letter in six
                     raise LinkTooLarge(
-                        "the request is too large", hint=f"An address may have {most:,} characters."
+                        "the request is too large", hint=f"An address may have {max_bytes:,} characters."
                     )
     except TimeoutError:
         raise BadLink(
@@ -208,11 +217,11 @@ async def _path_of(request: web.Request, most: int) -> str:
     return path
 
 
-async def sweep(links: Links, stop: asyncio.Event, interval_seconds: float) -> None:
+async def expire_links(links: LinkStore, stop: asyncio.Event, interval_seconds: float) -> None:
     """Delete links whose time is over, now and then until `stop` is set."""
     while not stop.is_set():
         try:
-            if gone := await asyncio.to_thread(links.sweep):
+            if gone := await asyncio.to_thread(links.delete_expired):
                 _log.info("links are over", links=gone)
         except StoreError as error:
             _log.warning("links not looked through", error=error.message, hint=error.hint)

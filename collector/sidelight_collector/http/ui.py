@@ -22,24 +22,24 @@ from sidelight_collector.auth.authorizer import NotFound
 
 _PLACEHOLDER: Final = "/__sidelight_prefix__/"
 _BUILD_PLACEHOLDER: Final = "__sidelight_build__"
-_OFF_PLACEHOLDER: Final = "__sidelight_off__"
+_DISABLED_PLACEHOLDER: Final = "__sidelight_off__"
 _HERE: Final = Path(__file__).resolve().parent
-PLACES: Final = (_HERE.parent / "ui", _HERE.parents[2] / "web" / "dist")
+BUILD_DIRECTORIES: Final = (_HERE.parent / "ui", _HERE.parents[2] / "web" / "dist")
 
 _SHARED_POLICY: Final = (
     "default-src 'none'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
     "frame-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'; object-src 'none'"
 )
-_TRUSTED: Final = "require-trusted-types-for 'script'; trusted-types 'none'"
-POLICY: Final = f"{_SHARED_POLICY}; script-src 'self'; style-src 'self'; {_TRUSTED}"
+_TRUSTED_TYPES_POLICY: Final = "require-trusted-types-for 'script'; trusted-types 'none'"
+POLICY: Final = f"{_SHARED_POLICY}; script-src 'self'; style-src 'self'; {_TRUSTED_TYPES_POLICY}"
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 _NO_EVAL: Final = "no-eval.js"
-_UNCHANGING: Final = "public, max-age=31536000, immutable"
-_TYPES: Final = {
+_IMMUTABLE: Final = "public, max-age=31536000, immutable"
+_CONTENT_TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".ico": "image/x-icon",
@@ -52,7 +52,7 @@ _TYPES: Final = {
     ".wasm": "application/wasm",
     ".woff2": "font/woff2",
 }
-_MISSING: Final = """<!doctype html>
+_MISSING_PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Sidelight</title></head>
 <body><h1>The web UI is not built</h1>
 <p>The collector runs and its API answers under <code>api/v1</code>, but there are no pages to show.</p>
@@ -63,58 +63,65 @@ A released wheel carries the UI.</p>
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class UiBuild:
     """A built UI: its two pages as text, and every other file by its name within its folder.
 
-    `offline` is the page that profiles are put into to be taken away; None in a build that lacks it.
+    `offline_html` is the page that profiles are put into to be taken away; None in a build that lacks it.
     """
 
-    page: str
-    speedscope: str
+    index_html: str
+    speedscope_html: str
     assets: Mapping[str, Path]
     speedscope_files: Mapping[str, Path]
-    offline: str | None = None
+    offline_html: str | None = None
 
 
-def find(places: tuple[Path, ...] = PLACES) -> Built | None:
-    """The first complete build among `places`, or None."""
-    for place in places:
+def find_build(directories: tuple[Path, ...] = BUILD_DIRECTORIES) -> UiBuild | None:
+    """The first complete build among `directories`, or None."""
+    for place in directories:
         page, speedscope = place / "index.html", place / "speedscope" / "index.html"
         if page.is_file() and speedscope.is_file():
-            assets, files = _files(place / "assets"), _files(place / "speedscope")
+            assets, files = _list_files(place / "assets"), _list_files(place / "speedscope")
             offline = place / "offline.html"
             text = offline.read_text("utf-8") if offline.is_file() else None
-            return Built(page.read_text("utf-8"), speedscope.read_text("utf-8"), assets, files, text)
+            return UiBuild(page.read_text("utf-8"), speedscope.read_text("utf-8"), assets, files, text)
     return None
 
 
-def build_name(built: Built | None) -> str:
+def build_name(build: UiBuild | None) -> str:
     """What the pages and the API are called together: the version, and which build of the pages it serves.
 
     Pages carry it and so does every answer: a page that reads another one knows that it is out of date. The
     page names its scripts and styles by their content, so its own text tells one build from another.
     """
-    if built is None:
+    if build is None:
         return __version__
-    return f"{__version__}+{hashlib.sha256(built.page.encode()).hexdigest()[:8]}"
+    return f"{__version__}+{hashlib.sha256(build.index_html.encode()).hexdigest()[:8]}"
 
 
-def routes(path_prefix: str = "", built: Built | None = None, off: Sequence[str] = ()) -> list[web.RouteDef]:
+def routes(
+    path_prefix: str = "", build: UiBuild | None = None, disabled: Sequence[str] = ()
+) -> list[web.RouteDef]:
     """The UI's routes, without the prefix in their paths; `path_prefix` is empty or like `/profiles`.
 
-    `off` names parts of the API that are switched off, which pages then do not ask.
+    `disabled` names parts of the API that are switched off, which pages then do not ask.
     """
-    if built is None:
-        return [web.get(path, _missing) for path in (*_pages(path_prefix), "/speedscope/{page:.*}")]
-    page = built.page.replace(_PLACEHOLDER, f"{path_prefix}/").replace(_BUILD_PLACEHOLDER, build_name(built))
-    page = page.replace(_OFF_PLACEHOLDER, " ".join(off))
+    if build is None:
+        return [
+            web.get(path, _serve_missing_page)
+            for path in (*_page_paths(path_prefix), "/speedscope/{page:.*}")
+        ]
+    page = build.index_html.replace(_PLACEHOLDER, f"{path_prefix}/").replace(
+        _BUILD_PLACEHOLDER, build_name(build)
+    )
+    page = page.replace(_DISABLED_PLACEHOLDER, " ".join(disabled))
 
     async def show(_: web.Request) -> web.Response:
-        return _page(page, POLICY)
+        return _html_response(page, POLICY)
 
     async def show_speedscope(_: web.Request) -> web.Response:
         nonce = secrets.token_urlsafe(16)
-        return _page(_adapted(built.speedscope, nonce), speedscope_policy(nonce))
+        return _html_response(_adapt_speedscope(build.speedscope_html, nonce), build_speedscope_policy(nonce))
 
     async def no_eval(_: web.Request) -> web.Response:
         return web.Response(
@@ -125,29 +132,29 @@ def routes(path_prefix: str = "", built: Built | None = None, off: Sequence[str]
         raise web.HTTPPermanentRedirect(f"{path_prefix}/speedscope/")
 
     return [
-        *(web.get(path, show) for path in _pages(path_prefix)),
-        web.get("/assets/{name}", _serving(built.assets)),
+        *(web.get(path, show) for path in _page_paths(path_prefix)),
+        web.get("/assets/{name}", _build_file_handler(build.assets)),
         web.get("/speedscope", redirect),
         web.get("/speedscope/", show_speedscope),
         web.get("/speedscope/index.html", show_speedscope),
         web.get(f"/speedscope/{_NO_EVAL}", no_eval),
-        web.get("/speedscope/{name}", _serving(built.speedscope_files)),
+        web.get("/speedscope/{name}", _build_file_handler(build.speedscope_files)),
     ]
 
 
-def _pages(path_prefix: str) -> tuple[str, ...]:
+def _page_paths(path_prefix: str) -> tuple[str, ...]:
     """Where the app is: it reads the rest from the address. A prefix answers without its last slash too."""
     pages = ("/", "/services", "/s/{page:.+}", "/captures", "/captures/{page}", "/settings")
     return (*pages, *([""] if path_prefix else []))
 
 
-def speedscope_policy(nonce: str) -> str:
+def build_speedscope_policy(nonce: str) -> str:
     """What speedscope may do besides: write styles into one element, and compile its WebAssembly reader."""
     scripts = "script-src 'self' 'wasm-unsafe-eval'"
-    return f"{_SHARED_POLICY}; {scripts}; style-src 'self' 'nonce-{nonce}'; {_TRUSTED}"
+    return f"{_SHARED_POLICY}; {scripts}; style-src 'self' 'nonce-{nonce}'; {_TRUSTED_TYPES_POLICY}"
 
 
-def _adapted(speedscope: str, nonce: str) -> str:
+def _adapt_speedscope(speedscope: str, nonce: str) -> str:
     """Its page with the element aphrodite writes to (it would make one without a nonce), and without eval.
 
     protobufjs inside speedscope tries `eval("require")` and goes on without; the policy forbids that
@@ -157,18 +164,18 @@ def _adapted(speedscope: str, nonce: str) -> str:
     return speedscope.replace("</head>", f"{added}</head>", 1)
 
 
-def _page(text: str, policy: str) -> web.Response:
+def _html_response(text: str, policy: str) -> web.Response:
     headers = {"Content-Security-Policy": policy, "Cache-Control": "no-cache", **_HEADERS}
     return web.Response(text=text, content_type="text/html", headers=headers)
 
 
-async def _missing(_: web.Request) -> web.Response:
-    response = _page(_MISSING, POLICY)
+async def _serve_missing_page(_: web.Request) -> web.Response:
+    response = _html_response(_MISSING_PAGE, POLICY)
     response.set_status(404)
     return response
 
 
-def _serving(files: Mapping[str, Path]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _build_file_handler(files: Mapping[str, Path]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     """Serves files whose names change with their content; aiohttp picks a .br or .gz sibling by itself."""
 
     async def serve(request: web.Request) -> web.StreamResponse:
@@ -177,15 +184,13 @@ def _serving(files: Mapping[str, Path]) -> Callable[[web.Request], Awaitable[web
             raise NotFound(
                 f"there is no file {request.path}", hint="Load the page again: the UI was rebuilt."
             )
-        kind = _TYPES.get(path.suffix, "application/octet-stream")
-        return web.FileResponse(
-            path, headers={"Cache-Control": _UNCHANGING, "Content-Type": kind, **_HEADERS}
-        )
+        kind = _CONTENT_TYPES.get(path.suffix, "application/octet-stream")
+        return web.FileResponse(path, headers={"Cache-Control": _IMMUTABLE, "Content-Type": kind, **_HEADERS})
 
     return serve
 
 
-def _files(folder: Path) -> dict[str, Path]:
+def _list_files(folder: Path) -> dict[str, Path]:
     return {
         path.name: path for path in folder.iterdir() if path.is_file() and path.suffix not in (".br", ".gz")
     }

@@ -12,30 +12,30 @@ from typing import Generic, TypeVar
 
 from sidelight_collector.stack_hashing import HashedWindow
 
-Done = TypeVar("Done")
+Completion = TypeVar("Completion")
 
 
 @dataclass(frozen=True, slots=True)
-class FlushRule:
+class FlushPolicy:
     """How long (seconds) and how much (bytes of text) windows wait for others."""
 
-    seconds: float
-    bytes: int
+    max_seconds: float
+    max_bytes: int
 
 
 @dataclass(slots=True)
-class Batch(Generic[Done]):
-    """Windows that will be one segment; `done` is how those who wait for it are told."""
+class WindowBatch(Generic[Completion]):
+    """Windows that will be one segment; `completion` is how those who wait for it are told."""
 
     day: date
-    opened: float
-    done: Done
+    opened_at: float
+    completion: Completion
     windows: list[HashedWindow] = field(default_factory=list)
     text_bytes: int = 0
 
 
-def seconds_until_due(now: float, opened: float, text_bytes: int, rule: FlushRule) -> float:
+def seconds_until_due(now: float, opened_at: float, text_bytes: int, policy: FlushPolicy) -> float:
     """How long a batch may still wait; 0 when it is to be stored now."""
-    if text_bytes >= rule.bytes:
+    if text_bytes >= policy.max_bytes:
         return 0.0
-    return max(0.0, opened + rule.seconds - now)
+    return max(0.0, opened_at + policy.max_seconds - now)

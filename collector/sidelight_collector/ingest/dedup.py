@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from sidelight_collector.storage.live_objects import live
+from sidelight_collector.storage.live_objects import list_live_objects
 from sidelight_collector.storage.objects import ObjectDamaged, ObjectMissing, ObjectStore
 from sidelight_collector.storage.segments import read_segment
 from sidelight_collector.storage.tables import DAY_NS
@@ -28,7 +28,7 @@ class DuplicateId(SidelightError):
         )
 
 
-class RecentIds:
+class DedupCache:
     """Digests of the windows stored last, at most so many; the oldest are forgotten first."""
 
     def __init__(self, capacity: int) -> None:
@@ -38,19 +38,19 @@ class RecentIds:
     def __len__(self) -> int:
         return len(self._digests)
 
-    def digest(self, window_id: str) -> int | None:
+    def get_digest(self, window_id: str) -> int | None:
         """What was in the window of this id; None when it is not remembered."""
         return self._digests.get(window_id)
 
-    def remember(self, window_id: str, digest: int) -> None:
+    def add(self, window_id: str, digest: int) -> None:
         """A window is durable."""
         self._digests.setdefault(window_id, digest)
         if len(self._digests) > self.capacity:
             self._digests.popitem(last=False)
 
-    def recall(self, earlier: Iterable[tuple[str, int]]) -> None:
+    def load(self, windows: Iterable[tuple[str, int]]) -> None:
         """Add windows stored before those remembered, latest first, while there is room."""
-        for window_id, digest in earlier:
+        for window_id, digest in windows:
             if len(self._digests) >= self.capacity:
                 return
             if window_id not in self._digests:
@@ -58,14 +58,14 @@ class RecentIds:
                 self._digests.move_to_end(window_id, last=False)
 
 
-def stored_ids(
-    store: ObjectStore, capacity: int, now_ns: int, stopped: Callable[[], bool] = lambda: False
+def read_recent_ids(
+    store: ObjectStore, capacity: int, now_ns: int, should_stop: Callable[[], bool] = lambda: False
 ) -> list[tuple[str, int]]:
     """Ids and digests of windows of the last day, latest first, about `capacity` of them; blocks."""
     found: list[tuple[str, int]] = []
-    refs = [ref for ref in live(store, now_ns - DAY_NS, now_ns + DAY_NS).refs if ref.is_whole]
+    refs = [ref for ref in list_live_objects(store, now_ns - DAY_NS, now_ns + DAY_NS).refs if ref.is_raw]
     for ref in sorted(refs, key=lambda ref: ref.max_start_ms, reverse=True):
-        if len(found) >= capacity or stopped():
+        if len(found) >= capacity or should_stop():
             break
         try:
             table = read_segment(store, ref, "profiles", ["wid", "digest"])

@@ -10,11 +10,17 @@ from typing import Final
 
 from aiohttp import web
 
-from sidelight_collector.auth.authorizer import writer_of
-from sidelight_collector.decompress import declared_bytes, too_large
-from sidelight_collector.ingest.memory_budget import Budget, Share
-from sidelight_collector.ingest.segment_writer import Flusher
-from sidelight_collector.ingest.validation import Admission, Admitted, Arrival, BadParameter, admit
+from sidelight_collector.auth.authorizer import get_writer
+from sidelight_collector.decompress import build_too_large_error, read_decompressed_size
+from sidelight_collector.ingest.memory_budget import MemoryBudget, Reservation
+from sidelight_collector.ingest.segment_writer import SegmentWriter
+from sidelight_collector.ingest.validation import (
+    BadParameter,
+    IngestLimits,
+    ParsedRequest,
+    ReceivedRequest,
+    parse_request,
+)
 from sidelight_collector.metrics import Metrics
 from sidelight_model.errors import Reason, SidelightError
 
@@ -25,7 +31,7 @@ _BLOCK_BYTES: Final = 1 << 18
 else is served. A thread puts them together."""
 
 # What is certainly not folded text. Anything else is read, also what `curl --data-binary` calls a form.
-_OTHER_TYPES: Final = ("application/json", "multipart/", "image/", "application/x-protobuf", "text/html")
+_REJECTED_TYPES: Final = ("application/json", "multipart/", "image/", "application/x-protobuf", "text/html")
 
 
 class UnsupportedType(SidelightError):
@@ -40,27 +46,27 @@ class ReceiveTimeout(SidelightError):
     reason = Reason.REQUEST_TIMEOUT
 
 
-class Ingest:
+class IngestHandler:
     """Takes windows in, within a budget of memory; `close` ends its threads."""
 
     def __init__(
         self,
-        flusher: Flusher,
-        rules: Admission,
-        budget: Budget,
+        segment_writer: SegmentWriter,
+        limits: IngestLimits,
+        budget: MemoryBudget,
         metrics: Metrics,
         *,
         decode_threads: int,
         max_receive_seconds: float,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._flusher = flusher
-        self._rules = rules
+        self._segment_writer = segment_writer
+        self._limits = limits
         self._budget = budget
         self._metrics = metrics
-        self._threads = ThreadPoolExecutor(decode_threads, thread_name_prefix="decode")
+        self._decode_executor = ThreadPoolExecutor(decode_threads, thread_name_prefix="decode")
         # Twice as many as threads, so that none of them waits for the loop to give it the next.
-        self._turns = asyncio.Semaphore(2 * decode_threads)
+        self._decode_slots = asyncio.Semaphore(2 * decode_threads)
         self._max_receive_seconds = max_receive_seconds
         self._clock_ns = clock_ns
 
@@ -70,47 +76,49 @@ class Ingest:
 
     async def post(self, request: web.Request) -> web.Response:
         """Answers 200 with the ids once every window of the request is durable, or refuses all of it."""
-        check_type(request.headers.get("Content-Type", ""))
-        with self._budget.share() as share:
+        check_content_type(request.headers.get("Content-Type", ""))
+        with self._budget.reserve() as share:
             body = await self._receive(request, share)
             self._metrics.received_bytes.inc(len(body))
             encoding = request.headers.get("Content-Encoding", "")
             # Room is kept for the text before it is read: what cannot be read soon is refused at once.
-            share.set(declared_bytes(body, encoding, self._rules.max_body_bytes))
-            arrival = Arrival(body, encoding, _parameters(request), self._clock_ns(), writer_of(request))
-            admitted = await self._admit(request, arrival)
+            share.resize(read_decompressed_size(body, encoding, self._limits.max_body_bytes))
+            arrival = ReceivedRequest(
+                body, encoding, _parse_query(request), self._clock_ns(), get_writer(request)
+            )
+            admitted = await self._parse(request, arrival)
             del arrival
             del body
-            share.set(admitted.held_bytes)
+            share.resize(admitted.memory_bytes)
             self._metrics.decompressed_bytes.inc(admitted.text_bytes)
-            self._metrics.samples_truncated.inc(admitted.truncated)
-            receipt = await self._flusher.submit(admitted.windows, admitted.text_bytes)
+            self._metrics.samples_truncated.inc(admitted.truncated_samples)
+            receipt = await self._segment_writer.submit(admitted.windows, admitted.text_bytes)
         return web.json_response({"accepted": receipt.accepted, "duplicates": receipt.duplicates})
 
-    async def _admit(self, request: web.Request, arrival: Arrival) -> Admitted:
+    async def _parse(self, request: web.Request, received: ReceivedRequest) -> ParsedRequest:
         """Read what arrived, in a thread, unless whoever sent it has gone by the time that it is its turn."""
-        async with self._turns:
+        async with self._decode_slots:
             if request.transport is None or request.transport.is_closing():
                 raise asyncio.CancelledError  # as the server itself ends a request whose client has gone
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, admit, arrival, self._rules)
+            return await loop.run_in_executor(self._decode_executor, parse_request, received, self._limits)
 
     def close(self) -> None:
         """End the threads that read bodies."""
-        self._threads.shutdown(cancel_futures=True)
+        self._decode_executor.shutdown(cancel_futures=True)
 
-    async def _receive(self, request: web.Request, share: Share) -> bytes:
-        limit = self._rules.max_body_bytes
+    async def _receive(self, request: web.Request, reservation: Reservation) -> bytes:
+        limit = self._limits.max_body_bytes
         if (request.content_length or 0) > limit:
-            raise too_large(limit)
+            raise build_too_large_error(limit)
         blocks, received = [bytearray()], 0
         try:
             async with asyncio.timeout(self._max_receive_seconds):
                 async for chunk in request.content.iter_any():
                     received += len(chunk)
                     if received > limit:
-                        raise too_large(limit)
-                    share.set(received)
+                        raise build_too_large_error(limit)
+                    reservation.resize(received)
                     if len(blocks[-1]) >= _BLOCK_BYTES:
                         blocks.append(bytearray())
                     blocks[-1] += chunk
@@ -124,16 +132,16 @@ class Ingest:
         return await asyncio.get_running_loop().run_in_executor(None, b"".join, blocks)
 
 
-def check_type(content_type: str) -> None:
+def check_content_type(content_type: str) -> None:
     """Raises UnsupportedType for what cannot be windows or folded text; no type at all is fine."""
-    if content_type.strip().lower().startswith(_OTHER_TYPES):
+    if content_type.strip().lower().startswith(_REJECTED_TYPES):
         raise UnsupportedType(
             f"the Content-Type {content_type[:80]!r} is not windows or folded text",
             hint="Send text/plain: windows as in docs/formats.md, or folded lines with ?service=NAME.",
         )
 
 
-def _parameters(request: web.Request) -> dict[str, str]:
+def _parse_query(request: web.Request) -> dict[str, str]:
     query = dict(request.query)
     if len(query) < len(request.query):
         raise BadParameter("a query parameter is given twice", hint="Give each parameter and label once.")

@@ -8,7 +8,7 @@ from typing import Final
 
 from sidelight_model.errors import Reason, SidelightError
 
-REQUEST_BYTES: Final = 16 << 10
+MIN_REQUEST_BYTES: Final = 16 << 10
 """What any request costs at least, however small its body."""
 
 
@@ -18,49 +18,49 @@ class Overloaded(SidelightError):
     reason = Reason.OVERLOADED
 
 
-class Budget:
+class MemoryBudget:
     """Bytes that may still be taken; belongs to one event loop."""
 
-    def __init__(self, max_bytes: int, observe: Callable[[int], None]) -> None:
-        """`observe` is told the bytes taken, each time they change."""
+    def __init__(self, max_bytes: int, on_change: Callable[[int], None]) -> None:
+        """`on_change` is told the bytes taken, each time they change."""
         self._max_bytes = max_bytes
-        self._observe = observe
-        self._taken = 0
+        self._on_change = on_change
+        self._used_bytes = 0
 
     @property
-    def taken(self) -> int:
-        return self._taken
+    def used_bytes(self) -> int:
+        return self._used_bytes
 
     @contextmanager
-    def share(self) -> Iterator[Share]:
+    def reserve(self) -> Iterator[Reservation]:
         """A part of the budget for one request, given back at the end. Raises Overloaded."""
-        share = Share(self)
+        share = Reservation(self)
         try:
-            share.set(0)
+            share.resize(0)
             yield share
         finally:
-            self._change(-share.taken)
+            self._adjust(-share.size_bytes)
 
-    def _change(self, by: int) -> None:
-        if by > 0 and self._taken + by > self._max_bytes:
+    def _adjust(self, delta: int) -> None:
+        if delta > 0 and self._used_bytes + delta > self._max_bytes:
             raise Overloaded(
-                f"{self._taken} bytes of windows wait to be stored, and at most {self._max_bytes} may",
+                f"{self._used_bytes} bytes of windows wait to be stored, and at most {self._max_bytes} may",
                 hint="Send again after Retry-After; if this lasts, the store is slow or the load is too high "
                 "for one collector.",
             )
-        self._taken += by
-        self._observe(self._taken)
+        self._used_bytes += delta
+        self._on_change(self._used_bytes)
 
 
-class Share:
+class Reservation:
     """What one request holds."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
-        self.taken = 0
+        self.size_bytes = 0
 
-    def set(self, held: int) -> None:
+    def resize(self, size_bytes: int) -> None:
         """Now hold so many bytes, REQUEST_BYTES at least. Raises Overloaded, then nothing has changed."""
-        held = max(held, REQUEST_BYTES)
-        self._budget._change(held - self.taken)
-        self.taken = held
+        size_bytes = max(size_bytes, MIN_REQUEST_BYTES)
+        self._budget._adjust(size_bytes - self.size_bytes)
+        self.size_bytes = size_bytes

@@ -12,19 +12,19 @@ from typing import Final
 
 import structlog
 
-from sidelight_collector.ingest.batch import Batch, FlushRule, seconds_until_due
-from sidelight_collector.ingest.dedup import DuplicateId, RecentIds
-from sidelight_collector.ingest.stats import Activity
+from sidelight_collector.ingest.batch import FlushPolicy, WindowBatch, seconds_until_due
+from sidelight_collector.ingest.dedup import DedupCache, DuplicateId
+from sidelight_collector.ingest.stats import IngestStats
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.stack_hashing import HashedWindow
 from sidelight_collector.storage.objects import ObjectStore, StoreError, StoreUnavailable
 from sidelight_collector.storage.segments import event_day, write_hashed_segment
 from sidelight_model.errors import Reason, SidelightError
 
-WRITERS: Final = 4
+WRITE_CONCURRENCY: Final = 4
 
-Outcome = SidelightError | None
-_Done = asyncio.Future[Outcome]
+WriteOutcome = SidelightError | None
+_Completion = asyncio.Future[WriteOutcome]
 _log = structlog.get_logger()
 
 
@@ -45,7 +45,7 @@ class Receipt:
     duplicates: list[str]
 
 
-class Flusher:
+class SegmentWriter:
     """Gathers windows into batches, one for each day of the event, and stores each as a segment.
 
     `submit` returns when its windows are durable, or raises. Whoever waits may be cancelled: the windows stay
@@ -55,26 +55,26 @@ class Flusher:
     def __init__(
         self,
         store: ObjectStore,
-        rule: FlushRule,
+        policy: FlushPolicy,
         metrics: Metrics,
-        activity: Activity,
-        recent: RecentIds,
+        stats: IngestStats,
+        dedup_cache: DedupCache,
         *,
         clock: Callable[[], float] = time.monotonic,
-        wall_ns: Callable[[], int] = time.time_ns,
+        wall_clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._store = store
-        self._rule = rule
+        self._policy = policy
         self._metrics = metrics
-        self._activity = activity
-        self._recent = recent
+        self._stats = stats
+        self._dedup_cache = dedup_cache
         self._clock = clock
-        self._wall_ns = wall_ns
-        self._open: dict[date, Batch[_Done]] = {}
-        self._coming: dict[str, tuple[int, _Done]] = {}
-        self._changed = asyncio.Event()
-        self._closing = False
-        self._places = asyncio.Semaphore(WRITERS)
+        self._wall_clock_ns = wall_clock_ns
+        self._open_batches: dict[date, WindowBatch[_Completion]] = {}
+        self._pending_windows: dict[str, tuple[int, _Completion]] = {}
+        self._wakeup = asyncio.Event()
+        self._is_closing = False
+        self._write_slots = asyncio.Semaphore(WRITE_CONCURRENCY)
 
     async def submit(self, windows: Sequence[HashedWindow], text_bytes: int) -> Receipt:
         """Make windows durable; `text_bytes` is what they took together.
@@ -82,81 +82,93 @@ class Flusher:
         Raises DuplicateId (nothing was taken then), StoreUnavailable (some may be durable all the same: send
         again), ShuttingDown.
         """
-        if self._closing:
+        if self._is_closing:
             raise ShuttingDown
         for row in windows:
-            known = self._digest(row.window.id)
+            known = self._find_digest(row.window.id)
             if known is not None and known != row.digest:
                 raise DuplicateId(row.window.id)
         fresh: dict[str, HashedWindow] = {}
         for row in windows:
             if (
-                self._digest(row.window.id) is None
+                self._find_digest(row.window.id) is None
                 and fresh.setdefault(row.window.id, row).digest != row.digest
             ):
                 raise DuplicateId(row.window.id)
         for row in fresh.values():
-            self._add(row, text_bytes // len(windows))
+            self._add_to_batch(row, text_bytes // len(windows))
         duplicates = [row.window.id for row in windows if row.window.id not in fresh]
         self._metrics.windows_duplicate.inc(len(windows) - len(fresh))
-        waits = [self._coming[row.window.id][1] for row in windows if row.window.id in self._coming]
+        waits = [
+            self._pending_windows[row.window.id][1]
+            for row in windows
+            if row.window.id in self._pending_windows
+        ]
         for done in dict.fromkeys(waits):
             if failure := await asyncio.shield(done):
-                raise _again(failure)
+                raise _copy_error(failure)
         return Receipt(list(fresh), list(dict.fromkeys(duplicates)))
 
     async def run(self) -> None:
         """Store batches as they come due, until closed."""
-        with ThreadPoolExecutor(WRITERS, thread_name_prefix="store-write") as threads:
+        with ThreadPoolExecutor(WRITE_CONCURRENCY, thread_name_prefix="store-write") as threads:
             async with asyncio.TaskGroup() as writes:
-                while not (self._closing and not self._open):
-                    for batch in self._due():
-                        await self._places.acquire()
-                        del self._open[batch.day]
-                        writes.create_task(self._write(batch, threads), name=f"store windows of {batch.day}")
-                    await self._wait()
+                while not (self._is_closing and not self._open_batches):
+                    for batch in self._list_due_batches():
+                        await self._write_slots.acquire()
+                        del self._open_batches[batch.day]
+                        writes.create_task(
+                            self._write_batch(batch, threads), name=f"store windows of {batch.day}"
+                        )
+                    await self._wait_until_due()
 
     def close(self) -> None:
         """Take nothing more, and let `run` store what is here and end."""
-        self._closing = True
-        self._changed.set()
+        self._is_closing = True
+        self._wakeup.set()
 
-    def _digest(self, window_id: str) -> int | None:
-        coming = self._coming.get(window_id)
-        return coming[0] if coming else self._recent.digest(window_id)
+    def _find_digest(self, window_id: str) -> int | None:
+        coming = self._pending_windows.get(window_id)
+        return coming[0] if coming else self._dedup_cache.get_digest(window_id)
 
-    def _add(self, row: HashedWindow, text_bytes: int) -> None:
+    def _add_to_batch(self, row: HashedWindow, text_bytes: int) -> None:
         day = event_day(row.window.start_ns)
-        batch = self._open.get(day)
+        batch = self._open_batches.get(day)
         if batch is None:
-            batch = self._open[day] = Batch(day, self._clock(), asyncio.get_running_loop().create_future())
-            self._changed.set()
+            batch = self._open_batches[day] = WindowBatch(
+                day, self._clock(), asyncio.get_running_loop().create_future()
+            )
+            self._wakeup.set()
         batch.windows.append(row)
         batch.text_bytes += text_bytes
-        self._coming[row.window.id] = (row.digest, batch.done)
-        if batch.text_bytes >= self._rule.bytes:
-            self._changed.set()
+        self._pending_windows[row.window.id] = (row.digest, batch.completion)
+        if batch.text_bytes >= self._policy.max_bytes:
+            self._wakeup.set()
 
-    def _due(self) -> list[Batch[_Done]]:
+    def _list_due_batches(self) -> list[WindowBatch[_Completion]]:
         now = self._clock()
-        return [batch for batch in self._open.values() if self._closing or not self._left(batch, now)]
+        return [
+            batch
+            for batch in self._open_batches.values()
+            if self._is_closing or not self._seconds_left(batch, now)
+        ]
 
-    def _left(self, batch: Batch[_Done], now: float) -> float:
-        return seconds_until_due(now, batch.opened, batch.text_bytes, self._rule)
+    def _seconds_left(self, batch: WindowBatch[_Completion], now: float) -> float:
+        return seconds_until_due(now, batch.opened_at, batch.text_bytes, self._policy)
 
-    async def _wait(self) -> None:
+    async def _wait_until_due(self) -> None:
         now = self._clock()
-        left = min((self._left(batch, now) for batch in self._open.values()), default=None)
+        left = min((self._seconds_left(batch, now) for batch in self._open_batches.values()), default=None)
         try:
             async with asyncio.timeout(left):
-                if not self._closing:
-                    await self._changed.wait()
+                if not self._is_closing:
+                    await self._wakeup.wait()
         except TimeoutError:
             pass
-        self._changed.clear()
+        self._wakeup.clear()
 
-    async def _write(self, batch: Batch[_Done], threads: ThreadPoolExecutor) -> None:
-        outcome: Outcome = ShuttingDown()
+    async def _write_batch(self, batch: WindowBatch[_Completion], threads: ThreadPoolExecutor) -> None:
+        outcome: WriteOutcome = ShuttingDown()
         start = time.perf_counter()
         try:
             loop = asyncio.get_running_loop()
@@ -168,28 +180,28 @@ class Flusher:
                 "segment not stored", windows=len(batch.windows), error=error.message, hint=error.hint
             )
         else:
-            self._stored(batch, time.perf_counter() - start)
+            self._record_written(batch, time.perf_counter() - start)
             _log.debug("segment stored", key=ref.key_prefix, windows=len(batch.windows))
         finally:
-            self._places.release()
+            self._write_slots.release()
             for row in batch.windows:
-                del self._coming[row.window.id]
-            batch.done.set_result(outcome)
+                del self._pending_windows[row.window.id]
+            batch.completion.set_result(outcome)
 
-    def _stored(self, batch: Batch[_Done], seconds: float) -> None:
-        now_ns = self._wall_ns()
+    def _record_written(self, batch: WindowBatch[_Completion], seconds: float) -> None:
+        now_ns = self._wall_clock_ns()
         self._metrics.segments_written.inc()
         self._metrics.segment_write_seconds.observe(seconds)
         self._metrics.windows_accepted.inc(len(batch.windows))
         self._metrics.last_ingest.set(now_ns / 1e9)
         for row in batch.windows:
-            self._recent.remember(row.window.id, row.digest)
+            self._dedup_cache.add(row.window.id, row.digest)
         labels = [row.window.labels for row in batch.windows]
         senders = [(one.get("pod", ""), one["service"], one.get("namespace", "")) for one in labels]
-        self._activity.acknowledged(senders, now_ns)
+        self._stats.record_acknowledged(senders, now_ns)
 
 
-def _again(failure: SidelightError) -> SidelightError:
+def _copy_error(failure: SidelightError) -> SidelightError:
     """The failure of a batch, told to one of those who waited for it."""
     if isinstance(failure, ShuttingDown):
         return ShuttingDown()

@@ -14,7 +14,7 @@ Sender = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SidecarSeen:
+class SidecarLastSeen:
     """Who shipped windows, and when last (Unix ns)."""
 
     pod: str
@@ -23,42 +23,42 @@ class SidecarSeen:
     namespace: str = ""
 
 
-def whole(sender: Sender) -> Sender:
+def fill_namespace(sender: Sender) -> Sender:
     """A sender with a namespace, if only the empty one."""
     return (*sender, "")[:3]
 
 
-class Activity:
+class IngestStats:
     """Counts acknowledged windows and remembers the 1,000 senders seen last. Safe to use from any thread."""
 
     def __init__(self, max_sidecars: int = MAX_SIDECARS) -> None:
         self._lock = threading.Lock()
         self._max_sidecars = max_sidecars
-        self._sidecars: OrderedDict[Sender, int] = OrderedDict()
+        self._last_seen_by_sender: OrderedDict[Sender, int] = OrderedDict()
         self._windows = 0
         self._last_ingest_ns: int | None = None
 
-    def acknowledged(self, senders: Iterable[Sender], now_ns: int) -> None:
+    def record_acknowledged(self, senders: Iterable[Sender], now_ns: int) -> None:
         """Windows became durable, one from each of these."""
         with self._lock:
             for sender in senders:
                 self._windows += 1
                 self._last_ingest_ns = now_ns
-                self._saw(sender, now_ns)
+                self._record_sender(sender, now_ns)
 
-    def add(self, windows: int, last_ns: int | None, senders: Mapping[Sender, int]) -> None:
+    def merge(self, windows: int, last_ns: int | None, senders: Mapping[Sender, int]) -> None:
         """What another process of the same collector tells; of each sender when it was last seen."""
         with self._lock:
             self._windows += windows
             self._last_ingest_ns = max(self._last_ingest_ns or 0, last_ns or 0) or None
             latest = dict(senders)
-            for sender, at in self._sidecars.items():
+            for sender, at in self._last_seen_by_sender.items():
                 latest[sender] = max(at, latest.get(sender, 0))
-            self._sidecars.clear()
+            self._last_seen_by_sender.clear()
             for sender, at in sorted(latest.items(), key=lambda item: item[1]):
-                self._saw(sender, at)
+                self._record_sender(sender, at)
 
-    def of_all(self) -> Activity:
+    def aggregate_processes(self) -> IngestStats:
         """What all processes of this collector know together; blocks."""
         return self
 
@@ -72,15 +72,15 @@ class Activity:
         """When the last of them was (Unix ns)."""
         return self._last_ingest_ns
 
-    def sidecars(self) -> list[SidecarSeen]:
+    def list_sidecars(self) -> list[SidecarLastSeen]:
         """Who shipped windows, the latest first."""
         with self._lock:
-            seen = list(self._sidecars.items())
-        return [SidecarSeen(pod, service, at, space) for (pod, service, space), at in seen[::-1]]
+            seen = list(self._last_seen_by_sender.items())
+        return [SidecarLastSeen(pod, service, at, space) for (pod, service, space), at in seen[::-1]]
 
-    def _saw(self, sender: Sender, now_ns: int) -> None:
-        sender = whole(sender)
-        self._sidecars[sender] = now_ns
-        self._sidecars.move_to_end(sender)
-        if len(self._sidecars) > self._max_sidecars:
-            self._sidecars.popitem(last=False)
+    def _record_sender(self, sender: Sender, now_ns: int) -> None:
+        sender = fill_namespace(sender)
+        self._last_seen_by_sender[sender] = now_ns
+        self._last_seen_by_sender.move_to_end(sender)
+        if len(self._last_seen_by_sender) > self._max_sidecars:
+            self._last_seen_by_sender.popitem(last=False)

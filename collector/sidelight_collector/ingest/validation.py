@@ -9,20 +9,20 @@ from typing import Final
 
 from ulid import ULID
 
-from sidelight_collector.auth.write_identity import Writer
-from sidelight_collector.decompress import unpack
+from sidelight_collector.auth.write_identity import WriterIdentity
+from sidelight_collector.decompress import decompress_body
 from sidelight_collector.ingest import parsing
-from sidelight_collector.stack_hashing import HashedWindow, named
+from sidelight_collector.stack_hashing import HashedWindow, build_hashed_window
 from sidelight_collector.times import parse_time
 from sidelight_model.errors import BadHeader, BadLabel, LimitExceeded, Reason, SidelightError
 from sidelight_model.labels import Labels
-from sidelight_model.window import Limits, Quality, Window, is_window_id
+from sidelight_model.window import Quality, Window, WindowLimits, is_window_id
 
 SECOND_NS: Final = 10**9
-LINE_BYTES: Final = 64
+MIN_LINE_BYTES: Final = 64
 """What a line of text counts as at least: decoded, the shortest takes four times as much memory."""
 DEFAULT_RATE_HZ: Final = "100"
-_PARAMETERS: Final = ("id", "rate", "start", "duration")
+_QUERY_PARAMETERS: Final = ("id", "rate", "start", "duration")
 
 
 class ClockSkew(SidelightError):
@@ -38,90 +38,90 @@ class BadParameter(SidelightError):
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class IngestLimits:
     """The rules at the door: lengths in bytes, times in nanoseconds."""
 
-    limits: Limits
+    window_limits: WindowLimits
     max_body_bytes: int
     max_future_ns: int
     max_age_ns: int
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class ReceivedRequest:
     """One request as received: its body still encoded, its query parameters, and when it came (Unix ns)."""
 
     body: bytes
     encoding: str
     query: Mapping[str, str]
     now_ns: int
-    writer: Writer | None = None
+    writer: WriterIdentity | None = None
     """The pod that sends, where the cluster vouches for one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class ParsedRequest:
     """The windows of a request, the bytes of their text, and as how many they count against memory."""
 
     windows: list[HashedWindow]
     text_bytes: int
-    held_bytes: int
+    memory_bytes: int
 
     @property
-    def truncated(self) -> int:
+    def truncated_samples(self) -> int:
         """Samples whose stacks were clipped, by the sampler or here."""
         return sum(row.window.quality.truncated for row in self.windows)
 
 
-def admit(arrival: Arrival, rules: Admission) -> Admitted:
+def parse_request(request: ReceivedRequest, ingest_limits: IngestLimits) -> ParsedRequest:
     """The windows in a body, or the first reason to refuse it, as a SidelightError.
 
     A body that begins with `#` holds windows; any other is one folded profile, described by the query.
     """
-    text = unpack(arrival.body, arrival.encoding, rules.max_body_bytes)
-    held_bytes = max(len(text), LINE_BYTES * text.count(b"\n"))
-    if held_bytes > rules.max_body_bytes:
-        raise too_many_lines(rules.max_body_bytes)
-    writer, limits = arrival.writer, rules.limits
+    text = decompress_body(request.body, request.encoding, ingest_limits.max_body_bytes)
+    held_bytes = max(len(text), MIN_LINE_BYTES * text.count(b"\n"))
+    if held_bytes > ingest_limits.max_body_bytes:
+        raise too_many_lines(ingest_limits.max_body_bytes)
+    writer, limits = request.writer, ingest_limits.window_limits
     if writer is not None:
-        limits = replace(limits, labels=replace(limits.labels, nameless=True))
-    if "service" in arrival.query or text.lstrip()[:1] != b"#":
-        windows = [_folded(text, arrival.query, arrival.now_ns, limits)]
+        limits = replace(limits, labels=replace(limits.labels, allow_missing_service=True))
+    if "service" in request.query or text.lstrip()[:1] != b"#":
+        windows = [_parse_folded(text, request.query, request.now_ns, limits)]
     else:
-        windows = parsing.windows(text, limits)
+        windows = parsing.parse_windows(text, limits)
     if not windows:
         raise BadHeader(1, "the body holds no window")
     if writer is not None:
-        windows = [bound(row, writer) for row in windows]
+        windows = [bind_labels(row, writer) for row in windows]
     for row in windows:
-        check_clock(row.window, arrival.now_ns, rules)
-    return Admitted(windows, len(text), held_bytes)
+        check_clock(row.window, request.now_ns, ingest_limits)
+    return ParsedRequest(windows, len(text), held_bytes)
 
 
-def bound(row: HashedWindow, writer: Writer) -> HashedWindow:
+def bind_labels(row: HashedWindow, writer: WriterIdentity) -> HashedWindow:
     """The window with the labels of its writer; its digest stays that of what was sent. Raises NotYours."""
-    return replace(row, window=replace(row.window, labels=writer.bound(row.window.labels)))
+    return replace(row, window=replace(row.window, labels=writer.bind_labels(row.window.labels)))
 
 
 def too_many_lines(max_bytes: int) -> LimitExceeded:
     """The refusal of a body whose lines are so short that reading it would take more memory than its text."""
     return LimitExceeded(
-        f"the body has more than {max_bytes // LINE_BYTES} lines",
+        f"the body has more than {max_bytes // MIN_LINE_BYTES} lines",
         hint=f"Send fewer windows at once, or raise the collector's --max-body-bytes: a line counts as "
-        f"{LINE_BYTES} bytes at least.",
+        f"{MIN_LINE_BYTES} bytes at least.",
     )
 
 
-def check_clock(window: Window, now_ns: int, rules: Admission) -> None:
+def check_clock(window: Window, now_ns: int, limits: IngestLimits) -> None:
     """Raises ClockSkew unless the window ends by now and began not too long ago, give or take."""
     ahead = window.start_ns + window.duration_ns - now_ns
-    if ahead > rules.max_future_ns:
+    if ahead > limits.max_future_ns:
         raise ClockSkew(
             f"window {window.id} ends {ahead / SECOND_NS:.0f} s after the collector's clock",
             hint="Set the clocks (NTP), or raise the collector's --max-future-seconds.",
         )
     age = now_ns - window.start_ns
-    if age > rules.max_age_ns:
+    if age > limits.max_age_ns:
         raise ClockSkew(
             f"window {window.id} began {age / SECOND_NS:.0f} s before the collector's clock",
             reason=Reason.TOO_OLD,
@@ -129,19 +129,21 @@ def check_clock(window: Window, now_ns: int, rules: Admission) -> None:
         )
 
 
-def _folded(text: bytes, query: Mapping[str, str], now_ns: int, limits: Limits) -> HashedWindow:
-    counted = parsing.profile(text, limits)
-    if "service" not in query and not limits.labels.nameless:
+def _parse_folded(text: bytes, query: Mapping[str, str], now_ns: int, limits: WindowLimits) -> HashedWindow:
+    counted = parsing.parse_folded_profile(text, limits)
+    if "service" not in query and not limits.labels.allow_missing_service:
         raise BadLabel(
             "the label `service` is missing",
             hint="Add ?service=NAME to the URL, or begin the body with a window's header.",
         )
-    labels = Labels.check({name: query[name] for name in query if name not in _PARAMETERS}, limits.labels)
-    rate_hz = _number("rate", query.get("rate", DEFAULT_RATE_HZ), Decimal("0.1"), Decimal(10_000))
+    labels = Labels.parse(
+        {name: query[name] for name in query if name not in _QUERY_PARAMETERS}, limits.labels
+    )
+    rate_hz = _parse_number("rate", query.get("rate", DEFAULT_RATE_HZ), Decimal("0.1"), Decimal(10_000))
     period_ns = int(SECOND_NS / rate_hz)
     longest = Decimal(limits.max_duration_ns) / SECOND_NS
     if "duration" in query:
-        duration_ns = int(_number("duration", query["duration"], Decimal("0.001"), longest) * SECOND_NS)
+        duration_ns = int(_parse_number("duration", query["duration"], Decimal("0.001"), longest) * SECOND_NS)
     else:
         duration_ns = min(max(counted.samples, 1) * period_ns, limits.max_duration_ns)
     if "start" in query:
@@ -152,18 +154,18 @@ def _folded(text: bytes, query: Mapping[str, str], now_ns: int, limits: Limits) 
     if not is_window_id(window_id):
         raise BadParameter(f"id={window_id[:80]!r} is not a ULID", hint="Leave it out to have one made.")
     missing = () if any(counted.idle) or any(counted.gil) else ("idle", "gil")
-    quality = Quality(samples=counted.samples, truncated=counted.clipped, missing_states=missing)
+    quality = Quality(samples=counted.samples, truncated=counted.truncated_samples, missing_states=missing)
     window = Window(window_id, labels, start_ns, duration_ns, period_ns, {}, quality)
-    return named(window, counted)
+    return build_hashed_window(window, counted)
 
 
-def _number(name: str, text: str, least: Decimal, most: Decimal) -> Decimal:
+def _parse_number(name: str, text: str, minimum: Decimal, maximum: Decimal) -> Decimal:
     try:
         value = Decimal(text)
-        if least <= value <= most:
+        if minimum <= value <= maximum:
             return value
     except InvalidOperation:
         pass
     raise BadParameter(
-        f"{name}={text[:80]!r} cannot be used", hint=f"{name} is a number from {least} to {most}."
+        f"{name}={text[:80]!r} cannot be used", hint=f"{name} is a number from {minimum} to {maximum}."
     )

@@ -10,97 +10,102 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from sidelight_collector.kubernetes_discovery.k8s_objects import (
-    Kept,
-    Key,
-    Kind,
+    CachedObject,
     Namespace,
+    ObjectKey,
     Pod,
+    ResourceKind,
     Revision,
     Workload,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ClusterInventory:
     """What is known at a moment; pods that were too many to keep are only counted."""
 
     pods: tuple[Pod, ...] = ()
     workloads: tuple[Workload, ...] = ()
     revisions: tuple[Revision, ...] = ()
     namespaces: tuple[Namespace, ...] = ()
-    left_out: int = 0
+    skipped_pods: int = 0
 
 
 @dataclass(slots=True)
-class Book:
-    """The objects of each kind by namespace and name, of which at most `most_pods` pods.
+class ClusterCache:
+    """The objects of each kind by namespace and name, of which at most `max_pods` pods.
 
-    `changes` counts what made a difference. For one thread at a time.
+    `change_count` counts what made a difference. For one thread at a time.
     """
 
-    most_pods: int
-    changes: int = 0
-    _kept: dict[Kind, dict[Key, Kept]] = field(default_factory=lambda: {kind: {} for kind in Kind})
-    _left_out: set[Key] = field(default_factory=set)
+    max_pods: int
+    change_count: int = 0
+    _objects: dict[ResourceKind, dict[ObjectKey, CachedObject]] = field(
+        default_factory=lambda: {kind: {} for kind in ResourceKind}
+    )
+    _skipped_pods: set[ObjectKey] = field(default_factory=set)
 
-    def apply(self, kind: Kind, event: str, key: Key, found: Kept | None) -> None:
+    def apply(self, kind: ResourceKind, event: str, key: ObjectKey, item: CachedObject | None) -> None:
         """Take what a watch told: ADDED, MODIFIED or DELETED; anything else changes nothing."""
         if event in ("ADDED", "MODIFIED"):
-            self._keep(kind, key, found)
+            self._put(kind, key, item)
         elif event == "DELETED":
-            self._drop(kind, key)
+            self._remove(kind, key)
 
-    def replace(self, kind: Kind, namespace: str, items: Iterable[tuple[Key, Kept | None]]) -> None:
+    def replace(
+        self, kind: ResourceKind, namespace: str, items: Iterable[tuple[ObjectKey, CachedObject | None]]
+    ) -> None:
         """Take a whole list of one namespace, or (empty) of all; what is not in it is gone."""
-        there: set[Key] = set()
+        listed: set[ObjectKey] = set()
         for key, found in items:
-            self._keep(kind, key, found)
-            there.add(key)
-        left = self._left_out if kind is Kind.PODS else set()
-        for key in [*self._kept[kind], *left]:
-            if key not in there and (not namespace or key[0] == namespace):
-                self._drop(kind, key)
+            self._put(kind, key, found)
+            listed.add(key)
+        skipped = self._skipped_pods if kind is ResourceKind.PODS else set()
+        for key in [*self._objects[kind], *skipped]:
+            if key not in listed and (not namespace or key[0] == namespace):
+                self._remove(kind, key)
 
-    def known(self) -> Known:
+    def get_inventory(self) -> ClusterInventory:
         """All of it, each kind in the order of names."""
-        return Known(
-            cast("tuple[Pod, ...]", self._sorted(Kind.PODS)),
+        return ClusterInventory(
+            cast("tuple[Pod, ...]", self._list_sorted(ResourceKind.PODS)),
             cast(
                 "tuple[Workload, ...]",
-                self._sorted(Kind.DEPLOYMENTS)
-                + self._sorted(Kind.STATEFULSETS)
-                + self._sorted(Kind.DAEMONSETS),
+                self._list_sorted(ResourceKind.DEPLOYMENTS)
+                + self._list_sorted(ResourceKind.STATEFULSETS)
+                + self._list_sorted(ResourceKind.DAEMONSETS),
             ),
             cast(
                 "tuple[Revision, ...]",
-                self._sorted(Kind.REPLICASETS) + self._sorted(Kind.CONTROLLERREVISIONS),
+                self._list_sorted(ResourceKind.REPLICASETS)
+                + self._list_sorted(ResourceKind.CONTROLLERREVISIONS),
             ),
-            cast("tuple[Namespace, ...]", self._sorted(Kind.NAMESPACES)),
-            len(self._left_out),
+            cast("tuple[Namespace, ...]", self._list_sorted(ResourceKind.NAMESPACES)),
+            len(self._skipped_pods),
         )
 
-    def count(self, kind: Kind) -> int:
+    def count_objects(self, kind: ResourceKind) -> int:
         """How many of a kind are kept."""
-        return len(self._kept[kind])
+        return len(self._objects[kind])
 
-    def _keep(self, kind: Kind, key: Key, found: Kept | None) -> None:
-        kept = self._kept[kind]
-        if found is None:
-            self._drop(kind, key)
+    def _put(self, kind: ResourceKind, key: ObjectKey, item: CachedObject | None) -> None:
+        cached = self._objects[kind]
+        if item is None:
+            self._remove(kind, key)
             return
-        if kind is Kind.PODS and key not in kept and len(kept) >= self.most_pods:
-            self._left_out.add(key)
+        if kind is ResourceKind.PODS and key not in cached and len(cached) >= self.max_pods:
+            self._skipped_pods.add(key)
             return
-        if kept.get(key) != found:
-            kept[key] = found
-            self.changes += 1
-        self._left_out.discard(key)
+        if cached.get(key) != item:
+            cached[key] = item
+            self.change_count += 1
+        self._skipped_pods.discard(key)
 
-    def _drop(self, kind: Kind, key: Key) -> None:
-        if kind is Kind.PODS:
-            self._left_out.discard(key)
-        if self._kept[kind].pop(key, None) is not None:
-            self.changes += 1
+    def _remove(self, kind: ResourceKind, key: ObjectKey) -> None:
+        if kind is ResourceKind.PODS:
+            self._skipped_pods.discard(key)
+        if self._objects[kind].pop(key, None) is not None:
+            self.change_count += 1
 
-    def _sorted(self, kind: Kind) -> tuple[Any, ...]:
-        return tuple(kept for _, kept in sorted(self._kept[kind].items()))
+    def _list_sorted(self, kind: ResourceKind) -> tuple[Any, ...]:
+        return tuple(kept for _, kept in sorted(self._objects[kind].items()))

@@ -8,155 +8,159 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from sidelight_collector.kubernetes_discovery.cluster_cache import Known
-from sidelight_collector.kubernetes_discovery.k8s_objects import Pod, Sidecar
+from sidelight_collector.kubernetes_discovery.cluster_cache import ClusterInventory
+from sidelight_collector.kubernetes_discovery.k8s_objects import Pod, SidecarContainer
 from sidelight_kubernetes.label_names import INJECT, SIDECAR
 
-_COMING: Final = ("", "ContainerCreating", "PodInitializing")
-Heard = Mapping[tuple[str, str], float]
+_STARTING_REASONS: Final = ("", "ContainerCreating", "PodInitializing")
+LastSeenByPod = Mapping[tuple[str, str], float]
 """When a pod's sidecar was last heard of (Unix seconds), by namespace and pod."""
 
 
-class Standing(StrEnum):
+class CoverageState(StrEnum):
     """How a pod stands."""
 
     PROFILED = "profiled"
     STARTING = "starting"
     NO_SIDECAR = "no_sidecar"
     DEAD = "dead"
-    SILENT = "stale"
-    OVER = "finished"
+    STALE = "stale"
+    ENDED = "finished"
 
 
-LACKING: Final = (Standing.NO_SIDECAR, Standing.DEAD, Standing.SILENT)
+UNPROFILED_STATES: Final = (CoverageState.NO_SIDECAR, CoverageState.DEAD, CoverageState.STALE)
 """Those that somebody has to look at."""
-ORDER: Final = (*LACKING, Standing.STARTING, Standing.PROFILED, Standing.OVER)
+SORT_ORDER: Final = (*UNPROFILED_STATES, CoverageState.STARTING, CoverageState.PROFILED, CoverageState.ENDED)
 
 
 @dataclass(frozen=True, slots=True)
-class Stands:
+class PodCoverage:
     """A pod, how it stands, and, where something is to be done, why and what."""
 
     pod: Pod
-    standing: Standing
+    state: CoverageState
     problem: str = ""
     hint: str = ""
-    heard: float | None = None
+    last_seen: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """The pods of a workload that run one service. `expected`: somebody wants them to be profiled."""
+class WorkloadCoverage:
+    """The pods of a workload that run one service. `is_expected`: somebody wants them to be profiled."""
 
     namespace: str
     kind: str
     workload: str
     service: str
-    expected: bool
-    pods: tuple[Stands, ...]
+    is_expected: bool
+    pods: tuple[PodCoverage, ...]
 
-    def count(self, standing: Standing) -> int:
-        return sum(one.standing is standing for one in self.pods)
+    def count_pods(self, state: CoverageState) -> int:
+        return sum(one.state is state for one in self.pods)
 
     @property
-    def lacking(self) -> bool:
+    def is_unprofiled(self) -> bool:
         """Whether pods that should be profiled are not."""
-        return self.expected and any(one.standing in LACKING for one in self.pods)
+        return self.is_expected and any(one.state in UNPROFILED_STATES for one in self.pods)
 
 
-def stands(pod: Pod, heard: Heard, now: float, silent_seconds: float) -> Stands:
+def assess_pod(pod: Pod, last_seen: LastSeenByPod, now: float, stale_seconds: float) -> PodCoverage:
     """How one pod stands."""
     sidecar = pod.sidecar
-    last = max(
-        (heard[key] for key in ((pod.namespace, pod.name), ("", pod.name)) if key in heard), default=None
+    seen_at = max(
+        (last_seen[key] for key in ((pod.namespace, pod.name), ("", pod.name)) if key in last_seen),
+        default=None,
     )
-    if pod.over:
-        return Stands(pod, Standing.OVER, heard=last)
+    if pod.has_ended:
+        return PodCoverage(pod, CoverageState.ENDED, last_seen=seen_at)
     if sidecar is None or (sidecar.origin == "ephemeral" and sidecar.state == "terminated"):
-        if last is not None and now - last <= silent_seconds:
-            return Stands(pod, Standing.PROFILED, heard=last)
+        if seen_at is not None and now - seen_at <= stale_seconds:
+            return PodCoverage(pod, CoverageState.PROFILED, last_seen=seen_at)
         if pod.phase != "Running":
-            return Stands(pod, Standing.STARTING, heard=last)
-        return Stands(pod, Standing.NO_SIDECAR, *_without(pod), heard=last)
+            return PodCoverage(pod, CoverageState.STARTING, last_seen=seen_at)
+        return PodCoverage(pod, CoverageState.NO_SIDECAR, *_explain_missing_sidecar(pod), last_seen=seen_at)
     if sidecar.state == "running":
-        if last is not None and now - last <= silent_seconds:
-            return Stands(pod, Standing.PROFILED, heard=last)
-        if now - (sidecar.since or pod.created) <= silent_seconds:
-            return Stands(pod, Standing.STARTING, heard=last)
-        return Stands(pod, Standing.SILENT, *_silent(pod, now, last), heard=last)
-    if sidecar.state == "waiting" and sidecar.reason in _COMING and not sidecar.restarts:
-        return Stands(pod, Standing.STARTING, heard=last)
-    return Stands(pod, Standing.DEAD, *_dead(pod, sidecar), heard=last)
+        if seen_at is not None and now - seen_at <= stale_seconds:
+            return PodCoverage(pod, CoverageState.PROFILED, last_seen=seen_at)
+        if now - (sidecar.since or pod.created) <= stale_seconds:
+            return PodCoverage(pod, CoverageState.STARTING, last_seen=seen_at)
+        return PodCoverage(
+            pod, CoverageState.STALE, *_explain_stale_sidecar(pod, now, seen_at), last_seen=seen_at
+        )
+    if sidecar.state == "waiting" and sidecar.reason in _STARTING_REASONS and not sidecar.restarts:
+        return PodCoverage(pod, CoverageState.STARTING, last_seen=seen_at)
+    return PodCoverage(pod, CoverageState.DEAD, *_explain_dead_sidecar(pod, sidecar), last_seen=seen_at)
 
 
-def groups(
-    known: Known,
-    heard: Heard,
+def group_by_workload(
+    inventory: ClusterInventory,
+    last_seen: LastSeenByPod,
     now: float,
-    silent_seconds: float,
+    stale_seconds: float,
     services: frozenset[str] = frozenset(),
-    wanted: Callable[[Pod], bool] = lambda _: True,
-) -> list[Group]:
+    predicate: Callable[[Pod], bool] = lambda _: True,
+) -> list[WorkloadCoverage]:
     """Workloads with how their pods stand, those of which pods lack a sidecar first.
 
     `services` are those that profiles are kept of: pods that run one of them are expected to be profiled.
     """
-    wished = {one.name: one.inject_label for one in known.namespaces}
+    injection_by_namespace = {one.name: one.inject_label for one in inventory.namespaces}
     members: dict[tuple[str, str, str, str], list[Pod]] = defaultdict(list)
-    for pod in known.pods:
-        if wanted(pod):
+    for pod in inventory.pods:
+        if predicate(pod):
             members[pod.namespace, pod.kind, pod.workload, pod.service].append(pod)
-    found = []
+    workloads = []
     for (namespace, kind, workload, service), pods in members.items():
-        standing = [stands(pod, heard, now, silent_seconds) for pod in pods]
-        expected = service in services or any(_expected(pod, wished) for pod in pods)
-        standing.sort(key=lambda one: (ORDER.index(one.standing), one.pod.name))
-        found.append(Group(namespace, kind, workload, service, expected, tuple(standing)))
+        coverages = [assess_pod(pod, last_seen, now, stale_seconds) for pod in pods]
+        expected = service in services or any(_is_expected(pod, injection_by_namespace) for pod in pods)
+        coverages.sort(key=lambda one: (SORT_ORDER.index(one.state), one.pod.name))
+        workloads.append(WorkloadCoverage(namespace, kind, workload, service, expected, tuple(coverages)))
     return sorted(
-        found, key=lambda one: (not one.lacking, not one.expected, one.namespace, one.workload, one.kind)
+        workloads,
+        key=lambda one: (not one.is_unprofiled, not one.is_expected, one.namespace, one.workload, one.kind),
     )
 
 
-def counted(found: Iterable[Group]) -> dict[str, Counter[Standing]]:
+def count_by_namespace(workloads: Iterable[WorkloadCoverage]) -> dict[str, Counter[CoverageState]]:
     """How many pods of those that should be profiled stand how, by namespace."""
-    counts: dict[str, Counter[Standing]] = defaultdict(Counter)
-    for group in found:
-        if group.expected:
-            counts[group.namespace].update(one.standing for one in group.pods)
+    counts: dict[str, Counter[CoverageState]] = defaultdict(Counter)
+    for group in workloads:
+        if group.is_expected:
+            counts[group.namespace].update(one.state for one in group.pods)
     return dict(counts)
 
 
-def _expected(pod: Pod, wished: Mapping[str, str]) -> bool:
+def _is_expected(pod: Pod, injection_by_namespace: Mapping[str, str]) -> bool:
     if pod.inject_label == "false":
         return False
     return bool(
         pod.sidecar is not None
         or pod.skip_reason
         or pod.inject_label == "true"
-        or wished.get(pod.namespace, "") == "true"
+        or injection_by_namespace.get(pod.namespace, "") == "true"
     )
 
 
-def _without(pod: Pod) -> tuple[str, str]:
+def _explain_missing_sidecar(pod: Pod) -> tuple[str, str]:
     if pod.skip_reason:
-        return f"{pod.name} has no sidecar: {pod.skip_reason}", _again(pod)
+        return f"{pod.name} has no sidecar: {pod.skip_reason}", _suggest_restart(pod)
     return (
         f"{pod.name} has no sidecar",
-        f"Label its namespace or its pod template {INJECT}=true, then: {_again(pod)}"
+        f"Label its namespace or its pod template {INJECT}=true, then: {_suggest_restart(pod)}"
         if pod.inject_label != "true"
-        else f"It was made while the injector was away, or by none: {_again(pod)}",
+        else f"It was made while the injector was away, or by none: {_suggest_restart(pod)}",
     )
 
 
-def _again(pod: Pod) -> str:
+def _suggest_restart(pod: Pod) -> str:
     if pod.kind in ("Deployment", "StatefulSet", "DaemonSet"):
         return f"kubectl -n {pod.namespace} rollout restart {pod.kind.lower()}/{pod.workload}"
     return f"make it anew: kubectl -n {pod.namespace} delete pod {pod.name}"
 
 
-def _dead(pod: Pod, sidecar: Sidecar) -> tuple[str, str]:
-    often = f", restarted {sidecar.restarts} times" if sidecar.restarts else ""
-    problem = f"the sidecar of {pod.name} does not run: {sidecar.reason or sidecar.state}{often}"
+def _explain_dead_sidecar(pod: Pod, sidecar: SidecarContainer) -> tuple[str, str]:
+    restart_note = f", restarted {sidecar.restarts} times" if sidecar.restarts else ""
+    problem = f"the sidecar of {pod.name} does not run: {sidecar.reason or sidecar.state}{restart_note}"
     if "Image" in sidecar.reason or sidecar.reason == "ErrImageNeverPull":
         return problem, f"kubectl -n {pod.namespace} describe pod {pod.name} says why it cannot be had."
     if sidecar.reason == "CreateContainerConfigError":
@@ -165,8 +169,8 @@ def _dead(pod: Pod, sidecar: Sidecar) -> tuple[str, str]:
     return problem, f"kubectl -n {pod.namespace} logs {pod.name} -c {SIDECAR}{previous} says why."
 
 
-def _silent(pod: Pod, now: float, last: float | None) -> tuple[str, str]:
-    ago = "since it started" if last is None else f"for {now - last:.0f} s"
+def _explain_stale_sidecar(pod: Pod, now: float, seen_at: float | None) -> tuple[str, str]:
+    ago = "since it started" if seen_at is None else f"for {now - seen_at:.0f} s"
     return (
         f"the sidecar of {pod.name} runs, and nothing has been heard of it {ago}",
         f"kubectl -n {pod.namespace} logs {pod.name} -c {SIDECAR} says whether it reaches the collector, "

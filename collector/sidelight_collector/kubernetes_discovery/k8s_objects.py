@@ -14,17 +14,17 @@ from typing import Any, Final
 
 from sidelight_kubernetes import label_names, naming
 
-Object = Mapping[str, Any]
-Key = tuple[str, str]
+ApiObject = Mapping[str, Any]
+ObjectKey = tuple[str, str]
 """Namespace and name."""
 
-APPS: Final = "apps"
-_OLD_REVISIONS: Final = "deployment.kubernetes.io/revision-history"
-_REVISION: Final = "deployment.kubernetes.io/revision"
-_OWNED: Final = ("Deployment", "StatefulSet", "DaemonSet")
+APPS_GROUP: Final = "apps"
+_REVISION_HISTORY_ANNOTATION: Final = "deployment.kubernetes.io/revision-history"
+_REVISION_ANNOTATION: Final = "deployment.kubernetes.io/revision"
+_WORKLOAD_KINDS: Final = ("Deployment", "StatefulSet", "DaemonSet")
 
 
-class Kind(StrEnum):
+class ResourceKind(StrEnum):
     """What is watched, as RBAC rules and paths name it."""
 
     PODS = "pods"
@@ -38,16 +38,16 @@ class Kind(StrEnum):
     @property
     def group(self) -> str:
         """The API group; empty for the core."""
-        return "" if self in (Kind.PODS, Kind.NAMESPACES) else APPS
+        return "" if self in (ResourceKind.PODS, ResourceKind.NAMESPACES) else APPS_GROUP
 
-    def path(self, namespace: str = "") -> str:
+    def list_path(self, namespace: str = "") -> str:
         """Where these are listed, of one namespace or of all."""
         root = f"/apis/{self.group}/v1" if self.group else "/api/v1"
         return f"{root}/namespaces/{namespace}/{self}" if namespace else f"{root}/{self}"
 
 
 @dataclass(frozen=True, slots=True)
-class Sidecar:
+class SidecarContainer:
     """The container that profiles a pod.
 
     `origin` is how it came: template, injected or ephemeral. `state` is running, waiting or terminated,
@@ -87,24 +87,26 @@ class Pod:
     skip_reason: str
     containers: tuple[str, ...]
     sampled_container: str
-    sidecar: Sidecar | None
+    sidecar: SidecarContainer | None
 
     @property
-    def over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether it has ended, or is about to."""
         return self.deleting or self.phase in ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What owns pods: `revision` is the number or hash it rolls out, complete since `complete` if it is."""
+    """What owns pods: `revision` is the number or hash it rolls out, complete since `completed_at` if it
+    is.
+    """
 
     kind: str
     namespace: str
     name: str
     revision: str
-    done: bool
-    complete: float | None
+    is_complete: bool
+    completed_at: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +120,8 @@ class Revision:
     workload: str
     number: int
     hash: str
-    created: float
-    reused: bool
+    created_at: float
+    is_reused: bool
     service: str
     version: str
 
@@ -132,63 +134,69 @@ class Namespace:
     inject_label: str
 
 
-Kept = Pod | Workload | Revision | Namespace
+CachedObject = Pod | Workload | Revision | Namespace
 
 
-def key_of(item: Object) -> Key:
+def get_object_key(item: ApiObject) -> ObjectKey:
     """Namespace and name of an object."""
-    meta = _map(item, "metadata")
-    return _text(meta, "namespace"), _text(meta, "name")
+    meta = _get_mapping(item, "metadata")
+    return _get_text(meta, "namespace"), _get_text(meta, "name")
 
 
-def read(kind: Kind, item: Object) -> Kept | None:
+def parse_object(kind: ResourceKind, item: ApiObject) -> CachedObject | None:
     """What is kept of an object; None if it is of no use here."""
-    if kind is Kind.PODS:
-        return read_pod(item)
-    if kind is Kind.NAMESPACES:
-        labels = _map(item, "metadata", "labels")
-        return Namespace(key_of(item)[1], _short(_text(labels, label_names.INJECT)))
-    if kind in (Kind.REPLICASETS, Kind.CONTROLLERREVISIONS):
-        return _revision(kind, item)
-    return _workload(kind, item)
+    if kind is ResourceKind.PODS:
+        return parse_pod(item)
+    if kind is ResourceKind.NAMESPACES:
+        labels = _get_mapping(item, "metadata", "labels")
+        return Namespace(get_object_key(item)[1], _parse_boolean_label(_get_text(labels, label_names.INJECT)))
+    if kind in (ResourceKind.REPLICASETS, ResourceKind.CONTROLLERREVISIONS):
+        return _parse_revision(kind, item)
+    return _parse_workload(kind, item)
 
 
-def read_pod(item: Object) -> Pod:
+def parse_pod(item: ApiObject) -> Pod:
     """What is kept of a pod."""
-    meta, spec, status = (_map(item, name) for name in ("metadata", "spec", "status"))
-    labels, notes = _map(meta, "labels"), _map(meta, "annotations")
+    meta, spec, status = (_get_mapping(item, name) for name in ("metadata", "spec", "status"))
+    labels, annotations = _get_mapping(meta, "labels"), _get_mapping(meta, "annotations")
     owner = naming.owner_of(item)
-    told = _text(notes, label_names.STATUS)
-    ready = next((one for one in _list(status, "conditions") if _text(one, "type") == "Ready"), {})
-    namespace, name = key_of(item)
+    injection_status = _get_text(annotations, label_names.STATUS)
+    ready = next((one for one in _get_list(status, "conditions") if _get_text(one, "type") == "Ready"), {})
+    namespace, name = get_object_key(item)
     return Pod(
-        namespace=_same(namespace),
+        namespace=_intern(namespace),
         name=name,
-        uid=_text(meta, "uid"),
-        service=_same(naming.service_of(item)),
-        version=_same(naming.version_of(item)),
-        kind=_same(owner.kind if owner else "Pod"),
-        workload=_same(owner.name if owner else name),
-        revision=_same(_text(labels, "pod-template-hash") or _text(labels, "controller-revision-hash")),
-        node=_same(_text(spec, "nodeName")),
-        phase=_same(_text(status, "phase")),
-        created=unix(_text(meta, "creationTimestamp")) or 0.0,
-        ready=unix(_text(ready, "lastTransitionTime")) if _text(ready, "status") == "True" else None,
-        deleting=bool(_text(meta, "deletionTimestamp")),
-        inject_label=_short(_text(labels, label_names.INJECT)),
-        skip_reason=told.partition(":")[2].strip()[:500] if told.startswith("skipped") else "",
-        containers=_containers(spec),
-        sampled_container=_same(naming.watched_container(item)),
-        sidecar=_sidecar(spec, status, injected=told == "injected"),
+        uid=_get_text(meta, "uid"),
+        service=_intern(naming.service_of(item)),
+        version=_intern(naming.version_of(item)),
+        kind=_intern(owner.kind if owner else "Pod"),
+        workload=_intern(owner.name if owner else name),
+        revision=_intern(
+            _get_text(labels, "pod-template-hash") or _get_text(labels, "controller-revision-hash")
+        ),
+        node=_intern(_get_text(spec, "nodeName")),
+        phase=_intern(_get_text(status, "phase")),
+        created=parse_unix_time(_get_text(meta, "creationTimestamp")) or 0.0,
+        ready=parse_unix_time(_get_text(ready, "lastTransitionTime"))
+        if _get_text(ready, "status") == "True"
+        else None,
+        deleting=bool(_get_text(meta, "deletionTimestamp")),
+        inject_label=_parse_boolean_label(_get_text(labels, label_names.INJECT)),
+        skip_reason=injection_status.partition(":")[2].strip()[:500]
+        if injection_status.startswith("skipped")
+        else "",
+        containers=_list_containers(spec),
+        sampled_container=_intern(naming.target_container(item)),
+        sidecar=_find_sidecar(spec, status, injected=injection_status == "injected"),
     )
 
 
-def _containers(spec: Object) -> tuple[str, ...]:
-    names = [_text(one, "name") for one in _list(spec, "containers")]
-    return tuple(_same(name) for name in names if name and not label_names.is_sidecar(name))
+def _list_containers(spec: ApiObject) -> tuple[str, ...]:
+    names = [_get_text(one, "name") for one in _get_list(spec, "containers")]
+    return tuple(_intern(name) for name in names if name and not label_names.is_sidecar(name))
 
 
-def _sidecar(spec: Object, status: Object, *, injected: bool) -> Sidecar | None:
+def _find_sidecar(spec: ApiObject, status: ApiObject, *, injected: bool) -> SidecarContainer | None:
     """The container that profiles, wherever it stands; of ephemeral ones the last."""
     places = (
         ("containers", "containerStatuses"),
@@ -196,99 +204,122 @@ def _sidecar(spec: Object, status: Object, *, injected: bool) -> Sidecar | None:
         ("ephemeralContainers", "ephemeralContainerStatuses"),
     )
     for declared, told in places:
-        names = [_text(one, "name") for one in _list(spec, declared)]
+        names = [_get_text(one, "name") for one in _get_list(spec, declared)]
         own = [name for name in names if label_names.is_sidecar(name)]
         if not own or (declared != "ephemeralContainers" and label_names.SIDECAR not in own):
             continue
-        how = "ephemeral" if declared == "ephemeralContainers" else "injected" if injected else "template"
-        found = next((one for one in _list(status, told) if _text(one, "name") == own[-1]), {})
-        return _state(how, found)
+        origin = "ephemeral" if declared == "ephemeralContainers" else "injected" if injected else "template"
+        found = next((one for one in _get_list(status, told) if _get_text(one, "name") == own[-1]), {})
+        return _parse_sidecar(origin, found)
     return None
 
 
-def _state(how: str, told: Object) -> Sidecar:
-    restarts = told.get("restartCount")
+def _parse_sidecar(origin: str, status: ApiObject) -> SidecarContainer:
+    restarts = status.get("restartCount")
     times = restarts if isinstance(restarts, int) else 0
     for state, moment in (("running", "startedAt"), ("terminated", "finishedAt"), ("waiting", "")):
-        held = _map(told, "state").get(state)
+        held = _get_mapping(status, "state").get(state)
         if isinstance(held, Mapping):
-            reason = _text(held, "reason")
+            reason = _get_text(held, "reason")
             if state == "terminated":
                 reason = f"{reason or 'ended'}, exit code {held.get('exitCode', '?')}"
-            return Sidecar(how, state, _same(reason), times, unix(_text(held, moment)) if moment else None)
-    return Sidecar(how, "waiting", "", times)
+            return SidecarContainer(
+                origin,
+                state,
+                _intern(reason),
+                times,
+                parse_unix_time(_get_text(held, moment)) if moment else None,
+            )
+    return SidecarContainer(origin, "waiting", "", times)
 
 
-def _workload(kind: Kind, item: Object) -> Workload:
-    meta, spec, status = (_map(item, name) for name in ("metadata", "spec", "status"))
-    namespace, name = key_of(item)
-    seen = _whole(status, "observedGeneration") >= _whole(meta, "generation")
-    if kind is Kind.DEPLOYMENTS:
-        wanted = spec.get("replicas", 1)
-        done = (
-            seen
-            and _whole(status, "updatedReplicas") == wanted == _whole(status, "replicas")
-            and _whole(status, "availableReplicas") == wanted
+def _parse_workload(kind: ResourceKind, item: ApiObject) -> Workload:
+    meta, spec, status = (_get_mapping(item, name) for name in ("metadata", "spec", "status"))
+    namespace, name = get_object_key(item)
+    is_observed = _get_int(status, "observedGeneration") >= _get_int(meta, "generation")
+    if kind is ResourceKind.DEPLOYMENTS:
+        replicas = spec.get("replicas", 1)
+        is_complete = (
+            is_observed
+            and _get_int(status, "updatedReplicas") == replicas == _get_int(status, "replicas")
+            and _get_int(status, "availableReplicas") == replicas
         )
-        conditions = _list(status, "conditions")
-        progress = next((one for one in conditions if _text(one, "type") == "Progressing"), {})
-        came = _text(progress, "reason") == "NewReplicaSetAvailable"
-        at = unix(_text(progress, "lastUpdateTime")) if done and came else None
-        number = _text(_map(meta, "annotations"), _REVISION)
-        return Workload("Deployment", _same(namespace), name, number, done, at)
-    if kind is Kind.STATEFULSETS:
-        wanted = spec.get("replicas", 1)
-        done = seen and _whole(status, "updatedReplicas") == wanted == _whole(status, "readyReplicas")
+        conditions = _get_list(status, "conditions")
+        progress = next((one for one in conditions if _get_text(one, "type") == "Progressing"), {})
+        is_available = _get_text(progress, "reason") == "NewReplicaSetAvailable"
+        completed_at = (
+            parse_unix_time(_get_text(progress, "lastUpdateTime")) if is_complete and is_available else None
+        )
+        number = _get_text(_get_mapping(meta, "annotations"), _REVISION_ANNOTATION)
+        return Workload("Deployment", _intern(namespace), name, number, is_complete, completed_at)
+    if kind is ResourceKind.STATEFULSETS:
+        replicas = spec.get("replicas", 1)
+        is_complete = is_observed and _get_int(status, "updatedReplicas") == replicas == _get_int(
+            status, "readyReplicas"
+        )
         return Workload(
-            "StatefulSet", _same(namespace), name, _text(status, "updateRevision"), bool(done), None
+            "StatefulSet",
+            _intern(namespace),
+            name,
+            _get_text(status, "updateRevision"),
+            bool(is_complete),
+            None,
         )
-    wanted = _whole(status, "desiredNumberScheduled")
-    done = (
-        seen
-        and _whole(status, "updatedNumberScheduled") == wanted == _whole(status, "numberAvailable")
-        and wanted > 0
+    replicas = _get_int(status, "desiredNumberScheduled")
+    is_complete = (
+        is_observed
+        and _get_int(status, "updatedNumberScheduled") == replicas == _get_int(status, "numberAvailable")
+        and replicas > 0
     )
-    return Workload("DaemonSet", _same(namespace), name, "", done, None)
+    return Workload("DaemonSet", _intern(namespace), name, "", is_complete, None)
 
 
-def _revision(kind: Kind, item: Object) -> Revision | None:
+def _parse_revision(kind: ResourceKind, item: ApiObject) -> Revision | None:
     """A revision of what is rolled out; None for a ReplicaSet that stands alone."""
-    meta = _map(item, "metadata")
-    labels, notes = _map(meta, "labels"), _map(meta, "annotations")
-    owner = next((one for one in _list(meta, "ownerReferences") if one.get("controller")), {})
-    if _text(owner, "kind") not in _OWNED:
+    meta = _get_mapping(item, "metadata")
+    labels, annotations = _get_mapping(meta, "labels"), _get_mapping(meta, "annotations")
+    owner = next((one for one in _get_list(meta, "ownerReferences") if one.get("controller")), {})
+    if _get_text(owner, "kind") not in _WORKLOAD_KINDS:
         return None
-    namespace, name = key_of(item)
-    own = item.get("spec") if kind is Kind.REPLICASETS else _map(item, "data").get("spec")
-    template = _map(own if isinstance(own, Mapping) else {}, "template")
-    labelled = dict(_map(template, "metadata", "labels"))
-    if kind is Kind.REPLICASETS:
-        number, suffix = _text(notes, _REVISION), _text(labels, "pod-template-hash")
-        labelled["pod-template-hash"] = suffix
+    namespace, name = get_object_key(item)
+    container_spec_source = (
+        item.get("spec") if kind is ResourceKind.REPLICASETS else _get_mapping(item, "data").get("spec")
+    )
+    template = _get_mapping(
+        container_spec_source if isinstance(container_spec_source, Mapping) else {}, "template"
+    )
+    pod_labels = dict(_get_mapping(template, "metadata", "labels"))
+    if kind is ResourceKind.REPLICASETS:
+        number, suffix = _get_text(annotations, _REVISION_ANNOTATION), _get_text(labels, "pod-template-hash")
+        pod_labels["pod-template-hash"] = suffix
     else:
-        number = str(_whole(item, "revision"))
+        number = str(_get_int(item, "revision"))
         # Pods of a StatefulSet carry the revision's whole name, those of a DaemonSet the hash.
-        suffix = name if _text(owner, "kind") == "StatefulSet" else _text(labels, "controller-revision-hash")
-        labelled["controller-revision-hash"] = suffix
-    about = {**_map(template, "metadata"), "labels": labelled}
-    pod = {"metadata": about, "spec": _map(template, "spec")}
-    called = naming.Owner(_text(owner, "kind"), _text(owner, "name"))
+        suffix = (
+            name
+            if _get_text(owner, "kind") == "StatefulSet"
+            else _get_text(labels, "controller-revision-hash")
+        )
+        pod_labels["controller-revision-hash"] = suffix
+    metadata = {**_get_mapping(template, "metadata"), "labels": pod_labels}
+    pod = {"metadata": metadata, "spec": _get_mapping(template, "spec")}
+    owner_ref = naming.Owner(_get_text(owner, "kind"), _get_text(owner, "name"))
     return Revision(
-        called.kind,
-        _same(namespace),
+        owner_ref.kind,
+        _intern(namespace),
         name,
-        _text(meta, "uid"),
-        _same(called.name),
+        _get_text(meta, "uid"),
+        _intern(owner_ref.name),
         int(number) if number.isascii() and number.isdigit() else 0,
         suffix,
-        unix(_text(meta, "creationTimestamp")) or 0.0,
-        bool(_text(notes, _OLD_REVISIONS)),
-        _same(naming.service_of(pod, called)),
-        _same(naming.version_of(pod)),
+        parse_unix_time(_get_text(meta, "creationTimestamp")) or 0.0,
+        bool(_get_text(annotations, _REVISION_HISTORY_ANNOTATION)),
+        _intern(naming.service_of(pod, owner_ref)),
+        _intern(naming.version_of(pod)),
     )
 
 
-def unix(text: str) -> float | None:
+def parse_unix_time(text: str) -> float | None:
     """A time of the API (RFC 3339) as Unix seconds; None if it is none."""
     try:
         return datetime.fromisoformat(text).timestamp()
@@ -296,40 +327,40 @@ def unix(text: str) -> float | None:
         return None
 
 
-def _same(text: str) -> str:
+def _intern(text: str) -> str:
     return sys.intern(text)
 
 
-def _short(text: str) -> str:
-    return _same(text) if text in ("true", "false") else ""
+def _parse_boolean_label(text: str) -> str:
+    return _intern(text) if text in ("true", "false") else ""
 
 
-def _map(item: Object, *path: str) -> Mapping[str, Any]:
+def _get_mapping(item: ApiObject, *path: str) -> Mapping[str, Any]:
     found: object = item
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None
     return found if isinstance(found, Mapping) else {}
 
 
-def _list(item: Object, name: str) -> Sequence[Object]:
+def _get_list(item: ApiObject, name: str) -> Sequence[ApiObject]:
     found = item.get(name)
     return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else ()
 
 
-def _text(item: Object, name: str) -> str:
+def _get_text(item: ApiObject, name: str) -> str:
     found = item.get(name)
     return found if isinstance(found, str) else ""
 
 
-def _whole(item: Object, name: str) -> int:
+def _get_int(item: ApiObject, name: str) -> int:
     found = item.get(name)
     return found if isinstance(found, int) else 0
 
 
-def all_kinds(namespaces: Sequence[str]) -> Iterator[tuple[Kind, str]]:
+def iter_kinds(namespaces: Sequence[str]) -> Iterator[tuple[ResourceKind, str]]:
     """What is watched, and in which namespace; empty for the whole cluster."""
-    for kind in Kind:
+    for kind in ResourceKind:
         if not namespaces:
             yield kind, ""
-        elif kind is not Kind.NAMESPACES:
+        elif kind is not ResourceKind.NAMESPACES:
             yield from ((kind, namespace) for namespace in namespaces)

@@ -12,17 +12,23 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from sidelight_collector.kubernetes_discovery.k8s_objects import Kind, Object
-from sidelight_kubernetes.kubernetes_client import ClusterError, Denied, Event, Expired, NotFoundInCluster
+from sidelight_collector.kubernetes_discovery.k8s_objects import ApiObject, ResourceKind
+from sidelight_kubernetes.kubernetes_client import (
+    AccessDenied,
+    ClusterError,
+    NotFoundInCluster,
+    ResourceVersionExpired,
+    WatchEvent,
+)
 
-WATCH_SECONDS: Final = 290
+WATCH_TIMEOUT_SECONDS: Final = 290
 """A server ends a watch after this time, so that one that hangs is found out."""
-DENIED_SECONDS: Final = 60.0
-FIRST_PAUSE_SECONDS: Final = 1.0
-MOST_PAUSE_SECONDS: Final = 30.0
+DENIED_RETRY_SECONDS: Final = 60.0
+FIRST_BACKOFF_SECONDS: Final = 1.0
+MAX_BACKOFF_SECONDS: Final = 30.0
 
 
-class Listed(Protocol):
+class ListResult(Protocol):
     """A list, page by page, and where a watch may begin."""
 
     version: str
@@ -30,68 +36,74 @@ class Listed(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
 
 
-class Api(Protocol):
+class ListWatchApi(Protocol):
     """What is asked of an API server."""
 
-    def pages(self, path: str, /, **query: str) -> Listed: ...
+    def pages(self, path: str, /, **query: str) -> ListResult: ...
 
-    def watch(self, path: str, version: str, /, *, timeout_seconds: int, **query: str) -> Iterator[Event]: ...
+    def watch(
+        self, path: str, version: str, /, *, timeout_seconds: int, **query: str
+    ) -> Iterator[WatchEvent]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class WatchScope:
     """One kind of object, in one namespace or (empty) all."""
 
-    kind: Kind
+    kind: ResourceKind
     namespace: str
 
     @property
-    def path(self) -> str:
-        return self.kind.path(self.namespace)
+    def list_path(self) -> str:
+        return self.kind.list_path(self.namespace)
 
 
-class Sink(Protocol):
+class ReflectorHandler(Protocol):
     """Takes what is found."""
 
-    def replace(self, feed: Feed, items: Iterable[Object]) -> None: ...
+    def replace(self, scope: WatchScope, items: Iterable[ApiObject]) -> None: ...
 
-    def apply(self, feed: Feed, event: Event) -> None: ...
+    def apply(self, scope: WatchScope, event: WatchEvent) -> None: ...
 
-    def failed(self, feed: Feed, error: ClusterError) -> None: ...
+    def on_error(self, scope: WatchScope, error: ClusterError) -> None: ...
 
-    def following(self, feed: Feed) -> None: ...
+    def on_watching(self, scope: WatchScope) -> None: ...
 
 
-def follow(
-    api: Api, feed: Feed, sink: Sink, wait: Callable[[float], bool], luck: Callable[[], float]
+def run_reflector(
+    api: ListWatchApi,
+    scope: WatchScope,
+    handler: ReflectorHandler,
+    wait: Callable[[float], bool],
+    rng: Callable[[], float],
 ) -> None:
-    """Follow until `wait` (which sleeps so many seconds) says that it is over; `luck` gives 0 to 1."""
+    """Follow until `wait` (which sleeps so many seconds) says that it is over; `rng` gives 0 to 1."""
     version, attempt = "", 0
     while True:
         try:
             if not version:
-                listed = api.pages(feed.path)
-                sink.replace(feed, listed)
-                version = listed.version
-            sink.following(feed)
+                items = api.pages(scope.list_path)
+                handler.replace(scope, items)
+                version = items.version
+            handler.on_watching(scope)
             attempt = 0
-            for event in api.watch(feed.path, version, timeout_seconds=WATCH_SECONDS):
+            for event in api.watch(scope.list_path, version, timeout_seconds=WATCH_TIMEOUT_SECONDS):
                 version = event.version or version
-                sink.apply(feed, event)
+                handler.apply(scope, event)
                 if wait(0.0):
                     return
             # One that ends at once, again and again, must not be asked for without a pause.
-            pause = luck() * FIRST_PAUSE_SECONDS
-        except Expired as error:
-            sink.failed(feed, error)
-            version, pause = "", luck() * FIRST_PAUSE_SECONDS
-        except (Denied, NotFoundInCluster) as error:
-            sink.failed(feed, error)
-            version, pause = "", DENIED_SECONDS
+            pause = rng() * FIRST_BACKOFF_SECONDS
+        except ResourceVersionExpired as error:
+            handler.on_error(scope, error)
+            version, pause = "", rng() * FIRST_BACKOFF_SECONDS
+        except (AccessDenied, NotFoundInCluster) as error:
+            handler.on_error(scope, error)
+            version, pause = "", DENIED_RETRY_SECONDS
         except ClusterError as error:
-            sink.failed(feed, error)
+            handler.on_error(scope, error)
             attempt += 1
-            longest = min(MOST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(attempt, 10))
-            pause = longest * (0.5 + luck() / 2)
+            max_pause = min(MAX_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2 ** min(attempt, 10))
+            pause = max_pause * (0.5 + rng() / 2)
         if wait(pause):
             return

@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import orjson
 
-from sidelight_collector.kubernetes_discovery.cluster_cache import Known
+from sidelight_collector.kubernetes_discovery.cluster_cache import ClusterInventory
 from sidelight_collector.kubernetes_discovery.k8s_objects import Pod, Revision, Workload
-from sidelight_collector.query.select.matchers import fullmatch
+from sidelight_collector.query.select.matchers import is_full_match
 from sidelight_model.selectors import Selector
 
 FORMAT: Final = 1
-MOST_WITHIN: Final = 500
+MAX_ROLLOUTS: Final = 500
 _LABELS: Final = ("service", "version", "namespace")
 
 
@@ -47,29 +47,29 @@ class Rollout:
         return self.uid, self.revision
 
 
-Rollouts = Mapping[tuple[str, int], Rollout]
+RolloutsByKey = Mapping[tuple[str, int], Rollout]
 
 
-def derived(known: Known) -> dict[tuple[str, int], Rollout]:
+def derive_rollouts(inventory: ClusterInventory) -> dict[tuple[str, int], Rollout]:
     """The rollouts that a cluster's objects tell of."""
-    workloads = {(one.kind, one.namespace, one.name): one for one in known.workloads}
+    workloads = {(one.kind, one.namespace, one.name): one for one in inventory.workloads}
     pods: dict[tuple[str, str, str, str], list[Pod]] = defaultdict(list)
-    for pod in known.pods:
+    for pod in inventory.pods:
         pods[pod.kind, pod.namespace, pod.workload, pod.revision].append(pod)
     siblings: dict[tuple[str, str, str], list[Revision]] = defaultdict(list)
-    for revision in known.revisions:
+    for revision in inventory.revisions:
         siblings[revision.kind, revision.namespace, revision.workload].append(revision)
-    found: dict[tuple[str, int], Rollout] = {}
+    rollouts: dict[tuple[str, int], Rollout] = {}
     for owner, revisions in siblings.items():
         workload, latest = workloads.get(owner), max(one.number for one in revisions)
         for one in revisions:
             current = _is_current(one, workload, latest)
-            again = one.reused or _came_back(one, revisions)
-            own = pods.get((*owner, one.hash), [])
-            if again and not (current and own):
+            is_reused = one.is_reused or _is_rolled_back(one, revisions)
+            matching_pods = pods.get((*owner, one.hash), [])
+            if is_reused and not (current and matching_pods):
                 continue
-            started = min(pod.created for pod in own) if again else one.created
-            ended = _ended(workload, own) if current and workload else None
+            started = min(pod.created for pod in matching_pods) if is_reused else one.created_at
+            ended = _find_completion(workload, matching_pods) if current and workload else None
             rollout = Rollout(
                 one.uid,
                 one.number,
@@ -77,51 +77,57 @@ def derived(known: Known) -> dict[tuple[str, int], Rollout]:
                 one.kind,
                 one.workload,
                 # What runs may be named by more than its template tells: by the digest of its image.
-                own[0].service if own else one.service,
-                own[0].version if own else one.version,
+                matching_pods[0].service if matching_pods else one.service,
+                matching_pods[0].version if matching_pods else one.version,
                 started,
                 ended if ended is not None and ended >= started else None,
             )
-            found[rollout.key] = rollout
-    return found
+            rollouts[rollout.key] = rollout
+    return rollouts
 
 
-def added(one: Rollouts, other: Rollouts, most: int) -> dict[tuple[str, int], Rollout]:
+def merge_rollouts(
+    first: RolloutsByKey, second: RolloutsByKey, max_rollouts: int
+) -> dict[tuple[str, int], Rollout]:
     """What two know together, at most so many, those that began last."""
-    both = dict(one)
-    for key, rollout in other.items():
-        known = both.get(key)
-        both[key] = rollout if known is None else _together(known, rollout)
-    if len(both) <= most:
-        return both
-    latest = sorted(both.values(), key=lambda each: (-each.started, each.key))[:most]
+    merged = dict(first)
+    for key, rollout in second.items():
+        known = merged.get(key)
+        merged[key] = rollout if known is None else _merge_pair(known, rollout)
+    if len(merged) <= max_rollouts:
+        return merged
+    latest = sorted(merged.values(), key=lambda each: (-each.started, each.key))[:max_rollouts]
     return {rollout.key: rollout for rollout in latest}
 
 
-def within(rollouts: Iterable[Rollout], selector: Selector, begin: float, end: float) -> list[Rollout]:
+def select_rollouts(
+    rollouts: Iterable[Rollout], selector: Selector, begin: float, end: float
+) -> list[Rollout]:
     """Those of a range of time (Unix seconds) whose service, version and namespace a selector accepts.
 
     The earliest first; of too many the last.
     """
-    own = Selector(tuple(one for one in selector.matchers if one.name in _LABELS))
-    matches = cache(fullmatch)
+    label_selector = Selector(tuple(one for one in selector.matchers if one.name in _LABELS))
+    match_pattern = cache(is_full_match)
     found = [
         one
         for one in rollouts
         if one.started < end
         and (one.ended or one.started) >= begin
-        and own.matches({"service": one.service, "version": one.version, "namespace": one.namespace}, matches)
+        and label_selector.matches(
+            {"service": one.service, "version": one.version, "namespace": one.namespace}, match_pattern
+        )
     ]
-    return sorted(found, key=lambda one: (one.started, one.key))[-MOST_WITHIN:]
+    return sorted(found, key=lambda one: (one.started, one.key))[-MAX_ROLLOUTS:]
 
 
-def encode(rollouts: Rollouts) -> bytes:
+def encode_rollouts(rollouts: RolloutsByKey) -> bytes:
     """As JSON, the same for equal rollouts."""
     rows = [rollouts[key] for key in sorted(rollouts)]
     return orjson.dumps({"format": FORMAT, "rollouts": rows}, option=orjson.OPT_SORT_KEYS)
 
 
-def decode(content: bytes) -> dict[tuple[str, int], Rollout]:
+def decode_rollouts(content: bytes) -> dict[tuple[str, int], Rollout]:
     """As it was written; nothing where it cannot be read."""
     try:
         told: Any = orjson.loads(content)
@@ -133,33 +139,35 @@ def decode(content: bytes) -> dict[tuple[str, int], Rollout]:
     return {rollout.key: rollout for rollout in found}
 
 
-def _together(one: Rollout, other: Rollout) -> Rollout:
-    ends = [end for end in (one.ended, other.ended) if end is not None]
+def _merge_pair(first: Rollout, second: Rollout) -> Rollout:
+    ends = [end for end in (first.ended, second.ended) if end is not None]
     return replace(
-        one,
-        service=max(one.service, other.service),
-        version=max(one.version, other.version),
-        started=min(one.started, other.started),
+        first,
+        service=max(first.service, second.service),
+        version=max(first.version, second.version),
+        started=min(first.started, second.started),
         ended=min(ends, default=None),
     )
 
 
-def _is_current(one: Revision, workload: Workload | None, latest: int) -> bool:
+def _is_current(revision: Revision, workload: Workload | None, latest: int) -> bool:
     if workload is None or not workload.revision:
-        return one.number == latest
-    return workload.revision in (one.name, str(one.number))
+        return revision.number == latest
+    return workload.revision in (revision.name, str(revision.number))
 
 
-def _came_back(one: Revision, siblings: Sequence[Revision]) -> bool:
+def _is_rolled_back(revision: Revision, siblings: Sequence[Revision]) -> bool:
     """Whether an older number was made later: its own number is not that with which it was made."""
-    return any(other.number < one.number and other.created > one.created for other in siblings)
+    return any(
+        other.number < revision.number and other.created_at > revision.created_at for other in siblings
+    )
 
 
-def _ended(workload: Workload, pods: Iterable[Pod]) -> float | None:
-    if not workload.done:
+def _find_completion(workload: Workload, pods: Iterable[Pod]) -> float | None:
+    if not workload.is_complete:
         return None
-    if workload.complete is not None:
-        return workload.complete
-    moments = [pod.ready for pod in pods if not pod.over]
-    known = [moment for moment in moments if moment is not None]
-    return max(known) if known and len(known) == len(moments) else None
+    if workload.completed_at is not None:
+        return workload.completed_at
+    ready_at = [pod.ready for pod in pods if not pod.has_ended]
+    ready_times = [moment for moment in ready_at if moment is not None]
+    return max(ready_times) if ready_times and len(ready_times) == len(ready_at) else None

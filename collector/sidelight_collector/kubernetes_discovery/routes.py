@@ -10,67 +10,78 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from sidelight_collector.answers.timeline import Rolled
-from sidelight_collector.auth.authorizer import reader_of
-from sidelight_collector.http.api.parameters import count, once
-from sidelight_collector.http.api.responses import Reply, json_reply, takes_gzip
-from sidelight_collector.kubernetes_discovery.coverage_status import Group, Standing, Stands, groups
+from sidelight_collector.answers.timeline import VersionRollout
+from sidelight_collector.auth.authorizer import get_principal
+from sidelight_collector.http.api.parameters import parse_count, read_single_values
+from sidelight_collector.http.api.responses import EncodedResponse, accepts_gzip, encode_json_response
+from sidelight_collector.kubernetes_discovery.coverage_status import (
+    CoverageState,
+    PodCoverage,
+    WorkloadCoverage,
+    group_by_workload,
+)
 from sidelight_collector.kubernetes_discovery.k8s_objects import Pod
 from sidelight_collector.kubernetes_discovery.rollouts import Rollout
-from sidelight_collector.kubernetes_discovery.shared_state import Sight
-from sidelight_collector.kubernetes_discovery.watcher import OFF, Around, Discovery
+from sidelight_collector.kubernetes_discovery.shared_state import ClusterSnapshot
+from sidelight_collector.kubernetes_discovery.watcher import OFF, ClusterDiscovery, SidecarActivity
 from sidelight_collector.query.query_errors import BadParameter
-from sidelight_collector.query.select.matchers import fullmatch, read_selector
-from sidelight_collector.times import rfc3339
+from sidelight_collector.query.select.matchers import is_full_match, parse_re2_selector
+from sidelight_collector.times import format_rfc3339
 from sidelight_model.selectors import Selector
 
 PATH: Final = "/api/v1/workloads"
 PARAMETERS: Final = ("query", "unprofiled", "limit", "pods")
 DEFAULT_LIMIT: Final = 100
-MOST_LIMIT: Final = 5000
+MAX_LIMIT: Final = 5000
 DEFAULT_PODS: Final = 10
-MOST_PODS: Final = 1000
-ROLLOUTS: Final = 10
+MAX_PODS: Final = 1000
+MAX_ROLLOUTS: Final = 10
 """Of each workload so many rollouts are told, the latest first."""
 
 
-def routes(
-    discovery: Discovery, around: Callable[[], Awaitable[Around]], clock: Callable[[], float] = time.time
+def build_workload_routes(
+    discovery: ClusterDiscovery,
+    load_activity: Callable[[], Awaitable[SidecarActivity]],
+    clock: Callable[[], float] = time.time,
 ) -> list[web.RouteDef]:
     """The route. Its handler raises BadParameter and BadSelector."""
 
-    async def workloads(request: web.Request) -> web.Response:
-        given = once(request.query, PARAMETERS)
-        unprofiled = given.get("unprofiled", "0")
+    async def get_workloads(request: web.Request) -> web.Response:
+        parameters = read_single_values(request.query, PARAMETERS)
+        unprofiled = parameters.get("unprofiled", "0")
         if unprofiled not in ("0", "1"):
-            raise BadParameter.value("unprofiled", unprofiled, "0 or 1")
-        limit = min(count("limit", given.get("limit", ""), DEFAULT_LIMIT), MOST_LIMIT)
-        pods = min(count("pods", given.get("pods", ""), DEFAULT_PODS), MOST_PODS)
-        reader = reader_of(request)
-        near = await around() if discovery.on else Around({}, frozenset())
-        gzip, text = takes_gzip(request), given.get("query", "")
+            raise BadParameter.invalid_value("unprofiled", unprofiled, "0 or 1")
+        limit = min(parse_count("limit", parameters.get("limit", ""), DEFAULT_LIMIT), MAX_LIMIT)
+        max_pods = min(parse_count("pods", parameters.get("pods", ""), DEFAULT_PODS), MAX_PODS)
+        reader = get_principal(request)
+        activity = await load_activity() if discovery.is_enabled else SidecarActivity({}, frozenset())
+        gzip, text = accepts_gzip(request), parameters.get("query", "")
 
-        def answer() -> Reply:
-            selector, sight, now = read_selector(text), discovery.sight(), clock()
-            found = groups(
-                sight.known,
-                near.heard,
+        def answer() -> EncodedResponse:
+            selector, snapshot, now = parse_re2_selector(text), discovery.get_snapshot(), clock()
+            found = group_by_workload(
+                snapshot.inventory,
+                activity.last_seen,
                 now,
-                discovery.rules.silent_seconds,
-                near.services,
-                lambda pod: reader.sees({"namespace": pod.namespace}) and selects(selector, pod),
+                discovery.policy.stale_seconds,
+                activity.services,
+                lambda pod: reader.can_read({"namespace": pod.namespace}) and matches_pod(selector, pod),
             )
-            wanted = [one for one in found if unprofiled == "0" or one.lacking]
-            shown = [workload(one, pods, discovery) for one in wanted[:limit]]
-            body = {"discovery": _sight(sight, discovery), "workloads": shown, "total": len(wanted)}
-            return json_reply(body, gzip=gzip)
+            wanted = [one for one in found if unprofiled == "0" or one.is_unprofiled]
+            shown = [workload_to_json(one, max_pods, discovery) for one in wanted[:limit]]
+            body = {
+                "discovery": _snapshot_to_json(snapshot, discovery),
+                "workloads": shown,
+                "total": len(wanted),
+            }
+            return encode_json_response(body, gzip=gzip)
 
-        return (await asyncio.to_thread(answer)).response(request)
+        return (await asyncio.to_thread(answer)).to_response(request)
 
-    return [web.get(PATH, workloads)]
+    return [web.get(PATH, get_workloads)]
 
 
-def selects(selector: Selector, pod: Pod) -> bool:
+def matches_pod(selector: Selector, pod: Pod) -> bool:
     """Whether a selector accepts a pod: by the labels that its windows would have, and by its workload."""
     labels = {
         "service": pod.service,
@@ -81,33 +92,35 @@ def selects(selector: Selector, pod: Pod) -> bool:
         "workload": pod.workload,
         "kind": pod.kind,
     }
-    return selector.matches(labels, fullmatch)
+    return selector.matches(labels, is_full_match)
 
 
-def workload(group: Group, pods: int, discovery: Discovery) -> dict[str, Any]:
+def workload_to_json(
+    coverage: WorkloadCoverage, max_pods: int, discovery: ClusterDiscovery
+) -> dict[str, Any]:
     """A workload as JSON, with its first pods."""
-    there = [one for one in group.pods if one.standing is not Standing.OVER]
-    versions = Counter(one.pod.version for one in there)
-    own = [
+    running = [one for one in coverage.pods if one.state is not CoverageState.ENDED]
+    versions = Counter(one.pod.version for one in running)
+    rollouts = [
         one
-        for one in discovery.rollouts()
-        if (one.namespace, one.kind, one.workload) == (group.namespace, group.kind, group.workload)
+        for one in discovery.list_rollouts()
+        if (one.namespace, one.kind, one.workload) == (coverage.namespace, coverage.kind, coverage.workload)
     ]
-    own.sort(key=lambda one: -one.started)
+    rollouts.sort(key=lambda one: -one.started)
     return {
-        "namespace": group.namespace,
-        "kind": group.kind,
-        "workload": group.workload,
-        "service": group.service,
-        "profiling_expected": group.expected,
+        "namespace": coverage.namespace,
+        "kind": coverage.kind,
+        "workload": coverage.workload,
+        "service": coverage.service,
+        "profiling_expected": coverage.is_expected,
         "versions": dict(sorted(versions.items())),
-        "pod_counts": {"total": len(there)} | {str(one): group.count(one) for one in Standing},
-        "rollouts": [told(one) for one in own[:ROLLOUTS]],
-        "pods": [_pod(one) for one in group.pods[:pods]],
+        "pod_counts": {"total": len(running)} | {str(one): coverage.count_pods(one) for one in CoverageState},
+        "rollouts": [rollout_to_json(one) for one in rollouts[:MAX_ROLLOUTS]],
+        "pods": [_pod_to_json(one) for one in coverage.pods[:max_pods]],
     }
 
 
-def told(rollout: Rollout) -> Rolled:
+def rollout_to_json(rollout: Rollout) -> VersionRollout:
     """A rollout as JSON: times in Unix seconds."""
     return {
         "namespace": rollout.namespace,
@@ -120,17 +133,17 @@ def told(rollout: Rollout) -> Rolled:
     }
 
 
-def _pod(one: Stands) -> dict[str, Any]:
-    pod, sidecar = one.pod, one.pod.sidecar
+def _pod_to_json(coverage: PodCoverage) -> dict[str, Any]:
+    pod, sidecar = coverage.pod, coverage.pod.sidecar
     return {
         "pod": pod.name,
         "version": pod.version,
         "node": pod.node,
         "phase": pod.phase,
-        "status": one.standing,
-        "problem": one.problem,
-        "hint": one.hint,
-        "last_seen": None if one.heard is None else _time(one.heard),
+        "status": coverage.state,
+        "problem": coverage.problem,
+        "hint": coverage.hint,
+        "last_seen": None if coverage.last_seen is None else _format_time(coverage.last_seen),
         "sidecar": None
         if sidecar is None
         else {
@@ -142,19 +155,19 @@ def _pod(one: Stands) -> dict[str, Any]:
     }
 
 
-def _sight(sight: Sight, discovery: Discovery) -> Mapping[str, Any]:
-    problem, hint = sight.problem, sight.hint
-    if sight.state == OFF:
+def _snapshot_to_json(snapshot: ClusterSnapshot, discovery: ClusterDiscovery) -> Mapping[str, Any]:
+    problem, hint = snapshot.problem, snapshot.hint
+    if snapshot.state == OFF:
         problem = "the collector does not watch the cluster: what is known is what sidecars say"
         hint = "Start it with --kubernetes in-cluster and without --no-discovery; the chart does."
-    elif sight.missing and not problem:
-        problem, hint = sight.missing[0].problem, sight.missing[0].hint
+    elif snapshot.watch_problems and not problem:
+        problem, hint = snapshot.watch_problems[0].problem, snapshot.watch_problems[0].hint
     return {
-        "state": sight.state,
-        "observed_at": _time(sight.at),
-        "namespaces": list(discovery.rules.namespaces),
-        "pods": len(sight.known.pods),
-        "pods_omitted": sight.known.left_out,
+        "state": snapshot.state,
+        "observed_at": _format_time(snapshot.observed_at),
+        "namespaces": list(discovery.policy.namespaces),
+        "pods": len(snapshot.inventory.pods),
+        "pods_omitted": snapshot.inventory.skipped_pods,
         "problem": problem,
         "hint": hint,
         "watch_problems": [
@@ -166,10 +179,10 @@ def _sight(sight: Sight, discovery: Discovery) -> Mapping[str, Any]:
                 "problem": one.problem,
                 "hint": one.hint,
             }
-            for one in sight.missing
+            for one in snapshot.watch_problems
         ],
     }
 
 
-def _time(unix: float) -> str:
-    return rfc3339(round(unix * 1000) * 1_000_000)
+def _format_time(unix: float) -> str:
+    return format_rfc3339(round(unix * 1000) * 1_000_000)

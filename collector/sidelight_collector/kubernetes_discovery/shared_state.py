@@ -21,17 +21,23 @@ from typing import Any, Final
 import orjson
 import zstandard
 
-from sidelight_collector.decompress import unpack
-from sidelight_collector.kubernetes_discovery.cluster_cache import Known
-from sidelight_collector.kubernetes_discovery.k8s_objects import Namespace, Pod, Sidecar
-from sidelight_collector.kubernetes_discovery.rollouts import Rollout, Rollouts, added, decode, encode
+from sidelight_collector.decompress import decompress_body
+from sidelight_collector.kubernetes_discovery.cluster_cache import ClusterInventory
+from sidelight_collector.kubernetes_discovery.k8s_objects import Namespace, Pod, SidecarContainer
+from sidelight_collector.kubernetes_discovery.rollouts import (
+    Rollout,
+    RolloutsByKey,
+    decode_rollouts,
+    encode_rollouts,
+    merge_rollouts,
+)
 from sidelight_collector.storage.objects import ObjectChanged, ObjectExists, ObjectMissing, ObjectStore
 from sidelight_model.errors import SidelightError
 
 ROOT: Final = "v1/discovery/"
-WATCHER: Final = f"{ROOT}watcher.json"
-SEEN: Final = f"{ROOT}seen.json.zst"
-ROLLOUTS: Final = f"{ROOT}rollouts.json"
+WATCHER_KEY: Final = f"{ROOT}watcher.json"
+SNAPSHOT_KEY: Final = f"{ROOT}seen.json.zst"
+ROLLOUTS_KEY: Final = f"{ROOT}rollouts.json"
 FORMAT: Final = 2
 _FORMAT_1: Final[Mapping[str, Mapping[str, str]]] = {
     "seen": {"at": "observed_at", "left_out": "pods_omitted", "missing": "watch_problems"},
@@ -41,13 +47,13 @@ _FORMAT_1: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Names of format 1 of what is seen that are others now, by what has them."""
 _LEASE_FORMAT: Final = 1
-SEEN_BYTES: Final = 256 << 20
+MAX_SNAPSHOT_BYTES: Final = 256 << 20
 """What a list of pods may unfold to."""
-TRIES: Final = 10
+MAX_ATTEMPTS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class WatchProblem:
     """A right that is missing, or another reason why a kind of object is not watched."""
 
     resource: str
@@ -59,173 +65,180 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ClusterSnapshot:
     """What the process that watches sees, and when (Unix seconds)."""
 
     state: str
-    at: float
-    known: Known = field(default_factory=Known)
-    missing: tuple[Missing, ...] = ()
+    observed_at: float
+    inventory: ClusterInventory = field(default_factory=ClusterInventory)
+    watch_problems: tuple[WatchProblem, ...] = ()
     problem: str = ""
     hint: str = ""
 
 
-class Share:
+class SharedClusterState:
     """What one process writes and reads; for one thread at a time. All calls block."""
 
     def __init__(
         self,
         store: ObjectStore,
         lease_seconds: float,
-        most_rollouts: int,
+        max_rollouts: int,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self._seconds = lease_seconds
-        self._most = most_rollouts
+        self._lease_seconds = lease_seconds
+        self._max_rollouts = max_rollouts
         self._timer = timer
-        self._holder = token_hex(8)
-        self._beat = 0
+        self._instance_id = token_hex(8)
+        self._heartbeat = 0
         self._etag: str | None = None
-        self._since = 0.0
-        self._other: tuple[str, float] | None = None
-        self._read: tuple[str, Sight] | None = None
+        self._written_at = 0.0
+        self._other_holder: tuple[str, float] | None = None
+        self._cached: tuple[str, ClusterSnapshot] | None = None
 
     @property
-    def holds(self) -> bool:
+    def is_holder(self) -> bool:
         """Whether the watch is this process's as far as it knows."""
         return self._etag is not None
 
-    def take(self) -> bool:
+    def try_acquire(self) -> bool:
         """Take the watch if nobody has it, keep it if it is ours; whether it is. Raises StoreError."""
         now = self._timer()
         if self._etag is not None:
-            if now - self._since < self._seconds / 3:
+            if now - self._written_at < self._lease_seconds / 3:
                 return True
             try:
-                self._write(if_match=self._etag)
+                self._write_lease(if_match=self._etag)
             except (ObjectChanged, ObjectMissing):
                 self._etag = None
-            return self.holds
+            return self.is_holder
         try:
-            content, etag = self._store.get_with_etag(WATCHER)
+            content, etag = self._store.get_with_etag(WATCHER_KEY)
         except ObjectMissing:
             with suppress(ObjectExists):
-                self._write(if_absent=True)
-            return self.holds
-        if self._other is None or self._other[0] != etag:
-            self._other = (etag, now)
-        elif now - self._other[1] >= _seconds(content, self._seconds):
+                self._write_lease(if_absent=True)
+            return self.is_holder
+        if self._other_holder is None or self._other_holder[0] != etag:
+            self._other_holder = (etag, now)
+        elif now - self._other_holder[1] >= _parse_lease_seconds(content, self._lease_seconds):
             with suppress(ObjectChanged, ObjectMissing):
-                self._write(if_match=etag)
-        return self.holds
+                self._write_lease(if_match=etag)
+        return self.is_holder
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Give the watch back. Raises StoreError."""
-        if self._etag is not None and self._timer() - self._since < self._seconds:
-            self._store.delete(WATCHER)
+        if self._etag is not None and self._timer() - self._written_at < self._lease_seconds:
+            self._store.delete(WATCHER_KEY)
         self._etag = None
 
-    def put(self, sight: Sight) -> None:
+    def put_snapshot(self, snapshot: ClusterSnapshot) -> None:
         """Write what is seen."""
-        known = sight.known
-        told = {
+        inventory = snapshot.inventory
+        document = {
             "format": FORMAT,
-            "state": sight.state,
-            "observed_at": sight.at,
-            "problem": sight.problem,
-            "hint": sight.hint,
-            "pods_omitted": known.left_out,
-            "watch_problems": sight.missing,
-            "namespaces": known.namespaces,
-            "pods": known.pods,
+            "state": snapshot.state,
+            "observed_at": snapshot.observed_at,
+            "problem": snapshot.problem,
+            "hint": snapshot.hint,
+            "pods_omitted": inventory.skipped_pods,
+            "watch_problems": snapshot.watch_problems,
+            "namespaces": inventory.namespaces,
+            "pods": inventory.pods,
         }
-        self._store.put(SEEN, zstandard.ZstdCompressor(level=3).compress(orjson.dumps(told)))
+        self._store.put(SNAPSHOT_KEY, zstandard.ZstdCompressor(level=3).compress(orjson.dumps(document)))
 
-    def sight(self) -> Sight | None:
+    def get_snapshot(self) -> ClusterSnapshot | None:
         """What the process that watches wrote last; None if none did, or it cannot be read."""
-        entry = next((one for one in self._store.list(SEEN) if one.key == SEEN), None)
+        entry = next((one for one in self._store.list(SNAPSHOT_KEY) if one.key == SNAPSHOT_KEY), None)
         if entry is None:
             return None
-        if self._read and entry.etag is not None and self._read[0] == entry.etag:
-            return self._read[1]
+        if self._cached and entry.etag is not None and self._cached[0] == entry.etag:
+            return self._cached[1]
         try:
-            content, etag = self._store.get_with_etag(SEEN)
-            sight = _sight(orjson.loads(unpack(content, "zstd", SEEN_BYTES)))
+            content, etag = self._store.get_with_etag(SNAPSHOT_KEY)
+            snapshot = _parse_snapshot(orjson.loads(decompress_body(content, "zstd", MAX_SNAPSHOT_BYTES)))
         except (SidelightError, ValueError, KeyError, TypeError):
             return None
-        self._read = (etag, sight)
-        return sight
+        self._cached = (etag, snapshot)
+        return snapshot
 
-    def rollouts(self, new: Rollouts) -> dict[tuple[str, int], Rollout]:
+    def add_rollouts(self, new_rollouts: RolloutsByKey) -> dict[tuple[str, int], Rollout]:
         """Those in the store with the new ones, which are then in it too."""
-        for _ in range(TRIES):
-            etag, kept = None, b""
+        for _ in range(MAX_ATTEMPTS):
+            etag, stored = None, b""
             with suppress(ObjectMissing):
-                kept, etag = self._store.get_with_etag(ROLLOUTS)
-            both = added(decode(kept), new, self._most)
-            content = encode(both)
-            if content == kept or not both:
-                return both
+                stored, etag = self._store.get_with_etag(ROLLOUTS_KEY)
+            merged = merge_rollouts(decode_rollouts(stored), new_rollouts, self._max_rollouts)
+            content = encode_rollouts(merged)
+            if content == stored or not merged:
+                return merged
             try:
-                self._store.put(ROLLOUTS, content, if_absent=etag is None, if_match=etag)
+                self._store.put(ROLLOUTS_KEY, content, if_absent=etag is None, if_match=etag)
             except (ObjectChanged, ObjectExists):
                 continue
-            return both
-        return dict(new)
+            return merged
+        return dict(new_rollouts)
 
-    def _write(self, *, if_absent: bool = False, if_match: str | None = None) -> None:
-        since = self._timer()
-        self._beat += 1
-        told = {"beat": self._beat, "format": _LEASE_FORMAT, "holder": self._holder, "seconds": self._seconds}
-        content = orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
-        self._etag = self._store.put(WATCHER, content, if_absent=if_absent, if_match=if_match)
-        self._since, self._other = since, None
+    def _write_lease(self, *, if_absent: bool = False, if_match: str | None = None) -> None:
+        written_at = self._timer()
+        self._heartbeat += 1
+        document = {
+            "beat": self._heartbeat,
+            "format": _LEASE_FORMAT,
+            "holder": self._instance_id,
+            "seconds": self._lease_seconds,
+        }
+        content = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+        self._etag = self._store.put(WATCHER_KEY, content, if_absent=if_absent, if_match=if_match)
+        self._written_at, self._other_holder = written_at, None
 
 
-def kept_rollouts(store: ObjectStore) -> dict[tuple[str, int], Rollout]:
+def load_rollouts(store: ObjectStore) -> dict[tuple[str, int], Rollout]:
     """Those in the store, for who does not watch. Raises StoreError."""
     try:
-        return decode(store.get(ROLLOUTS))
+        return decode_rollouts(store.get(ROLLOUTS_KEY))
     except ObjectMissing:
         return {}
 
 
-def is_own(key: str) -> bool:
+def is_discovery_key(key: str) -> bool:
     """Whether an object in the store is one of these."""
-    return key in (WATCHER, SEEN, ROLLOUTS)
+    return key in (WATCHER_KEY, SNAPSHOT_KEY, ROLLOUTS_KEY)
 
 
-def _seconds(content: bytes, usual: float) -> float:
+def _parse_lease_seconds(content: bytes, default: float) -> float:
     try:
         return min(float(orjson.loads(content)["seconds"]), 3600.0)
     except (ValueError, KeyError, TypeError):
-        return usual
+        return default
 
 
-def _sight(told: Mapping[str, Any]) -> Sight:
-    if told["format"] == 1:
-        told = _of_format_1(told)
-    elif told["format"] != FORMAT:
+def _parse_snapshot(document: Mapping[str, Any]) -> ClusterSnapshot:
+    if document["format"] == 1:
+        document = _of_format_1(document)
+    elif document["format"] != FORMAT:
         raise ValueError("of another version")
-    pods = tuple(_pod(one) for one in told["pods"])
-    namespaces = tuple(Namespace(**one) for one in told["namespaces"])
-    known = Known(pods, (), (), namespaces, int(told["pods_omitted"]))
-    missing = tuple(Missing(**one) for one in told["watch_problems"])
-    return Sight(
-        str(told["state"]),
-        float(told["observed_at"]),
-        known,
+    pods = tuple(_parse_pod(one) for one in document["pods"])
+    namespaces = tuple(Namespace(**one) for one in document["namespaces"])
+    inventory = ClusterInventory(pods, (), (), namespaces, int(document["pods_omitted"]))
+    missing = tuple(WatchProblem(**one) for one in document["watch_problems"])
+    return ClusterSnapshot(
+        str(document["state"]),
+        float(document["observed_at"]),
+        inventory,
         missing,
-        str(told["problem"]),
-        str(told["hint"]),
+        str(document["problem"]),
+        str(document["hint"]),
     )
 
 
-def _pod(told: dict[str, Any]) -> Pod:
-    sidecar = told.pop("sidecar")
-    containers = tuple(told.pop("containers"))
-    return Pod(**told, containers=containers, sidecar=None if sidecar is None else Sidecar(**sidecar))
+def _parse_pod(document: dict[str, Any]) -> Pod:
+    sidecar = document.pop("sidecar")
+    containers = tuple(document.pop("containers"))
+    return Pod(
+        **document, containers=containers, sidecar=None if sidecar is None else SidecarContainer(**sidecar)
+    )
 
 
 def _of_format_1(raw: Mapping[str, Any]) -> Mapping[str, Any]:

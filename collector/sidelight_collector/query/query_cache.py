@@ -4,21 +4,21 @@ from collections.abc import Callable, Hashable
 
 import pyarrow as pa
 
-from sidelight_collector.lru import Lru
+from sidelight_collector.lru import LruCache
 
 
-class TableCache(Lru[pa.Table]):
+class TableCache(LruCache[pa.Table]):
     """Keeps immutable tables up to a number of bytes (as Arrow counts them); safe in threads.
 
     A table larger than the whole cache is handed out and not kept. Two threads asking for the same missing
     table may both load it: loading is repeatable, and waiting for each other would cost more than it saves.
     """
 
-    def get(self, key: Hashable, load: Callable[[], pa.Table]) -> pa.Table:
+    def get_or_load(self, key: Hashable, load: Callable[[], pa.Table]) -> pa.Table:
         """The table under `key`, loaded when it is not in memory; what `load` raises is raised."""
-        found = self.peek(key)
+        found = self.get(key)
         if found is not None:
             return found
         table = load()
-        self.keep(key, table, table.nbytes)
+        self.put(key, table, table.nbytes)
         return table

@@ -16,23 +16,23 @@ from typing import Final, Literal, Protocol, TypeAlias
 import pyarrow as pa
 import structlog
 
-from sidelight_collector.lru import Lru
+from sidelight_collector.lru import LruCache
 from sidelight_collector.query.query_cache import TableCache
 from sidelight_collector.query.query_errors import QueryTimeout
-from sidelight_collector.query.request_counts import RequestCounts
-from sidelight_collector.query.windows import Windows
-from sidelight_collector.storage.live_objects import Live, live
+from sidelight_collector.query.request_counts import RequestCountSource
+from sidelight_collector.query.windows import SelectedWindows
+from sidelight_collector.storage.live_objects import LiveObjects, list_live_objects
 from sidelight_collector.storage.manifest import Manifest
 from sidelight_collector.storage.objects import ObjectStore, StoreError, StoreUnavailable
-from sidelight_collector.storage.segments import SegmentRef, read_pieces, read_segment
-from sidelight_collector.storage.tables import ADDED_UP, HOURS, PARTS, PROFILES, Part
+from sidelight_collector.storage.segments import SegmentRef, read_row_groups, read_segment
+from sidelight_collector.storage.tables import HOURS, PROFILES, ROLLUP_PARTS, SEGMENT_PARTS, SegmentPart
 
-_UNUSED: Final = ("digest", "late_ns", "threads", "sampler_cpu_ns", "nominal_ns")
-View: TypeAlias = Part | Literal["depths"]
+_UNUSED_COLUMNS: Final = ("digest", "late_ns", "threads", "sampler_cpu_ns", "nominal_ns")
+SegmentView: TypeAlias = SegmentPart | Literal["depths"]
 """A table, or `depths`: of the stacks how deep they are, which takes a fraction of reading their frames."""
 
-COLUMNS: Final[dict[View, tuple[str, ...]]] = {
-    "profiles": tuple(name for name in PROFILES.names if name not in _UNUSED),
+VIEW_COLUMNS: Final[dict[SegmentView, tuple[str, ...]]] = {
+    "profiles": tuple(name for name in PROFILES.names if name not in _UNUSED_COLUMNS),
     "samples": ("service", "wid", "period_ns", "h", "idle", "running", "gil"),
     "stacks": ("service", "h", "depth", "frames"),
     "depths": ("service", "h", "depth"),
@@ -45,7 +45,7 @@ COLUMNS: Final[dict[View, tuple[str, ...]]] = {
 log = structlog.get_logger(__name__)
 
 
-class Incomplete(Exception):
+class SegmentUnreadable(Exception):
     """Tables turned out unreadable after windows of theirs had been counted: the query starts again."""
 
 
@@ -59,28 +59,28 @@ class Deadline:
         self._seconds = seconds
         self._clock = clock
         self._end = clock() + seconds
-        self.waiting = 1
+        self.waiters = 1
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether the query is out of time, or nobody waits for it any longer."""
-        return self.waiting < 1 or self._end <= self._clock()
+        return self.waiters < 1 or self._end <= self._clock()
 
     def join(self) -> bool:
         """One more waits for the query; false if it is over."""
-        if self.over:
+        if self.is_over:
             return False
-        self.waiting += 1
+        self.waiters += 1
         return True
 
     def abandon(self) -> None:
         """One waits no longer. When nobody does, the query ends at its next check."""
-        self.waiting -= 1
+        self.waiters -= 1
 
     def remaining(self) -> float:
         """Seconds left. Raises QueryTimeout when there are none."""
         left = self._end - self._clock()
-        if left <= 0 or self.over:
+        if left <= 0 or self.is_over:
             raise QueryTimeout(self._seconds)
         return left
 
@@ -88,11 +88,11 @@ class Deadline:
 class Stage1(Protocol):
     """What adds up in the place of this process."""
 
-    def sums(self, reading: Reading, windows: Windows) -> pa.Table:
+    def sum_stacks(self, context: QueryContext, windows: SelectedWindows) -> pa.Table:
         """As `added_up` of `query.engine.window_sums`, of what is planned, row for row in any order."""
 
 
-class Reading:
+class QueryContext:
     """What one query reads: listed segments, their tables, and which of them had to be left out.
 
     With `stage1`, another engine adds up, and writes down in `engine` how that went; `doubt` is told the key
@@ -104,101 +104,105 @@ class Reading:
         self,
         store: ObjectStore,
         cache: TableCache,
-        pool: Executor,
+        executor: Executor,
         deadline: Deadline,
         stage1: Stage1 | None = None,
-        manifests: Lru[Manifest] | None = None,
-        doubt: Callable[[str], None] = lambda _: None,
-        request_counts: RequestCounts | None = None,
+        manifests: LruCache[Manifest] | None = None,
+        on_corrupt: Callable[[str], None] = lambda _: None,
+        request_counts: RequestCountSource | None = None,
     ) -> None:
         self.request_counts = request_counts
-        self.passing = False
+        self.is_transient = False
         self._store = store
         self._cache = cache
-        self._pool = pool
+        self._executor = executor
         self._manifests = manifests
-        self._doubt = doubt
-        self._listed: dict[tuple[int, int], Live] = {}
-        self._unreadable: dict[SegmentRef, str] = {}
-        self._damaged: dict[SegmentRef, set[Part]] = {}
+        self._on_corrupt = on_corrupt
+        self._live_objects: dict[tuple[int, int], LiveObjects] = {}
+        self._unreadable_refs: dict[SegmentRef, str] = {}
+        self._damaged_parts: dict[SegmentRef, set[SegmentPart]] = {}
         self.deadline = deadline
         self.stage1 = stage1
         self.engine = ""
 
     @property
-    def unreadable(self) -> int:
+    def unreadable_count(self) -> int:
         """How many segments, blocks and manifests were left out because they could not be read."""
-        return len(self._unreadable) + max((one.damaged for one in self._listed.values()), default=0)
+        return len(self._unreadable_refs) + max(
+            (one.damaged_manifests for one in self._live_objects.values()), default=0
+        )
 
-    def segments(self, from_ns: int, until_ns: int) -> list[SegmentRef]:
+    def list_segments(self, from_ns: int, until_ns: int) -> list[SegmentRef]:
         """Readable blocks and segments that may hold windows of this range, as they count."""
         self.deadline.remaining()
         key = (from_ns, until_ns)
-        if key not in self._listed:
-            self._listed[key] = live(self._store, from_ns, until_ns, self._pool.map, self._manifests)
-        return [ref for ref in self._listed[key].refs if ref not in self._unreadable]
+        if key not in self._live_objects:
+            self._live_objects[key] = list_live_objects(
+                self._store, from_ns, until_ns, self._executor.map, self._manifests
+            )
+        return [ref for ref in self._live_objects[key].refs if ref not in self._unreadable_refs]
 
-    def readable(self, ref: SegmentRef) -> frozenset[Part]:
+    def readable_parts(self, ref: SegmentRef) -> frozenset[SegmentPart]:
         """The tables of a segment or block that it has, but for those that turned out unreadable."""
-        return ref.parts.difference(self._damaged.get(ref, ()))
+        return ref.parts.difference(self._damaged_parts.get(ref, ()))
 
-    def profiles(self, refs: Sequence[SegmentRef]) -> list[tuple[SegmentRef, pa.Table]]:
+    def read_profiles(self, refs: Sequence[SegmentRef]) -> list[tuple[SegmentRef, pa.Table]]:
         """The windows of these segments; those of unreadable segments are missing from the list."""
-        tables = self._read([(ref, "profiles") for ref in refs])
+        tables = self._read_cached([(ref, "profiles") for ref in refs])
         return [(ref, table) for ref, table in zip(refs, tables, strict=True) if table is not None]
 
-    def tables(self, refs: Sequence[SegmentRef], part: View) -> list[pa.Table]:
+    def read_tables(self, refs: Sequence[SegmentRef], view: SegmentView) -> list[pa.Table]:
         """One table of each segment. Raises Incomplete when one cannot be read."""
-        return self.parts([(ref, part) for ref in refs])
+        return self.read_views([(ref, view) for ref in refs])
 
-    def counted(self, refs: Sequence[SegmentRef]) -> list[pa.Table]:
+    def read_hash_tables(self, refs: Sequence[SegmentRef]) -> list[pa.Table]:
         """For each segment a table with all its stack hashes, the smallest one. Raises Incomplete."""
         if self.stage1 is not None:  # then these are not read here anyway
-            return self.tables(refs, "stacks")
-        return self.parts([(ref, self._smallest(ref)) for ref in refs])
+            return self.read_tables(refs, "stacks")
+        return self.read_views([(ref, self._smallest_part(ref)) for ref in refs])
 
-    def _smallest(self, ref: SegmentRef) -> Part:
-        small: Sequence[Part] = ("daily", "sums", "samples")
-        return next(part for part in small if part in self.readable(ref))
+    def _smallest_part(self, ref: SegmentRef) -> SegmentPart:
+        small: Sequence[SegmentPart] = ("daily", "sums", "samples")
+        return next(part for part in small if part in self.readable_parts(ref))
 
-    def parts(self, wanted: Sequence[tuple[SegmentRef, View]]) -> list[pa.Table]:
+    def read_views(self, views: Sequence[tuple[SegmentRef, SegmentView]]) -> list[pa.Table]:
         """One table of each of these. Raises Incomplete when one cannot be read."""
-        tables = self._read(wanted)
+        tables = self._read_cached(views)
         read = [table for table in tables if table is not None]
         if len(read) < len(tables):
-            raise Incomplete
+            raise SegmentUnreadable
         return read
 
-    def pieces(self, ref: SegmentRef) -> Iterator[pa.Table]:
+    def iter_samples(self, ref: SegmentRef) -> Iterator[pa.Table]:
         """The samples of a block, piece by piece, and not kept. Raises Incomplete if they cannot be read."""
         try:
-            for table in read_pieces(self._store, ref, "samples", COLUMNS["samples"]):
+            for table in read_row_groups(self._store, ref, "samples", VIEW_COLUMNS["samples"]):
                 self.deadline.remaining()
                 yield table
         except StoreUnavailable:
             raise
         except (StoreError, pa.ArrowException, OSError) as error:
-            self._leave_out(ref, error)
-            raise Incomplete from error
+            self._exclude_segment(ref, error)
+            raise SegmentUnreadable from error
 
-    def _read(self, wanted: Sequence[tuple[SegmentRef, View]]) -> list[pa.Table | None]:
+    def _read_cached(self, views: Sequence[tuple[SegmentRef, SegmentView]]) -> list[pa.Table | None]:
         self.deadline.remaining()
-        found: list[pa.Table | None] = [self._cache.peek((ref.key_prefix, part)) for ref, part in wanted]
+        found: list[pa.Table | None] = [self._cache.get((ref.key_prefix, part)) for ref, part in views]
         missing = [at for at, table in enumerate(found) if table is None]
-        waiting = {at: self._pool.submit(self._load, *wanted[at]) for at in missing}
+        waiting = {at: self._executor.submit(self._load_cached, *views[at]) for at in missing}
         try:
             for at, future in waiting.items():
-                found[at] = self._result(future, *wanted[at])
+                found[at] = self._await_table(future, *views[at])
         finally:
             for future in waiting.values():
                 future.cancel()
         return found
 
-    def _load(self, ref: SegmentRef, part: View) -> pa.Table:
+    def _load_cached(self, ref: SegmentRef, view: SegmentView) -> pa.Table:
         self.deadline.remaining()
-        return self._cache.get((ref.key_prefix, part), partial(load, self._store, ref, part))
+        return self._cache.get_or_load((ref.key_prefix, view), partial(load_view, self._store, ref, view))
 
-    def _result(self, future: Future[pa.Table], ref: SegmentRef, part: View) -> pa.Table | None:
+    def _await_table(self, future: Future[pa.Table], ref: SegmentRef, view: SegmentView) -> pa.Table | None:
         try:
             return future.result(self.deadline.remaining())
         except NotDone:
@@ -207,30 +211,30 @@ class Reading:
         except StoreUnavailable:
             raise
         except (StoreError, pa.ArrowException, OSError) as error:
-            self._doubt(ref.key(_stored(part)))
+            self._on_corrupt(ref.key(_part_of(view)))
             # What was added up can be added up again from the rest, while that is there.
-            if part in ADDED_UP and ref.parts.issuperset(PARTS):
-                log.warning("table left out of a query", table=ref.key(part), cause=str(error))
-                self._damaged.setdefault(ref, set()).add(part)
+            if view in ROLLUP_PARTS and ref.parts.issuperset(SEGMENT_PARTS):
+                log.warning("table left out of a query", table=ref.key(view), cause=str(error))
+                self._damaged_parts.setdefault(ref, set()).add(view)
                 return None
-            self._leave_out(ref, error)
+            self._exclude_segment(ref, error)
             return None
 
-    def _leave_out(self, ref: SegmentRef, error: Exception) -> None:
+    def _exclude_segment(self, ref: SegmentRef, error: Exception) -> None:
         log.warning("segment left out of a query", segment=ref.key_prefix, cause=str(error))
-        self._unreadable[ref] = str(error)
+        self._unreadable_refs[ref] = str(error)
 
 
-def load(store: ObjectStore, ref: SegmentRef, part: View) -> pa.Table:
+def load_view(store: ObjectStore, ref: SegmentRef, view: SegmentView) -> pa.Table:
     """The columns that queries use of one table, in one piece. Raises ArrowInvalid when one is missing."""
-    stored = _stored(part)
-    table = read_segment(store, ref, stored, COLUMNS[part])
-    absent = [name for name in COLUMNS[part] if name not in table.column_names]
+    stored = _part_of(view)
+    table = read_segment(store, ref, stored, VIEW_COLUMNS[view])
+    absent = [name for name in VIEW_COLUMNS[view] if name not in table.column_names]
     if absent:
         raise pa.ArrowInvalid(f"{ref.key(stored)} has no column {', '.join(absent)}")
     return table.unify_dictionaries().combine_chunks()
 
 
-def _stored(part: View) -> Part:
+def _part_of(view: SegmentView) -> SegmentPart:
     """The table that a view is of."""
-    return "stacks" if part == "depths" else part
+    return "stacks" if view == "depths" else view

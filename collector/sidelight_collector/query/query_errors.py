@@ -17,18 +17,18 @@ class BadParameter(SidelightError):
     reason = Reason.BAD_PARAMETER
 
     @classmethod
-    def unknown(cls, name: str, known: Iterable[str]) -> "BadParameter":
+    def unknown(cls, name: str, allowed: Iterable[str]) -> "BadParameter":
         return cls(
             f"there is no query parameter {name[:80]!r} here",
-            hint=f"The parameters are: {', '.join(sorted(known)) or '(none)'}.",
+            hint=f"The parameters are: {', '.join(sorted(allowed)) or '(none)'}.",
         )
 
     @classmethod
-    def twice(cls, name: str) -> "BadParameter":
+    def duplicate(cls, name: str) -> "BadParameter":
         return cls(f"{name} is given more than once", hint=f"Give {name} once.")
 
     @classmethod
-    def value(cls, name: str, text: str, expected: str) -> "BadParameter":
+    def invalid_value(cls, name: str, text: str, expected: str) -> "BadParameter":
         return cls(f"{name}={text[:80]!r} cannot be used", hint=f"{name} is {expected}.")
 
 

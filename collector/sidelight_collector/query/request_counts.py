@@ -10,20 +10,20 @@ from sidelight_collector.arrow_ops import F64
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
-    """Blocks of time, one after the other from `start_ns` (Unix) and `seconds` long each, of which requests
-    are asked: how long pods were `alive` in each, (P, T) pod-seconds, the windows that were `watched`, and
-    the `pods` of each row, where these are told apart."""
+class TimeBlocks:
+    """Blocks of time, one after the other from `start_ns` (Unix) and `block_seconds` long each, of which
+    requests are asked: how long pods were `alive_seconds` in each, (P, T) pod-seconds, the windows that
+    were `process_windows`, and the `pods` of each row, where these are told apart."""
 
     start_ns: int
-    seconds: float
-    alive: F64
-    watched: pa.Table
+    block_seconds: float
+    alive_seconds: F64
+    process_windows: pa.Table
     pods: Sequence[Sequence[str]] = ()
 
 
-class RequestCounts(Protocol):
+class RequestCountSource(Protocol):
     """Tells how many requests were served."""
 
-    def requests(self, name: str, of: Blocks, seconds: float) -> F64:
+    def count_requests(self, name: str, time_blocks: TimeBlocks, timeout_seconds: float) -> F64:
         """Requests in each cell of a side, (P, T), within so many seconds. Raises RequestsUnknown."""

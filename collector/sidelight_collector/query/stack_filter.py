@@ -20,27 +20,35 @@ from typing import Final, Protocol, TypeVar, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight_collector.arrow_ops import Array, Lists, integers, one, strings, total, words
-from sidelight_collector.query.data_basis import SideNumbers
-from sidelight_collector.query.engine.stack_text import MISSING, Pool, Weights, numbers
-from sidelight_collector.query.query_context import Reading, View
+from sidelight_collector.arrow_ops import (
+    Array,
+    ListColumn,
+    combine_chunks,
+    dictionary_encode,
+    sum_ints,
+    to_ints,
+    to_strings,
+)
+from sidelight_collector.query.data_basis import SideSummary
+from sidelight_collector.query.engine.stack_text import MISSING_STACK, StackPool, StackWeights, resolve_stacks
+from sidelight_collector.query.query_context import QueryContext, SegmentView
 from sidelight_collector.query.windows import (
-    Windows,
+    SelectedWindows,
 )
 from sidelight_collector.times import SECOND_NS
-from sidelight_model.frames import Frame, unescape, without_line
+from sidelight_model.frames import Frame, strip_line_number, unescape_frame
 
-NAME_CHARACTERS: Final = 80
+MAX_NAME_CHARACTERS: Final = 80
 """How much of the last name a call path's word has."""
 
-_WORD: Final = 0xFFFFFFFF
+_UINT32_MASK: Final = 0xFFFFFFFF
 _SEEDS: Final = (0x811C9DC5, 0x9747B28C)
 
-Numbers = TypeVar("Numbers", bound=SideNumbers)
+AnySideSummary = TypeVar("AnySideSummary", bound=SideSummary)
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class StackFilter:
     """Stacks to look at: so many frames deep (both included), with this function, below this call path.
 
     `function` is `name (file)`, or a name alone for that name in any file. Empty is any.
@@ -52,61 +60,63 @@ class Pick:
     focus: str = ""
 
     @property
-    def all(self) -> bool:
+    def accepts_all(self) -> bool:
         """Whether no stack is left out."""
-        return self == Pick()
+        return self == StackFilter()
 
 
-ALL: Final = Pick()
+NO_FILTER: Final = StackFilter()
 
 
-def picked(reading: Reading, windows: Windows, weights: Weights, pick: Pick) -> Weights:
+def apply_filter(
+    context: QueryContext, windows: SelectedWindows, weights: StackWeights, stack_filter: StackFilter
+) -> StackWeights:
     """The weights of those stacks that are to be looked at."""
-    for pool in _pools(reading, pick):
-        stack = numbers(reading, windows, weights.service, weights.h, pool)
-        weights = only(weights, pool.accepted().take(stack))
-        reading.deadline.remaining()
+    for pool in _iter_filter_pools(context, stack_filter):
+        stack_ids = resolve_stacks(context, windows, weights.service, weights.hashes, pool)
+        weights = select_weights(weights, pool.accepts().take(stack_ids))
+        context.deadline.remaining()
     return weights
 
 
-def only(weights: Weights, rows: Array) -> Weights:
+def select_weights(weights: StackWeights, mask: Array) -> StackWeights:
     """The weights of these rows."""
-    service = pa.DictionaryArray.from_arrays(weights.service.indices.filter(rows), weights.service.dictionary)
-    h, samples, period_ns = (
-        column.filter(rows) for column in (weights.h, weights.samples, weights.period_ns)
+    service = pa.DictionaryArray.from_arrays(weights.service.indices.filter(mask), weights.service.dictionary)
+    hashes, samples, period_ns = (
+        column.filter(mask) for column in (weights.hashes, weights.samples, weights.period_ns)
     )
-    cell = None if weights.cell is None else weights.cell.filter(rows)
-    return Weights(service, h, samples, period_ns, cell)
+    cell = None if weights.cell_ids is None else weights.cell_ids.filter(mask)
+    return StackWeights(service, hashes, samples, period_ns, cell)
 
 
-def narrowed(side: Numbers, weights: Weights, pick: Pick) -> Numbers:
+def narrow_summary(side: AnySideSummary, weights: StackWeights, stack_filter: StackFilter) -> AnySideSummary:
     """A side's numbers with samples and seconds of what was picked only."""
-    if pick.all:
+    if stack_filter.accepts_all:
         return side
-    counted = zip(integers(weights.samples), integers(weights.period_ns), strict=True)
+    counted = zip(to_ints(weights.samples), to_ints(weights.period_ns), strict=True)
     seconds = sum(samples * period_ns for samples, period_ns in counted) / SECOND_NS
-    side["samples"], side["seconds"] = total(weights.samples), seconds
+    side["samples"], side["seconds"] = sum_ints(weights.samples), seconds
     return side
 
 
-class _Sieve(Pool, Protocol):
-    def accepted(self) -> Array:
+class _FilterPool(StackPool, Protocol):
+    def accepts(self) -> Array:
         """For each stack of the pool whether it is looked at."""
 
 
-def _pools(reading: Reading, pick: Pick) -> Iterator[_Sieve]:
-    if pick.min_depth is not None or pick.max_depth is not None:
-        yield _Deep(pick.min_depth, pick.max_depth)
-    if pick.function:
-        yield _Holding(pick.function)
-    if pick.focus:
-        yield _Below(reading, pick.focus)
+def _iter_filter_pools(context: QueryContext, stack_filter: StackFilter) -> Iterator[_FilterPool]:
+    if stack_filter.min_depth is not None or stack_filter.max_depth is not None:
+        yield _DepthFilterPool(stack_filter.min_depth, stack_filter.max_depth)
+    if stack_filter.function:
+        yield _FunctionFilterPool(stack_filter.function)
+    if stack_filter.focus:
+        yield _CallPathFilterPool(context, stack_filter.focus)
 
 
 class DepthPool:
     """How deep stacks are, as the store says: their frames are not looked at. MISSING is one frame."""
 
-    view: View = "depths"
+    view: SegmentView = "depths"
 
     def __init__(self) -> None:
         self._parts: list[Array] = [pa.array([1], pa.int32())]
@@ -114,161 +124,161 @@ class DepthPool:
     def __len__(self) -> int:
         return sum(map(len, self._parts))
 
-    def take(self, table: pa.Table, rows: Array) -> None:
-        self._parts.append(one(table["depth"]).take(rows))
+    def add_stacks(self, table: pa.Table, rows: Array) -> None:
+        self._parts.append(combine_chunks(table["depth"]).take(rows))
 
     def depths(self) -> Array:
-        return one(pa.chunked_array(self._parts))
+        return combine_chunks(pa.chunked_array(self._parts))
 
 
-class _Deep(DepthPool):
+class _DepthFilterPool(DepthPool):
     """Stacks so many frames deep."""
 
-    def __init__(self, least: int | None, most: int | None) -> None:
+    def __init__(self, min_depth: int | None, max_depth: int | None) -> None:
         super().__init__()
-        self._least, self._most = least, most
+        self._min_depth, self._max_depth = min_depth, max_depth
 
-    def accepted(self) -> Array:
+    def accepts(self) -> Array:
         depths = self.depths()
-        inside = one(depths.is_valid())
-        if self._least is not None:
-            inside = pc.and_(inside, pc.greater_equal(depths, pa.scalar(self._least)))
-        if self._most is not None:
-            inside = pc.and_(inside, pc.less_equal(depths, pa.scalar(self._most)))
+        inside = combine_chunks(depths.is_valid())
+        if self._min_depth is not None:
+            inside = pc.and_(inside, pc.greater_equal(depths, pa.scalar(self._min_depth)))
+        if self._max_depth is not None:
+            inside = pc.and_(inside, pc.less_equal(depths, pa.scalar(self._max_depth)))
         return inside
 
 
-class _Framed(ABC):
+class _FrameFilterPool(ABC):
     """Stacks whose frames are looked at; `first` says whether MISSING is accepted."""
 
-    view: View = "stacks"
+    view: SegmentView = "stacks"
 
-    def __init__(self, *, first: bool) -> None:
-        self._parts: list[Array] = [pa.array([first], pa.bool_())]
+    def __init__(self, *, accepts_missing: bool) -> None:
+        self._parts: list[Array] = [pa.array([accepts_missing], pa.bool_())]
 
     def __len__(self) -> int:
         return sum(map(len, self._parts))
 
-    def take(self, table: pa.Table, rows: Array) -> None:
-        self._parts.append(self._sifted(cast("Lists", one(table["frames"]).take(rows))))
+    def add_stacks(self, table: pa.Table, rows: Array) -> None:
+        self._parts.append(self._match_stacks(cast("ListColumn", combine_chunks(table["frames"]).take(rows))))
 
     @abstractmethod
-    def _sifted(self, frames: Lists) -> Array:
+    def _match_stacks(self, frames: ListColumn) -> Array:
         """Whether each of these stacks is accepted."""
 
-    def accepted(self) -> Array:
-        return one(pa.chunked_array(self._parts))
+    def accepts(self) -> Array:
+        return combine_chunks(pa.chunked_array(self._parts))
 
 
-class _Holding(_Framed):
+class _FunctionFilterPool(_FrameFilterPool):
     """Stacks with a function at least once."""
 
     def __init__(self, function: str) -> None:
-        self._function = without_line(function)
-        super().__init__(first=self._is(MISSING))
+        self._function = strip_line_number(function)
+        super().__init__(accepts_missing=self._is_function(MISSING_STACK))
 
-    def _is(self, frame: str) -> bool:
-        text = unescape(without_line(frame))
+    def _is_function(self, frame: str) -> bool:
+        text = unescape_frame(strip_line_number(frame))
         return self._function in (text, Frame.parse(text).function)
 
-    def _sifted(self, frames: Lists) -> Array:
-        return _with_any(frames, self._is)
+    def _match_stacks(self, frames: ListColumn) -> Array:
+        return _contains_any(frames, self._is_function)
 
 
-class _Below(_Framed):
+class _CallPathFilterPool(_FrameFilterPool):
     """Stacks that begin with a call path, its frames named with or without their lines."""
 
-    def __init__(self, reading: Reading, word: str) -> None:
-        self._reading = reading
-        self._name = word[17:]
-        self._wanted = int(word[:8], 16), int(word[8:16], 16)
-        self._plain, self._lined = _Paths(), _Paths()
-        super().__init__(first=self._is_below([MISSING]))
+    def __init__(self, context: QueryContext, focus: str) -> None:
+        self._context = context
+        self._name = focus[17:]
+        self._path_hash = int(focus[:8], 16), int(focus[8:16], 16)
+        self._paths_without_lines, self._paths_with_lines = _PathHasher(), _PathHasher()
+        super().__init__(accepts_missing=self._is_below([MISSING_STACK]))
 
-    def _is_last(self, frame: str) -> bool:
-        return self._name in (_name(without_line(frame)), _name(frame))
+    def _is_last_frame(self, frame: str) -> bool:
+        return self._name in (_truncate_name(strip_line_number(frame)), _truncate_name(frame))
 
-    def _sifted(self, frames: Lists) -> Array:
+    def _match_stacks(self, frames: ListColumn) -> Array:
         # Few stacks have the last frame at all, and only theirs are walked.
-        has = _with_any(frames, self._is_last)
-        found = iter(self._walked(frames.filter(has)))
+        has = _contains_any(frames, self._is_last_frame)
+        found = iter(self._walk_stacks(frames.filter(has)))
         return pa.array([wanted and next(found) for wanted in has.to_pylist()], pa.bool_())
 
-    def _walked(self, frames: Lists) -> Iterator[bool]:
-        flat = words(frames.flatten())
-        texts = strings(flat.dictionary)
-        codes = array("i", integers(flat.indices))
+    def _walk_stacks(self, frames: ListColumn) -> Iterator[bool]:
+        flat = dictionary_encode(frames.flatten())
+        texts = to_strings(flat.dictionary)
+        codes = array("i", to_ints(flat.indices))
         start = 0
-        for at, length in enumerate(integers(frames.value_lengths())):
+        for at, length in enumerate(to_ints(frames.value_lengths())):
             if at % 1024 == 0:
-                self._reading.deadline.remaining()
+                self._context.deadline.remaining()
             yield self._is_below([texts[code] for code in codes[start : start + length]])
             start += length
 
     def _is_below(self, frames: list[str]) -> bool:
-        return self._plain.has(map(without_line, frames), self._wanted) or self._lined.has(
-            iter(frames), self._wanted
-        )
+        return self._paths_without_lines.has_path(
+            map(strip_line_number, frames), self._path_hash
+        ) or self._paths_with_lines.has_path(iter(frames), self._path_hash)
 
 
-class _Paths:
+class _PathHasher:
     """The hashes of call paths, each step made once."""
 
     def __init__(self) -> None:
-        self._steps: dict[tuple[tuple[int, int], str], tuple[int, int]] = {}
+        self._step_hashes: dict[tuple[tuple[int, int], str], tuple[int, int]] = {}
 
-    def has(self, frames: Iterator[str], wanted: tuple[int, int]) -> bool:
+    def has_path(self, frames: Iterator[str], path_hash: tuple[int, int]) -> bool:
         """Whether any path from the root has the wanted hashes."""
         at = _SEEDS
         for frame in frames:
-            step = self._steps.get((at, frame))
+            step = self._step_hashes.get((at, frame))
             if step is None:
-                step = self._steps[at, frame] = step_to(at, unescape(frame))
-            if step == wanted:
+                step = self._step_hashes[at, frame] = extend_path_hash(at, unescape_frame(frame))
+            if step == path_hash:
                 return True
             at = step
         return False
 
 
-def focus_word(names: list[str]) -> str:
+def build_focus(names: list[str]) -> str:
     """The word of a call path, from the names of its frames below the root."""
     at = _SEEDS
     for name in names:
-        at = step_to(at, name)
-    return f"{at[0]:08x}{at[1]:08x}.{names[-1][:NAME_CHARACTERS]}"
+        at = extend_path_hash(at, name)
+    return f"{at[0]:08x}{at[1]:08x}.{names[-1][:MAX_NAME_CHARACTERS]}"
 
 
-def step_to(path: tuple[int, int], name: str) -> tuple[int, int]:
+def extend_path_hash(path: tuple[int, int], name: str) -> tuple[int, int]:
     """Both hashes of a path that goes on with a name."""
     units = name.encode("utf-16-le", "surrogatepass")
-    high, low = (_mixed(at, _fnv(units, seed)) for at, seed in zip(path, _SEEDS, strict=True))
+    high, low = (_mix_hashes(at, _hash_fnv1a(units, seed)) for at, seed in zip(path, _SEEDS, strict=True))
     return high, low
 
 
-def _fnv(units: bytes, seed: int) -> int:
+def _hash_fnv1a(units: bytes, seed: int) -> int:
     """FNV-1a over UTF-16 units."""
     value = seed
     for low, high in zip(units[::2], units[1::2], strict=True):
-        value = ((value ^ (low | high << 8)) * 0x01000193) & _WORD
+        value = ((value ^ (low | high << 8)) * 0x01000193) & _UINT32_MASK
     return value
 
 
-def _mixed(path: int, name: int) -> int:
+def _mix_hashes(path: int, name: int) -> int:
     """A path's hash with a name's mixed in, by murmur3's finaliser."""
-    value = ((path ^ name) * 0xCC9E2D51) & _WORD
-    value = ((value ^ value >> 16) * 0x85EBCA6B) & _WORD
-    value = ((value ^ value >> 13) * 0xC2B2AE35) & _WORD
-    return ((value ^ value >> 16) + 0x9E3779B9) & _WORD
+    value = ((path ^ name) * 0xCC9E2D51) & _UINT32_MASK
+    value = ((value ^ value >> 16) * 0x85EBCA6B) & _UINT32_MASK
+    value = ((value ^ value >> 13) * 0xC2B2AE35) & _UINT32_MASK
+    return ((value ^ value >> 16) + 0x9E3779B9) & _UINT32_MASK
 
 
-def _name(frame: str) -> str:
-    return unescape(frame)[:NAME_CHARACTERS]
+def _truncate_name(frame: str) -> str:
+    return unescape_frame(frame)[:MAX_NAME_CHARACTERS]
 
 
-def _with_any(frames: Lists, is_one: Callable[[str], bool]) -> Array:
+def _contains_any(frames: ListColumn, matches: Callable[[str], bool]) -> Array:
     """For each list whether it has a word like this."""
-    flat = words(frames.flatten())
-    wanted = pa.array(list(map(is_one, strings(flat.dictionary))), pa.bool_())
+    flat = dictionary_encode(frames.flatten())
+    wanted = pa.array(list(map(matches, to_strings(flat.dictionary))), pa.bool_())
     hits = pc.unique(pc.list_parent_indices(frames).filter(wanted.take(flat.indices)))
     rows = pa.array(range(len(frames)), pa.int64())
     return cast("Array", pc.is_in(rows, value_set=hits.cast(pa.int64())))

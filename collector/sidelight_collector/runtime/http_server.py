@@ -64,7 +64,7 @@ def server_logger(metrics: Metrics) -> logging.Logger:
 Sockets = Sequence[socket.socket]
 
 
-def bind(address: tuple[str, int], copies: int = 1) -> Sequence[Sockets]:
+def bind_sockets(address: tuple[str, int], copies: int = 1) -> Sequence[Sockets]:
     """Listening sockets for a server, or for each of several that connections are shared out to.
 
     A name may stand for several addresses; all are listened on, with the same port. Raises PortInUse.
@@ -73,10 +73,10 @@ def bind(address: tuple[str, int], copies: int = 1) -> Sequence[Sockets]:
     try:
         if copies > 1 and port:
             # Those who share a port are never told that others have it already.
-            close(_listening(_resolved(host, port), port, shared=False))
-        made = [_listening(_resolved(host, port), port, shared=copies > 1)]
+            close_sockets(_open_sockets(_resolve(host, port), port, shared=False))
+        made = [_open_sockets(_resolve(host, port), port, shared=copies > 1)]
         for _ in range(copies - 1):
-            made.append(_listening(_resolved(host, port), port_of(made[0]), shared=True))
+            made.append(_open_sockets(_resolve(host, port), port_of(made[0]), shared=True))
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise PortInUse(
@@ -101,15 +101,17 @@ async def listen(server: web.AppRunner, sockets: Sockets) -> None:
         await web.SockSite(server, one).start()
 
 
-def _resolved(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
+def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     return list(dict.fromkeys((family, str(where[0])) for family, _, _, _, where in found))
 
 
-def _listening(places: Iterable[tuple[socket.AddressFamily, str]], port: int, *, shared: bool) -> Sockets:
+def _open_sockets(
+    addresses: Iterable[tuple[socket.AddressFamily, str]], port: int, *, shared: bool
+) -> Sockets:
     made: list[socket.socket] = []
     try:
-        for family, host in places:
+        for family, host in addresses:
             one = socket.socket(family, socket.SOCK_STREAM)
             made.append(one)
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -121,26 +123,26 @@ def _listening(places: Iterable[tuple[socket.AddressFamily, str]], port: int, *,
             one.listen(BACKLOG)
             port = port or port_of(made)
     except BaseException:
-        close(made)
+        close_sockets(made)
         raise
     return made
 
 
-def close(sockets: Sockets) -> None:
+def close_sockets(sockets: Sockets) -> None:
     """Stop listening here; processes that were given the same go on."""
     for one in sockets:
         one.close()
 
 
-def announce(settings: Settings, port: int) -> None:
+def announce_address(settings: Settings, port: int) -> None:
     """Say where the collector is to be found, also in --port-file."""
     host = settings.address[0]
     _log.info("listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}{settings.path_prefix}/")
     if settings.port_file is not None:
-        write_whole(settings.port_file, f"{port}\n")
+        write_atomically(settings.port_file, f"{port}\n")
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Write a file that nobody ever sees half of."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.write_text(text)

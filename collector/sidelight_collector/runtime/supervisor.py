@@ -36,77 +36,80 @@ _spawn = multiprocessing.get_context("spawn")
 _log = structlog.get_logger()
 
 
-class WorkersDie(SidelightError):
+class CrashLoop(SidelightError):
     """Workers died more often than may be put up with, or did not end well."""
 
 
-class Deaths:
+class CrashLoopGuard:
     """Decides when it is enough: more than `most` deaths in less than `seconds`."""
 
-    def __init__(self, most: int, seconds: float) -> None:
-        self.most = most
+    def __init__(self, max_deaths: int, seconds: float) -> None:
+        self.max_deaths = max_deaths
         self.seconds = seconds
-        self._latest: deque[float] = deque(maxlen=most + 1)
+        self._death_times: deque[float] = deque(maxlen=max_deaths + 1)
 
-    def too_many(self, now: float) -> bool:
+    def record_death(self, now: float) -> bool:
         """One more died, `now` on a clock of any origin; whether that is too many."""
-        self._latest.append(now)
-        return len(self._latest) > self.most and now - self._latest[0] < self.seconds
+        self._death_times.append(now)
+        return len(self._death_times) > self.max_deaths and now - self._death_times[0] < self.seconds
 
 
-class Audience(Protocol):
+class WorkerEvents(Protocol):
     """Who is told what becomes of workers."""
 
-    def working(self, names: Collection[str]) -> None:
+    def on_running(self, names: Collection[str]) -> None:
         """These work at the moment."""
 
-    def died(self) -> None:
+    def on_death(self) -> None:
         """One more has ended by itself."""
 
-    def ending(self) -> None:
+    def on_shutdown(self) -> None:
         """All of them are about to be told to end."""
 
 
-def supervise(jobs: Mapping[str, Job], deaths: Deaths, audience: Audience, *, stop_seconds: float) -> None:
+def supervise(
+    jobs: Mapping[str, Job], crash_loop_guard: CrashLoopGuard, events: WorkerEvents, *, stop_seconds: float
+) -> None:
     """Do each job in a process of its own until SIGTERM or SIGINT, then end them all.
 
     Raises WorkersDie when one after the other dies, once the others are ended, or if one did not end well or
     was killed because it took longer than `stop_seconds`.
     """
-    workers = _Workers(jobs)
-    with _signals() as signalled:
+    workers = _WorkerProcesses(jobs)
+    with _open_signal_socket() as signalled:
         try:
             for name in jobs:
                 workers.start(name)
             while not workers.wait(signalled):
-                for name, status in workers.bury().items():
-                    audience.died()
+                for name, status in workers.reap().items():
+                    events.on_death()
                     _log.warning("worker died", worker=name, status=status)
-                    if deaths.too_many(time.monotonic()):
-                        raise WorkersDie(
-                            f"workers died {deaths.most + 1} times within {deaths.seconds:g} s, "
+                    if crash_loop_guard.record_death(time.monotonic()):
+                        raise CrashLoop(
+                            f"workers died {crash_loop_guard.max_deaths + 1} times within "
+                            f"{crash_loop_guard.seconds:g} s, "
                             f"the last, {name}, with status {status}",
                             hint="The log above says why; status -9 without a word is mostly want of memory.",
                         )
                     workers.start(name)
-                audience.working(workers.working)
+                events.on_running(workers.running)
             _log.info("stopping")
         finally:
-            audience.ending()
-            unwell = workers.end(stop_seconds)
+            events.on_shutdown()
+            unwell = workers.terminate(stop_seconds)
     if unwell:
         told = ", ".join(f"{name} with status {status}" for name, status in unwell.items())
-        raise WorkersDie(f"workers did not end well: {told}", hint="The log above says why.")
+        raise CrashLoop(f"workers did not end well: {told}", hint="The log above says why.")
 
 
-class _Workers:
+class _WorkerProcesses:
     """Processes by name, which of them work, and the pipes of those that have not said so yet."""
 
     def __init__(self, jobs: Mapping[str, Job]) -> None:
         self._jobs = jobs
         self._processes: dict[str, SpawnProcess] = {}
-        self._silent: dict[str, Connection] = {}
-        self.working: set[str] = set()
+        self._startup_pipes: dict[str, Connection] = {}
+        self.running: set[str] = set()
         ensure_running()  # or it would be started below, and let signals come there
 
     def start(self, name: str) -> None:
@@ -118,30 +121,30 @@ class _Workers:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         there.close()
-        self._processes[name], self._silent[name] = process, here
+        self._processes[name], self._startup_pipes[name] = process, here
 
     def wait(self, signalled: socket.socket) -> bool:
         """Until something happens; whether that is a signal."""
         sentinels = [process.sentinel for process in self._processes.values()]
-        happened = wait([signalled, *sentinels, *self._silent.values()])
-        for name in [name for name, pipe in self._silent.items() if pipe in happened]:
-            pipe = self._silent.pop(name)
+        happened = wait([signalled, *sentinels, *self._startup_pipes.values()])
+        for name in [name for name, pipe in self._startup_pipes.items() if pipe in happened]:
+            pipe = self._startup_pipes.pop(name)
             with pipe, suppress(EOFError):  # it died, which its sentinel says too
                 pipe.recv()
-                self.working.add(name)
+                self.running.add(name)
         return signalled in happened
 
-    def bury(self) -> dict[str, int | None]:
+    def reap(self) -> dict[str, int | None]:
         """Those that have ended, with how."""
         dead = {name: one.exitcode for name, one in self._processes.items() if not one.is_alive()}
         for name in dead:
             del self._processes[name]
-            self.working.discard(name)
-            if pipe := self._silent.pop(name, None):
+            self.running.discard(name)
+            if pipe := self._startup_pipes.pop(name, None):
                 pipe.close()
         return dead
 
-    def end(self, seconds: float) -> dict[str, int | None]:
+    def terminate(self, seconds: float) -> dict[str, int | None]:
         """Tell all to end and wait for it; those that did not end well, with how."""
         for process in self._processes.values():
             process.terminate()
@@ -152,11 +155,11 @@ class _Workers:
                 _log.error("worker killed: it did not end in time", worker=name, seconds=seconds)
                 process.kill()
                 process.join()
-        return {name: status for name, status in self.bury().items() if status}
+        return {name: status for name, status in self.reap().items() if status}
 
 
 @contextmanager
-def _signals() -> Iterator[socket.socket]:
+def _open_signal_socket() -> Iterator[socket.socket]:
     """What can be read from once one of SIGNALS has come."""
     reader, writer = socket.socketpair()
     writer.setblocking(False)

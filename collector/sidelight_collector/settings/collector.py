@@ -6,27 +6,35 @@ import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sidelight.settings import BadSetting, address, positive, seconds, setting, size, whole
-from sidelight_collector.auth.read_rules import Network, header, network
-from sidelight_collector.settings.comparison import VerdictSettings
-from sidelight_collector.settings.engine_url import EngineUrl, engine_url
+from sidelight.settings import (
+    BadSetting,
+    parse_address,
+    parse_byte_size,
+    parse_nonnegative_int,
+    parse_positive_float,
+    parse_seconds,
+    setting,
+)
+from sidelight_collector.auth.read_rules import Network, parse_header_name, parse_network
+from sidelight_collector.settings.comparison import ComparisonSettings
+from sidelight_collector.settings.engine_url import ClickHouseUrl, parse_clickhouse_url
 from sidelight_collector.settings.types import (
-    Days,
-    level,
-    namespace,
-    namespace_or_all,
-    path_prefix,
-    role,
-    service_days,
+    RetentionDays,
+    parse_log_level,
+    parse_namespace,
+    parse_namespace_or_all,
+    parse_path_prefix,
+    parse_role,
+    parse_service_days,
 )
 from sidelight_kubernetes.label_names import AUDIENCE
 
 DAY_SECONDS = 86_400.0
-MIN_STRAY_SECONDS = 600.0
-MOST_LEASE_SECONDS = 3600.0
-MOST_NAMESPACES = 20
+MIN_ORPHAN_AGE_SECONDS = 600.0
+MAX_LEASE_SECONDS = 3600.0
+MAX_NAMESPACES = 20
 
-_AT_LEAST_ONE = (
+_POSITIVE_SETTINGS = (
     "max_windows",
     "max_stacks",
     "max_depth",
@@ -57,9 +65,9 @@ _AT_LEAST_ONE = (
 )
 
 _CENTURY_DAYS = 36_525
-_AT_MOST = {
+_SETTING_MAXIMUMS = {
     "workers": 256,
-    "compact_lease_seconds": MOST_LEASE_SECONDS,
+    "compact_lease_seconds": MAX_LEASE_SECONDS,
     "retention_day_days": _CENTURY_DAYS,
     "max_age_days": _CENTURY_DAYS,
     "max_range_days": _CENTURY_DAYS,
@@ -84,7 +92,7 @@ _AT_MOST = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(VerdictSettings):
+class Settings(ComparisonSettings):
     """A collector's settings; a flag and a SIDELIGHT_ variable each."""
 
     listen: str = setting(
@@ -95,39 +103,50 @@ class Settings(VerdictSettings):
     )
     s3_endpoint: str | None = setting(None, "URL of an S3 service that is not AWS", metavar="URL")
     store_timeout_seconds: float = setting(
-        20.0, "how long one request to S3 may take (three attempts are made)", read=positive
+        20.0, "how long one request to S3 may take (three attempts are made)", parse=parse_positive_float
     )
-    path_prefix: str = setting("", "serve everything below this path", read=path_prefix)
-    port_file: Path | None = setting(None, "write the port that is served on to this file", read=Path)
+    path_prefix: str = setting("", "serve everything below this path", parse=parse_path_prefix)
+    port_file: Path | None = setting(None, "write the port that is served on to this file", parse=Path)
     role: str = setting(
         "all",
         "serve: take windows in and answer; compactor: make blocks, delete what is old, compare deploys; all",
-        read=role,
+        parse=parse_role,
     )
     workers: int = setting(
-        1, "processes that serve; 0: one for each usable core", read=whole, metavar="COUNT"
+        1, "processes that serve; 0: one for each usable core", parse=parse_nonnegative_int, metavar="COUNT"
     )
 
     write_tokens_file: Path | None = setting(
-        None, "bearer tokens that may send windows, one a line", read=Path
+        None, "bearer tokens that may send windows, one a line", parse=Path
     )
     read_tokens_file: Path | None = setting(
-        None, "bearer tokens that may query, one a line; without it anybody may", read=Path
+        None, "bearer tokens that may query, one a line; without it anybody may", parse=Path
     )
     allow_anonymous_writes: bool = setting(
         default=False, help="let anybody who reaches this address send windows"
     )
     read_rules_file: Path | None = setting(
-        None, "who may read which namespaces, a rule a line; without it whoever may query sees all", read=Path
+        None,
+        "who may read which namespaces, a rule a line; without it whoever may query sees all",
+        parse=Path,
     )
     read_proxy_header: str | None = setting(
-        None, "header in which a proxy names who reads, such as X-Forwarded-User", read=header, metavar="NAME"
+        None,
+        "header in which a proxy names who reads, such as X-Forwarded-User",
+        parse=parse_header_name,
+        metavar="NAME",
     )
     read_proxy_groups_header: str | None = setting(
-        None, "header in which it names their groups, with commas between", read=header, metavar="NAME"
+        None,
+        "header in which it names their groups, with commas between",
+        parse=parse_header_name,
+        metavar="NAME",
     )
     trusted_proxies: tuple[Network, ...] = setting(
-        (), "addresses and networks whose headers count; may be repeated", read=network, metavar="NETWORK"
+        (),
+        "addresses and networks whose headers count; may be repeated",
+        parse=parse_network,
+        metavar="NETWORK",
     )
 
     kubernetes: str = setting(
@@ -139,174 +158,257 @@ class Settings(VerdictSettings):
     kubernetes_namespaces: tuple[str, ...] = setting(
         (),
         "ask only for pods of this namespace what they are called; may be repeated; none: of all",
-        read=namespace,
+        parse=parse_namespace,
         metavar="NAMESPACE",
     )
     token_cache_seconds: float = setting(
-        300.0, "how long the result of a TokenReview is used for an accepted token", read=positive
+        300.0,
+        "how long the result of a TokenReview is used for an accepted token",
+        parse=parse_positive_float,
     )
-    token_negative_cache_seconds: float = setting(10.0, "the same for a rejected token", read=seconds)
+    token_negative_cache_seconds: float = setting(10.0, "the same for a rejected token", parse=parse_seconds)
     token_stale_if_error_seconds: float = setting(
         3600.0,
         "how much longer an accepted token is used while the API server does not answer, unless it expires",
-        read=seconds,
+        parse=parse_seconds,
     )
     token_cache_entries: int = setting(
-        20_000, "results in memory; the least recently used go first", read=whole, metavar="COUNT"
+        20_000,
+        "results in memory; the least recently used go first",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
     token_review_concurrency: int = setting(
-        8, "TokenReviews sent at the same time; a thousand more may wait", read=whole, metavar="COUNT"
+        8,
+        "TokenReviews sent at the same time; a thousand more may wait",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
 
     flush_seconds: float = setting(
-        1.0, "windows wait at most this long for others to be stored with", read=seconds
+        1.0, "windows wait at most this long for others to be stored with", parse=parse_seconds
     )
-    flush_bytes: int = setting(8 << 20, "or until they are so much text", read=size)
+    flush_bytes: int = setting(8 << 20, "or until they are so much text", parse=parse_byte_size)
     max_pending_bytes: int = setting(
-        64 << 20, "text received and not stored yet; beyond it clients are told to wait", read=size
+        64 << 20,
+        "text received and not stored yet; beyond it clients are told to wait",
+        parse=parse_byte_size,
     )
-    max_body_bytes: int = setting(32 << 20, "largest request, compressed or not", read=size)
-    max_receive_seconds: float = setting(60.0, "how long sending a request may take", read=positive)
-    max_windows: int = setting(1000, "most windows in one request", read=whole, metavar="COUNT")
-    max_stacks: int = setting(100_000, "most different stacks in one window", read=whole, metavar="COUNT")
-    max_depth: int = setting(4096, "most frames of a stack; deeper ones are clipped", read=whole)
-    max_labels: int = setting(32, "most labels of a window", read=whole, metavar="COUNT")
-    max_label_bytes: int = setting(256, "longest value of a label", read=size)
-    max_future_seconds: float = setting(300.0, "how far ahead of this clock a window may end", read=seconds)
-    max_age_days: float = setting(7.0, "how long ago a window may have begun", read=positive)
+    max_body_bytes: int = setting(32 << 20, "largest request, compressed or not", parse=parse_byte_size)
+    max_receive_seconds: float = setting(
+        60.0, "how long sending a request may take", parse=parse_positive_float
+    )
+    max_windows: int = setting(
+        1000, "most windows in one request", parse=parse_nonnegative_int, metavar="COUNT"
+    )
+    max_stacks: int = setting(
+        100_000, "most different stacks in one window", parse=parse_nonnegative_int, metavar="COUNT"
+    )
+    max_depth: int = setting(
+        4096, "most frames of a stack; deeper ones are clipped", parse=parse_nonnegative_int
+    )
+    max_labels: int = setting(32, "most labels of a window", parse=parse_nonnegative_int, metavar="COUNT")
+    max_label_bytes: int = setting(256, "longest value of a label", parse=parse_byte_size)
+    max_future_seconds: float = setting(
+        300.0, "how far ahead of this clock a window may end", parse=parse_seconds
+    )
+    max_age_days: float = setting(7.0, "how long ago a window may have begun", parse=parse_positive_float)
     dedup_cache_entries: int = setting(
-        200_000, "window ids in memory, to refuse a window that comes again with other content", read=whole
+        200_000,
+        "window ids in memory, to refuse a window that comes again with other content",
+        parse=parse_nonnegative_int,
     )
-    decode_threads: int = setting(2, "threads that read what clients send", read=whole, metavar="COUNT")
+    decode_threads: int = setting(
+        2, "threads that read what clients send", parse=parse_nonnegative_int, metavar="COUNT"
+    )
 
-    retention_raw_days: int = setting(14, "whole days windows are kept one by one", read=whole)
-    retention_hour_days: int = setting(90, "whole days they are kept by the hour", read=whole)
-    retention_day_days: int = setting(400, "whole days they are kept by the day", read=whole)
-    retention_services: tuple[tuple[str, Days], ...] = setting(
+    retention_raw_days: int = setting(
+        14, "whole days windows are kept one by one", parse=parse_nonnegative_int
+    )
+    retention_hour_days: int = setting(
+        90, "whole days they are kept by the hour", parse=parse_nonnegative_int
+    )
+    retention_day_days: int = setting(400, "whole days they are kept by the day", parse=parse_nonnegative_int)
+    retention_services: tuple[tuple[str, RetentionDays], ...] = setting(
         (),
         "the same three for one service; may be repeated",
-        read=service_days,
+        parse=parse_service_days,
         metavar="SERVICE=RAW/HOUR/DAY",
     )
     retention_bytes: int = setting(
-        0, "bytes that all windows together may take, the oldest go first; 0: any", read=size
+        0, "bytes that all windows together may take, the oldest go first; 0: any", parse=parse_byte_size
     )
     retention_interval_seconds: float = setting(
-        3600.0, "time between looks for what is too old", read=positive
+        3600.0, "time between looks for what is too old", parse=parse_positive_float
     )
 
     compact_interval_seconds: float = setting(
-        60.0, "time between looks for segments to make blocks of; 0: never", read=seconds
+        60.0, "time between looks for segments to make blocks of; 0: never", parse=parse_seconds
     )
     compact_min_segments: int = setting(
-        64, "segments of a day that make a block", read=whole, metavar="COUNT"
+        64, "segments of a day that make a block", parse=parse_nonnegative_int, metavar="COUNT"
     )
-    compact_max_wait_seconds: float = setting(3600.0, "age at which fewer segments do", read=seconds)
+    compact_max_wait_seconds: float = setting(3600.0, "age at which fewer segments do", parse=parse_seconds)
     compact_max_block_rows: int = setting(
         2_500_000,
         "most rows of samples in a block made of other blocks; a row takes 150 bytes of memory",
-        read=whole,
+        parse=parse_nonnegative_int,
     )
     compact_lease_seconds: float = setting(
         120.0,
         "a day that a collector compacts is left to it for so long after its last sign of life; 0: never",
-        read=seconds,
+        parse=parse_seconds,
     )
     deletion_delay_seconds: float = setting(
-        600.0, "time from the commit of a block to the deletion of the objects it replaces", read=positive
+        600.0,
+        "time from the commit of a block to the deletion of the objects it replaces",
+        parse=parse_positive_float,
     )
     orphan_age_seconds: float = setting(
-        21_600.0, "age at which objects that nothing refers to are deleted, at least 600", read=positive
+        21_600.0,
+        "age at which objects that nothing refers to are deleted, at least 600",
+        parse=parse_positive_float,
     )
 
-    query_timeout_seconds: float = setting(30.0, "after which a query is given up", read=positive)
-    max_queries: int = setting(4, "queries worked on at once", read=whole, metavar="COUNT")
+    query_timeout_seconds: float = setting(
+        30.0, "after which a query is given up", parse=parse_positive_float
+    )
+    max_queries: int = setting(4, "queries worked on at once", parse=parse_nonnegative_int, metavar="COUNT")
     max_waiting_queries: int = setting(
-        32, "queries that may wait for their turn; beyond it clients are told to", read=whole, metavar="COUNT"
+        32,
+        "queries that may wait for their turn; beyond it clients are told to",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
     query_read_concurrency: int = setting(
-        8, "objects read from the store at once", read=whole, metavar="COUNT"
+        8, "objects read from the store at once", parse=parse_nonnegative_int, metavar="COUNT"
     )
-    query_cache_bytes: int = setting(256 << 20, "memory for decoded segments", read=size)
-    answer_cache_bytes: int = setting(32 << 20, "memory for finished answers; 0: none are kept", read=size)
+    query_cache_bytes: int = setting(256 << 20, "memory for decoded segments", parse=parse_byte_size)
+    answer_cache_bytes: int = setting(
+        32 << 20, "memory for finished answers; 0: none are kept", parse=parse_byte_size
+    )
     cache_dir: Path | None = setting(
-        None, "a directory on a local disk in which queries keep copies of what they read", read=Path
+        None, "a directory on a local disk in which queries keep copies of what they read", parse=Path
     )
     cache_disk_bytes: int = setting(
-        1 << 30, "what these copies may take, those of all collectors with this directory together", read=size
+        1 << 30,
+        "what these copies may take, those of all collectors with this directory together",
+        parse=parse_byte_size,
     )
-    max_range_days: float = setting(400.0, "longest range of a query", read=positive)
+    max_range_days: float = setting(400.0, "longest range of a query", parse=parse_positive_float)
     default_nodes: int = setting(
-        50_000, "flame graph nodes of an answer that does not ask for a number", read=whole, metavar="COUNT"
+        50_000,
+        "flame graph nodes of an answer that does not ask for a number",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
     max_nodes: int = setting(
-        1_000_000, "most flame graph nodes of any answer, also with nodes=all", read=whole, metavar="COUNT"
+        1_000_000,
+        "most flame graph nodes of any answer, also with nodes=all",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
     max_points: int = setting(
-        5_000, "most steps of a timeline, or columns of a heatmap", read=whole, metavar="COUNT"
+        5_000,
+        "most steps of a timeline, or columns of a heatmap",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
     max_rows: int = setting(
-        100_000, "most rows of functions, of services, or of a heatmap", read=whole, metavar="COUNT"
+        100_000,
+        "most rows of functions, of services, or of a heatmap",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
-    max_cells: int = setting(100_000, "most cells of a heatmap", read=whole, metavar="COUNT")
+    max_cells: int = setting(100_000, "most cells of a heatmap", parse=parse_nonnegative_int, metavar="COUNT")
     max_export_frames: int = setting(
-        10_000_000, "most frames of all stacks of an export together", read=whole, metavar="COUNT"
+        10_000_000,
+        "most frames of all stacks of an export together",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
 
     captures: bool = setting(default=True, help="let people ask for captures, and sidecars for orders")
     capture_tokens_file: Path | None = setting(
-        None, "bearer tokens that may start and end captures, one a line; they may query too", read=Path
+        None, "bearer tokens that may start and end captures, one a line; they may query too", parse=Path
     )
-    capture_max_pods: int = setting(5, "most pods of one capture", read=whole, metavar="COUNT")
-    capture_max_seconds: float = setting(600.0, "how long a capture may sample", read=positive)
-    capture_max_rate: int = setting(1000, "most samples a second of a capture", read=whole)
-    capture_max_running: int = setting(10, "captures that may go on at once", read=whole, metavar="COUNT")
-    capture_wait_seconds: float = setting(60.0, "how long a capture waits for sidecars", read=positive)
+    capture_max_pods: int = setting(
+        5, "most pods of one capture", parse=parse_nonnegative_int, metavar="COUNT"
+    )
+    capture_max_seconds: float = setting(600.0, "how long a capture may sample", parse=parse_positive_float)
+    capture_max_rate: int = setting(1000, "most samples a second of a capture", parse=parse_nonnegative_int)
+    capture_max_running: int = setting(
+        10, "captures that may go on at once", parse=parse_nonnegative_int, metavar="COUNT"
+    )
+    capture_wait_seconds: float = setting(
+        60.0, "how long a capture waits for sidecars", parse=parse_positive_float
+    )
     capture_agent_timeout_seconds: float = setting(
-        60.0, "time without a report after which a sidecar has failed in a capture", read=positive
+        60.0,
+        "time without a report after which a sidecar has failed in a capture",
+        parse=parse_positive_float,
     )
     capture_poll_timeout_seconds: float = setting(
-        25.0, "longest time that a poll of a sidecar stays open", read=positive
+        25.0, "longest time that a poll of a sidecar stays open", parse=parse_positive_float
     )
     capture_max_polls: int = setting(
-        20_000, "sidecars kept waiting at once; beyond it they are told to come later", read=whole
+        20_000,
+        "sidecars kept waiting at once; beyond it they are told to come later",
+        parse=parse_nonnegative_int,
     )
     capture_check_interval_seconds: float = setting(
-        3.0, "time between checks for captures that were started at other collectors", read=positive
+        3.0,
+        "time between checks for captures that were started at other collectors",
+        parse=parse_positive_float,
     )
     timeline_recording_max_bytes: int = setting(
-        8 << 20, "largest timeline recording of one process, compressed", read=size
+        8 << 20, "largest timeline recording of one process, compressed", parse=parse_byte_size
     )
     timeline_recording_max_decompressed_bytes: int = setting(
-        64 << 20, "largest timeline recording of one process, decompressed", read=size
+        64 << 20, "largest timeline recording of one process, decompressed", parse=parse_byte_size
     )
     timeline_recording_max_speedscope_frames: int = setting(
-        4_000_000, "most frames of a timeline recording in speedscope's format", read=whole, metavar="COUNT"
+        4_000_000,
+        "most frames of a timeline recording in speedscope's format",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
     capture_retention_days: float = setting(
-        7.0, "days captures and their recordings are kept; their windows are kept as others", read=positive
+        7.0,
+        "days captures and their recordings are kept; their windows are kept as others",
+        parse=parse_positive_float,
     )
 
     discovery: bool = setting(
         default=True, help="watch pods and what owns them, where --kubernetes says which cluster"
     )
     discovery_namespaces: tuple[str, ...] = setting(
-        (), "watch only this namespace; may be repeated", read=namespace, metavar="NAMESPACE"
+        (), "watch only this namespace; may be repeated", parse=parse_namespace, metavar="NAMESPACE"
     )
     discovery_max_pods: int = setting(
-        50_000, "most pods that are kept; those beyond it are counted", read=whole, metavar="COUNT"
+        50_000,
+        "most pods that are kept; those beyond it are counted",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
     discovery_stale_seconds: float = setting(
-        180.0, "time without a report after which a sidecar that runs is stale", read=positive
+        180.0, "time without a report after which a sidecar that runs is stale", parse=parse_positive_float
     )
     discovery_publish_interval_seconds: float = setting(
-        5.0, "time between updates from the collector that watches the cluster to the others", read=positive
+        5.0,
+        "time between updates from the collector that watches the cluster to the others",
+        parse=parse_positive_float,
     )
     discovery_lease_seconds: float = setting(
-        30.0, "another takes the watch over when it has not been heard of for so long", read=positive
+        30.0,
+        "another takes the watch over when it has not been heard of for so long",
+        parse=parse_positive_float,
     )
     discovery_max_rollouts: int = setting(
-        5000, "most rollouts that are kept, the latest of all workloads", read=whole, metavar="COUNT"
+        5000,
+        "most rollouts that are kept, the latest of all workloads",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
     attach_image: str = setting(
         "", "image of sidecars that captures attach to pods without one; empty: none are", metavar="IMAGE"
@@ -314,57 +416,59 @@ class Settings(VerdictSettings):
     attach_namespaces: tuple[str, ...] = setting(
         (),
         "namespaces in which they may be attached; may be repeated, and * means all",
-        read=namespace_or_all,
+        parse=parse_namespace_or_all,
         metavar="NAMESPACE",
     )
     attach_collector_url: str = setting("", "URL of this collector for attached sidecars", metavar="URL")
     attach_wait_seconds: float = setting(
-        120.0, "how long a capture waits for sidecars it attached", read=positive
+        120.0, "how long a capture waits for sidecars it attached", parse=parse_positive_float
     )
 
     links: bool = setting(default=True, help="keep short links to views of the pages, for whoever may query")
     link_retention_days: int = setting(
-        400, "whole days a link is kept after it was last made; 0: without end", read=whole
+        400, "whole days a link is kept after it was last made; 0: without end", parse=parse_nonnegative_int
     )
-    max_link_bytes: int = setting(32 << 10, "longest address that a link stands for", read=size)
+    max_link_bytes: int = setting(32 << 10, "longest address that a link stands for", parse=parse_byte_size)
 
     max_worker_restarts: int = setting(
         5,
         "worker restarts within --worker-restart-window-seconds; one more ends the collector",
-        read=whole,
+        parse=parse_nonnegative_int,
         metavar="COUNT",
     )
-    worker_restart_window_seconds: float = setting(60.0, "time over which they count", read=positive)
-    clickhouse_url: EngineUrl | None = setting(
+    worker_restart_window_seconds: float = setting(
+        60.0, "time over which they count", parse=parse_positive_float
+    )
+    clickhouse_url: ClickHouseUrl | None = setting(
         None,
         "ClickHouse that adds up for queries, from the same bucket: clickhouse://user@host:8123/?cluster=NAME",
-        read=engine_url,
+        parse=parse_clickhouse_url,
         secret=True,
         metavar="URL",
     )
     clickhouse_password_file: Path | None = setting(
-        None, "the password of the user of --clickhouse-url", read=Path
+        None, "the password of the user of --clickhouse-url", parse=Path
     )
     clickhouse_timeout_seconds: float = setting(
-        15.0, "longest time that ClickHouse may take for one side of a query", read=positive
+        15.0, "longest time that ClickHouse may take for one side of a query", parse=parse_positive_float
     )
     clickhouse_fallback: bool = setting(
         default=True, help="where ClickHouse fails, let the collector add up; without this the query fails"
     )
 
     shutdown_timeout_seconds: float = setting(
-        30.0, "longest time for requests in progress when the collector stops", read=seconds
+        30.0, "longest time for requests in progress when the collector stops", parse=parse_seconds
     )
     log_json: bool = setting(default=False, help="write logs as JSON lines")
-    log_level: str = setting("info", "debug, info, warning or error", read=level)
+    log_level: str = setting("info", "debug, info, warning or error", parse=parse_log_level)
 
     def __post_init__(self) -> None:
         self.check_deploys()
-        self.check_verdicts()
-        for name in _AT_LEAST_ONE:
+        self.check_comparison()
+        for name in _POSITIVE_SETTINGS:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
-        for name, most in _AT_MOST.items():
+        for name, most in _SETTING_MAXIMUMS.items():
             if getattr(self, name) > most:
                 raise ValueError(f"{name} must be at most {most:g}")
         if self.max_body_bytes < 1 or self.max_pending_bytes < self.max_body_bytes:
@@ -373,15 +477,15 @@ class Settings(VerdictSettings):
                 hint="One largest request must fit: raise the first or lower the second.",
             )
         for name, days in (("", self.retention_days), *self.retention_services):
-            self._check_days(name, days)
+            self._check_retention(name, days)
         if self.deletion_delay_seconds < 2 * self.query_timeout_seconds:
             raise BadSetting(
                 "deletion_delay_seconds is below twice query_timeout_seconds",
                 hint="Queries would lose what they are reading: raise the first or lower the second.",
             )
-        if self.orphan_age_seconds < MIN_STRAY_SECONDS:
+        if self.orphan_age_seconds < MIN_ORPHAN_AGE_SECONDS:
             raise BadSetting(
-                f"orphan_age_seconds is below {MIN_STRAY_SECONDS:g}",
+                f"orphan_age_seconds is below {MIN_ORPHAN_AGE_SECONDS:g}",
                 hint="A block that a slow collector is about to commit would be deleted.",
             )
         if self.role == "compactor" and self.workers != 1:
@@ -414,9 +518,9 @@ class Settings(VerdictSettings):
                 "read_proxy_header and trusted_proxies go together",
                 hint="A header counts only from proxies that are named: give both, or neither.",
             )
-        if len(self.discovery_namespaces) > MOST_NAMESPACES:
+        if len(self.discovery_namespaces) > MAX_NAMESPACES:
             raise BadSetting(
-                f"discovery_namespaces has more than {MOST_NAMESPACES} names",
+                f"discovery_namespaces has more than {MAX_NAMESPACES} names",
                 hint="Each takes six watches: give none, and a ClusterRole, to watch all namespaces at once.",
             )
         if self.attach_image:
@@ -447,7 +551,7 @@ class Settings(VerdictSettings):
                 hint="Give the address of this collector as pods reach it: http://sidelight.NAMESPACE:8080.",
             )
 
-    def _check_days(self, service: str, days: Days) -> None:
+    def _check_retention(self, service: str, days: RetentionDays) -> None:
         of = f" of {service}" if service else ""
         if not days.window <= days.hour <= days.day:
             raise BadSetting(
@@ -463,9 +567,9 @@ class Settings(VerdictSettings):
             )
 
     @property
-    def retention_days(self) -> Days:
+    def retention_days(self) -> RetentionDays:
         """How long windows of services are kept that have no days of their own."""
-        return Days(self.retention_raw_days, self.retention_hour_days, self.retention_day_days)
+        return RetentionDays(self.retention_raw_days, self.retention_hour_days, self.retention_day_days)
 
     @property
     def in_cluster(self) -> bool:
@@ -475,7 +579,7 @@ class Settings(VerdictSettings):
     @property
     def address(self) -> tuple[str, int]:
         """`listen` as host and port."""
-        return address(self.listen)
+        return parse_address(self.listen)
 
 
 def _is_below(path: Path, store: str) -> bool:

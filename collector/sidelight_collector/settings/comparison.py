@@ -6,32 +6,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sidelight.settings import BadSetting, positive, setting, whole
-from sidelight_collector.settings.deploys import DeploySettings, http_url
+from sidelight.settings import BadSetting, parse_nonnegative_int, parse_positive_float, setting
+from sidelight_collector.settings.deploys import DeploySettings, parse_http_url
 
-STEP: Final = "{step}"
+STEP_PLACEHOLDER: Final = "{step}"
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictSettings(DeploySettings):
+class ComparisonSettings(DeploySettings):
     """The settings of verdicts; `Settings` of the collector has them among its own."""
 
     max_verdict_rows: int = setting(
         5_000_000,
         "most rows of stacks that a comparison reads window by window; beyond them it reads hours",
-        read=whole,
+        parse=parse_nonnegative_int,
         metavar="COUNT",
     )
     max_verdict_tests: int = setting(
         10_000,
         "most functions, and most flame graph nodes, that a comparison tests for changes",
-        read=whole,
+        parse=parse_nonnegative_int,
         metavar="COUNT",
     )
     prometheus_url: str | None = setting(
         None,
         "a Prometheus that tells how many requests services serve: comparisons are per request then",
-        read=http_url,
+        parse=parse_http_url,
         secret=True,
         metavar="URL",
     )
@@ -42,13 +42,13 @@ class VerdictSettings(DeploySettings):
         metavar="PROMQL",
     )
     prometheus_token_file: Path | None = setting(
-        None, "the bearer token for the Prometheus of --prometheus-url", read=Path
+        None, "the bearer token for the Prometheus of --prometheus-url", parse=Path
     )
     prometheus_timeout_seconds: float = setting(
-        5.0, "how long it may take to answer for one side", read=positive
+        5.0, "how long it may take to answer for one side", parse=parse_positive_float
     )
 
-    def check_verdicts(self) -> None:
+    def check_comparison(self) -> None:
         """Raises for settings that cannot be."""
         for name in ("max_verdict_rows", "max_verdict_tests"):
             if getattr(self, name) < 1:
@@ -58,7 +58,7 @@ class VerdictSettings(DeploySettings):
                 "prometheus_url and prometheus_requests_query go together",
                 hint="Give the server, and the query that tells the requests of a service in {step}.",
             )
-        if self.prometheus_requests_query and STEP not in self.prometheus_requests_query:
+        if self.prometheus_requests_query and STEP_PLACEHOLDER not in self.prometheus_requests_query:
             raise BadSetting(
                 "prometheus_requests_query has no {step}",
                 hint='It stands for the length of a block: sum(increase(http_requests_total{app="{service}", '

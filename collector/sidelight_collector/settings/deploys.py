@@ -7,27 +7,27 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from sidelight.settings import BadSetting, positive, seconds, setting, whole
-from sidelight_model.gates import BadCondition, parse
+from sidelight.settings import BadSetting, parse_nonnegative_int, parse_positive_float, parse_seconds, setting
+from sidelight_model.gates import BadCondition, parse_condition
 
-MOST_DAYS: Final = 36_525
+MAX_RETENTION_DAYS: Final = 36_525
 DAY_SECONDS: Final = 86_400.0
-MOST_LAST_DAYS: Final = 14
-MOST_ALERTMANAGERS: Final = 10
-MOST_DETECT_PERCENT: Final = 1000.0
-MOST_RESEND_SECONDS: Final = 3600.0
+MAX_LAST_ANALYSIS_DAYS: Final = 14
+MAX_ALERTMANAGERS: Final = 10
+MAX_MIN_EFFECT_PERCENT: Final = 1000.0
+MAX_RESEND_SECONDS: Final = 3600.0
 
 
-def condition(text: str) -> str:
+def check_gate_condition(text: str) -> str:
     """A condition such as cpu>+5%, as it was given."""
     try:
-        parse(text)
+        parse_condition(text)
     except BadCondition as error:
         raise ValueError(f"{error.message}; {error.hint}") from None
     return text
 
 
-def http_url(text: str) -> str:
+def parse_http_url(text: str) -> str:
     """The URL of a server. It may hold a password, so no error repeats it."""
     try:
         parts = urlsplit(text)
@@ -47,71 +47,77 @@ class DeploySettings:
     deploy_fail_on: tuple[str, ...] = setting(
         ("cpu>+5%",),
         "a deploy for which this holds is regressed; may be repeated",
-        read=condition,
+        parse=check_gate_condition,
         metavar="CONDITION",
     )
     deploy_min_effect_percent: float = setting(
-        5.0, "smallest change to detect; an analysis that could not detect it says so", read=positive
+        5.0,
+        "smallest change to detect; an analysis that could not detect it says so",
+        parse=parse_positive_float,
     )
     deploy_first_analysis_seconds: float = setting(
         600.0,
         "age of a new version at its first analysis; each next one is at twice the age",
-        read=positive,
+        parse=parse_positive_float,
     )
     deploy_last_analysis_seconds: float = setting(
-        DAY_SECONDS, "age of a new version at its last analysis, at most 14 days", read=positive
+        DAY_SECONDS, "age of a new version at its last analysis, at most 14 days", parse=parse_positive_float
     )
     deploy_warmup_seconds: float = setting(
-        60.0, "the beginning of a version that is left out: imports and first requests", read=seconds
+        60.0, "the beginning of a version that is left out: imports and first requests", parse=parse_seconds
     )
     deploy_absent_seconds: float = setting(
         900.0,
         "time without data after which a version is absent; above the interval of any sidecar",
-        read=positive,
+        parse=parse_positive_float,
     )
     deploy_max_detections_per_day: int = setting(
         4,
         "how often a day a version that comes and goes counts as a deploy",
-        read=whole,
+        parse=parse_nonnegative_int,
         metavar="COUNT",
     )
     deploy_check_interval_seconds: float = setting(
-        60.0, "time between checks for new versions", read=positive
+        60.0, "time between checks for new versions", parse=parse_positive_float
     )
     deploy_max_analyses_per_minute: int = setting(
-        12, "most analyses of deploys a minute", read=whole, metavar="COUNT"
+        12, "most analyses of deploys a minute", parse=parse_nonnegative_int, metavar="COUNT"
     )
     deploy_cpu_budget_percent: float = setting(
-        20.0, "share of one core that analyses may take, averaged over a minute", read=positive
+        20.0, "share of one core that analyses may take, averaged over a minute", parse=parse_positive_float
     )
-    deploy_retention_days: float = setting(90.0, "days deploys are kept", read=positive)
+    deploy_retention_days: float = setting(90.0, "days deploys are kept", parse=parse_positive_float)
     deploy_webhook_url: str = setting(
         "",
         "who is told of a regressed deploy, and when it no longer is, in JSON",
-        read=http_url,
+        parse=parse_http_url,
         secret=True,
         metavar="URL",
     )
     deploy_webhook_secret_file: Path | None = setting(
-        None, "a secret that what is sent there is signed with", read=Path
+        None, "a secret that what is sent there is signed with", parse=Path
     )
     alertmanager_url: tuple[str, ...] = setting(
         (),
         "an Alertmanager that is told the same; may be repeated: all members of a cluster",
-        read=http_url,
+        parse=parse_http_url,
         secret=True,
         metavar="URL",
     )
     alertmanager_resend_seconds: float = setting(
-        60.0, "an alert goes to Alertmanager again so often; it ends after four times this", read=positive
+        60.0,
+        "an alert goes to Alertmanager again so often; it ends after four times this",
+        parse=parse_positive_float,
     )
     deploy_alert_retry_seconds: float = setting(
-        21_600.0, "a receiver that is away is tried for so long, less and less often", read=positive
+        21_600.0,
+        "a receiver that is away is tried for so long, less and less often",
+        parse=parse_positive_float,
     )
     public_url: str = setting(
         "",
         "where people reach these pages, with the path prefix: links in alerts begin with it",
-        read=http_url,
+        parse=parse_http_url,
         metavar="URL",
     )
 
@@ -121,12 +127,14 @@ class DeploySettings:
             raise ValueError("deploy_max_analyses_per_minute must be at least 1")
         if self.deploy_max_detections_per_day < 1:
             raise ValueError("deploy_max_detections_per_day must be at least 1")
-        if self.deploy_retention_days > MOST_DAYS:
-            raise ValueError(f"deploy_retention_days must be at most {MOST_DAYS}")
-        if self.deploy_last_analysis_seconds > MOST_LAST_DAYS * DAY_SECONDS:
-            raise ValueError(f"deploy_last_analysis_seconds must be at most {MOST_LAST_DAYS * DAY_SECONDS:g}")
-        if self.deploy_min_effect_percent > MOST_DETECT_PERCENT:
-            raise ValueError(f"deploy_min_effect_percent must be at most {MOST_DETECT_PERCENT:g}")
+        if self.deploy_retention_days > MAX_RETENTION_DAYS:
+            raise ValueError(f"deploy_retention_days must be at most {MAX_RETENTION_DAYS}")
+        if self.deploy_last_analysis_seconds > MAX_LAST_ANALYSIS_DAYS * DAY_SECONDS:
+            raise ValueError(
+                f"deploy_last_analysis_seconds must be at most {MAX_LAST_ANALYSIS_DAYS * DAY_SECONDS:g}"
+            )
+        if self.deploy_min_effect_percent > MAX_MIN_EFFECT_PERCENT:
+            raise ValueError(f"deploy_min_effect_percent must be at most {MAX_MIN_EFFECT_PERCENT:g}")
         if self.deploy_cpu_budget_percent > 100:
             raise ValueError("deploy_cpu_budget_percent must be at most 100")
         if self.deploy_first_analysis_seconds > self.deploy_last_analysis_seconds:
@@ -134,10 +142,10 @@ class DeploySettings:
                 "deploy_first_analysis_seconds is above deploy_last_analysis_seconds",
                 hint="Lower the first or raise the second; equal, there is one look.",
             )
-        if self.alertmanager_resend_seconds > MOST_RESEND_SECONDS:
-            raise ValueError(f"alertmanager_resend_seconds must be at most {MOST_RESEND_SECONDS:g}")
-        if len(self.alertmanager_url) > MOST_ALERTMANAGERS:
-            raise ValueError(f"alertmanager_url must be given at most {MOST_ALERTMANAGERS} times")
+        if self.alertmanager_resend_seconds > MAX_RESEND_SECONDS:
+            raise ValueError(f"alertmanager_resend_seconds must be at most {MAX_RESEND_SECONDS:g}")
+        if len(self.alertmanager_url) > MAX_ALERTMANAGERS:
+            raise ValueError(f"alertmanager_url must be given at most {MAX_ALERTMANAGERS} times")
         if self.deploy_webhook_secret_file is not None and not self.deploy_webhook_url:
             raise BadSetting(
                 "deploy_webhook_secret_file is given without deploy_webhook_url",

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-PORT: Final = 8123
-SECURE_PORT: Final = 8443
+DEFAULT_PORT: Final = 8123
+DEFAULT_SECURE_PORT: Final = 8443
 
 _PARAMETERS: Final[Mapping[str, tuple[str, str]]] = {
     "cluster": (r"[\w.-]+", "the name of a cluster"),
@@ -23,7 +23,7 @@ _PARAMETERS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class EngineUrl:
+class ClickHouseUrl:
     """A ClickHouse server's HTTP interface, `str` of which has no password.
 
     cluster: all nodes of it read, with s3Cluster(); empty: that server alone, with s3().
@@ -33,7 +33,7 @@ class EngineUrl:
     """
 
     host: str
-    port: int = PORT
+    port: int = DEFAULT_PORT
     secure: bool = False
     user: str = "default"
     password: str = field(default="", repr=False)
@@ -46,7 +46,7 @@ class EngineUrl:
         return f"clickhouse://{self.user}@{host}:{self.port}"
 
 
-def engine_url(text: str) -> EngineUrl:
+def parse_clickhouse_url(text: str) -> ClickHouseUrl:
     """What a URL says. Raises ValueError, which never quotes it: it may hold a password."""
     try:
         parts = urlsplit(text)
@@ -58,13 +58,13 @@ def engine_url(text: str) -> EngineUrl:
         ) from None
     if parts.scheme != "clickhouse" or not parts.hostname or parts.path not in ("", "/") or parts.fragment:
         raise ValueError("not clickhouse://user@host:8123/?cluster=NAME")
-    named = _checked(given)
+    named = _check_parameters(given)
     secure = named.get("secure") == "1"
-    return EngineUrl(
+    return ClickHouseUrl(
         host=parts.hostname,
-        port=port or (SECURE_PORT if secure else PORT),
+        port=port or (DEFAULT_SECURE_PORT if secure else DEFAULT_PORT),
         secure=secure,
-        user=_user(parts),
+        user=_parse_user(parts),
         password=unquote(parts.password or ""),
         cluster=named.get("cluster", ""),
         collection=named.get("collection", ""),
@@ -72,14 +72,14 @@ def engine_url(text: str) -> EngineUrl:
     )
 
 
-def _user(parts: SplitResult) -> str:
+def _parse_user(parts: SplitResult) -> str:
     user = unquote(parts.username or "default")
     if ":" in user:
         raise ValueError("a user whose name has a colon cannot log in over HTTP")
     return user
 
 
-def _checked(given: list[tuple[str, str]]) -> Mapping[str, str]:
+def _check_parameters(given: list[tuple[str, str]]) -> Mapping[str, str]:
     for name, value in given:
         if name not in _PARAMETERS:
             raise ValueError(f"{name[:40]!r} is none of {', '.join(_PARAMETERS)}")

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 
-def path_prefix(text: str) -> str:
+def parse_path_prefix(text: str) -> str:
     """A URL path to serve below: empty, or with a leading and without a trailing slash."""
     prefix = text.rstrip("/")
     if prefix and not (prefix.startswith("/") and all(part.isascii() for part in prefix)):
@@ -16,26 +16,26 @@ def path_prefix(text: str) -> str:
     return prefix
 
 
-def level(text: str) -> str:
+def parse_log_level(text: str) -> str:
     """A level of logging."""
     if text not in ("debug", "info", "warning", "error"):
         raise ValueError(f"{text!r} is not debug, info, warning or error")
     return text
 
 
-def namespace(text: str) -> str:
+def parse_namespace(text: str) -> str:
     """The name of a namespace (RFC 1123, a label)."""
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text):
         raise ValueError(f"{text!r} is not the name of a namespace")
     return text
 
 
-def namespace_or_all(text: str) -> str:
+def parse_namespace_or_all(text: str) -> str:
     """The name of a namespace, or * for all."""
-    return text if text == "*" else namespace(text)
+    return text if text == "*" else parse_namespace(text)
 
 
-class Days(NamedTuple):
+class RetentionDays(NamedTuple):
     """How many whole days windows are kept one by one, by the hour, and by the day."""
 
     window: int
@@ -43,7 +43,7 @@ class Days(NamedTuple):
     day: int
 
 
-def service_days(text: str) -> tuple[str, Days]:
+def parse_service_days(text: str) -> tuple[str, RetentionDays]:
     """A service and how long it is kept: `shop=30/90/400`."""
     service, separator, days = text.rpartition("=")
     parts = days.split("/")
@@ -51,10 +51,10 @@ def service_days(text: str) -> tuple[str, Days]:
         service and separator and len(parts) == 3 and all(part.isascii() and part.isdigit() for part in parts)
     ):
         raise ValueError(f"{text!r} is not like shop=30/90/400: days of windows, hours and days")
-    return service, Days(*map(int, parts))
+    return service, RetentionDays(*map(int, parts))
 
 
-def role(text: str) -> str:
+def parse_role(text: str) -> str:
     """What a collector does."""
     if text not in ("all", "serve", "compactor"):
         raise ValueError(f"{text!r} is not all, serve or compactor")

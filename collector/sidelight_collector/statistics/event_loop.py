@@ -32,71 +32,77 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.depths import per_sample, share_samples
-from sidelight_collector.statistics.inference.cluster_variance import Effects, effects
-from sidelight_collector.statistics.inference.design import Design, Load
-from sidelight_model.frames import unescape, without_line
-from sidelight_model.packages import Kind, package_of
+from sidelight_collector.statistics.depths import build_per_sample_design, compute_share_sample_sizes
+from sidelight_collector.statistics.inference.cluster_variance import Effects, compute_effects
+from sidelight_collector.statistics.inference.design import Design, LoadAssumption
+from sidelight_model.frames import strip_line_number, unescape_frame
+from sidelight_model.packages import PackageKind, classify_frame
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
-MOST_HOLDERS: Final = 20
-PLUMBING: Final = frozenset([
+MAX_BLOCKERS: Final = 20
+FRAMEWORK_PACKAGES: Final = frozenset([
     "aiohttp", "anyio", "asgiref", "daphne", "fastapi", "gevent", "greenlet", "gunicorn", "hypercorn",
     "quart", "sanic", "sniffio", "starlette", "tornado", "trio", "uvicorn", "uvloop",
 ])  # fmt: skip
 """Packages that carry callbacks and are not what one looks for; the standard library is no holder either."""
 
 
-OUTSIDE: Final = -2
-WAITS: Final = -1
+OUTSIDE_LOOP: Final = -2
+LOOP_WAITING: Final = -1
 
 
-def mentioned(names: Iterable[str]) -> bool:
+def has_event_loop_frames(names: Iterable[str]) -> bool:
     """Whether any is of an event loop. Of greenlets any frame of their library tells, as a hub waits."""
     return any(
-        _Word.of(text).step in (_Step.STARTER, _Step.LOOP, _Step.HUB) or " (gevent/" in text for text in names
+        _LoopFrame.classify(text).role in (_FrameRole.STARTER, _FrameRole.LOOP, _FrameRole.HUB)
+        or " (gevent/" in text
+        for text in names
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LoopAttribution:
     """For each node of a tree what its own time is to a loop, and the frames (escaped, no lines) of holders.
 
-    `part` is the number of a holder, `WAITS` where the loop waits, or `OUTSIDE`.
+    `blocker_ids` is the number of a holder, `LOOP_WAITING` where the loop waits, or `OUTSIDE_LOOP`.
     """
 
-    part: I64
-    holders: tuple[str, ...]
+    blocker_ids: I64
+    blockers: tuple[str, ...]
 
     @property
-    def found(self) -> bool:
+    def has_loop(self) -> bool:
         """Whether any event loop was seen."""
-        return bool((self.part != OUTSIDE).any())
+        return bool((self.blocker_ids != OUTSIDE_LOOP).any())
 
 
-def held(names: Sequence[str], level: Sequence[int], name: Sequence[int]) -> Held:
+def attribute_loop_time(names: Sequence[str], level: Sequence[int], name: Sequence[int]) -> LoopAttribution:
     """What each node of a pre-order tree is to an event loop, from the frames above it and its own."""
-    words = [_Word.of(text) for text in names]
-    hub = any(words[code].step is _Step.HUB for code in set(name))
+    words = [_LoopFrame.classify(text) for text in names]
+    hub = any(words[code].role is _FrameRole.HUB for code in set(name))
     codes: dict[str, int] = {}
-    part: list[int] = []
-    path = [_At(_Where.OUTSIDE)]
+    blocker_ids: list[int] = []
+    path = [_PathState(_StackPosition.OUTSIDE)]
     for node, depth in enumerate(level):
         if node:
             del path[depth:]
             first = hub and depth == 1
-            path.append(_below(path[-1], words[name[node]], greenlet=first))
+            path.append(_descend(path[-1], words[name[node]], is_greenlet_root=first))
         here = path[-1]
-        if here.holder:
-            part.append(codes.setdefault(here.holder, len(codes)))
+        if here.blocker:
+            blocker_ids.append(codes.setdefault(here.blocker, len(codes)))
         else:
-            part.append(WAITS if here.where in (_Where.WAITS, _Where.STARTER) else OUTSIDE)
-    return Held(np.array(part, np.int64), tuple(codes))
+            blocker_ids.append(
+                LOOP_WAITING
+                if here.position in (_StackPosition.WAITING, _StackPosition.STARTER)
+                else OUTSIDE_LOOP
+            )
+    return LoopAttribution(np.array(blocker_ids, np.int64), tuple(codes))
 
 
-class _Step(Enum):
+class _FrameRole(Enum):
     """What a frame is to a loop."""
 
     STARTER = auto()
@@ -107,122 +113,137 @@ class _Step(Enum):
     HUB = auto()
     THREAD = auto()
     APPLICATION = auto()
-    PLUMBING = auto()
+    FRAMEWORK = auto()
 
 
-_STEPS: Final = [
+_ROLE_PATTERNS: Final = [
     (step, re.compile(rf"(?:[^(]*\.)?{function} \((?:.*/)?{file}\)"))
     for step, function, file in (
-        (_Step.STARTER, "run", r"asyncio/runners\.py"),
-        (_Step.STARTING, r"\w+", r"asyncio/runners\.py"),
-        (_Step.STARTING, r"run_until_complete", r"asyncio/base_events\.py"),
-        (_Step.LOOP, "run_forever", r"asyncio/base_events\.py"),
-        (_Step.LOOP, "run", r"trio/_core/_run\.py"),
-        (_Step.SELECTOR, "select", r"selectors\.py"),
-        (_Step.SELECTOR, "get_events", r"trio/_core/_io_\w+\.py"),
-        (_Step.RUNNER, "_run", r"asyncio/events\.py"),
-        (_Step.RUNNER, "unrolled_run", r"trio/_core/_run\.py"),
-        (_Step.HUB, "run", r"gevent/hub\.py"),
-        (_Step.THREAD, "_bootstrap", r"threading\.py"),
+        (_FrameRole.STARTER, "run", r"asyncio/runners\.py"),
+        (_FrameRole.STARTING, r"\w+", r"asyncio/runners\.py"),
+        (_FrameRole.STARTING, r"run_until_complete", r"asyncio/base_events\.py"),
+        (_FrameRole.LOOP, "run_forever", r"asyncio/base_events\.py"),
+        (_FrameRole.LOOP, "run", r"trio/_core/_run\.py"),
+        (_FrameRole.SELECTOR, "select", r"selectors\.py"),
+        (_FrameRole.SELECTOR, "get_events", r"trio/_core/_io_\w+\.py"),
+        (_FrameRole.RUNNER, "_run", r"asyncio/events\.py"),
+        (_FrameRole.RUNNER, "unrolled_run", r"trio/_core/_run\.py"),
+        (_FrameRole.HUB, "run", r"gevent/hub\.py"),
+        (_FrameRole.THREAD, "_bootstrap", r"threading\.py"),
     )
 ]
 
 
-class _Word(NamedTuple):
+class _LoopFrame(NamedTuple):
     """A frame's text without its line, and what it is to a loop."""
 
     text: str
-    step: _Step
+    role: _FrameRole
 
     @classmethod
-    def of(cls, text: str) -> _Word:
-        folded = without_line(text)
-        read = unescape(folded)
-        for step, pattern in _STEPS:
+    def classify(cls, text: str) -> _LoopFrame:
+        folded = strip_line_number(text)
+        read = unescape_frame(folded)
+        for step, pattern in _ROLE_PATTERNS:
             if pattern.fullmatch(read):
                 return cls(folded, step)
-        package = package_of(read)
-        own = package.kind is Kind.PACKAGE and package.name not in PLUMBING
-        return cls(folded, _Step.APPLICATION if own else _Step.PLUMBING)
+        package = classify_frame(read)
+        own = package.kind is PackageKind.PACKAGE and package.name not in FRAMEWORK_PACKAGES
+        return cls(folded, _FrameRole.APPLICATION if own else _FrameRole.FRAMEWORK)
 
 
-class _Where(Enum):
+class _StackPosition(Enum):
     """How far down a stack has come: CARRIED is below what runs callbacks, with no holder that is settled."""
 
     OUTSIDE = auto()
     STARTER = auto()
     STARTING = auto()
     LOOP = auto()
-    WAITS = auto()
+    WAITING = auto()
     RUNNER = auto()
-    CARRIED = auto()
-    SETTLED = auto()
+    IN_CALLBACK = auto()
+    IN_BLOCKER = auto()
 
 
-class _At(NamedTuple):
+class _PathState(NamedTuple):
     """Where a frame of a stack stands, and the holder there, if any."""
 
-    where: _Where
-    holder: str = ""
+    position: _StackPosition
+    blocker: str = ""
 
 
-def _below(at: _At, word: _Word, *, greenlet: bool) -> _At:
-    """One frame further down; `greenlet`: it is the first of a stack where a hub was seen."""
-    if at.where is _Where.SETTLED:
-        return at
-    if word.step is _Step.HUB:
-        return _At(_Where.WAITS)
-    if word.step is _Step.LOOP:
-        return _At(_Where.LOOP, word.text)
-    match at.where:
-        case _Where.OUTSIDE:
-            if greenlet and word.step is not _Step.THREAD:
-                return _carried(word)
-            return _At(_Where.STARTER) if word.step is _Step.STARTER else at
-        case _Where.STARTER | _Where.STARTING:
-            if word.step in (_Step.STARTER, _Step.STARTING):
-                return _At(_Where.STARTER if word.step is _Step.STARTER else _Where.STARTING)
+def _descend(state: _PathState, frame: _LoopFrame, *, is_greenlet_root: bool) -> _PathState:
+    """One frame further down; `is_greenlet_root`: it is the first of a stack where a hub was seen."""
+    if state.position is _StackPosition.IN_BLOCKER:
+        return state
+    if frame.role is _FrameRole.HUB:
+        return _PathState(_StackPosition.WAITING)
+    if frame.role is _FrameRole.LOOP:
+        return _PathState(_StackPosition.LOOP, frame.text)
+    match state.position:
+        case _StackPosition.OUTSIDE:
+            if is_greenlet_root and frame.role is not _FrameRole.THREAD:
+                return _enter_callback(frame)
+            return _PathState(_StackPosition.STARTER) if frame.role is _FrameRole.STARTER else state
+        case _StackPosition.STARTER | _StackPosition.STARTING:
+            if frame.role in (_FrameRole.STARTER, _FrameRole.STARTING):
+                return _PathState(
+                    _StackPosition.STARTER if frame.role is _FrameRole.STARTER else _StackPosition.STARTING
+                )
             # A loop in Python is the next frame. Below a starter, what else there is was called by one in C.
-            return _carried(word) if at.where is _Where.STARTER else at
-        case _Where.LOOP if word.step is _Step.SELECTOR:
-            return _At(_Where.WAITS)
-        case _Where.LOOP if word.step is _Step.RUNNER:
-            return _At(_Where.RUNNER, word.text)
-        case _Where.WAITS | _Where.CARRIED:
-            return _At(_Where.SETTLED, word.text) if word.step is _Step.APPLICATION else at
-        case _Where.RUNNER:
-            return _carried(word)
-    return at
+            return _enter_callback(frame) if state.position is _StackPosition.STARTER else state
+        case _StackPosition.LOOP if frame.role is _FrameRole.SELECTOR:
+            return _PathState(_StackPosition.WAITING)
+        case _StackPosition.LOOP if frame.role is _FrameRole.RUNNER:
+            return _PathState(_StackPosition.RUNNER, frame.text)
+        case _StackPosition.WAITING | _StackPosition.IN_CALLBACK:
+            return (
+                _PathState(_StackPosition.IN_BLOCKER, frame.text)
+                if frame.role is _FrameRole.APPLICATION
+                else state
+            )
+        case _StackPosition.RUNNER:
+            return _enter_callback(frame)
+    return state
 
 
-def _carried(word: _Word) -> _At:
-    return _At(_Where.SETTLED if word.step is _Step.APPLICATION else _Where.CARRIED, word.text)
+def _enter_callback(frame: _LoopFrame) -> _PathState:
+    return _PathState(
+        _StackPosition.IN_BLOCKER if frame.role is _FrameRole.APPLICATION else _StackPosition.IN_CALLBACK,
+        frame.text,
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class LoopComparison:
     """How much of its thread's time the loop was held: `busy` (1,), and by whom (K,), most first."""
 
     busy: Effects
-    holders: tuple[str, ...]
+    blockers: tuple[str, ...]
     shares: Effects
 
 
-def loop(of: Design, found: Held, a: F64, b: F64, *, most: int = MOST_HOLDERS) -> Loop | None:
+def compare_loops(
+    design: Design, attribution: LoopAttribution, a: F64, b: F64, *, max_blockers: int = MAX_BLOCKERS
+) -> LoopComparison | None:
     """Compare who holds the loop. `a` and `b` have samples of all states by holder, (K + 1, P, T): the last
     row is where the loop waits. None where a side has no time on a loop."""
     whole_a, whole_b = a.sum(0), b.sum(0)
     if not whole_a.any() or not whole_b.any():
         return None
     busy_a, busy_b = a[:-1].sum(0), b[:-1].sum(0)
-    own = per_sample(of, whole_a, whole_b, busy_a, busy_b)
-    if of.load is Load.UNKNOWN:  # a busier loop is held for longer
-        own = replace(own, load=of.load)
-    busy = _shares(own, busy_a[None], busy_b[None])
+    own = build_per_sample_design(design, whole_a, whole_b, busy_a, busy_b)
+    if design.load is LoadAssumption.UNKNOWN:  # a busier loop is held for longer
+        own = replace(own, load=design.load)
+    busy = _compute_share_effects(own, busy_a[None], busy_b[None])
     share = np.maximum(a[:-1].sum((1, 2)) / whole_a.sum(), b[:-1].sum((1, 2)) / whole_b.sum())
-    first = [int(at) for at in np.argsort(-share, kind="stable")[:most] if share[at] > 0]
-    return Loop(busy, tuple(found.holders[at] for at in first), _shares(own, a[first], b[first]))
+    first = [int(at) for at in np.argsort(-share, kind="stable")[:max_blockers] if share[at] > 0]
+    return LoopComparison(
+        busy, tuple(attribution.blockers[at] for at in first), _compute_share_effects(own, a[first], b[first])
+    )
 
 
-def _shares(own: Design, a: F64, b: F64) -> Effects:
-    return effects(own, a, b, share_samples(a, own.a), share_samples(b, own.b))
+def _compute_share_effects(own: Design, a: F64, b: F64) -> Effects:
+    return compute_effects(
+        own, a, b, compute_share_sample_sizes(a, own.a), compute_share_sample_sizes(b, own.b)
+    )

@@ -16,24 +16,24 @@ from typing import Final
 
 import xxhash
 
-MARK: Final = b"sidelght"
-SIZE: Final = len(MARK) + 8
-_TAIL: Final = 8
+MAGIC: Final = b"sidelght"
+CHECKSUM_BYTES: Final = len(MAGIC) + 8
+_TRAILER_BYTES: Final = 8
 """A Parquet file ends with the length of its footer and four letters."""
 
 
-def sealed(content: bytes) -> bytes:
+def add_checksum(content: bytes) -> bytes:
     """A Parquet file with its checksum."""
-    at = _footer(content)
+    at = _find_footer(content)
     digest = xxhash.xxh3_64_digest(content)
-    return b"".join((content[:at], MARK, digest, content[at:]))
+    return b"".join((content[:at], MAGIC, digest, content[at:]))
 
 
-def is_sound(content: bytes) -> bool:
+def is_intact(content: bytes) -> bool:
     """Whether a file is as it was sealed, or never was."""
-    at = _footer(content)
-    start = at - SIZE
-    if start < 0 or content[start : start + len(MARK)] != MARK:
+    at = _find_footer(content)
+    start = at - CHECKSUM_BYTES
+    if start < 0 or content[start : start + len(MAGIC)] != MAGIC:
         return True
     view = memoryview(content)
     hasher = xxhash.xxh3_64(view[:start])
@@ -41,6 +41,6 @@ def is_sound(content: bytes) -> bool:
     return hasher.digest() == content[at - 8 : at]
 
 
-def _footer(content: bytes) -> int:
+def _find_footer(content: bytes) -> int:
     """Where the footer begins."""
-    return len(content) - _TAIL - int.from_bytes(content[-_TAIL:-4], "little")
+    return len(content) - _TRAILER_BYTES - int.from_bytes(content[-_TRAILER_BYTES:-4], "little")

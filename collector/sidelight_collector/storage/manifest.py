@@ -42,23 +42,23 @@ from sidelight_collector.storage.objects import (
     StoreIncompatible,
 )
 from sidelight_collector.storage.segments import SegmentRef
-from sidelight_collector.storage.tables import PARTS, SCHEMAS, Part
+from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS, SegmentPart
 
 ROOT: Final = "v1/manifest/"
-BLOCKS: Final = "v1/raw/"
+BLOCK_ROOT: Final = "v1/raw/"
 FORMAT: Final = 1
 
-_KEY: Final = re.compile(r"v1/manifest/(\d{4}-\d\d-\d\d)\.json")
-_PLACE: Final = re.compile(r"v1/(?:l0|raw)/\d{4}-\d\d-\d\d/(\d{13})-(\d{13})-[0-9a-f]{16}/")
-_PART: Final = re.compile(rf"{_PLACE.pattern}({'|'.join(SCHEMAS)})\.parquet")
+_KEY_PATTERN: Final = re.compile(r"v1/manifest/(\d{4}-\d\d-\d\d)\.json")
+_KEY_PREFIX_PATTERN: Final = re.compile(r"v1/(?:l0|raw)/\d{4}-\d\d-\d\d/(\d{13})-(\d{13})-[0-9a-f]{16}/")
+_PART_KEY_PATTERN: Final = re.compile(rf"{_KEY_PREFIX_PATTERN.pattern}({'|'.join(SCHEMAS)})\.parquet")
 
 
 class ManifestDamaged(StoreError):
     """A manifest is not what this version or an older one wrote."""
 
-    def __init__(self, key: str, what: str) -> None:
+    def __init__(self, key: str, problem: str) -> None:
         super().__init__(
-            f"the manifest {key!r} cannot be read: {what}",
+            f"the manifest {key!r} cannot be read: {problem}",
             hint="The windows of its blocks are missing until it is restored, from a copy for instance.",
         )
 
@@ -71,14 +71,14 @@ class Block:
     services: tuple[str, ...]
     windows: int
     rows: int
-    parts: Mapping[Part, int]
+    parts: Mapping[SegmentPart, int]
 
     @property
     def bytes(self) -> int:
         """Of all its tables."""
         return sum(self.parts.values())
 
-    def without(self, parts: Iterable[Part]) -> Block:
+    def drop_parts(self, parts: Iterable[SegmentPart]) -> Block:
         """The same block when these tables of it are gone."""
         left = {part: size for part, size in self.parts.items() if part not in parts}
         return replace(self, ref=replace(self.ref, parts=frozenset(left)), parts=left)
@@ -88,11 +88,11 @@ class Block:
 class Manifest:
     """The blocks of a day in the order in which they count, and what they took the place of.
 
-    `gone` has key prefixes of segments and blocks, each ends with `/`, and keys of single tables.
+    `tombstones` has key prefixes of segments and blocks, each ends with `/`, and keys of single tables.
     """
 
     blocks: tuple[Block, ...] = ()
-    gone: frozenset[str] = frozenset()
+    tombstones: frozenset[str] = frozenset()
 
     def encode(self) -> bytes:
         """As it lies in the store: equal manifests are equal bytes."""
@@ -106,12 +106,12 @@ class Manifest:
             }
             for block in self.blocks
         ]
-        content = {"format": FORMAT, "blocks": blocks, "gone": sorted(self.gone)}
-        return _written({**content, "check": _check(content)})
+        content = {"format": FORMAT, "blocks": blocks, "gone": sorted(self.tombstones)}
+        return _to_json({**content, "check": _compute_checksum(content)})
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class ManifestVersion:
     """A manifest as it was read; `etag` is None if there was none yet. `size` is in bytes of JSON."""
 
     manifest: Manifest
@@ -124,39 +124,41 @@ def key_of(day: date) -> str:
     return f"{ROOT}{day.isoformat()}.json"
 
 
-def days(store: ObjectStore) -> list[date]:
+def list_days(store: ObjectStore) -> list[date]:
     """The days that have a manifest, in order."""
-    return list(etags(store))
+    return list(list_etags(store))
 
 
-def etags(store: ObjectStore) -> dict[date, str | None]:
+def list_etags(store: ObjectStore) -> dict[date, str | None]:
     """The days that have a manifest, in order, with the etag of each where listings of the store have it."""
     found: dict[date, str | None] = {}
     for entry in store.list(ROOT):
-        if match := _KEY.fullmatch(entry.key):
+        if match := _KEY_PATTERN.fullmatch(entry.key):
             with suppress(ValueError):  # no day of any month: somebody else's
                 found[date.fromisoformat(match[1])] = entry.etag
     return found
 
 
-def read(store: ObjectStore, day: date) -> Version:
+def read(store: ObjectStore, day: date) -> ManifestVersion:
     """The manifest of a day; an empty one if there is none. Raises ManifestDamaged, StoreIncompatible."""
     try:
-        return _read(store, day)
+        return _read_once(store, day)
     except ManifestDamaged:
-        return _read(store, day)  # it may have been damaged on its way
+        return _read_once(store, day)  # it may have been damaged on its way
 
 
-def _read(store: ObjectStore, day: date) -> Version:
+def _read_once(store: ObjectStore, day: date) -> ManifestVersion:
     key = key_of(day)
     try:
         content, etag = store.get_with_etag(key)
     except ObjectMissing:
-        return Version(Manifest(), None)
-    return Version(decode(content, key), etag, len(content))
+        return ManifestVersion(Manifest(), None)
+    return ManifestVersion(decode(content, key), etag, len(content))
 
 
-def commit(store: ObjectStore, day: date, base: Version, manifest: Manifest) -> Version | None:
+def commit(
+    store: ObjectStore, day: date, base: ManifestVersion, manifest: Manifest
+) -> ManifestVersion | None:
     """Put a manifest in the place of the one that was read; None if another writer was faster.
 
     A commit whose answer was lost may be told as None, and may have been made all the same.
@@ -164,8 +166,8 @@ def commit(store: ObjectStore, day: date, base: Version, manifest: Manifest) -> 
     content = manifest.encode()
     try:
         if base.etag is None:
-            return Version(manifest, store.put(key_of(day), content, if_absent=True), len(content))
-        return Version(manifest, store.put(key_of(day), content, if_match=base.etag), len(content))
+            return ManifestVersion(manifest, store.put(key_of(day), content, if_absent=True), len(content))
+        return ManifestVersion(manifest, store.put(key_of(day), content, if_match=base.etag), len(content))
     except (ObjectExists, ObjectChanged):
         return None
 
@@ -175,63 +177,63 @@ def decode(content: bytes, key: str) -> Manifest:
     try:
         told = json.loads(content)
         check = told.pop("check", None)
-        if check is not None and check != _check(told):
+        if check is not None and check != _compute_checksum(told):
             raise ManifestDamaged(key, "its checksum is that of other bytes")
         if told["format"] > FORMAT:
             raise StoreIncompatible(
                 f"the manifest {key!r} is in format {told['format']}, and this version reads up to {FORMAT}",
                 hint="Run the version of Sidelight that wrote it, or a later one.",
             )
-        return Manifest(tuple(_blocks(told["blocks"])), frozenset(map(_gone, told["gone"])))
+        return Manifest(tuple(_parse_blocks(told["blocks"])), frozenset(map(_parse_tombstone, told["gone"])))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ManifestDamaged(key, f"{type(error).__name__}: {error}") from error
 
 
-def _written(content: Mapping[str, Any]) -> bytes:
+def _to_json(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _check(content: Mapping[str, Any]) -> str:
-    return xxhash.xxh3_64_hexdigest(_written(content))
+def _compute_checksum(content: Mapping[str, Any]) -> str:
+    return xxhash.xxh3_64_hexdigest(_to_json(content))
 
 
-def _blocks(told: Iterable[Mapping[str, Any]]) -> Iterable[Block]:
-    for each in told:
-        ref = place(str(each["key"]))
+def _parse_blocks(entries: Iterable[Mapping[str, Any]]) -> Iterable[Block]:
+    for each in entries:
+        ref = parse_key_prefix(str(each["key"]))
         services = tuple(str(service) for service in each["services"])
         windows, rows = int(each["windows"]), int(each["rows"])
-        parts = {_part(name): int(size) for name, size in _sizes(each).items()}
+        parts = {_parse_part(name): int(size) for name, size in _parse_part_sizes(each).items()}
         yield Block(replace(ref, parts=frozenset(parts), rows=rows), services, windows, rows, parts)
 
 
-def _sizes(told: Mapping[str, Any]) -> Mapping[str, int]:
+def _parse_part_sizes(entry: Mapping[str, Any]) -> Mapping[str, int]:
     """The bytes of each table; the first blocks tell only those of all, and whether they have sums."""
-    if "parts" in told:
-        return dict(told["parts"])
-    sums: dict[str, int] = {"sums": 0} if int(told["sums"]) else {}
-    return {**dict.fromkeys(PARTS, 0), **sums, "samples": int(told["bytes"])}
+    if "parts" in entry:
+        return dict(entry["parts"])
+    sums: dict[str, int] = {"sums": 0} if int(entry["sums"]) else {}
+    return {**dict.fromkeys(SEGMENT_PARTS, 0), **sums, "samples": int(entry["bytes"])}
 
 
-def _part(name: str) -> Part:
+def _parse_part(name: str) -> SegmentPart:
     if name not in SCHEMAS:
         raise ValueError(f"{name!r} is no table of a block")
     return name
 
 
-def _gone(key: object) -> str:
-    if isinstance(key, str) and (_PLACE.fullmatch(key) or _PART.fullmatch(key)):
+def _parse_tombstone(key: object) -> str:
+    if isinstance(key, str) and (_KEY_PREFIX_PATTERN.fullmatch(key) or _PART_KEY_PATTERN.fullmatch(key)):
         return key
     raise ValueError(f"{key!r} names no segment, no block and no table of one")
 
 
-def is_place(key_prefix: str) -> bool:
+def is_key_prefix(key_prefix: str) -> bool:
     """Whether a segment or a block can have this key prefix."""
-    return _PLACE.fullmatch(key_prefix) is not None
+    return _KEY_PREFIX_PATTERN.fullmatch(key_prefix) is not None
 
 
-def place(key_prefix: str) -> SegmentRef:
+def parse_key_prefix(key_prefix: str) -> SegmentRef:
     """The segment or block with this key prefix; ValueError if none can have it."""
-    match = _PLACE.fullmatch(key_prefix)
+    match = _KEY_PREFIX_PATTERN.fullmatch(key_prefix)
     if match is None:
         raise ValueError(f"{key_prefix!r} names no segment and no block")
     return SegmentRef(key_prefix, int(match[1]), int(match[2]))

@@ -54,8 +54,8 @@ class ObjectChanged(StoreError):
 class ObjectDamaged(StoreError):
     """An object is not what was written."""
 
-    def __init__(self, key: str, what: str) -> None:
-        super().__init__(f"the object {key!r} is damaged: {what}")
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(f"the object {key!r} is damaged: {problem}")
         self.key = key
 
 
@@ -111,7 +111,7 @@ class ObjectStore(Protocol):
         """One word: memory, directory or s3."""
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """The place as an operator would write it, without secrets."""
 
     def get(self, key: str) -> bytes:

@@ -24,15 +24,15 @@ from sidelight_collector.storage.segments import event_day
 
 ROOT: Final = "v1/pins/"
 FORMAT: Final = 1
-_KEY: Final = re.compile(r"v1/pins/([a-z0-9][a-z0-9._-]{0,62})\.json")
+_KEY_PATTERN: Final = re.compile(r"v1/pins/([a-z0-9][a-z0-9._-]{0,62})\.json")
 
 
 class PinDamaged(StoreError):
     """A pin is not what this version or an older one wrote: what it holds is not known."""
 
-    def __init__(self, key: str, what: str) -> None:
+    def __init__(self, key: str, problem: str) -> None:
         super().__init__(
-            f"the pin {key!r} cannot be read: {what}",
+            f"the pin {key!r} cannot be read: {problem}",
             hint="Nothing is deleted until it is restored or removed (sidelight storage unpin).",
         )
 
@@ -46,13 +46,13 @@ class Pin:
     until: float
     service: str
     reason: str
-    made: float
+    created_at: float
 
-    def holds(self, day: date, service: str) -> bool:
+    def covers(self, day: date, service: str) -> bool:
         """Whether windows of this service and day must stay as they are."""
-        return self.service in ("", service) and self.touches(day)
+        return self.service in ("", service) and self.covers_day(day)
 
-    def touches(self, day: date) -> bool:
+    def covers_day(self, day: date) -> bool:
         """Whether windows of this day must stay, of any service."""
         last = max(self.start, self.until - 1e-9)
         return event_day(round(self.start * 1e9)) <= day <= event_day(round(last * 1e9))
@@ -60,15 +60,15 @@ class Pin:
 
 def read_pins(store: ObjectStore) -> list[Pin]:
     """All pins, in the order of their names. Raises PinDamaged."""
-    found = ((entry.key, _KEY.fullmatch(entry.key)) for entry in store.list(ROOT))
+    found = ((entry.key, _KEY_PATTERN.fullmatch(entry.key)) for entry in store.list(ROOT))
     return [decode(store.get(key), key, match[1]) for key, match in found if match]
 
 
 def add_pin(store: ObjectStore, pin: Pin) -> None:
     """Make a pin. Raises StoreRefused for a name that is taken or cannot be one."""
-    key = _key(pin.name)
+    key = _key_of(pin.name)
     content: dict[str, object] = {"format": FORMAT, "from": pin.start, "until": pin.until}
-    content |= {"service": pin.service, "reason": pin.reason, "made": pin.made}
+    content |= {"service": pin.service, "reason": pin.reason, "made": pin.created_at}
     try:
         store.put(key, json.dumps(content, sort_keys=True).encode(), if_absent=True)
     except ObjectExists:
@@ -79,20 +79,20 @@ def add_pin(store: ObjectStore, pin: Pin) -> None:
 
 def remove_pin(store: ObjectStore, name: str) -> None:
     """Take a pin away. Raises StoreRefused if there is none."""
-    key = _key(name)
+    key = _key_of(name)
     if key not in [entry.key for entry in store.list(key)]:
         raise StoreRefused(f"there is no pin {name!r}", hint="sidelight storage pins lists those there are.")
     store.delete(key)
 
 
-def held(pins: Iterable[Pin], day: date, service: str) -> bool:
+def is_pinned(pins: Iterable[Pin], day: date, service: str) -> bool:
     """Whether any of these pins holds the windows of this service and day."""
-    return any(pin.holds(day, service) for pin in pins)
+    return any(pin.covers(day, service) for pin in pins)
 
 
-def _key(name: str) -> str:
+def _key_of(name: str) -> str:
     key = f"{ROOT}{name}.json"
-    if not _KEY.fullmatch(key):
+    if not _KEY_PATTERN.fullmatch(key):
         raise StoreRefused(
             f"{name!r} cannot be the name of a pin",
             hint="Use up to 63 small letters, digits, '.', '_' and '-', and begin with a letter or a digit.",

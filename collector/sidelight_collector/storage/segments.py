@@ -23,10 +23,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from sidelight_collector.stack_hashing import HashedWindow, hashed
-from sidelight_collector.storage.checksum import is_sound, sealed
+from sidelight_collector.stack_hashing import HashedWindow, hash_window
+from sidelight_collector.storage.checksum import add_checksum, is_intact
 from sidelight_collector.storage.objects import ObjectDamaged, ObjectExists, ObjectStore
-from sidelight_collector.storage.tables import HOUR_NS, PARTS, SCHEMAS, Part, completed, hashed_tables
+from sidelight_collector.storage.tables import (
+    HOUR_NS,
+    SCHEMAS,
+    SEGMENT_PARTS,
+    SegmentPart,
+    add_missing_columns,
+    build_hashed_segment_tables,
+)
 from sidelight_model.window import Window
 
 ROOT: Final = "v1/l0/"
@@ -34,7 +41,7 @@ ROWS_PER_GROUP: Final = 1 << 19
 ZSTD_LEVEL: Final = 3
 
 _LAST_NS: Final = 9_999_999_999_999 * 10**6  # 13 digits of milliseconds end in the year 2286
-_COMMITTED: Final = re.compile(
+_COMMIT_KEY_PATTERN: Final = re.compile(
     r"v1/l0/(?P<day>\d{4}-\d\d-\d\d)/(?P<first>\d{13})-(?P<last>\d{13})-(?P<name>[0-9a-f]{16})/samples\.parquet"
 )
 
@@ -50,10 +57,10 @@ class SegmentRef:
     key_prefix: str
     min_start_ms: int
     max_start_ms: int
-    parts: frozenset[Part] = frozenset(PARTS)
+    parts: frozenset[SegmentPart] = frozenset(SEGMENT_PARTS)
     rows: int = field(default=0, compare=False)
 
-    def key(self, part: Part) -> str:
+    def key(self, part: SegmentPart) -> str:
         """Where one of its tables lies."""
         return f"{self.key_prefix}{part}.parquet"
 
@@ -63,11 +70,11 @@ class SegmentRef:
         return self.key_prefix.startswith(ROOT)
 
     @property
-    def is_whole(self) -> bool:
+    def is_raw(self) -> bool:
         """Whether its windows are kept one by one."""
-        return self.parts.issuperset(PARTS)
+        return self.parts.issuperset(SEGMENT_PARTS)
 
-    def hours(self) -> range:
+    def list_hour_starts(self) -> range:
         """When the hours began (Unix ns) in which its windows may have begun."""
         return range(self.min_start_ms * 10**6 // HOUR_NS * HOUR_NS, self.max_start_ms * 10**6 + 1, HOUR_NS)
 
@@ -82,33 +89,33 @@ def write_segment(store: ObjectStore, windows: Iterable[Window]) -> SegmentRef:
 
     The windows are at least one, began on the same day and have distinct ids (ValueError).
     """
-    return write_hashed_segment(store, [hashed(window) for window in windows])
+    return write_hashed_segment(store, [hash_window(window) for window in windows])
 
 
 def write_hashed_segment(store: ObjectStore, windows: Sequence[HashedWindow]) -> SegmentRef:
     """write_segment for windows already hashed."""
-    ref = segment_ref(windows)
-    tables = hashed_tables(windows)
+    ref = build_segment_ref(windows)
+    tables = build_hashed_segment_tables(windows)
     for part in ("profiles", "stacks"):
-        store.put(ref.key(part), parquet(tables.of(part)))
+        store.put(ref.key(part), encode_parquet(tables.get_part(part)))
     # Segments are named by their content: if it exists, an earlier attempt whose answer was lost wrote it.
     with suppress(ObjectExists):
-        store.put(ref.key("samples"), parquet(tables.samples), if_absent=True)
+        store.put(ref.key("samples"), encode_parquet(tables.samples), if_absent=True)
     return ref
 
 
-def segment_ref(windows: Sequence[HashedWindow]) -> SegmentRef:
+def build_segment_ref(windows: Sequence[HashedWindow]) -> SegmentRef:
     """The name of the segment that holds exactly these windows."""
     days = {event_day(row.window.start_ns) for row in windows}
     if len(days) != 1:
         raise ValueError(f"a segment holds windows of one day, not of {len(days)}")
     starts = [row.window.start_ns // 10**6 for row in windows]
-    name = segment_name((row.window.id, row.digest) for row in windows)
+    name = compute_segment_name((row.window.id, row.digest) for row in windows)
     prefix = f"{ROOT}{days.pop().isoformat()}/{min(starts):013d}-{max(starts):013d}-{name}/"
     return SegmentRef(prefix, min(starts), max(starts))
 
 
-def segment_name(windows: Iterable[tuple[str, int]]) -> str:
+def compute_segment_name(windows: Iterable[tuple[str, int]]) -> str:
     """What a segment of windows with these ids and digests is called, in any order."""
     content = "".join(sorted(f"{window_id} {digest:016x}\n" for window_id, digest in windows))
     return xxhash.xxh3_64_hexdigest(content.encode())
@@ -116,7 +123,7 @@ def segment_name(windows: Iterable[tuple[str, int]]) -> str:
 
 def parse_segment_key(key: str) -> SegmentRef | None:
     """The segment that the object under this key commits; None for any other object."""
-    match = _COMMITTED.fullmatch(key)
+    match = _COMMIT_KEY_PATTERN.fullmatch(key)
     if match is None:
         return None
     return SegmentRef(key.removesuffix("samples.parquet"), int(match["first"]), int(match["last"]))
@@ -141,7 +148,7 @@ def list_segments(store: ObjectStore, from_ns: int, until_ns: int) -> list[Segme
     return found
 
 
-def days(store: ObjectStore, root: str = ROOT) -> Iterator[date]:
+def list_days(store: ObjectStore, root: str = ROOT) -> Iterator[date]:
     """The days that have segments, or what is left of some; with another root, whatever lies there by day."""
     after = ""
     while entry := next(iter(store.list(root, start_after=after)), None):
@@ -152,7 +159,7 @@ def days(store: ObjectStore, root: str = ROOT) -> Iterator[date]:
 
 
 def read_segment(
-    store: ObjectStore, ref: SegmentRef, part: Part, columns: Sequence[str] | None = None
+    store: ObjectStore, ref: SegmentRef, part: SegmentPart, columns: Sequence[str] | None = None
 ) -> pa.Table:
     """One table of a segment, or some of its columns.
 
@@ -160,12 +167,12 @@ def read_segment(
     retention was faster, and ObjectDamaged.
     """
     # One by one: each group has words of its own, and Arrow cannot read lists of words across several.
-    pieces = list(read_pieces(store, ref, part, columns))
+    pieces = list(read_row_groups(store, ref, part, columns))
     return pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces)
 
 
-def read_pieces(
-    store: ObjectStore, ref: SegmentRef, part: Part, columns: Sequence[str] | None = None
+def read_row_groups(
+    store: ObjectStore, ref: SegmentRef, part: SegmentPart, columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
     """As read_segment, but in pieces of at most ROWS_PER_GROUP rows; at least one.
 
@@ -173,21 +180,21 @@ def read_pieces(
     """
     key, names = ref.key(part), SCHEMAS[part].names if columns is None else list(columns)
     try:
-        file = _file(store.get(key), key)
+        file = _open_parquet(store.get(key), key)
     except ObjectDamaged:
-        file = _file(store.get(key), key)  # it may have been damaged on its way
+        file = _open_parquet(store.get(key), key)  # it may have been damaged on its way
     try:
         if file.num_row_groups <= 1:
-            yield _complete(file.read(columns=names, use_threads=False), names, key)
+            yield _require_columns(file.read(columns=names, use_threads=False), names, key)
         else:
             for at in range(file.num_row_groups):
-                yield _complete(file.read_row_group(at, names, use_threads=False), names, key)
+                yield _require_columns(file.read_row_group(at, names, use_threads=False), names, key)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ObjectDamaged(key, str(error)) from error
 
 
-def _file(content: bytes, key: str) -> pq.ParquetFile:
-    if not is_sound(content):
+def _open_parquet(content: bytes, key: str) -> pq.ParquetFile:
+    if not is_intact(content):
         raise ObjectDamaged(key, "its checksum is that of other bytes")
     try:
         # ParquetFile, not read_table: the same table for half the time, which small segments are mostly.
@@ -196,18 +203,18 @@ def _file(content: bytes, key: str) -> pq.ParquetFile:
         raise ObjectDamaged(key, str(error)) from error
 
 
-def _complete(table: pa.Table, names: list[str], key: str) -> pa.Table:
-    found = completed(table, names)
+def _require_columns(table: pa.Table, names: list[str], key: str) -> pa.Table:
+    found = add_missing_columns(table, names)
     absent = [name for name in names if name not in found.column_names]
     if absent:
         raise ObjectDamaged(key, f"it has no column {', '.join(absent)}")
     return found
 
 
-def parquet(table: pa.Table) -> bytes:
+def encode_parquet(table: pa.Table) -> bytes:
     """A table as a Parquet file with a checksum, the same bytes for the same table."""
     sink = io.BytesIO()
     pq.write_table(
         table, sink, row_group_size=ROWS_PER_GROUP, compression="zstd", compression_level=ZSTD_LEVEL
     )
-    return sealed(sink.getvalue())
+    return add_checksum(sink.getvalue())

@@ -8,9 +8,9 @@ folded text: joined by `;` they give the text that `h` is the hash of.
 
 `sums` has what `samples` adds up to over the windows of an hour that have the same service, version and
 other labels than those of a place (pod, node, container) or of their own: a group. `daily` has the same with
-the hours of the day added up. `hours` has what `profiles` adds up to (see storage.hourly_rollup):
-its rows tell the number of their group in `sums` and in `daily`. So whoever picks rows of it knows of which
-groups everything was picked, and need not add up those again.
+the hours of the day added up. `compute_hour_starts` has what `profiles` adds up to (see
+storage.hourly_rollup): its rows tell the number of their group in `sums` and in `daily`. So whoever picks
+rows of it knows of which groups everything was picked, and need not add up those again.
 
 The stored format is described with its history in docs/formats.md.
 """
@@ -25,16 +25,16 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight_collector.arrow_ops import Array, numbered, one
-from sidelight_collector.stack_hashing import HashedWindow, hashed
-from sidelight_model.labels import KNOWN
+from sidelight_collector.arrow_ops import Array, combine_chunks, factorize_rows
+from sidelight_collector.stack_hashing import HashedWindow, hash_window
+from sidelight_model.labels import RESERVED_LABELS
 from sidelight_model.window import Window
 
-Part = Literal["profiles", "samples", "stacks", "hours", "sums", "daily"]
+SegmentPart = Literal["profiles", "samples", "stacks", "hours", "sums", "daily"]
 
-PARTS: Final[tuple[Part, ...]] = ("profiles", "stacks", "samples")
+SEGMENT_PARTS: Final[tuple[SegmentPart, ...]] = ("profiles", "stacks", "samples")
 """Those that every segment has."""
-ADDED_UP: Final[tuple[Part, ...]] = ("hours", "sums", "daily")
+ROLLUP_PARTS: Final[tuple[SegmentPart, ...]] = ("hours", "sums", "daily")
 """Those that only blocks have, with what the others add up to."""
 
 MAX_INT: Final = 2**63 - 1
@@ -42,20 +42,20 @@ STATES: Final = ("idle", "running", "gil")
 HOUR_NS: Final = 3_600 * 10**9
 DAY_NS: Final = 24 * HOUR_NS
 
-_WORD: Final[pa.DataType] = pa.dictionary(pa.int32(), pa.string())
+_DICTIONARY_STRING: Final[pa.DataType] = pa.dictionary(pa.int32(), pa.string())
 
 _PROFILE_COLUMNS: Final[dict[str, pa.DataType]] = {
     "wid": pa.string(),
     "digest": pa.uint64(),
-    "service": _WORD,
-    "version": _WORD,
-    "namespace": _WORD,
-    "pod": _WORD,
-    "container": _WORD,
-    "node": _WORD,
-    "process": _WORD,
-    "thread": _WORD,
-    "capture": _WORD,
+    "service": _DICTIONARY_STRING,
+    "version": _DICTIONARY_STRING,
+    "namespace": _DICTIONARY_STRING,
+    "pod": _DICTIONARY_STRING,
+    "container": _DICTIONARY_STRING,
+    "node": _DICTIONARY_STRING,
+    "process": _DICTIONARY_STRING,
+    "thread": _DICTIONARY_STRING,
+    "capture": _DICTIONARY_STRING,
     "labels": pa.map_(pa.string(), pa.string()),
     "ts": pa.int64(),
     "duration_ns": pa.int64(),
@@ -68,9 +68,9 @@ _PROFILE_COLUMNS: Final[dict[str, pa.DataType]] = {
     "errors": pa.map_(pa.string(), pa.int64()),
     "late_ns": pa.int64(),
     "nominal_ns": pa.int64(),
-    "mode": _WORD,
-    "sampler": _WORD,
-    "python": _WORD,
+    "mode": _DICTIONARY_STRING,
+    "sampler": _DICTIONARY_STRING,
+    "python": _DICTIONARY_STRING,
     "threads": pa.int64(),
     "truncated": pa.int64(),
     "target_cpu_ns": pa.int64(),
@@ -82,11 +82,11 @@ _PROFILE_COLUMNS: Final[dict[str, pa.DataType]] = {
     "stopped_ns": pa.int64(),
     "longest_stop_ns": pa.int64(),
     "other": pa.int64(),
-    "reader": _WORD,
+    "reader": _DICTIONARY_STRING,
     "reduced": pa.list_(pa.string()),
 }
 
-_LATER: Final = frozenset(
+_OPTIONAL_PROFILE_COLUMNS: Final = frozenset(
     ("thread", "stops", "stopped_ns", "longest_stop_ns", "other", "reader", "reduced"),
 )
 """Columns of profiles that the first segments do not have: nothing of the kind was known of their windows."""
@@ -94,11 +94,11 @@ _LATER: Final = frozenset(
 PROFILES: Final = pa.schema(_PROFILE_COLUMNS)
 SAMPLES: Final = pa.schema(
     [
-        ("service", _WORD),
-        ("version", _WORD),
-        ("pod", _WORD),
+        ("service", _DICTIONARY_STRING),
+        ("version", _DICTIONARY_STRING),
+        ("pod", _DICTIONARY_STRING),
         ("ts", pa.int64()),
-        ("wid", _WORD),
+        ("wid", _DICTIONARY_STRING),
         ("period_ns", pa.int64()),
         ("h", pa.uint64()),
         ("idle", pa.int64()),
@@ -109,19 +109,28 @@ SAMPLES: Final = pa.schema(
 
 STACKS: Final = pa.schema(
     [
-        ("service", _WORD),
+        ("service", _DICTIONARY_STRING),
         ("h", pa.uint64()),
         ("depth", pa.int32()),
-        ("frames", pa.list_(_WORD)),
+        ("frames", pa.list_(_DICTIONARY_STRING)),
     ]
 )
 
-GROUPED_BY: Final = ("service", "version", "namespace", "process", "thread", "capture", "hour", "period_ns")
-GROUPED_BY_DAY: Final = tuple(name for name in GROUPED_BY if name != "hour")
+GROUP_COLUMNS: Final = (
+    "service",
+    "version",
+    "namespace",
+    "process",
+    "thread",
+    "capture",
+    "hour",
+    "period_ns",
+)
+DAY_GROUP_COLUMNS: Final = tuple(name for name in GROUP_COLUMNS if name != "hour")
 
 SUMS: Final = pa.schema(
     [
-        *((name, _WORD) for name in GROUPED_BY[:6]),
+        *((name, _DICTIONARY_STRING) for name in GROUP_COLUMNS[:6]),
         ("hour", pa.int64()),
         ("period_ns", pa.int64()),
         ("group", pa.int32()),
@@ -133,9 +142,9 @@ SUMS: Final = pa.schema(
 )
 DAILY: Final = SUMS.remove(SUMS.get_field_index("hour"))
 
-_WORDS: Final = pa.list_(pa.string())
+_STRING_LIST: Final = pa.list_(pa.string())
 _HOUR_COLUMNS: Final[dict[str, pa.DataType]] = {
-    **{name: _PROFILE_COLUMNS[name] for name in (*KNOWN, "labels")},
+    **{name: _PROFILE_COLUMNS[name] for name in (*RESERVED_LABELS, "labels")},
     "hour": pa.int64(),
     "period_ns": pa.int64(),
     "group": pa.int32(),
@@ -164,16 +173,16 @@ _HOUR_COLUMNS: Final[dict[str, pa.DataType]] = {
     "stops": pa.float64(),
     "longest_stop_ns": pa.int64(),
     "errors": _PROFILE_COLUMNS["errors"],
-    "mode": _WORD,
-    "sampler": _WORD,
-    "python": _WORD,
-    "reader": _WORD,
-    "missing_states": _WORDS,
-    "reduced": _WORDS,
+    "mode": _DICTIONARY_STRING,
+    "sampler": _DICTIONARY_STRING,
+    "python": _DICTIONARY_STRING,
+    "reader": _DICTIONARY_STRING,
+    "missing_states": _STRING_LIST,
+    "reduced": _STRING_LIST,
 }
 HOURS: Final = pa.schema(_HOUR_COLUMNS)
 
-SCHEMAS: Final[dict[Part, pa.Schema]] = {
+SCHEMAS: Final[dict[SegmentPart, pa.Schema]] = {
     "profiles": PROFILES,
     "stacks": STACKS,
     "samples": SAMPLES,
@@ -183,25 +192,27 @@ SCHEMAS: Final[dict[Part, pa.Schema]] = {
 }
 
 
-def hours(profiles: pa.Table) -> Array:
+def compute_hour_starts(profiles: pa.Table) -> Array:
     """When the hour began in which each window did, in Unix ns."""
     hour = pa.scalar(HOUR_NS)
-    return one(pc.multiply(pc.divide(profiles["ts"], hour), hour))
+    return combine_chunks(pc.multiply(pc.divide(profiles["ts"], hour), hour))
 
 
-def groups(profiles: pa.Table) -> Array:
+def compute_group_ids(profiles: pa.Table) -> Array:
     """The number of the group of each window, from 0; needs the columns it is grouped by, and `ts`."""
-    return numbered(profiles.append_column("hour", hours(profiles)).select(list(GROUPED_BY)))
+    return factorize_rows(
+        profiles.append_column("hour", compute_hour_starts(profiles)).select(list(GROUP_COLUMNS))
+    )
 
 
-def day_groups(profiles: pa.Table) -> Array:
+def compute_day_group_ids(profiles: pa.Table) -> Array:
     """The number of the group of each window if groups are not told apart by hour."""
-    return numbered(profiles.select(list(GROUPED_BY_DAY)))
+    return factorize_rows(profiles.select(list(DAY_GROUP_COLUMNS)))
 
 
-def completed(table: pa.Table, names: Sequence[str]) -> pa.Table:
+def add_missing_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """A stored table with those of its columns `names` that came later and that it was written without."""
-    absent = [name for name in names if name in _LATER and name not in table.column_names]
+    absent = [name for name in names if name in _OPTIONAL_PROFILE_COLUMNS and name not in table.column_names]
     if not absent:
         return table
     for name in absent:
@@ -219,44 +230,46 @@ class SegmentTables:
     stacks: pa.Table
     samples: pa.Table
 
-    def of(self, part: Part) -> pa.Table:
+    def get_part(self, part: SegmentPart) -> pa.Table:
         """One table by name."""
         return {"profiles": self.profiles, "stacks": self.stacks, "samples": self.samples}[part]
 
 
-def segment_tables(windows: Iterable[Window]) -> SegmentTables:
+def build_segment_tables(windows: Iterable[Window]) -> SegmentTables:
     """The tables of these windows, whose ids must be distinct (ValueError)."""
-    return hashed_tables([hashed(window) for window in windows])
+    return build_hashed_segment_tables([hash_window(window) for window in windows])
 
 
-def hashed_tables(windows: Iterable[HashedWindow]) -> SegmentTables:
+def build_hashed_segment_tables(windows: Iterable[HashedWindow]) -> SegmentTables:
     """The tables of windows already hashed, whose ids must be distinct (ValueError)."""
-    rows = sorted(windows, key=_storage_order)
+    rows = sorted(windows, key=_storage_sort_key)
     if len({row.window.id for row in rows}) != len(rows):
         raise ValueError("a segment holds each window once")
-    return SegmentTables(_profiles(rows), _stacks(rows), _samples(rows))
+    return SegmentTables(_build_profiles(rows), _build_stacks(rows), _build_samples(rows))
 
 
-def _storage_order(row: HashedWindow) -> tuple[str, int, str, int, str]:
+def _storage_sort_key(row: HashedWindow) -> tuple[str, int, str, int, str]:
     window = row.window
     labels = window.labels
     return (labels["service"], window.start_ns // HOUR_NS, labels.get("pod", ""), window.start_ns, window.id)
 
 
-def _profiles(rows: Sequence[HashedWindow]) -> pa.Table:
+def _build_profiles(rows: Sequence[HashedWindow]) -> pa.Table:
     qualities = [row.window.quality for row in rows]
     columns: dict[str, list[object]] = {
         "wid": [row.window.id for row in rows],
         "digest": [row.digest for row in rows],
-        **{name: [row.window.labels.get(name, "") for row in rows] for name in KNOWN},
-        "labels": [[pair for pair in row.window.labels.items() if pair[0] not in KNOWN] for row in rows],
+        **{name: [row.window.labels.get(name, "") for row in rows] for name in RESERVED_LABELS},
+        "labels": [
+            [pair for pair in row.window.labels.items() if pair[0] not in RESERVED_LABELS] for row in rows
+        ],
         "ts": [row.window.start_ns for row in rows],
         "duration_ns": [row.window.duration_ns for row in rows],
         "period_ns": [row.window.period_ns for row in rows],
         "idle": [sum(row.idle) for row in rows],
         "running": [sum(row.running) for row in rows],
         "gil": [sum(row.gil) for row in rows],
-        "failed": [min(quality.failed, MAX_INT) for quality in qualities],
+        "failed": [min(quality.failed_attempts, MAX_INT) for quality in qualities],
         "errors": [sorted(quality.errors.items()) for quality in qualities],
         "missing_states": [list(quality.missing_states) for quality in qualities],
         "reduced": [list(quality.reduced) for quality in qualities],
@@ -267,30 +280,32 @@ def _profiles(rows: Sequence[HashedWindow]) -> pa.Table:
     return pa.table({name: columns[name] for name in PROFILES.names}, schema=PROFILES)
 
 
-def _samples(rows: Sequence[HashedWindow]) -> pa.Table:
+def _build_samples(rows: Sequence[HashedWindow]) -> pa.Table:
     lengths = [len(row.hashes) for row in rows]
 
-    def word(values: Sequence[str]) -> pa.DictionaryArray[Any, Any]:
+    def dictionary_encode(values: Sequence[str]) -> pa.DictionaryArray[Any, Any]:
         codes = {value: code for code, value in enumerate(dict.fromkeys(values))}
-        indices = _repeat("i", [codes[value] for value in values], lengths)
-        return pa.DictionaryArray.from_arrays(_numbers(pa.int32(), indices), pa.array(codes, pa.string()))
+        indices = _repeat_values("i", [codes[value] for value in values], lengths)
+        return pa.DictionaryArray.from_arrays(_to_arrow(pa.int32(), indices), pa.array(codes, pa.string()))
 
     columns = {
-        "service": word([row.window.labels["service"] for row in rows]),
-        "version": word([row.window.labels.get("version", "") for row in rows]),
-        "pod": word([row.window.labels.get("pod", "") for row in rows]),
-        "ts": _numbers(pa.int64(), _repeat("q", [row.window.start_ns for row in rows], lengths)),
-        "wid": word([row.window.id for row in rows]),
-        "period_ns": _numbers(pa.int64(), _repeat("q", [row.window.period_ns for row in rows], lengths)),
-        "h": _numbers(pa.uint64(), _chain("Q", [row.hashes for row in rows])),
-        "idle": _numbers(pa.int64(), _chain("q", [row.idle for row in rows])),
-        "running": _numbers(pa.int64(), _chain("q", [row.running for row in rows])),
-        "gil": _numbers(pa.int64(), _chain("q", [row.gil for row in rows])),
+        "service": dictionary_encode([row.window.labels["service"] for row in rows]),
+        "version": dictionary_encode([row.window.labels.get("version", "") for row in rows]),
+        "pod": dictionary_encode([row.window.labels.get("pod", "") for row in rows]),
+        "ts": _to_arrow(pa.int64(), _repeat_values("q", [row.window.start_ns for row in rows], lengths)),
+        "wid": dictionary_encode([row.window.id for row in rows]),
+        "period_ns": _to_arrow(
+            pa.int64(), _repeat_values("q", [row.window.period_ns for row in rows], lengths)
+        ),
+        "h": _to_arrow(pa.uint64(), _concat_arrays("Q", [row.hashes for row in rows])),
+        "idle": _to_arrow(pa.int64(), _concat_arrays("q", [row.idle for row in rows])),
+        "running": _to_arrow(pa.int64(), _concat_arrays("q", [row.running for row in rows])),
+        "gil": _to_arrow(pa.int64(), _concat_arrays("q", [row.gil for row in rows])),
     }
     return pa.table(columns, schema=SAMPLES)
 
 
-def _stacks(rows: Sequence[HashedWindow]) -> pa.Table:
+def _build_stacks(rows: Sequence[HashedWindow]) -> pa.Table:
     by_service: dict[str, dict[int, str]] = {}
     for row in rows:
         stacks = by_service.setdefault(row.window.labels["service"], {})
@@ -305,27 +320,27 @@ def _stacks(rows: Sequence[HashedWindow]) -> pa.Table:
         texts += [stacks[h] for h in ordered]
     split = pc.split_pattern(pa.array(texts, pa.string()), ";")
     columns = {
-        "service": pa.array(services, _WORD),
-        "h": _numbers(pa.uint64(), hashes),
+        "service": pa.array(services, _DICTIONARY_STRING),
+        "h": _to_arrow(pa.uint64(), hashes),
         "depth": pc.list_value_length(split),
         "frames": pa.ListArray.from_arrays(split.offsets, split.values.dictionary_encode()),
     }
     return pa.table(columns, schema=STACKS)
 
 
-def _repeat(code: str, values: Sequence[int], lengths: Sequence[int]) -> array[int]:
+def _repeat_values(code: str, values: Sequence[int], lengths: Sequence[int]) -> array[int]:
     repeated = array(code)
     for value, length in zip(values, lengths, strict=True):
         repeated.extend(array(code, [value]) * length)
     return repeated
 
 
-def _chain(code: str, parts: Iterable[array[int]]) -> array[int]:
+def _concat_arrays(code: str, parts: Iterable[array[int]]) -> array[int]:
     chained = array(code)
     for part in parts:
         chained.extend(part)
     return chained
 
 
-def _numbers(kind: pa.DataType, numbers: array[int]) -> pa.Array[Any]:
+def _to_arrow(kind: pa.DataType, numbers: array[int]) -> pa.Array[Any]:
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sidelight_injector.admission import limits, pod_security
-from sidelight_injector.admission.ports import TRIED, free_port
+from sidelight_injector.admission.ports import MAX_PORTS_TRIED, find_free_port
 from sidelight_injector.admission.recipe import Recipe
-from sidelight_injector.admission.skip_reasons import MAX_SENTENCE, Skip, Why
+from sidelight_injector.admission.skip_reasons import MAX_MESSAGE_CHARACTERS, Skip, SkipReason
 from sidelight_kubernetes import label_names, naming
 from sidelight_model.errors import SidelightError
 
@@ -22,28 +22,29 @@ Pod = Mapping[str, Any]
 Patch = list[dict[str, Any]]
 """A JSON patch (RFC 6902) of nothing but `add`."""
 
-MIRROR: Final = "kubernetes.io/config.mirror"
-INJECTED: Final = "injected"
-SKIPPED: Final = "skipped: "
+MIRROR_POD_ANNOTATION: Final = "kubernetes.io/config.mirror"
+INJECTED_STATUS: Final = "injected"
+SKIPPED_STATUS_PREFIX: Final = "skipped: "
 _STATUS_PATH: Final = "/metadata/annotations/" + label_names.STATUS.replace("~", "~0").replace("/", "~1")
 _OS_LABELS: Final = ("kubernetes.io/os", "beta.kubernetes.io/os")
-_LOCAL: Final = "127.0.0.1:0"
+_LOOPBACK_LISTEN: Final = "127.0.0.1:0"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AdmissionContext:
     """Where a pod is to be: its namespace with the labels that it has, and what holds for the cluster.
 
-    `native`: init containers may have restartPolicy Always. `enforced`: the level of Pod Security in force.
-    `ranges` and `quotas` are the namespace's LimitRanges and ResourceQuotas.
+    `has_native_sidecars`: init containers may have restartPolicy Always. `pod_security_level`: the level of
+    Pod Security in force. `limit_ranges` and `resource_quotas` are the namespace's LimitRanges and
+    ResourceQuotas.
     """
 
     namespace: str
-    labels: Mapping[str, str]
-    native: bool = True
-    enforced: str = "privileged"
-    ranges: Sequence[Mapping[str, Any]] = ()
-    quotas: Sequence[Mapping[str, Any]] = ()
+    namespace_labels: Mapping[str, str]
+    has_native_sidecars: bool = True
+    pod_security_level: str = "privileged"
+    limit_ranges: Sequence[Mapping[str, Any]] = ()
+    resource_quotas: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,51 +53,53 @@ class Decision:
 
     patch: Patch = field(default_factory=list)
     skip: Skip | None = None
-    injected: bool = False
+    is_injected: bool = False
     warnings: Sequence[str] = ()
 
 
-LEFT: Final = Decision()
+UNCHANGED: Final = Decision()
 """Nothing was asked for, or it is done already."""
 
 
-def decide(pod: Pod, place: Place, recipe: Recipe) -> Decision:
+def decide(pod: Pod, context: AdmissionContext, recipe: Recipe) -> Decision:
     """What becomes of this pod in this place."""
-    annotations = texts(pod, "annotations")
-    if MIRROR in annotations or not _asked(pod, place) or _has_sidecar(pod):
-        return LEFT
-    skip = _unfit(pod, place)
-    made: dict[str, Any] = {}
+    annotations = get_metadata(pod, "annotations")
+    if MIRROR_POD_ANNOTATION in annotations or not _is_requested(pod, context) or _has_sidecar(pod):
+        return UNCHANGED
+    skip = _check_pod(pod, context)
+    container: dict[str, Any] = {}
     if skip is None:
         try:
-            made = _made(pod, recipe)
-        except _Skipped as stop:
+            container = _build_container(pod, recipe)
+        except _SkipPod as stop:
             skip = stop.skip
         except SidelightError as error:
-            skip = Skip(Why.BAD_ANNOTATION, error.message, error.hint or "see docs/injector.md")
+            skip = Skip(SkipReason.BAD_ANNOTATION, error.message, error.hint or "see docs/injector.md")
     if skip is None:
-        skip = _refused(pod, made, place, recipe)
+        skip = _check_admission(pod, container, context, recipe)
     if skip is not None:
-        return skipped(pod, skip)
-    patch = _patch(pod, made, recipe, native=place.native) + _status(pod, INJECTED)
-    return Decision(patch, injected=True, warnings=_warnings(annotations))
+        return skip_pod(pod, skip)
+    patch = _build_patch(
+        pod, container, recipe, has_native_sidecars=context.has_native_sidecars
+    ) + _build_status_patch(pod, INJECTED_STATUS)
+    return Decision(patch, is_injected=True, warnings=_warn_unknown_annotations(annotations))
 
 
-def skipped(pod: Pod, skip: Skip) -> Decision:
+def skip_pod(pod: Pod, skip: Skip) -> Decision:
     """The pod without a sidecar, and told why."""
-    warning = f"Sidelight did not inject its sidecar. {skip.sentence}"[:MAX_SENTENCE]
-    return Decision(_status(pod, SKIPPED + skip.sentence), skip, warnings=(warning,))
+    warning = f"Sidelight did not inject its sidecar. {skip.message}"[:MAX_MESSAGE_CHARACTERS]
+    return Decision(_build_status_patch(pod, SKIPPED_STATUS_PREFIX + skip.message), skip, warnings=(warning,))
 
 
-def texts(pod: Pod, kind: str) -> Mapping[str, str]:
+def get_metadata(pod: Pod, kind: str) -> Mapping[str, str]:
     """The pod's `labels` or `annotations`."""
     found: Mapping[str, str] = (pod.get("metadata") or {}).get(kind) or {}
     return found
 
 
-class _Skipped(Exception):
-    def __init__(self, why: Why, problem: str, next_step: str) -> None:
-        self.skip = Skip(why, problem, next_step)
+class _SkipPod(Exception):
+    def __init__(self, reason: SkipReason, problem: str, hint: str) -> None:
+        self.skip = Skip(reason, problem, hint)
 
 
 def _spec(pod: Pod) -> Mapping[str, Any]:
@@ -113,18 +116,18 @@ def _has_sidecar(pod: Pod) -> bool:
     return any(one.get("name") == label_names.SIDECAR for one in _containers(pod))
 
 
-def _asked(pod: Pod, place: Place) -> bool:
+def _is_requested(pod: Pod, context: AdmissionContext) -> bool:
     """Whether anybody wants a sidecar here; a word that nobody knows is an answer, and is told."""
-    own = texts(pod, "labels").get(label_names.INJECT)
-    return own != "false" if own is not None else place.labels.get(label_names.INJECT) == "true"
+    own = get_metadata(pod, "labels").get(label_names.INJECT)
+    return own != "false" if own is not None else context.namespace_labels.get(label_names.INJECT) == "true"
 
 
-def _unfit(pod: Pod, place: Place) -> Skip | None:
+def _check_pod(pod: Pod, context: AdmissionContext) -> Skip | None:
     """What about the pod as a whole keeps a sidecar out of it."""
-    spec, own = _spec(pod), texts(pod, "labels").get(label_names.INJECT, "true")
+    spec, own = _spec(pod), get_metadata(pod, "labels").get(label_names.INJECT, "true")
     if own != "true":
         return Skip(
-            Why.BAD_LABEL,
+            SkipReason.BAD_LABEL,
             f"the label {label_names.INJECT} is {own!r}",
             'give it the value "true" or "false", in quotes',
         )
@@ -132,29 +135,31 @@ def _unfit(pod: Pod, place: Place) -> Skip | None:
         (value for label in _OS_LABELS if (value := (spec.get("nodeSelector") or {}).get(label))), "linux"
     )
     if system != "linux":
-        return Skip(Why.OTHER_OS, f"the pod is for {system}", f'label it {label_names.INJECT}: "false"')
+        return Skip(
+            SkipReason.OTHER_OS, f"the pod is for {system}", f'label it {label_names.INJECT}: "false"'
+        )
     if spec.get("hostPID"):
         return Skip(
-            Why.HOST_PID,
+            SkipReason.HOST_PID,
             "hostPID: true shows every process of the node, and goes with no shared PID namespace",
             "take hostPID out, or run `sidelight sidecar` with --match in a container of your own",
         )
     if spec.get("shareProcessNamespace") is False:
         return Skip(
-            Why.PROCESSES_APART,
+            SkipReason.PROCESSES_APART,
             "the pod sets shareProcessNamespace: false, and the sidecar has to see the other processes",
             "take the line out, or set it to true",
         )
-    if not place.native and (ends := _ends(pod)):
+    if not context.has_native_sidecars and (ends := _explain_completion(pod)):
         return Skip(
-            Why.WOULD_NOT_END,
+            SkipReason.WOULD_NOT_END,
             f"{ends}, and an ordinary container beside it would keep it from ending",
             "native sidecars come with Kubernetes 1.29 (--native-sidecars)",
         )
     return None
 
 
-def _ends(pod: Pod) -> str:
+def _explain_completion(pod: Pod) -> str:
     owner = naming.owner_of(pod)
     if owner is not None and owner.kind in ("Job", "CronJob"):
         return f"the pod belongs to a {owner.kind}"
@@ -162,14 +167,14 @@ def _ends(pod: Pod) -> str:
     return f"the pod has restartPolicy {policy}" if policy != "Always" else ""
 
 
-def _made(pod: Pod, recipe: Recipe) -> dict[str, Any]:
+def _build_container(pod: Pod, recipe: Recipe) -> dict[str, Any]:
     """The container for this pod; raises _Skipped, and SidelightError for settings nobody can use."""
-    annotations, spec = texts(pod, "annotations"), _spec(pod)
-    made = recipe.made(
+    annotations, spec = get_metadata(pod, "annotations"), _spec(pod)
+    made = recipe.build_container(
         service=naming.service_of(pod),
         version=naming.version_of(pod),
         annotations=annotations,
-        container=_watched(pod, annotations.get(label_names.CONTAINER, "")),
+        target_container=_find_target_container(pod, annotations.get(label_names.CONTAINER, "")),
     )
     if spec.get("resources"):
         # Where a pod has resources as a whole, what its containers ask for must fit into them.
@@ -178,109 +183,120 @@ def _made(pod: Pod, recipe: Recipe) -> dict[str, Any]:
         # All pods of a node would share the port: none is asked for, and nobody asks whether it lives.
         made.pop("ports", None)
         made.pop("livenessProbe", None)
-        return _listening(made, _LOCAL)
-    port = free_port(_containers(pod), recipe.port)
+        return _set_listen_address(made, _LOOPBACK_LISTEN)
+    port = find_free_port(_containers(pod), recipe.port)
     if port is None:
-        raise _Skipped(
-            Why.NO_FREE_PORT,
-            f"the ports {recipe.port} to {recipe.port + TRIED - 1} are all named by the pod's containers",
+        raise _SkipPod(
+            SkipReason.NO_FREE_PORT,
+            f"the ports {recipe.port} to {recipe.port + MAX_PORTS_TRIED - 1} are all named by the "
+            "pod's containers",
             "choose another sidecar.port in the chart's values",
         )
     if port != recipe.port:
         made["ports"] = [{**one, "containerPort": port} for one in made.get("ports", ())]
-        return _listening(made, f"0.0.0.0:{port}")
+        return _set_listen_address(made, f"0.0.0.0:{port}")
     return made
 
 
-def _listening(container: dict[str, Any], address: str) -> dict[str, Any]:
+def _set_listen_address(container: dict[str, Any], address: str) -> dict[str, Any]:
     env = [
         {**one, "value": address} if one["name"] == "SIDELIGHT_LISTEN" else one for one in container["env"]
     ]
     return {**container, "env": env}
 
 
-def _watched(pod: Pod, wish: str) -> str:
+def _find_target_container(pod: Pod, name: str) -> str:
     """The container that the pod's annotation names, empty without one; raises _Skipped."""
-    if not wish:
+    if not name:
         return ""
     spec = _spec(pod)
     lasting = [one["name"] for one in spec.get("containers") or ()]
     for one in spec.get("initContainers") or ():
         if one.get("restartPolicy") == "Always":
             lasting.append(one["name"])
-        elif one["name"] == wish:
-            raise _Skipped(
-                Why.CONTAINER_ENDS_FIRST,
-                f"{wish!r} is an init container, which ends before the sidecar starts",
+        elif one["name"] == name:
+            raise _SkipPod(
+                SkipReason.CONTAINER_ENDS_FIRST,
+                f"{name!r} is an init container, which ends before the sidecar starts",
                 f"name one of {', '.join(lasting)} in {label_names.CONTAINER}",
             )
-    if wish not in lasting:
-        raise _Skipped(
-            Why.NO_SUCH_CONTAINER,
-            f"the pod has no container {wish!r}",
+    if name not in lasting:
+        raise _SkipPod(
+            SkipReason.NO_SUCH_CONTAINER,
+            f"the pod has no container {name!r}",
             f"name one of {', '.join(lasting)} in {label_names.CONTAINER}",
         )
-    return wish
+    return name
 
 
-def _refused(pod: Pod, made: Mapping[str, Any], place: Place, recipe: Recipe) -> Skip | None:
+def _check_admission(
+    pod: Pod, container: Mapping[str, Any], context: AdmissionContext, recipe: Recipe
+) -> Skip | None:
     """What would make the API server refuse the pod, if the sidecar were in it."""
     taken = {one.get("name") for one in _spec(pod).get("volumes") or ()}
     clashing = sorted(taken & {one["name"] for one in recipe.volumes})
     if clashing:
         return Skip(
-            Why.NAME_TAKEN, f"the pod has a volume named {clashing[0]!r}", "give that volume another name"
+            SkipReason.NAME_TAKEN,
+            f"the pod has a volume named {clashing[0]!r}",
+            "give that volume another name",
         )
-    if what := pod_security.refusal(made, place.enforced):
+    if what := pod_security.find_violation(container, context.pod_security_level):
         return Skip(
-            Why.POD_SECURITY,
-            f"Pod Security {place.enforced!r} of namespace {place.namespace!r} refuses {what}",
-            f"label the namespace {pod_security.ENFORCE}=privileged, or exempt it (docs/injector.md)",
+            SkipReason.POD_SECURITY,
+            f"Pod Security {context.pod_security_level!r} of namespace {context.namespace!r} refuses {what}",
+            f"label the namespace {pod_security.ENFORCE_LABEL}=privileged, or exempt it (docs/injector.md)",
         )
     # In a pod with resources as a whole the sidecar asks for none of its own.
-    if "resources" in made and (what := limits.refusal(made, place.ranges, place.quotas)):
-        return Skip(Why.NAMESPACE_LIMITS, what, "give the sidecar other resources in the chart's values")
+    if "resources" in container and (
+        what := limits.find_violation(container, context.limit_ranges, context.resource_quotas)
+    ):
+        return Skip(
+            SkipReason.NAMESPACE_LIMITS, what, "give the sidecar other resources in the chart's values"
+        )
     return None
 
 
-def _patch(pod: Pod, made: Mapping[str, Any], recipe: Recipe, *, native: bool) -> Patch:
+def _build_patch(
+    pod: Pod, container: Mapping[str, Any], recipe: Recipe, *, has_native_sidecars: bool
+) -> Patch:
     spec, patch = _spec(pod), []
     if not spec.get("shareProcessNamespace"):
-        patch.append(_add("/spec/shareProcessNamespace", True))
-    if native:
+        patch.append(_build_add_operation("/spec/shareProcessNamespace", True))
+    if has_native_sidecars:
         # Behind the others: nothing that prepares the pod waits for the sidecar.
-        patch += _appended(spec, "initContainers", [{**made, "restartPolicy": "Always"}])
+        patch += _append_items(spec, "initContainers", [{**container, "restartPolicy": "Always"}])
     else:
-        patch += _appended(spec, "containers", [made])
-    patch += _appended(spec, "volumes", recipe.volumes)
+        patch += _append_items(spec, "containers", [container])
+    patch += _append_items(spec, "volumes", recipe.volumes)
     there = [one.get("name") for one in spec.get("imagePullSecrets") or ()]
     secrets = [one for one in recipe.pull_secrets if one["name"] not in there]
-    return patch + _appended(spec, "imagePullSecrets", secrets)
+    return patch + _append_items(spec, "imagePullSecrets", secrets)
 
 
-def _appended(spec: Mapping[str, Any], name: str, added: Sequence[Mapping[str, Any]]) -> Patch:
-    if added and not spec.get(name):
-        return [_add(f"/spec/{name}", list(added))]
-    return [_add(f"/spec/{name}/-", one) for one in added]
+def _append_items(spec: Mapping[str, Any], name: str, items: Sequence[Mapping[str, Any]]) -> Patch:
+    if items and not spec.get(name):
+        return [_build_add_operation(f"/spec/{name}", list(items))]
+    return [_build_add_operation(f"/spec/{name}/-", one) for one in items]
 
 
-def _status(pod: Pod, status: str) -> Patch:
-    annotations = texts(pod, "annotations")
+def _build_status_patch(pod: Pod, status: str) -> Patch:
+    annotations = get_metadata(pod, "annotations")
     if annotations.get(label_names.STATUS) == status:
         return []
     if not annotations:
-        return [_add("/metadata/annotations", {label_names.STATUS: status})]
-    return [_add(_STATUS_PATH, status)]
+        return [_build_add_operation("/metadata/annotations", {label_names.STATUS: status})]
+    return [_build_add_operation(_STATUS_PATH, status)]
 
 
-def _add(path: str, value: object) -> dict[str, Any]:
+def _build_add_operation(path: str, value: object) -> dict[str, Any]:
     return {"op": "add", "path": path, "value": value}
 
 
-def _warnings(annotations: Mapping[str, str]) -> tuple[str, ...]:
+def _warn_unknown_annotations(annotations: Mapping[str, str]) -> tuple[str, ...]:
     """Annotations of ours that mean nothing: mostly a slip of the pen."""
     known = {*label_names.ANNOTATIONS, label_names.STATUS}
     strange = sorted(
         one for one in annotations if one.startswith(f"{label_names.DOMAIN}/") and one not in known
     )
-    return tuple(f"Sidelight knows no annotation {one}"[:MAX_SENTENCE] for one in strange[:5])
+    return tuple(f"Sidelight knows no annotation {one}"[:MAX_MESSAGE_CHARACTERS] for one in strange[:5])

@@ -19,7 +19,7 @@ _SUFFIXES: Final = {
     **{letter: Decimal(1000) ** power for power, letter in enumerate("num kMGTPE", -3) if letter != " "},
     **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", 1)},
 }
-_COUNTED: Final = {
+_QUOTA_RESOURCES: Final = {
     "cpu": ("requests", "cpu"),
     "memory": ("requests", "memory"),
     **{f"{kind}.{one}": (kind, one) for kind in ("requests", "limits") for one in ("cpu", "memory")},
@@ -27,7 +27,7 @@ _COUNTED: Final = {
 """What quotas call the parts of a container's resources."""
 
 
-def quantity(text: object) -> Decimal | None:
+def parse_quantity(text: object) -> Decimal | None:
     """A Kubernetes quantity (`20m`, `256Mi`, `1e3`, 2) as a number; None for what is none."""
     found = _QUANTITY.fullmatch(str(text))
     try:
@@ -38,19 +38,24 @@ def quantity(text: object) -> Decimal | None:
         return None
 
 
-def refusal(container: Json, ranges: Sequence[Json], quotas: Sequence[Json]) -> str:
+def find_violation(container: Json, limit_ranges: Sequence[Json], quotas: Sequence[Json]) -> str:
     """What in the namespace refuses the container, and why; empty when nothing does."""
     items = [
-        item for one in ranges for item in one["spec"].get("limits") or () if item["type"] == "Container"
+        item
+        for one in limit_ranges
+        for item in one["spec"].get("limits") or ()
+        if item["type"] == "Container"
     ]
-    asked = _filled(container.get("resources") or {}, items)
-    names = {id(item): one["metadata"]["name"] for one in ranges for item in one["spec"].get("limits") or ()}
+    asked = _apply_defaults(container.get("resources") or {}, items)
+    names = {
+        id(item): one["metadata"]["name"] for one in limit_ranges for item in one["spec"].get("limits") or ()
+    }
     for item in items:
-        if problem := _outside(asked, item):
+        if problem := _find_range_violation(asked, item):
             return f"the LimitRange {names[id(item)]!r} refuses {problem}"
     for quota in quotas:
-        for counted in _counted(quota):
-            kind, name = _COUNTED[counted]
+        for counted in _list_required_resources(quota):
+            kind, name = _QUOTA_RESOURCES[counted]
             if name not in asked[kind]:
                 return (
                     f"the ResourceQuota {quota['metadata']['name']!r} refuses a container without {counted}"
@@ -58,41 +63,41 @@ def refusal(container: Json, ranges: Sequence[Json], quotas: Sequence[Json]) -> 
     return ""
 
 
-def _filled(resources: Json, items: Sequence[Json]) -> dict[str, dict[str, Decimal]]:
+def _apply_defaults(resources: Json, items: Sequence[Json]) -> dict[str, dict[str, Decimal]]:
     """Requests and limits as the API server fills them in: by defaults, and requests by limits."""
-    asked = {kind: _numbers(resources.get(kind)) for kind in ("requests", "limits")}
+    asked = {kind: _parse_quantities(resources.get(kind)) for kind in ("requests", "limits")}
     for item in items:
         # Without `default` the API server has put `max` there, and `default` into `defaultRequest`.
-        asked["limits"] = _numbers(item.get("default")) | asked["limits"]
-        asked["requests"] = _numbers(item.get("defaultRequest")) | asked["requests"]
+        asked["limits"] = _parse_quantities(item.get("default")) | asked["limits"]
+        asked["requests"] = _parse_quantities(item.get("defaultRequest")) | asked["requests"]
     asked["requests"] = asked["limits"] | asked["requests"]
     return asked
 
 
-def _outside(asked: Mapping[str, Mapping[str, Decimal]], item: Json) -> str:
-    requests, limits = asked["requests"], asked["limits"]
-    for name, least in _numbers(item.get("min")).items():
+def _find_range_violation(resources: Mapping[str, Mapping[str, Decimal]], item: Json) -> str:
+    requests, limits = resources["requests"], resources["limits"]
+    for name, least in _parse_quantities(item.get("min")).items():
         if requests.get(name, least - 1) < least:
             return f"less than {item['min'][name]} of {name} in a container's requests"
         if limits.get(name, least) < least:
             return f"less than {item['min'][name]} of {name} in its limits"
-    for name, most in _numbers(item.get("max")).items():
+    for name, most in _parse_quantities(item.get("max")).items():
         if limits.get(name, most + 1) > most or requests.get(name, most) > most:
             return f"more than {item['max'][name]} of {name}"
-    for name, most in _numbers(item.get("maxLimitRequestRatio")).items():
+    for name, most in _parse_quantities(item.get("maxLimitRequestRatio")).items():
         request, limit = requests.get(name), limits.get(name)
         if not request or limit is None or limit / request > most:
             return f"a limit of more than {item['maxLimitRequestRatio'][name]} times the request of {name}"
     return ""
 
 
-def _counted(quota: Json) -> Iterable[str]:
+def _list_required_resources(quota: Json) -> Iterable[str]:
     """What every container must say for the quota to be counted."""
     if "BestEffort" in (quota["spec"].get("scopes") or ()):
         return ()
-    return sorted(name for name in quota["spec"].get("hard") or () if name in _COUNTED)
+    return sorted(name for name in quota["spec"].get("hard") or () if name in _QUOTA_RESOURCES)
 
 
-def _numbers(given: Json | None) -> dict[str, Decimal]:
-    read = {name: quantity(text) for name, text in (given or {}).items()}
+def _parse_quantities(quantities: Json | None) -> dict[str, Decimal]:
+    read = {name: parse_quantity(text) for name, text in (quantities or {}).items()}
     return {name: number for name, number in read.items() if number is not None}

@@ -11,71 +11,73 @@ from typing import Any, Final
 
 import structlog
 
-from sidelight_kubernetes.kubernetes_client import Cluster, ClusterAway, Denied
+from sidelight_kubernetes.kubernetes_client import AccessDenied, ClusterUnavailable, KubernetesClient
 
-KEPT: Final = 1000
-AT_ONCE: Final = 4
+MAX_CACHED_NAMESPACES: Final = 1000
+READ_CONCURRENCY: Final = 4
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_injector")
 
 
 @dataclass(frozen=True, slots=True)
-class Namespace:
+class NamespacePolicies:
     """A namespace's labels, LimitRanges and ResourceQuotas."""
 
     labels: Mapping[str, str]
-    ranges: Sequence[Mapping[str, Any]] = ()
-    quotas: Sequence[Mapping[str, Any]] = ()
+    limit_ranges: Sequence[Mapping[str, Any]] = ()
+    resource_quotas: Sequence[Mapping[str, Any]] = ()
 
 
-class Namespaces:
-    """Namespaces by name, at most `KEPT` of them, each for `keep_seconds`."""
+class NamespaceCache:
+    """Namespaces by name, at most `MAX_CACHED_NAMESPACES` of them, each for `keep_seconds`."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: KubernetesClient,
         executor: Executor,
         clock: Callable[[], float],
         *,
-        keep_seconds: float,
+        ttl_seconds: float,
         timeout_seconds: float,
     ) -> None:
         self._cluster = cluster
         self._executor = executor
         self._clock = clock
-        self._keep_seconds = keep_seconds
+        self._ttl_seconds = ttl_seconds
         self._timeout_seconds = timeout_seconds
-        self._known: OrderedDict[str, tuple[float, Namespace]] = OrderedDict()
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._entries: OrderedDict[str, tuple[float, NamespacePolicies]] = OrderedDict()
+        self._read_slots = asyncio.Semaphore(READ_CONCURRENCY)
 
-    async def get(self, name: str) -> Namespace:
+    async def get(self, name: str) -> NamespacePolicies:
         """The namespace of this name; raises ClusterError when it cannot be read in time."""
         try:
-            async with asyncio.timeout(self._timeout_seconds), self._turns:
-                known = self._known.get(name)
+            async with asyncio.timeout(self._timeout_seconds), self._read_slots:
+                known = self._entries.get(name)
                 if known is not None and self._clock() < known[0]:
                     return known[1]
                 found = await asyncio.get_running_loop().run_in_executor(self._executor, self._read, name)
         except TimeoutError:
-            raise ClusterAway(
+            raise ClusterUnavailable(
                 f"namespace {name!r} was not told of in {self._timeout_seconds:g} s",
                 hint="Make the pod again; if it stays so, look at the API server.",
             ) from None
-        self._known[name] = (self._clock() + self._keep_seconds, found)
-        self._known.move_to_end(name)
-        if len(self._known) > KEPT:
-            self._known.popitem(last=False)
+        self._entries[name] = (self._clock() + self._ttl_seconds, found)
+        self._entries.move_to_end(name)
+        if len(self._entries) > MAX_CACHED_NAMESPACES:
+            self._entries.popitem(last=False)
         return found
 
-    def _read(self, name: str) -> Namespace:
+    def _read(self, name: str) -> NamespacePolicies:
         path = f"/api/v1/namespaces/{name}"
         metadata = self._cluster.get(path).get("metadata") or {}
         labels = {str(key): str(value) for key, value in (metadata.get("labels") or {}).items()}
-        return Namespace(labels, self._list(f"{path}/limitranges"), self._list(f"{path}/resourcequotas"))
+        return NamespacePolicies(
+            labels, self._list_items(f"{path}/limitranges"), self._list_items(f"{path}/resourcequotas")
+        )
 
-    def _list(self, path: str) -> Sequence[Mapping[str, Any]]:
+    def _list_items(self, path: str) -> Sequence[Mapping[str, Any]]:
         """What stands there; nothing where one may not look, and the API server may refuse a pod for it."""
         try:
             return tuple(self._cluster.get(path).get("items") or ())
-        except Denied as error:
+        except AccessDenied as error:
             _log.debug("limits of a namespace are not looked at", problem=error.message)
             return ()

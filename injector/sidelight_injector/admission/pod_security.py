@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-ENFORCE: Final = "pod-security.kubernetes.io/enforce"
+ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
 LEVELS: Final = ("privileged", "baseline", "restricted")
 _BASELINE_MAY_ADD: Final = frozenset(
     (
@@ -19,7 +19,7 @@ _BASELINE_MAY_ADD: Final = frozenset(
 )
 
 
-def refusal(container: Mapping[str, Any], level: str) -> str:
+def find_violation(container: Mapping[str, Any], level: str) -> str:
     """What of the container a namespace of this level refuses; empty when it takes it."""
     if level == "privileged":
         return ""
@@ -34,11 +34,11 @@ def refusal(container: Mapping[str, Any], level: str) -> str:
         found.append("seccomp Unconfined")
     if level != "baseline":
         # A level that Kubernetes does not know is taken by it for the strictest.
-        found += _beyond_baseline(context, capabilities)
+        found += _find_restricted_violations(context, capabilities)
     return ", ".join(found)
 
 
-def _beyond_baseline(context: Mapping[str, Any], capabilities: Mapping[str, Any]) -> list[str]:
+def _find_restricted_violations(context: Mapping[str, Any], capabilities: Mapping[str, Any]) -> list[str]:
     found = []
     if context.get("runAsUser") == 0:
         found.append("uid 0")

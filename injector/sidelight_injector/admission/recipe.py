@@ -38,7 +38,7 @@ VARIABLES: Final = {
     label_names.TRIGGER_DURATION_SECONDS: "SIDELIGHT_TRIGGER_DURATION_SECONDS",
 }
 """Annotations that are settings of the sidecar as they stand."""
-_HOW: Final = "The chart renders it: take it from the ConfigMap of `helm template`."
+_HINT: Final = "The chart renders it: take it from the ConfigMap of `helm template`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ class Recipe:
             if missing:
                 raise ValueError(f"volumes are mounted that are not there: {', '.join(sorted(missing))}")
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise BadSetting(f"--sidecar-file is not a sidecar: {error!r}"[:500], hint=_HOW) from error
+            raise BadSetting(f"--sidecar-file is not a sidecar: {error!r}"[:500], hint=_HINT) from error
         recipe = cls(container, tuple(volumes), tuple(pull_secrets))
         try:
-            recipe.made(service="service", version="version", annotations={})
+            recipe.build_container(service="service", version="version", annotations={})
         except SidelightError as error:
-            raise BadSetting(f"--sidecar-file: {error.message}", hint=error.hint or _HOW) from error
+            raise BadSetting(f"--sidecar-file: {error.message}", hint=error.hint or _HINT) from error
         return recipe
 
     @property
@@ -83,34 +83,37 @@ class Recipe:
         ports = self.container.get("ports") or [{}]
         return int(ports[0].get("containerPort", 8081))
 
-    def made(
+    def build_container(
         self,
         *,
         service: str,
         version: str,
         annotations: Mapping[str, str],
-        container: str = "",
+        target_container: str = "",
     ) -> dict[str, Any]:
-        """The container for one pod, its settings checked; `container` is the one it is to watch.
+        """The container for one pod, its settings checked; `target_container` is the one it is to watch.
 
         Raises SidelightError, as the sidecar itself would at its start.
         """
         changes: dict[str, str | None] = {"SIDELIGHT_SERVICE": service, "SIDELIGHT_VERSION": version}
-        changes |= dict.fromkeys(_gives_way(annotations))
+        changes |= dict.fromkeys(_list_overridden_variables(annotations))
         changes |= {name: annotations[one] for one, name in VARIABLES.items() if one in annotations}
-        if container:
-            changes |= {"SIDELIGHT_CONTAINER": container, "SIDELIGHT_TARGET_CONTAINER": container}
-        made = {**self.container, "env": changed(self.container.get("env", ()), changes)}
+        if target_container:
+            changes |= {
+                "SIDELIGHT_CONTAINER": target_container,
+                "SIDELIGHT_TARGET_CONTAINER": target_container,
+            }
+        made = {**self.container, "env": change_variables(self.container.get("env", ()), changes)}
         words_given = [word for word in made.get("args", ()) if word != "--all"]
         matches = any(one["name"] == "SIDELIGHT_MATCH" and one.get("value") for one in made["env"])
         made["args"] = words_given if matches else [*words_given, "--all"]
-        check(made)
+        check_container(made)
         if label_names.MATCH in annotations:
-            made["env"] = [_unexpanded(one) for one in made["env"]]
+            made["env"] = [_escape_dollars(one) for one in made["env"]]
         return made
 
 
-def _gives_way(annotations: Mapping[str, str]) -> tuple[str, ...]:
+def _list_overridden_variables(annotations: Mapping[str, str]) -> tuple[str, ...]:
     """The cluster's own choice of a schedule, where a pod chooses another kind of schedule."""
     if label_names.INTERVAL_SECONDS in annotations:
         return ("SIDELIGHT_ON_DEMAND",)
@@ -119,14 +122,14 @@ def _gives_way(annotations: Mapping[str, str]) -> tuple[str, ...]:
     return ()
 
 
-def _unexpanded(variable: dict[str, Any]) -> dict[str, Any]:
+def _escape_dollars(variable: dict[str, Any]) -> dict[str, Any]:
     """A pattern as it is written: the kubelet takes $(NAME) for a variable, and $$ for one $."""
     if variable["name"] != VARIABLES[label_names.MATCH]:
         return variable
     return {**variable, "value": variable["value"].replace("$", "$$")}
 
 
-def changed(variables: Iterable[Json], changes: Mapping[str, str | None]) -> list[dict[str, Any]]:
+def change_variables(variables: Iterable[Json], changes: Mapping[str, str | None]) -> list[dict[str, Any]]:
     """Variables with other values, in their order; new ones behind them, and None for one to leave out."""
     left = dict(changes)
     made = []
@@ -139,7 +142,7 @@ def changed(variables: Iterable[Json], changes: Mapping[str, str | None]) -> lis
     return made + [{"name": name, "value": value} for name, value in left.items() if value is not None]
 
 
-def check(container: Json) -> None:
+def check_container(container: Json) -> None:
     """Raise SidelightError for a container whose sidecar would not start with these settings."""
     environ = {one["name"]: str(one.get("value", "field")) for one in container["env"]}
-    sidecar.parse(list(container["args"][1:]), environ)
+    sidecar.parse_sidecar_settings(list(container["args"][1:]), environ)

@@ -13,20 +13,22 @@ from typing import Any
 
 from sidelight_model.errors import Reason, SidelightError
 
-VERSION = "admission.k8s.io/v1"
+API_VERSION = "admission.k8s.io/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
-    """The question: a pod about to be made in a namespace; `dry_run` when nothing is to happen outside it."""
+class AdmissionReview:
+    """The question: a pod about to be made in a namespace; `is_dry_run` when nothing is to happen outside
+    it.
+    """
 
     uid: str
     namespace: str
     pod: Mapping[str, Any]
-    dry_run: bool = False
+    is_dry_run: bool = False
 
 
-def read(body: bytes) -> Review:
+def parse_review(body: bytes) -> AdmissionReview:
     """The question in a request's body; `pod` is empty for what is no new pod. Raises SidelightError."""
     try:
         told = json.loads(body)
@@ -34,9 +36,9 @@ def read(body: bytes) -> Review:
         uid, kind = asked["uid"], asked["kind"]["kind"]
         is_new_pod = kind == "Pod" and asked["operation"] == "CREATE" and not asked.get("subResource")
         pod = asked["object"] if is_new_pod else {}
-        review = Review(str(uid), str(asked.get("namespace") or ""), pod, bool(asked.get("dryRun")))
-        if told["apiVersion"] != VERSION or not isinstance(pod, dict):
-            raise ValueError(f"it is not an AdmissionReview of {VERSION}")
+        review = AdmissionReview(str(uid), str(asked.get("namespace") or ""), pod, bool(asked.get("dryRun")))
+        if told["apiVersion"] != API_VERSION or not isinstance(pod, dict):
+            raise ValueError(f"it is not an AdmissionReview of {API_VERSION}")
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise SidelightError(
             f"the body is no admission review: {error!r}"[:300],
@@ -46,8 +48,8 @@ def read(body: bytes) -> Review:
     return review
 
 
-def allowed(
-    review: Review, patch: Sequence[Mapping[str, Any]] = (), warnings: Sequence[str] = ()
+def build_response(
+    review: AdmissionReview, patch: Sequence[Mapping[str, Any]] = (), warnings: Sequence[str] = ()
 ) -> dict[str, Any]:
     """The answer: the pod may be made, changed by the patch."""
     response: dict[str, Any] = {"uid": review.uid, "allowed": True}
@@ -56,4 +58,4 @@ def allowed(
         response |= {"patchType": "JSONPatch", "patch": base64.b64encode(text.encode()).decode()}
     if warnings:
         response["warnings"] = list(warnings)
-    return {"apiVersion": VERSION, "kind": "AdmissionReview", "response": response}
+    return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}

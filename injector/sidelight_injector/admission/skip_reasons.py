@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-MAX_SENTENCE: Final = 500
+MAX_MESSAGE_CHARACTERS: Final = 500
 
 
-class Why(StrEnum):
+class SkipReason(StrEnum):
     """Why a pod gets no sidecar."""
 
     BAD_LABEL = "bad_label"
@@ -33,13 +33,13 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A reason, what it is about, and what to do; `sentence` is what the pod's annotation says."""
+    """A reason, what it is about, and what to do; `message` is what the pod's annotation says."""
 
-    why: Why
+    reason: SkipReason
     problem: str
-    next_step: str
+    hint: str
 
     @property
-    def sentence(self) -> str:
-        text = f"{self.problem}: {self.next_step}"
-        return text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…"
+    def message(self) -> str:
+        text = f"{self.problem}: {self.hint}"
+        return text if len(text) <= MAX_MESSAGE_CHARACTERS else text[: MAX_MESSAGE_CHARACTERS - 1] + "…"

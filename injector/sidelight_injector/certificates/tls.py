@@ -25,36 +25,39 @@ class BadCertificate(SidelightError):
     reason = Reason.BAD_CERTIFICATE
 
 
-class Tls:
-    """One context for the life of the process; connections made after `use` get the new certificate.
+class TlsContext:
+    """One context for the life of the process; connections made after `set_certificate` get the new
+    certificate.
 
     `run` calls what changes the context where connections are made: one that begins in between would get the
     new certificate and the old key.
     """
 
-    def __init__(self, metrics: Metrics, run: Callable[[Callable[[], None]], None] | None = None) -> None:
+    def __init__(
+        self, metrics: Metrics, run_on_loop: Callable[[Callable[[], None]], None] | None = None
+    ) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._metrics = metrics
-        self._run = run or (lambda change: change())
-        self._using: tuple[str, str] | None = None
+        self._run_on_loop = run_on_loop or (lambda change: change())
+        self._current_pair: tuple[str, str] | None = None
 
     @property
-    def ready(self) -> bool:
+    def has_certificate(self) -> bool:
         """Whether there is a certificate to serve with."""
-        return self._using is not None
+        return self._current_pair is not None
 
-    def use(self, certificate: str, key: str) -> bool:
+    def set_certificate(self, certificate: str, key: str) -> bool:
         """Serve with this certificate from now on, both as PEM; whether it is another than before.
 
         Raises BadCertificate, and goes on with the one before.
         """
-        if self._using == (certificate, key):
+        if self._current_pair == (certificate, key):
             return False
         try:
             ends = x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc
-            self._check(certificate, key)
-            self._run(partial(self._load, self.context, certificate, key))
+            self._check_pair(certificate, key)
+            self._run_on_loop(partial(self._load, self.context, certificate, key))
         except (ValueError, ssl.SSLError) as error:
             raise BadCertificate(f"the certificate cannot be served: {error}"[:300], hint=_HINT) from error
         except OSError as error:
@@ -62,12 +65,12 @@ class Tls:
                 f"the certificate cannot be loaded by way of {tempfile.gettempdir()}: {error.strerror}",
                 hint="Mount a volume there that can be written.",
             ) from error
-        self._using = (certificate, key)
+        self._current_pair = (certificate, key)
         self._metrics.certificate_expiration.set(ends.timestamp())
         self._metrics.certificate_reloads.inc()
         return True
 
-    def _check(self, certificate: str, key: str) -> None:
+    def _check_pair(self, certificate: str, key: str) -> None:
         """A pair that does not fit leaves a context with half of it: it is tried on another one first."""
         self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)
 

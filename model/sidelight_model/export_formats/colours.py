@@ -8,46 +8,46 @@ light enough for black text (WCAG 2: a contrast of 4.5 or more).
 from __future__ import annotations
 
 from sidelight_model.frames import Frame
-from sidelight_model.packages import STDLIB, package
+from sidelight_model.packages import STDLIB_MODULES, find_package_name
 
-Rgb = tuple[int, int, int]
+RgbColour = tuple[int, int, int]
 
 _HUES = (12, 28, 42, 58, 84, 126, 158, 178, 232, 262, 286, 334)
-_WORD = 0xFFFFFFFF
+_UINT32_MASK = 0xFFFFFFFF
 
 
-def fill(frame: Frame) -> Rgb:
+def choose_colour(frame: Frame) -> RgbColour:
     """The colour a frame's box is filled with."""
     if not frame.file:
-        return _hsl(240, 0.03, 0.72)
-    name = package(frame.file)
-    hue = _HUES[int(_spread(_hash(name, 7)) * len(_HUES))]
-    shade = _spread(_hash(frame.function, 11))
-    if name in STDLIB or frame.file.startswith("<frozen"):
-        return _hsl(205 + hue / 12, 0.16, 0.7 + shade * 0.1)
-    return _hsl(hue, 0.58, 0.64 + shade * 0.12)
+        return _hsl_to_rgb(240, 0.03, 0.72)
+    name = find_package_name(frame.file)
+    hue = _HUES[int(_scale_to_unit(_hash_fnv1a(name, 7)) * len(_HUES))]
+    shade = _scale_to_unit(_hash_fnv1a(frame.function, 11))
+    if name in STDLIB_MODULES or frame.file.startswith("<frozen"):
+        return _hsl_to_rgb(205 + hue / 12, 0.16, 0.7 + shade * 0.1)
+    return _hsl_to_rgb(hue, 0.58, 0.64 + shade * 0.12)
 
 
-def css(colour: Rgb) -> str:
+def to_css(colour: RgbColour) -> str:
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
-def _hash(text: str, seed: int) -> int:
+def _hash_fnv1a(text: str, seed: int) -> int:
     """FNV-1a over UTF-16 units."""
     units = text.encode("utf-16-le", "surrogatepass")
     value = seed
     for low, high in zip(units[::2], units[1::2], strict=True):
-        value = ((value ^ (low | high << 8)) * 0x01000193) & _WORD
+        value = ((value ^ (low | high << 8)) * 0x01000193) & _UINT32_MASK
     return value
 
 
-def _spread(value: int) -> float:
+def _scale_to_unit(value: int) -> float:
     """Spreads a 32-bit hash over 0…1."""
-    mixed = ((value ^ value >> 15) * 0x2C1B3C6D) & _WORD
+    mixed = ((value ^ value >> 15) * 0x2C1B3C6D) & _UINT32_MASK
     return (mixed ^ mixed >> 13) / 0x1_0000_0000
 
 
-def _hsl(hue: float, saturation: float, lightness: float) -> Rgb:
+def _hsl_to_rgb(hue: float, saturation: float, lightness: float) -> RgbColour:
     reach = saturation * min(lightness, 1 - lightness)
 
     def channel(offset: int) -> int:

@@ -12,54 +12,60 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from sidelight_model.aggregate import Cost
-from sidelight_model.export_formats.provenance import About, AboutSide
-from sidelight_model.frames import Frame, unescape
+from sidelight_model.aggregate import FunctionCost
+from sidelight_model.export_formats.provenance import Provenance, SideProvenance
+from sidelight_model.frames import Frame, unescape_frame
 
-_ACTS: Final = re.compile(r"(^|[;,|\t\r\n])(?=[^\S\t\r\n]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")
-_NS: Final = 1e9
+_FORMULA_START: Final = re.compile(r"(^|[;,|\t\r\n])(?=[^\S\t\r\n]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")
+_NS_PER_SECOND: Final = 1e9
 
 
-def write_csv(functions: Iterable[tuple[str, Sequence[Cost]]], about: About, *, says: bool) -> bytes:
+def write_csv(
+    functions: Iterable[tuple[str, Sequence[FunctionCost]]], provenance: Provenance, *, with_comments: bool
+) -> bytes:
     """A row for each function, with its own samples and seconds and those with what it calls.
 
     Two sides stand side by side with their rates (seconds per pod-second) and the differences of these. With
-    `says` lines beginning with `#` come first and tell what the table stands on.
+    `with_comments` lines beginning with `#` come first and tell what the table stands on.
     """
-    lines = [f"# {line}" for line in (about.title, *about.notes(), about.exporter)] if says else []
-    two = len(about.sides) == 2
-    written = [_row([line]) for line in lines]
-    written.append(_row(["function", "file", *_headings(two=two)]))
+    lines = (
+        [f"# {line}" for line in (provenance.title, *provenance.to_lines(), provenance.exporter)]
+        if with_comments
+        else []
+    )
+    is_comparison = len(provenance.sides) == 2
+    written = [_format_row([line]) for line in lines]
+    written.append(_format_row(["function", "file", *_list_column_names(is_comparison=is_comparison)]))
     for text, costs in functions:
-        frame = Frame.parse(unescape(text))
-        numbers = _compared(costs, about.sides) if two else _numbers(costs[0])
-        written.append(_row([frame.function, frame.file], numbers))
+        frame = Frame.parse(unescape_frame(text))
+        numbers = _format_comparison(costs, provenance.sides) if is_comparison else _format_cost(costs[0])
+        written.append(_format_row([frame.function, frame.file], numbers))
     return "".join(written).encode(errors="replace")
 
 
 _COLUMNS: Final = ("self_samples", "total_samples", "self_seconds", "total_seconds")
 
 
-def _headings(*, two: bool) -> list[str]:
-    if not two:
+def _list_column_names(*, is_comparison: bool) -> list[str]:
+    if not is_comparison:
         return list(_COLUMNS)
     each = [f"{side}_{name}" for side in "ab" for name in _COLUMNS]
     rates = [f"{side}_{name}_rate" for name in ("self", "total") for side in "ab"]
     return [*each, *rates, "self_rate_difference", "total_rate_difference"]
 
 
-def _numbers(cost: Cost) -> list[str]:
+def _format_cost(cost: FunctionCost) -> list[str]:
     return [
         str(cost.self_samples),
         str(cost.total_samples),
-        decimal(cost.self_ns / _NS),
-        decimal(cost.total_ns / _NS),
+        format_decimal(cost.self_ns / _NS_PER_SECOND),
+        format_decimal(cost.total_ns / _NS_PER_SECOND),
     ]
 
 
-def _compared(costs: Sequence[Cost], sides: Sequence[AboutSide]) -> list[str]:
-    def rate(ns: int, side: AboutSide) -> float | None:
-        return ns / _NS / side.pod_seconds if side.pod_seconds > 0 else None
+def _format_comparison(costs: Sequence[FunctionCost], sides: Sequence[SideProvenance]) -> list[str]:
+    def rate(ns: int, side: SideProvenance) -> float | None:
+        return ns / _NS_PER_SECOND / side.pod_seconds if side.pod_seconds > 0 else None
 
     rates = [
         [rate(ns, side) for ns, side in zip(of, sides, strict=True)]
@@ -68,21 +74,21 @@ def _compared(costs: Sequence[Cost], sides: Sequence[AboutSide]) -> list[str]:
     differences = [None if a is None or b is None else b - a for a, b in rates]
     numbers = [*(rate for pair in rates for rate in pair), *differences]
     return [
-        *(number for cost in costs for number in _numbers(cost)),
-        *("" if number is None else decimal(number) for number in numbers),
+        *(number for cost in costs for number in _format_cost(cost)),
+        *("" if number is None else format_decimal(number) for number in numbers),
     ]
 
 
-def _row(texts: Sequence[str], numbers: Sequence[str] = ()) -> str:
-    return ",".join([*map(cell, texts), *numbers]) + "\r\n"
+def _format_row(texts: Sequence[str], numbers: Sequence[str] = ()) -> str:
+    return ",".join([*map(quote_cell, texts), *numbers]) + "\r\n"
 
 
-def cell(text: str) -> str:
+def quote_cell(text: str) -> str:
     """A text as a quoted cell that is never a formula."""
-    harmless = _ACTS.sub(r"\1'", text)
+    harmless = _FORMULA_START.sub(r"\1'", text)
     return '"' + harmless.replace('"', '""') + '"'
 
 
-def decimal(value: float) -> str:
+def format_decimal(value: float) -> str:
     """A number without exponent, to nanoseconds, without zeros at its end."""
     return f"{value:.9f}".rstrip("0").rstrip(".")

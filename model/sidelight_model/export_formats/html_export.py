@@ -12,24 +12,28 @@ from base64 import b64encode
 from html import escape
 from typing import Final
 
-from sidelight_model.export_formats.provenance import About
-from sidelight_model.terminal_width import visible
+from sidelight_model.export_formats.provenance import Provenance
+from sidelight_model.terminal_width import escape_unprintable
 
-TITLE: Final = "<!--sidelight-title-->"
-NOTES: Final = "<!--sidelight-notes-->"
-PROFILE: Final = "<!--sidelight-profile-->"
+TITLE_PLACEHOLDER: Final = "<!--sidelight-title-->"
+NOTES_PLACEHOLDER: Final = "<!--sidelight-notes-->"
+PROFILE_PLACEHOLDER: Final = "<!--sidelight-profile-->"
 GZIP_LEVEL: Final = 6
 
 
-def write_page(template: str, about: About, profile: bytes) -> bytes:
+def write_html(template: str, provenance: Provenance, profile: bytes) -> bytes:
     """The page with a profile (JSON) in it. Equal profiles give equal bytes."""
     data = b64encode(gzip.compress(profile, GZIP_LEVEL, mtime=0)).decode()
-    notes = "".join(f"<p>{entities(note)}</p>" for note in (*about.notes(), about.exporter))
+    notes = "".join(f"<p>{escape_html(note)}</p>" for note in (*provenance.to_lines(), provenance.exporter))
     # The profile last: what was filled in before cannot hold its placeholder, as entities have no `<`.
-    page = template.replace(TITLE, entities(about.title)).replace(NOTES, notes).replace(PROFILE, data)
+    page = (
+        template.replace(TITLE_PLACEHOLDER, escape_html(provenance.title))
+        .replace(NOTES_PLACEHOLDER, notes)
+        .replace(PROFILE_PLACEHOLDER, data)
+    )
     return page.encode(errors="replace")
 
 
-def entities(text: str) -> str:
+def escape_html(text: str) -> str:
     """Text for the inside of an element."""
-    return escape(visible(text))
+    return escape(escape_unprintable(text))

@@ -12,13 +12,13 @@ import gzip
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from sidelight_model.export_formats.provenance import About
-from sidelight_model.frames import Frame, unescape
+from sidelight_model.export_formats.provenance import Provenance
+from sidelight_model.frames import Frame, unescape_frame
 
-_VARINT: Final = 0
-_BYTES: Final = 2
-_MASK: Final = (1 << 64) - 1
-_SHORT: Final = [bytes([value]) for value in range(0x80)]
+_WIRE_VARINT: Final = 0
+_WIRE_BYTES: Final = 2
+_UINT64_MASK: Final = (1 << 64) - 1
+_ONE_BYTE_VARINTS: Final = [bytes([value]) for value in range(0x80)]
 GZIP_LEVEL: Final = 6
 
 
@@ -31,104 +31,114 @@ class StateRow(NamedTuple):
     ns: int
 
 
-def write_pprof(rows: Iterable[StateRow], about: About, *, period_ns: int) -> bytes:
+def write_pprof(rows: Iterable[StateRow], provenance: Provenance, *, period_ns: int) -> bytes:
     """A profile of one side, gzipped.
 
     Stacks stand in the order of their frames, so equal profiles give equal bytes.
     """
-    side = about.sides[0]
-    texts = _Texts()
-    places = _Places(texts)
+    side = provenance.sides[0]
+    strings = _StringTable()
+    locations = _LocationTable(strings)
     body = bytearray()
-    time_type = _value_type(texts, about.type, "nanoseconds")
-    for value_type in (_value_type(texts, "samples", "count"), time_type):
-        body += _message(1, value_type)
-    labels = {state: _label(texts, "state", state) for state in ("idle", "running", "gil")}
+    time_type = _encode_value_type(strings, provenance.type, "nanoseconds")
+    for value_type in (_encode_value_type(strings, "samples", "count"), time_type):
+        body += _encode_message(1, value_type)
+    labels = {state: _encode_label(strings, "state", state) for state in ("idle", "running", "gil")}
     for row in sorted(rows, key=lambda row: (tuple(row.frames), row.state)):
-        ids = b"".join(map(places.__getitem__, reversed(row.frames)))
-        values = _varint(row.samples) + _varint(row.ns)
-        body += _message(2, _message(1, ids) + _message(2, values) + _message(3, labels[row.state]))
-    body += _message(3, _number(1, 1) + _number(5, texts.number("python")) + _FLAGS)
-    body += places.written
-    comments = [about.title, *about.notes(), about.exporter]
+        ids = b"".join(map(locations.__getitem__, reversed(row.frames)))
+        values = _encode_varint(row.samples) + _encode_varint(row.ns)
+        body += _encode_message(
+            2, _encode_message(1, ids) + _encode_message(2, values) + _encode_message(3, labels[row.state])
+        )
+    body += _encode_message(
+        3, _encode_number(1, 1) + _encode_number(5, strings.intern("python")) + _MAPPING_FLAGS
+    )
+    body += locations.encoded
+    comments = [provenance.title, *provenance.to_lines(), provenance.exporter]
     tail = b"".join(
         [
-            _number(9, side.from_ns),
-            _number(10, side.until_ns - side.from_ns),
-            _message(11, time_type),
-            _number(12, period_ns),
-            _message(13, b"".join(_varint(texts.number(line)) for line in comments)),
-            _number(14, texts.number(about.type)),
+            _encode_number(9, side.from_ns),
+            _encode_number(10, side.until_ns - side.from_ns),
+            _encode_message(11, time_type),
+            _encode_number(12, period_ns),
+            _encode_message(13, b"".join(_encode_varint(strings.intern(line)) for line in comments)),
+            _encode_number(14, strings.intern(provenance.type)),
         ]
     )
-    body += b"".join(texts.messages()) + tail
+    body += b"".join(strings.encode_messages()) + tail
     return gzip.compress(bytes(body), GZIP_LEVEL, mtime=0)
 
 
-class _Texts:
+class _StringTable:
     """The string table; number 0 is the empty text."""
 
     def __init__(self) -> None:
-        self._numbers = {"": 0}
+        self._indexes = {"": 0}
 
-    def number(self, text: str) -> int:
-        return self._numbers.setdefault(text, len(self._numbers))
+    def intern(self, text: str) -> int:
+        return self._indexes.setdefault(text, len(self._indexes))
 
-    def messages(self) -> Iterator[bytes]:
+    def encode_messages(self) -> Iterator[bytes]:
         # A name may hold half of a surrogate pair, which UTF-8 cannot.
-        return (_message(6, text.encode(errors="replace")) for text in self._numbers)
+        return (_encode_message(6, text.encode(errors="replace")) for text in self._indexes)
 
 
-class _Places(dict[str, bytes]):
+class _LocationTable(dict[str, bytes]):
     """The number of each frame's location as it is written: one for each function and line."""
 
-    def __init__(self, texts: _Texts) -> None:
+    def __init__(self, strings: _StringTable) -> None:
         super().__init__()
-        self._texts = texts
-        self._functions: dict[tuple[str, str], int] = {}
-        self.written = bytearray()
+        self._strings = strings
+        self._function_ids: dict[tuple[str, str], int] = {}
+        self.encoded = bytearray()
 
     def __missing__(self, text: str) -> bytes:
         number = len(self) + 1
-        known = self[text] = _varint(number)
-        frame = Frame.parse(unescape(text))
-        line = _number(1, self._function(frame)) + _number(2, frame.line)
-        self.written += _message(4, _number(1, number) + _number(2, 1) + _message(4, line))
+        known = self[text] = _encode_varint(number)
+        frame = Frame.parse(unescape_frame(text))
+        line = _encode_number(1, self._add_function(frame)) + _encode_number(2, frame.line)
+        self.encoded += _encode_message(
+            4, _encode_number(1, number) + _encode_number(2, 1) + _encode_message(4, line)
+        )
         return known
 
-    def _function(self, frame: Frame) -> int:
+    def _add_function(self, frame: Frame) -> int:
         key = (frame.function, frame.file)
-        known = self._functions.get(key)
-        if known is None:
-            known = self._functions[key] = len(self._functions) + 1
-            name, file = self._texts.number(frame.function), self._texts.number(frame.file)
-            self.written += _message(
-                5, _number(1, known) + _number(2, name) + _number(3, name) + _number(4, file)
+        function_id = self._function_ids.get(key)
+        if function_id is None:
+            function_id = self._function_ids[key] = len(self._function_ids) + 1
+            name, file = self._strings.intern(frame.function), self._strings.intern(frame.file)
+            self.encoded += _encode_message(
+                5,
+                _encode_number(1, function_id)
+                + _encode_number(2, name)
+                + _encode_number(3, name)
+                + _encode_number(4, file),
             )
-        return known
+        return function_id
 
 
-def _value_type(texts: _Texts, kind: str, unit: str) -> bytes:
-    return _number(1, texts.number(kind)) + _number(2, texts.number(unit))
+def _encode_value_type(strings: _StringTable, kind: str, unit: str) -> bytes:
+    return _encode_number(1, strings.intern(kind)) + _encode_number(2, strings.intern(unit))
 
 
-def _label(texts: _Texts, key: str, text: str) -> bytes:
-    return _number(1, texts.number(key)) + _number(2, texts.number(text))
+def _encode_label(strings: _StringTable, key: str, text: str) -> bytes:
+    return _encode_number(1, strings.intern(key)) + _encode_number(2, strings.intern(text))
 
 
-def _number(field: int, value: int) -> bytes:
+def _encode_number(field: int, value: int) -> bytes:
     """A whole number; zero is what an absent one reads as."""
-    return _varint(field << 3 | _VARINT) + _varint(value) if value else b""
+    return _encode_varint(field << 3 | _WIRE_VARINT) + _encode_varint(value) if value else b""
 
 
-def _message(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | _BYTES) + _varint(len(content)) + content
+def _encode_message(field: int, content: bytes) -> bytes:
+    return _encode_varint(field << 3 | _WIRE_BYTES) + _encode_varint(len(content)) + content
 
 
-def _varint(value: int) -> bytes:
-    if 0 <= value < len(_SHORT):
-        return _SHORT[value]
-    value &= _MASK
+def _encode_varint(value: int) -> bytes:
+    if 0 <= value < len(_ONE_BYTE_VARINTS):
+        return _ONE_BYTE_VARINTS[value]
+    value &= _UINT64_MASK
     written = bytearray()
     while value > 0x7F:
         written.append(value & 0x7F | 0x80)
@@ -137,5 +147,5 @@ def _varint(value: int) -> bytes:
     return bytes(written)
 
 
-_FLAGS: Final = b"".join(_number(field, 1) for field in (7, 8, 9))
+_MAPPING_FLAGS: Final = b"".join(_encode_number(field, 1) for field in (7, 8, 9))
 """The mapping has functions, file names and line numbers: nothing is left to be looked up in a binary."""

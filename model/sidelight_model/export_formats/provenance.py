@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sidelight_model.terminal_width import visible
+from sidelight_model.terminal_width import escape_unprintable
 
 
 @dataclass(frozen=True, slots=True)
-class AboutSide:
+class SideProvenance:
     """One side: its selector, its range in nanoseconds since the epoch, and what was counted in it."""
 
     query: str
@@ -24,56 +24,58 @@ class AboutSide:
     pod_seconds: float
 
     @property
-    def span(self) -> str:
+    def time_range_text(self) -> str:
         """The range in words, in UTC."""
-        return f"{moment(self.from_ns)} until {moment(self.until_ns)}"
+        return f"{format_timestamp(self.from_ns)} until {format_timestamp(self.until_ns)}"
 
     @property
-    def counted(self) -> str:
+    def counts_text(self) -> str:
         """What was counted, in words."""
-        pods, windows = plural(self.pods, "pod"), plural(self.windows, "window")
-        return f"{plural(self.samples, 'sample')} of {pods} in {windows}"
+        pods, windows = format_count(self.pods, "pod"), format_count(self.windows, "window")
+        return f"{format_count(self.samples, 'sample')} of {pods} in {windows}"
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class Provenance:
     """An export: title, profile type, who wrote it, one side or two, and which stacks (empty: all)."""
 
     title: str
     type: str
     exporter: str
-    sides: Sequence[AboutSide]
-    stacks: str = ""
+    sides: Sequence[SideProvenance]
+    stack_filter: str = ""
 
-    def notes(self) -> list[str]:
+    def to_lines(self) -> list[str]:
         """The same as lines for people, hostile letters written as escapes."""
         lines = []
         for at, side in enumerate(self.sides):
             who = f"{'AB'[at]}: " if len(self.sides) > 1 else ""
-            lines.append(visible(f"{who}{side.query}"))
-            lines.append(f"{who}{self.type}, {side.span}: {side.counted}")
-        return [*lines, visible(f"only stacks {self.stacks}")] if self.stacks else lines
+            lines.append(escape_unprintable(f"{who}{side.query}"))
+            lines.append(f"{who}{self.type}, {side.time_range_text}: {side.counts_text}")
+        return (
+            [*lines, escape_unprintable(f"only stacks {self.stack_filter}")] if self.stack_filter else lines
+        )
 
-    def told(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, object]:
         """The same for programs."""
         return {
             "title": self.title,
             "type": self.type,
             "exporter": self.exporter,
-            "stacks": self.stacks,
-            "sides": [_told(side) for side in self.sides],
+            "stacks": self.stack_filter,
+            "sides": [_side_to_json(side) for side in self.sides],
         }
 
-    def json(self) -> str:
-        """`told` on one line of ASCII."""
-        return json.dumps(self.told())
+    def to_json_text(self) -> str:
+        """`to_json` on one line of ASCII."""
+        return json.dumps(self.to_json())
 
 
-def _told(side: AboutSide) -> Mapping[str, object]:
+def _side_to_json(side: SideProvenance) -> Mapping[str, object]:
     return {
         "query": side.query,
-        "from": moment(side.from_ns),
-        "until": moment(side.until_ns),
+        "from": format_timestamp(side.from_ns),
+        "until": format_timestamp(side.until_ns),
         "samples": side.samples,
         "pods": side.pods,
         "windows": side.windows,
@@ -82,12 +84,12 @@ def _told(side: AboutSide) -> Mapping[str, object]:
     }
 
 
-def plural(number: int, word: str) -> str:
+def format_count(number: int, word: str) -> str:
     """A number and what it counts."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def moment(ns: int) -> str:
+def format_timestamp(ns: int) -> str:
     """RFC 3339 in UTC, with milliseconds where they are not zero."""
     seconds, rest = divmod(ns // 1_000_000, 1000)
     text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

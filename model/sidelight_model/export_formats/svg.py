@@ -15,20 +15,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape as entities
 
-from sidelight_model.export_formats.colours import css, fill
+from sidelight_model.export_formats.colours import choose_colour, to_css
 from sidelight_model.export_formats.svg_script import SCRIPT, STYLE
-from sidelight_model.frames import Frame, unescape
-from sidelight_model.terminal_width import cut, visible
-from sidelight_model.tree import Row, Tree, build, prune, totals
+from sidelight_model.frames import Frame, unescape_frame
+from sidelight_model.terminal_width import escape_unprintable, truncate_to_width
+from sidelight_model.tree import StackRow, Tree, build_tree_from_rows, compute_totals, prune_tree
 
 WIDTH = 1200
-LINE = 18
-FONT = 12
-LETTER = 7.25
+ROW_HEIGHT = 18
+FONT_SIZE = 12
+CELL_WIDTH = 7.25
 """Pixels of one cell of 12 pixel monospaced text, which is 0.6 em in nearly every font."""
 _MARGIN = 10
-_LEAST_CELLS = 3
-DEFAULT_NODES = 5000
+_MIN_LABEL_CELLS = 3
+DEFAULT_MAX_NODES = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,55 +37,63 @@ class _Box:
     name: int
     start: int
     total: int
-    own: int
+    self_weight: int
     samples: int
 
 
 def write_svg(
-    rows: Iterable[Row], title: str, notes: Sequence[str] = (), *, nodes: int = DEFAULT_NODES
+    rows: Iterable[StackRow], title: str, notes: Sequence[str] = (), *, max_nodes: int = DEFAULT_MAX_NODES
 ) -> bytes:
     """The flame graph of a profile's rows; `notes` are lines below the title.
 
-    Draws the `nodes` heaviest call paths and at most as many `(other)` boxes.
+    Draws the `max_nodes` heaviest call paths and at most as many `(other)` boxes.
     """
-    return draw_svg(*prune(build([rows]), nodes), title, notes)
+    return draw_svg(*prune_tree(build_tree_from_rows([rows]), max_nodes), title, notes)
 
 
-def draw_svg(tree: Tree, folded: int, title: str, notes: Sequence[str] = ()) -> bytes:
-    """The flame graph of one side's tree, from which `folded` call paths became `(other)`."""
-    boxes = list(_boxes(tree))
+def draw_svg(tree: Tree, folded_nodes: int, title: str, notes: Sequence[str] = ()) -> bytes:
+    """The flame graph of one side's tree, from which `folded_nodes` call paths became `(other)`."""
+    boxes = list(_layout_boxes(tree))
     root = boxes[0]
-    timed = totals(tree, 0, "ns")[0] > 0
-    names = [visible(unescape(name)) for name in tree.names]
-    fills = [css(fill(Frame.parse(unescape(name)))) for name in tree.names]
-    header = [visible(note) for note in notes]
+    has_times = compute_totals(tree, 0, "ns")[0] > 0
+    names = [escape_unprintable(unescape_frame(name)) for name in tree.names]
+    fills = [to_css(choose_colour(Frame.parse(unescape_frame(name)))) for name in tree.names]
+    header = [escape_unprintable(note) for note in notes]
     if not root.total:
         header.append("There is nothing to draw: no samples.")
-    top = _MARGIN + LINE * (3 + len(header))
-    height = top + LINE * (max(box.level for box in boxes) + 1) + _MARGIN
+    top = _MARGIN + ROW_HEIGHT * (3 + len(header))
+    height = top + ROW_HEIGHT * (max(box.level for box in boxes) + 1) + _MARGIN
     return "".join(
         [
-            *_head(visible(title), header, _description(root, folded, timed=timed), height),
-            *(_frame(box, root, names[box.name], fills[box.name], top, timed=timed) for box in boxes),
+            *_render_head(
+                escape_unprintable(title),
+                header,
+                _describe_graph(root, folded_nodes, has_times=has_times),
+                height,
+            ),
+            *(
+                _render_box(box, root, names[box.name], fills[box.name], top, has_times=has_times)
+                for box in boxes
+            ),
             f'</g>\n<script type="text/javascript"><![CDATA[{SCRIPT}]]></script>\n</svg>\n',
         ]
     ).encode()
 
 
-def _boxes(tree: Tree) -> Iterator[_Box]:
+def _layout_boxes(tree: Tree) -> Iterator[_Box]:
     """Every node with where it begins: children follow each other from their parent's beginning."""
-    samples = totals(tree, 0)
-    ns = totals(tree, 0, "ns")
+    samples = compute_totals(tree, 0)
+    ns = compute_totals(tree, 0, "ns")
     weights, own = (ns, tree.self_ns[0]) if ns[0] else (samples, tree.self_samples[0])
     begins = [0]  # per level: where the next box begins
     for node, level in enumerate(tree.level):
         start = begins[level]
         begins[level + 1 :] = [start]
         begins[level] += weights[node]
-        yield _Box(level, tree.name[node], start, weights[node], own[node], samples[node])
+        yield _Box(level, tree.name_index[node], start, weights[node], own[node], samples[node])
 
 
-def _head(title: str, notes: Sequence[str], description: str, height: int) -> Iterator[str]:
+def _render_head(title: str, notes: Sequence[str], description: str, height: int) -> Iterator[str]:
     yield (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
@@ -93,48 +101,50 @@ def _head(title: str, notes: Sequence[str], description: str, height: int) -> It
         f'<title id="title">{entities(title)}</title>\n<desc id="desc">{entities(description)}</desc>\n'
         f"<style>{STYLE}</style>\n"
         f'<rect width="100%" height="100%" fill="#ffffff"/>\n'
-        f'<text x="{_MARGIN}" y="{_MARGIN + LINE}" class="head">{entities(title)}</text>\n'
+        f'<text x="{_MARGIN}" y="{_MARGIN + ROW_HEIGHT}" class="head">{entities(title)}</text>\n'
     )
     for number, note in enumerate(notes, 2):
-        yield f'<text x="{_MARGIN}" y="{_MARGIN + LINE * number}">{entities(note)}</text>\n'
+        yield f'<text x="{_MARGIN}" y="{_MARGIN + ROW_HEIGHT * number}">{entities(note)}</text>\n'
     yield (
-        f'<text id="at" x="{_MARGIN}" y="{_MARGIN + LINE * (len(notes) + 2)}" aria-live="polite"></text>\n'
-        f'<g id="frames" data-margin="{_MARGIN}" data-letter="{LETTER}">\n'
+        f'<text id="at" x="{_MARGIN}" y="{_MARGIN + ROW_HEIGHT * (len(notes) + 2)}" '
+        'aria-live="polite"></text>\n'
+        f'<g id="frames" data-margin="{_MARGIN}" data-letter="{CELL_WIDTH}">\n'
     )
 
 
-def _description(root: _Box, folded: int, *, timed: bool) -> str:
-    said = f"Flame graph, the root at the top: {_amount(root, timed=timed)}."
-    if folded:
-        said += f" {folded:,} call paths that are too small to draw are folded into (other)."
+def _describe_graph(root: _Box, folded_nodes: int, *, has_times: bool) -> str:
+    said = f"Flame graph, the root at the top: {_format_amount(root, has_times=has_times)}."
+    if folded_nodes:
+        said += f" {folded_nodes:,} call paths that are too small to draw are folded into (other)."
     return said
 
 
-def _frame(box: _Box, root: _Box, name: str, colour: str, top: int, *, timed: bool) -> str:
-    whole = root.total or 1
-    x = _MARGIN + (WIDTH - 2 * _MARGIN) * box.start / whole
-    wide = (WIDTH - 2 * _MARGIN) * box.total / whole
-    y = top + LINE * box.level
-    told = f"{name}\n{_amount(box, timed=timed)}, {100 * box.total / whole:.1f} %"
-    if box.own and box.own != box.total:
-        told += f"; itself {100 * box.own / whole:.1f} %"
-    label = cut(name, int((wide - 6) / LETTER))
+def _render_box(box: _Box, root: _Box, name: str, colour: str, top: int, *, has_times: bool) -> str:
+    root_weight = root.total or 1
+    x = _MARGIN + (WIDTH - 2 * _MARGIN) * box.start / root_weight
+    box_width = (WIDTH - 2 * _MARGIN) * box.total / root_weight
+    y = top + ROW_HEIGHT * box.level
+    tooltip = f"{name}\n{_format_amount(box, has_times=has_times)}, {100 * box.total / root_weight:.1f} %"
+    if box.self_weight and box.self_weight != box.total:
+        tooltip += f"; itself {100 * box.self_weight / root_weight:.1f} %"
+    label = truncate_to_width(name, int((box_width - 6) / CELL_WIDTH))
     text = ""
-    if label == name or len(label) >= _LEAST_CELLS:
+    if label == name or len(label) >= _MIN_LABEL_CELLS:
         text = f'<text x="{x + 3:.2f}" y="{y + 13}">{entities(label)}</text>' if label else ""
     return (
         f'<g data-a="{box.start}" data-n="{box.total}" data-l="{box.level}">'
-        f"<title>{entities(told)}</title>"
-        f'<rect x="{x:.2f}" y="{y}" width="{wide:.2f}" height="{LINE - 1}" fill="{colour}"/>{text}</g>\n'
+        f"<title>{entities(tooltip)}</title>"
+        f'<rect x="{x:.2f}" y="{y}" width="{box_width:.2f}" height="{ROW_HEIGHT - 1}" '
+        f'fill="{colour}"/>{text}</g>\n'
     )
 
 
-def _amount(box: _Box, *, timed: bool) -> str:
+def _format_amount(box: _Box, *, has_times: bool) -> str:
     samples = f"{box.samples:,} sample{'' if box.samples == 1 else 's'}"
-    return f"{duration(box.total)} ({samples})" if timed else samples
+    return f"{format_duration(box.total)} ({samples})" if has_times else samples
 
 
-def duration(ns: int) -> str:
+def format_duration(ns: int) -> str:
     """A length of time as a person writes it."""
     if ns >= 10**9:
         return f"{ns / 1e9:,.2f} s"

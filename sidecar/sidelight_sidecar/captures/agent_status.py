@@ -8,13 +8,13 @@ from dataclasses import replace
 from sidelight import __version__
 from sidelight_model.capture_protocol import MAX_PROCESSES, AgentStatus, RequestLimits, SampledProcess
 from sidelight_model.labels import Labels
-from sidelight_sidecar.captures.captures import Bounds
-from sidelight_sidecar.health import Board
-from sidelight_sidecar.overhead.pause_control import Switches
-from sidelight_sidecar.samplers.sampler import COMMAND
-from sidelight_sidecar.sampling.process_watcher import Fleet
+from sidelight_sidecar.captures.captures import CaptureLimits
+from sidelight_sidecar.health import HealthBoard
+from sidelight_sidecar.overhead.pause_control import PauseControl
+from sidelight_sidecar.samplers.sampler import COMMAND_MODE
+from sidelight_sidecar.sampling.process_watcher import ProcessWatcher
 
-_OF_SENDING = ("collector", "sending from the spool", "spool")
+_SHIPPING_SUBJECTS = ("collector", "sending from the spool", "spool")
 
 
 class AgentStatusReader:
@@ -26,34 +26,37 @@ class AgentStatusReader:
         labels: Mapping[str, str],
         mode: str,
         modes: Sequence[str],
-        bounds: Bounds,
-        fleet: Fleet,
-        switches: Switches,
-        board: Board,
+        limits: CaptureLimits,
+        process_watcher: ProcessWatcher,
+        pause_control: PauseControl,
+        health: HealthBoard,
     ) -> None:
-        self._constant = AgentStatus(
+        self._static_fields = AgentStatus(
             agent,
             Labels(labels),
             __version__,
-            "py-spy" if mode == COMMAND else "native",
-            RequestLimits(tuple(modes), bounds.max_seconds, bounds.max_rate),
+            "py-spy" if mode == COMMAND_MODE else "native",
+            RequestLimits(tuple(modes), limits.max_seconds, limits.max_rate),
         )
-        self._fleet = fleet
-        self._switches = switches
-        self._board = board
+        self._process_watcher = process_watcher
+        self._pause_control = pause_control
+        self._health = health
 
     def read(self) -> AgentStatus:
         """How it is now. What keeps windows from being sent keeps no capture from being taken."""
-        wrong = [problem for about, problem in self._board.problems.items() if about not in _OF_SENDING]
-        watches = self._fleet.watches
-        first = wrong[0] if wrong else None
+        blocking_issues = [
+            problem for about, problem in self._health.issues.items() if about not in _SHIPPING_SUBJECTS
+        ]
+        process_samplers = self._process_watcher.process_samplers
+        first = blocking_issues[0] if blocking_issues else None
         return replace(
-            self._constant,
-            ready=bool(watches) and not wrong and not self._switches.paused,
+            self._static_fields,
+            ready=bool(process_samplers) and not blocking_issues and not self._pause_control.is_paused,
             problem=first.message if first else "",
             hint=first.hint if first else "",
-            paused=self._switches.paused,
+            paused=self._pause_control.is_paused,
             processes=tuple(
-                SampledProcess(watch.key.pid, watch.role, watch.python) for watch in watches[:MAX_PROCESSES]
+                SampledProcess(watch.key.pid, watch.role, watch.python_version)
+                for watch in process_samplers[:MAX_PROCESSES]
             ),
         )

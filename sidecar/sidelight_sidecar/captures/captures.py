@@ -7,23 +7,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_sidecar.metrics import Metrics
-from sidelight_sidecar.overhead.pause_control import Switches
+from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.overhead.pause_control import PauseControl
 from sidelight_sidecar.samplers.sampler import Sampler
-from sidelight_sidecar.sampling.capture_job import Order, Part
-from sidelight_sidecar.sampling.process_watcher import Fleet
+from sidelight_sidecar.sampling.capture_job import CaptureJob, ProcessCapture
+from sidelight_sidecar.sampling.process_watcher import ProcessWatcher
 from sidelight_sidecar.settings import CAPTURE_MODES
-from sidelight_sidecar.windows.timeline_recording import Room
+from sidelight_sidecar.windows.timeline_recording import RecordingBudget
 
-_REMEMBERED = 100
-_TIMED_SECONDS, _LEAST_TIMED, _MOST_TIMED = 200, 2000, 100_000
+_MAX_REMEMBERED = 100
+_TIMED_SECONDS, _MIN_TIMED_SAMPLES, _MAX_TIMED_SAMPLES = 200, 2000, 100_000
 """Seconds of one thread's samples that a session keeps one by one. They are taken every second, so this is
 room for a hundred threads when one second more passes."""
-_FIELDS = ("seconds", "rate", "mode", "pids")
+_REQUEST_FIELDS = ("seconds", "rate", "mode", "pids")
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class CaptureLimits:
     """What a capture may ask for, and what it gets when it does not say."""
 
     max_seconds: float
@@ -35,7 +35,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class CaptureParameters:
     """A checked request for a capture; no pids means every watched process."""
 
     seconds: float
@@ -44,172 +44,185 @@ class Wish:
     pids: tuple[int, ...] = ()
 
 
-class Capture:
+class LocalCapture:
     """A capture that runs or has run."""
 
-    def __init__(self, capture_id: str, wish: Wish, began: float) -> None:
+    def __init__(self, capture_id: str, parameters: CaptureParameters, started_at: float) -> None:
         self.id = capture_id
-        self.wish = wish
-        self.began = began
-        self.ended: float | None = None
-        self.parts: list[Part] = []
-        self.stopped = False
-        self.timed = False
+        self.parameters = parameters
+        self.started_at = started_at
+        self.ended_at: float | None = None
+        self.process_captures: list[ProcessCapture] = []
+        self.is_stopped = False
+        self.has_timeline = False
         self.done = asyncio.Event()
 
     def elapsed_seconds(self, now: float) -> float:
         """Since it began, until it ended."""
-        return round((now if self.ended is None else self.ended) - self.began, 3)
+        return round((now if self.ended_at is None else self.ended_at) - self.started_at, 3)
 
-    def told(self, now: float) -> dict[str, object]:
+    def to_json(self, now: float) -> dict[str, object]:
         """Its state as JSON."""
         return {
             "id": self.id,
-            "state": "running" if self.ended is None else "done",
+            "state": "running" if self.ended_at is None else "done",
             "elapsed_seconds": self.elapsed_seconds(now),
-            "seconds": self.wish.seconds,
-            "rate": self.wish.rate,
-            "mode": self.wish.mode,
-            "samples": sum(part.samples for part in self.parts),
-            "windows": sum(part.windows for part in self.parts),
-            "processes": [part.report().to_json() for part in self.parts],
+            "seconds": self.parameters.seconds,
+            "rate": self.parameters.rate,
+            "mode": self.parameters.mode,
+            "samples": sum(part.samples for part in self.process_captures),
+            "windows": sum(part.windows for part in self.process_captures),
+            "processes": [part.build_report().to_json() for part in self.process_captures],
         }
 
 
-class Captures:
+class CaptureRegistry:
     """Starts captures and remembers the last hundred."""
 
     def __init__(
         self,
-        fleet: Fleet,
-        switches: Switches,
-        bounds: Bounds,
-        sampler_of: Callable[[str, int], Sampler],
-        room: Room,
-        metrics: Metrics,
+        process_watcher: ProcessWatcher,
+        pause_control: PauseControl,
+        limits: CaptureLimits,
+        get_sampler: Callable[[str, int], Sampler],
+        recording_budget: RecordingBudget,
+        metrics: SidecarMetrics,
         new_id: Callable[[], str],
         clock: Callable[[], float],
     ) -> None:
-        self._fleet = fleet
-        self._switches = switches
-        self.bounds = bounds
-        self._sampler_of = sampler_of
-        self._room = room
+        self._process_watcher = process_watcher
+        self._pause_control = pause_control
+        self.limits = limits
+        self._get_sampler = get_sampler
+        self._recording_budget = recording_budget
         self._metrics = metrics
         self._new_id = new_id
         self.clock = clock
-        self._captures: dict[str, Capture] = {}
+        self._captures: dict[str, LocalCapture] = {}
 
-    def get(self, capture_id: str) -> Capture:
+    def get(self, capture_id: str) -> LocalCapture:
         """A capture by its id; raises SidelightError (`not_found`)."""
         if capture_id not in self._captures:
             raise SidelightError(
                 f"there is no capture {capture_id[:64]!r}",
                 reason=Reason.NOT_FOUND,
-                hint=f"The last {_REMEMBERED} captures since this sidecar started are remembered.",
+                hint=f"The last {_MAX_REMEMBERED} captures since this sidecar started are remembered.",
             )
         return self._captures[capture_id]
 
-    async def start(self, wish: Wish, capture_id: str = "", *, recorded: bool = False) -> Capture:
+    async def start(
+        self, parameters: CaptureParameters, capture_id: str = "", *, with_timeline: bool = False
+    ) -> LocalCapture:
         """Begin a capture, under an id of its own or the one that is given.
 
-        `recorded`: its parts have recordings, where the sampler can (`timed`); whoever asks closes them.
+        `with_timeline`: its parts have recordings, where the sampler can (`max_timed_samples`); whoever
+        asks closes them.
 
         Raises SidelightError: `nothing_to_watch`, `pid_gone` for a pid that is not watched,
         `capture_running` when one of its processes is in another, `sampler_missing`, `paused`.
         """
-        if self._switches.paused:
-            raise self._switches.refuse()
-        timed = min(max(wish.rate * _TIMED_SECONDS, _LEAST_TIMED), _MOST_TIMED) if recorded else 0
-        sampler = await asyncio.to_thread(self._sampler_of, wish.mode, timed)
-        watches = [w for w in self._fleet.watches if not wish.pids or w.key.pid in wish.pids]
-        missing = sorted(set(wish.pids) - {watch.key.pid for watch in watches})
+        if self._pause_control.is_paused:
+            raise self._pause_control.make_paused_error()
+        max_timed_samples = (
+            min(max(parameters.rate * _TIMED_SECONDS, _MIN_TIMED_SAMPLES), _MAX_TIMED_SAMPLES)
+            if with_timeline
+            else 0
+        )
+        sampler = await asyncio.to_thread(self._get_sampler, parameters.mode, max_timed_samples)
+        process_samplers = [
+            w
+            for w in self._process_watcher.process_samplers
+            if not parameters.pids or w.key.pid in parameters.pids
+        ]
+        missing = sorted(set(parameters.pids) - {watch.key.pid for watch in process_samplers})
         if missing:
             raise SidelightError(
                 f"process {missing[0]} is not watched",
                 reason=Reason.PID_GONE,
                 hint="GET /readyz names those that are.",
             )
-        if not watches:
+        if not process_samplers:
             raise SidelightError(
                 "no process is watched now", reason=Reason.NOTHING_TO_WATCH, hint="GET /readyz says why."
             )
-        busy = [watch.key.pid for watch in watches if watch.capturing]
+        busy = [watch.key.pid for watch in process_samplers if watch.is_capturing]
         if busy:
             raise SidelightError(
                 f"a capture runs on process {busy[0]} already",
                 reason=Reason.CAPTURE_RUNNING,
                 hint="Wait for its end, or name other processes in pids.",
             )
-        capture = Capture(capture_id or f"c_{self._new_id()}", wish, self.clock())
-        capture.timed = sampler.timed
-        capture.parts = [
-            Part(
+        capture = LocalCapture(capture_id or f"c_{self._new_id()}", parameters, self.clock())
+        capture.has_timeline = sampler.has_timestamps
+        capture.process_captures = [
+            ProcessCapture(
                 watch.key.pid,
-                lambda: self._look(capture),
+                lambda: self._check_finished(capture),
                 watch.role,
-                self._room.open() if capture.timed else None,
+                self._recording_budget.open_recording() if capture.has_timeline else None,
             )
-            for watch in watches
+            for watch in process_samplers
         ]
         self._remember(capture)
-        order = Order(capture.id, wish.seconds, wish.rate, self.bounds.window_seconds, sampler)
-        self._fleet.capture(order, list(zip(watches, capture.parts, strict=True)))
+        job = CaptureJob(capture.id, parameters.seconds, parameters.rate, self.limits.window_seconds, sampler)
+        self._process_watcher.start_capture(
+            job, list(zip(process_samplers, capture.process_captures, strict=True))
+        )
         return capture
 
-    def stop(self, capture: Capture) -> None:
+    def stop(self, capture: LocalCapture) -> None:
         """End a capture now; what was sampled is kept."""
-        capture.stopped = capture.stopped or capture.ended is None
-        for watch in self._fleet.watches:
-            for part in capture.parts:
-                if part.pid == watch.key.pid and not part.finished:
+        capture.is_stopped = capture.is_stopped or capture.ended_at is None
+        for watch in self._process_watcher.process_samplers:
+            for part in capture.process_captures:
+                if part.pid == watch.key.pid and not part.is_finished:
                     watch.stop_capture(part)
 
-    def _look(self, capture: Capture) -> None:
-        if capture.ended is None and all(part.finished for part in capture.parts):
-            capture.ended = self.clock()
-            outcome = "failed" if all(part.problem for part in capture.parts) else "done"
+    def _check_finished(self, capture: LocalCapture) -> None:
+        if capture.ended_at is None and all(part.is_finished for part in capture.process_captures):
+            capture.ended_at = self.clock()
+            outcome = "failed" if all(part.problem for part in capture.process_captures) else "done"
             self._metrics.captures.labels(outcome).inc()
             capture.done.set()
 
-    def _remember(self, capture: Capture) -> None:
+    def _remember(self, capture: LocalCapture) -> None:
         self._captures[capture.id] = capture
-        finished = [key for key, old in self._captures.items() if old.ended is not None]
-        for key in finished[: max(0, len(self._captures) - _REMEMBERED)]:
+        finished = [key for key, old in self._captures.items() if old.ended_at is not None]
+        for key in finished[: max(0, len(self._captures) - _MAX_REMEMBERED)]:
             del self._captures[key]
 
 
-def read_wish(raw: object, bounds: Bounds) -> Wish:
+def parse_capture_parameters(raw: object, limits: CaptureLimits) -> CaptureParameters:
     """What a request body asks for; raises SidelightError (`bad_parameter`)."""
     if not isinstance(raw, Mapping):
-        raise _bad("the body is not a JSON object")
-    unknown = sorted(str(name) for name in raw if name not in _FIELDS)
+        raise _make_parameter_error("the body is not a JSON object")
+    unknown = sorted(str(name) for name in raw if name not in _REQUEST_FIELDS)
     if unknown:
-        raise _bad(f"there is no field {unknown[0][:64]!r}")
-    seconds = _number(raw, "seconds", bounds.default_seconds, bounds.max_seconds)
-    rate = _number(raw, "rate", bounds.default_rate, bounds.max_rate)
+        raise _make_parameter_error(f"there is no field {unknown[0][:64]!r}")
+    seconds = _parse_number(raw, "seconds", limits.default_seconds, limits.max_seconds)
+    rate = _parse_number(raw, "rate", limits.default_rate, limits.max_rate)
     if rate != int(rate) or rate < 1:
-        raise _bad("rate is not a whole number of samples per second")
-    mode = raw.get("mode", bounds.default_mode)
+        raise _make_parameter_error("rate is not a whole number of samples per second")
+    mode = raw.get("mode", limits.default_mode)
     if mode not in CAPTURE_MODES:
-        raise _bad(f"mode {str(mode)[:64]!r} is not one of {', '.join(CAPTURE_MODES)}")
+        raise _make_parameter_error(f"mode {str(mode)[:64]!r} is not one of {', '.join(CAPTURE_MODES)}")
     pids = raw.get("pids", [])
     if not isinstance(pids, list) or not all(type(pid) is int and pid > 0 for pid in pids):
-        raise _bad("pids is not a list of process ids")
-    return Wish(seconds, int(rate), mode, tuple(pids))
+        raise _make_parameter_error("pids is not a list of process ids")
+    return CaptureParameters(seconds, int(rate), mode, tuple(pids))
 
 
-def _number(raw: Mapping[object, object], name: str, default: float, most: float) -> float:
+def _parse_number(raw: Mapping[object, object], name: str, default: float, maximum: float) -> float:
     value = raw.get(name, default)
     # A whole number may be too large for isfinite, which converts it.
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        raise _bad(f"{name} is not a number")
-    if not 0 < value <= most:
-        raise _bad(f"{name} must be above 0 and at most {most:g}")
+        raise _make_parameter_error(f"{name} is not a number")
+    if not 0 < value <= maximum:
+        raise _make_parameter_error(f"{name} must be above 0 and at most {maximum:g}")
     return value
 
 
-def _bad(problem: str) -> SidelightError:
+def _make_parameter_error(problem: str) -> SidelightError:
     return SidelightError(
         problem,
         reason=Reason.BAD_PARAMETER,

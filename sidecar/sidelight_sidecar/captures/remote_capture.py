@@ -16,21 +16,21 @@ import structlog
 
 from sidelight_model.capture_protocol import MAX_PROCESSES, MAX_TEXT, CaptureJob, CaptureReport, CaptureState
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_sidecar.captures.captures import Capture, Captures, read_wish
-from sidelight_sidecar.metrics import Metrics
-from sidelight_sidecar.sampling.capture_job import Part, top
-from sidelight_sidecar.shipping.collector_client import Reach, Unanswered
-from sidelight_sidecar.shipping.ingest_response import pause, seconds_of
+from sidelight_sidecar.captures.captures import CaptureRegistry, LocalCapture, parse_capture_parameters
+from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.sampling.capture_job import ProcessCapture, list_top_functions
+from sidelight_sidecar.shipping.collector_client import CollectorClient, RequestFailed
+from sidelight_sidecar.shipping.ingest_response import compute_backoff, parse_retry_after
 from sidelight_sidecar.shipping.spool import Spool
-from sidelight_sidecar.windows.timeline_recording import About, Document, document
+from sidelight_sidecar.windows.timeline_recording import EncodedRecording, RecordingSource, encode_recording
 
-_LOOK_SECONDS = 0.25
-_RETRIED = (401, 403, 408, 425, 429)
-_NOT_TIMED = (
+_CHECK_SECONDS = 0.25
+_RETRIED_STATUSES = (401, 403, 408, 425, 429)
+_NO_TIMELINE_PROBLEM = (
     "its samples are not kept in time order: the py-spy command, which sampled here, does not tell when each "
     "was taken"
 )
-_BESIDE = (
+_EMPTY_CONTAINER_HINT = (
     "No Python process is seen in the container that the sidecar was attached beside. If it is another "
     "container, name it (--container); that the image is distroless does not matter."
 )
@@ -40,78 +40,78 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What every ordered capture works with; times in seconds, `luck` a number from 0 to below 1.
+class CaptureContext:
+    """What every ordered capture works with; times in seconds, `rng` gives a number from 0 to below 1.
 
-    A recording has at most `max_recording_bytes` and is sent for at most `send_seconds`, with pauses of at
-    most `backoff_max` between two tries.
+    A recording has at most `max_recording_bytes` and is sent for at most `upload_timeout_seconds`, with
+    pauses of at most `max_backoff_seconds` between two tries.
     """
 
-    captures: Captures
+    captures: CaptureRegistry
     spool: Spool
-    reach: Reach
-    metrics: Metrics
+    client: CollectorClient
+    metrics: SidecarMetrics
     agent: str
     labels: Mapping[str, str]
     max_recording_bytes: int
-    send_seconds: float
-    backoff_max: float
+    upload_timeout_seconds: float
+    max_backoff_seconds: float
     clock: Callable[[], float]
-    luck: Callable[[], float]
-    attached: bool = False
+    rng: Callable[[], float]
+    is_one_shot: bool = False
 
 
-class Ordered:
-    """One order and what came of it; `told` is called whenever its state changes."""
+class RemoteCapture:
+    """One order and what came of it; `on_change` is called whenever its state changes."""
 
-    def __init__(self, job: CaptureJob, means: Means, told: Callable[[], None]) -> None:
+    def __init__(self, job: CaptureJob, context: CaptureContext, on_change: Callable[[], None]) -> None:
         self.id = job.capture
         self.state = CaptureState.SAMPLING
-        self.reported = False
+        self.is_reported = False
         self._job = job
-        self._means = means
-        self._told = told
-        self._capture: Capture | None = None
-        self._stop = self._hurried = False
+        self._context = context
+        self._on_change = on_change
+        self._capture: LocalCapture | None = None
+        self._is_stop_requested = self._is_flushing = False
         self._recordings = 0
         self._problems: list[str] = []
         self._hint = ""
 
     @property
-    def over(self) -> bool:
+    def is_done(self) -> bool:
         return self.state in (CaptureState.DONE, CaptureState.STOPPED, CaptureState.FAILED)
 
     def stop(self) -> None:
         """End it now and keep what was sampled; again, or when it is over: nothing."""
-        self._stop = True
+        self._is_stop_requested = True
         if self._capture is not None and self.state is CaptureState.SAMPLING:
-            self._means.captures.stop(self._capture)
+            self._context.captures.stop(self._capture)
 
-    def hurry(self) -> None:
+    def flush_now(self) -> None:
         """The sidecar ends: no pause between tries is long any more."""
-        self._hurried = True
+        self._is_flushing = True
 
     async def run(self) -> None:
         """Never raises but CancelledError."""
         try:
-            await self._run()
+            await self._run_capture()
         except SidelightError as error:
             self._problems, self._hint = [error.message], error.hint
-            if self._means.attached and error.reason is Reason.NOTHING_TO_WATCH:
-                self._hint = _BESIDE
-            self._end(CaptureState.FAILED)
+            if self._context.is_one_shot and error.reason is Reason.NOTHING_TO_WATCH:
+                self._hint = _EMPTY_CONTAINER_HINT
+            self._finish(CaptureState.FAILED)
         except Exception:  # noqa: BLE001 - the root of one capture
-            self._means.metrics.loop_errors.labels("capture").inc()
+            self._context.metrics.loop_errors.labels("capture").inc()
             _log.exception("an unexpected error in a capture", capture=self.id)
             self._problems, self._hint = ["an unexpected error"], "See the sidecar's log."
-            self._end(CaptureState.FAILED)
+            self._finish(CaptureState.FAILED)
         finally:
-            for part in self._parts:
-                if part.recording is not None:
-                    self._means.metrics.timeline_recording_dropped.inc(part.recording.dropped)
-                    part.recording.close()
+            for process_capture in self._process_captures:
+                if process_capture.recording is not None:
+                    self._context.metrics.timeline_recording_dropped.inc(process_capture.recording.dropped)
+                    process_capture.recording.close()
 
-    def report(self) -> CaptureReport:
+    def build_report(self) -> CaptureReport:
         """How it goes, for the collector."""
         capture = self._capture
         report = CaptureReport(
@@ -124,130 +124,139 @@ class Ordered:
         if capture is None:
             return report
         errors: dict[str, int] = {}
-        for part in capture.parts:
-            for kind, times in part.errors.items():
+        for process_capture in capture.process_captures:
+            for kind, times in process_capture.errors.items():
                 errors[kind] = errors.get(kind, 0) + times
         return replace(
             report,
-            elapsed_seconds=capture.elapsed_seconds(self._means.captures.clock()),
-            seconds=capture.wish.seconds,
-            samples=sum(part.samples for part in capture.parts),
-            windows=sum(part.windows for part in capture.parts),
+            elapsed_seconds=capture.elapsed_seconds(self._context.captures.clock()),
+            seconds=capture.parameters.seconds,
+            samples=sum(process_capture.samples for process_capture in capture.process_captures),
+            windows=sum(process_capture.windows for process_capture in capture.process_captures),
             errors=errors,
-            processes=tuple(part.report() for part in capture.parts[:MAX_PROCESSES]),
-            top_functions=top(capture.parts),
+            processes=tuple(
+                process_capture.build_report() for process_capture in capture.process_captures[:MAX_PROCESSES]
+            ),
+            top_functions=list_top_functions(capture.process_captures),
         )
 
     @property
-    def _parts(self) -> Sequence[Part]:
-        return () if self._capture is None else self._capture.parts
+    def _process_captures(self) -> Sequence[ProcessCapture]:
+        return () if self._capture is None else self._capture.process_captures
 
-    async def _run(self) -> None:
-        means = self._means
-        wish = read_wish(self._job.request, means.captures.bounds)
-        recorded = self._job.timeline
-        capture = self._capture = await means.captures.start(wish, self.id, recorded=recorded)
-        _log.info("an ordered capture begins", capture=self.id, seconds=wish.seconds)
-        if self._stop:
-            means.captures.stop(capture)
+    async def _run_capture(self) -> None:
+        context = self._context
+        parameters = parse_capture_parameters(self._job.request, context.captures.limits)
+        with_timeline = self._job.timeline
+        capture = self._capture = await context.captures.start(
+            parameters, self.id, with_timeline=with_timeline
+        )
+        _log.info("an ordered capture begins", capture=self.id, seconds=parameters.seconds)
+        if self._is_stop_requested:
+            context.captures.stop(capture)
         await capture.done.wait()
-        self._state(CaptureState.UPLOADING)
-        until = means.spool.newest
-        self._sum_up(capture)
-        if recorded and not capture.timed:
-            self._problems.append(_NOT_TIMED)
-        for part in capture.parts:
-            await self._send(part)
-        await self._shipped(until)
-        if not any(part.windows for part in capture.parts) and not capture.stopped:
-            self._end(CaptureState.FAILED)
+        self._set_state(CaptureState.UPLOADING)
+        newest_id = context.spool.newest_id
+        self._collect_problems(capture)
+        if with_timeline and not capture.has_timeline:
+            self._problems.append(_NO_TIMELINE_PROBLEM)
+        for process_capture in capture.process_captures:
+            await self._send_recording(process_capture)
+        await self._wait_until_shipped(newest_id)
+        if (
+            not any(process_capture.windows for process_capture in capture.process_captures)
+            and not capture.is_stopped
+        ):
+            self._finish(CaptureState.FAILED)
         else:
-            self._end(CaptureState.STOPPED if capture.stopped else CaptureState.DONE)
+            self._finish(CaptureState.STOPPED if capture.is_stopped else CaptureState.DONE)
 
-    async def _shipped(self, until: str) -> None:
+    async def _wait_until_shipped(self, newest_id: str) -> None:
         """Wait until no window that is as old as this one waits in the spool."""
         while True:
-            if not await asyncio.to_thread(self._means.spool.has_until, until):
+            if not await asyncio.to_thread(self._context.spool.has_window_up_to, newest_id):
                 return
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
 
-    def _sum_up(self, capture: Capture) -> None:
+    def _collect_problems(self, capture: LocalCapture) -> None:
         """What went wrong on which process, each thing said once."""
-        said: dict[str, list[int]] = {}
-        for part in capture.parts:
-            if part.problem:
-                said.setdefault(part.problem, []).append(part.pid)
-                self._hint = self._hint or part.hint
-        for problem, pids in said.items():
+        pids_by_problem: dict[str, list[int]] = {}
+        for process_capture in capture.process_captures:
+            if process_capture.problem:
+                pids_by_problem.setdefault(process_capture.problem, []).append(process_capture.pid)
+                self._hint = self._hint or process_capture.hint
+        for problem, pids in pids_by_problem.items():
             names = ", ".join(map(str, pids[:3])) + (f" and {len(pids) - 3} more" if len(pids) > 3 else "")
-            everywhere = len(pids) == len(capture.parts) == 1 or str(pids[0]) in problem
+            everywhere = len(pids) == len(capture.process_captures) == 1 or str(pids[0]) in problem
             self._problems.append(problem if everywhere else f"process {names}: {problem}")
 
-    async def _send(self, part: Part) -> None:
+    async def _send_recording(self, process_capture: ProcessCapture) -> None:
         """Send a part's recording. That it cannot be sent is said, and ends nothing."""
-        recording, means = part.recording, self._means
+        recording, context = process_capture.recording, self._context
         if recording is None or not (recording.samples or recording.dropped):
             return
-        most = self._job.max_recording_bytes or means.max_recording_bytes
-        about = About(self.id, means.agent, {**means.labels, "process": part.role}, part.pid)
-        written = await asyncio.to_thread(
-            document,
-            recording.kept,
-            about,
-            dropped=recording.dropped,
-            max_bytes=min(most, means.max_recording_bytes),
+        requested_max_bytes = self._job.max_recording_bytes or context.max_recording_bytes
+        source = RecordingSource(
+            self.id, context.agent, {**context.labels, "process": process_capture.role}, process_capture.pid
         )
-        if written is None:
+        encoded = await asyncio.to_thread(
+            encode_recording,
+            recording.batches,
+            source,
+            dropped=recording.dropped,
+            max_bytes=min(requested_max_bytes, context.max_recording_bytes),
+        )
+        if encoded is None:
             problem: str | None = "it is larger than it may be (--timeline-recording-max-bytes)"
         else:
-            problem = await self._put(part.pid, written)
-            means.metrics.timeline_recording_dropped.inc(written.dropped - recording.dropped)
-        means.metrics.timeline_recordings.labels("failed" if problem else "sent").inc()
+            problem = await self._upload_recording(process_capture.pid, encoded)
+            context.metrics.timeline_recording_dropped.inc(encoded.dropped - recording.dropped)
+        context.metrics.timeline_recordings.labels("failed" if problem else "sent").inc()
         if problem:
-            self._problems.append(f"the recording of process {part.pid} is lost: {problem}")
-            _log.warning("a recording is lost", capture=self.id, pid=part.pid, problem=problem)
+            self._problems.append(f"the recording of process {process_capture.pid} is lost: {problem}")
+            _log.warning("a recording is lost", capture=self.id, pid=process_capture.pid, problem=problem)
         else:
             self._recordings += 1
 
-    async def _put(self, pid: int, written: Document) -> str | None:
+    async def _upload_recording(self, pid: int, encoded: EncodedRecording) -> str | None:
         """Try until it is taken; why it was not."""
-        means = self._means
-        path = f"/api/v1/captures/{self.id}/recordings/{means.agent}-{pid}"
+        context = self._context
+        path = f"/api/v1/captures/{self.id}/recordings/{context.agent}-{pid}"
         headers = {"Content-Type": "application/json", "Content-Encoding": "zstd"}
-        deadline, attempt = means.clock() + means.send_seconds, 0
+        deadline, attempt = context.clock() + context.upload_timeout_seconds, 0
         while True:
             wait = None
             try:
-                reply = await means.reach.ask("PUT", path, written.body, headers)
-            except Unanswered as none:
+                reply = await context.client.request("PUT", path, encoded.body, headers)
+            except RequestFailed as none:
                 problem = none.message
             else:
                 if 200 <= reply.status < 300:
                     return None
-                problem = f"the collector answered {reply.status}{said(reply.body)}"
-                if reply.status < 500 and reply.status not in _RETRIED:
+                problem = f"the collector answered {reply.status}{format_error_body(reply.body)}"
+                if reply.status < 500 and reply.status not in _RETRIED_STATUSES:
                     return problem
-                wait = seconds_of(reply.retry_after, datetime.now(UTC))
+                wait = parse_retry_after(reply.retry_after, datetime.now(UTC))
             attempt += 1
-            longest = 1.0 if self._hurried else means.backoff_max
-            rest = max(pause(attempt, longest, means.luck()), min(wait or 0.0, longest))
-            if means.clock() + rest > deadline:
+            max_seconds = 1.0 if self._is_flushing else context.max_backoff_seconds
+            delay = max(compute_backoff(attempt, max_seconds, context.rng()), min(wait or 0.0, max_seconds))
+            if context.clock() + delay > deadline:
                 return problem
-            await asyncio.sleep(rest)
+            await asyncio.sleep(delay)
 
-    def _state(self, state: CaptureState) -> None:
+    def _set_state(self, state: CaptureState) -> None:
         self.state = state
-        self._told()
+        self._on_change()
 
-    def _end(self, state: CaptureState) -> None:
+    def _finish(self, state: CaptureState) -> None:
         outcome = "refused" if self._capture is None else state.value
-        self._means.metrics.capture_jobs.labels(outcome).inc()
+        self._context.metrics.capture_jobs.labels(outcome).inc()
         log = _log.warning if state is CaptureState.FAILED else _log.info
         log("an ordered capture ends", capture=self.id, state=state, problems=self._problems)
-        self._state(state)
+        self._set_state(state)
 
 
-def said(body: bytes) -> str:
+def format_error_body(body: bytes) -> str:
     """As much of an answer's body as a person needs: ": message"."""
     try:
         text = str(json.loads(body)["message"])

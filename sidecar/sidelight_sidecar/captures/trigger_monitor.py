@@ -15,207 +15,219 @@ from dataclasses import dataclass, field
 import structlog
 
 from sidelight_sidecar.discovery import listening_ports
-from sidelight_sidecar.discovery.cgroup import Cgroups, Level
-from sidelight_sidecar.discovery.processes import Key
-from sidelight_sidecar.metrics import Metrics
-from sidelight_sidecar.overhead.pause_control import Switches
-from sidelight_sidecar.sampling.process_watcher import Fleet
+from sidelight_sidecar.discovery.cgroup import CgroupLevel, Cgroups
+from sidelight_sidecar.discovery.processes import ProcessKey
+from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.overhead.pause_control import PauseControl
+from sidelight_sidecar.sampling.process_watcher import ProcessWatcher
 from sidelight_sidecar.triggers import (
     READY,
     SIGTERM,
-    WORDS,
-    ContainerTrail,
-    Fired,
-    ProcessTrail,
-    Rules,
-    Spent,
-    labels_of,
-    rests,
+    TRIGGER_NAMES,
+    ContainerTriggers,
+    CpuUsage,
+    ProcessTriggers,
+    TriggerEvent,
+    TriggerRules,
+    build_trigger_labels,
+    is_in_cooldown,
 )
-from sidelight_sidecar.windows.window_writer import Intake
+from sidelight_sidecar.windows.window_writer import WindowWriter
 
 _TICK_SECONDS = 1.0
-_MOVED_SECONDS = 10.0
-_OLDER_SECONDS = 60.0
+_CGROUP_CHECK_SECONDS = 10.0
+_MAX_START_GAP_SECONDS = 60.0
 """A process that was started so long before the sidecar was not started with it."""
-_LONGEST_START = 60.0
+_MAX_STARTUP_SECONDS = 60.0
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_TOLD = Fired(SIGTERM, "the sidecar was told to end")
+_SIGTERM_EVENT = TriggerEvent(SIGTERM, "the sidecar was told to end")
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
     "sidelight_sidecar.captures.trigger_monitor"
 )
-Container = tuple[str, ...]
+ContainerKey = tuple[str, ...]
 
 
 @dataclass(slots=True)
-class _Process:
-    trail: ProcessTrail
-    container: Container = ()
-    looked_at: float = -_MOVED_SECONDS
+class _MonitoredProcess:
+    triggers: ProcessTriggers
+    container: ContainerKey = ()
+    checked_at: float = -_CGROUP_CHECK_SECONDS
     fired_at: float | None = None
 
 
 @dataclass(slots=True)
-class _Container:
-    trail: ContainerTrail
-    keys: frozenset[Key] = frozenset()
-    seen_through: Key | None = None
-    levels: list[Level] = field(default_factory=list)
-    spent: Spent = field(default_factory=lambda: Spent(None))
-    starting: bool = False
+class _MonitoredContainer:
+    triggers: ContainerTriggers
+    keys: frozenset[ProcessKey] = frozenset()
+    read_through: ProcessKey | None = None
+    levels: list[CgroupLevel] = field(default_factory=list)
+    usage: CpuUsage = field(default_factory=lambda: CpuUsage(None))
+    is_starting: bool = False
 
 
-class Lookout:
+class TriggerMonitor:
     """One for all processes; `clock` is monotonic seconds, `uptime` those since the machine was started."""
 
     def __init__(
         self,
-        rules: Rules,
-        fleet: Fleet,
-        intake: Intake,
-        switches: Switches,
+        rules: TriggerRules,
+        process_watcher: ProcessWatcher,
+        window_writer: WindowWriter,
+        pause_control: PauseControl,
         cgroups: Cgroups,
-        metrics: Metrics,
+        metrics: SidecarMetrics,
         clock: Callable[[], float],
         uptime: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
     ) -> None:
         self._rules = rules
-        self._fleet = fleet
-        self._intake = intake
-        self._switches = switches
+        self._process_watcher = process_watcher
+        self._window_writer = window_writer
+        self._pause_control = pause_control
         self._cgroups = cgroups
         self._metrics = metrics
         self._clock = clock
         self._uptime = uptime
-        self._began = uptime()
-        self._processes: dict[Key, _Process] = {}
-        self._containers: dict[Container, _Container] = {}
-        self._last: dict[str, dict[str, object]] = {}
-        for word in WORDS:
+        self._started_at = uptime()
+        self._processes: dict[ProcessKey, _MonitoredProcess] = {}
+        self._containers: dict[ContainerKey, _MonitoredContainer] = {}
+        self._last_events: dict[str, dict[str, object]] = {}
+        for word in TRIGGER_NAMES:
             metrics.triggers.labels(word)
 
     @property
-    def told(self) -> dict[str, object]:
+    def status(self) -> dict[str, object]:
         """Which triggers are on, and what made each fire last, as JSON."""
-        return {"on": list(self._rules.on), "last": list(self._last.values())}
+        return {"on": list(self._rules.enabled_triggers), "last": list(self._last_events.values())}
 
     async def run(self) -> None:
         """Look every second or every few, if there is anything to look for."""
-        while self._rules.watches:
-            starting = any(known.starting for known in self._containers.values())
-            await asyncio.sleep(_TICK_SECONDS if starting else self._rules.tick_seconds)
+        while self._rules.needs_polling:
+            starting = any(known.is_starting for known in self._containers.values())
+            await asyncio.sleep(_TICK_SECONDS if starting else self._rules.check_interval_seconds)
             await self.tick()
 
     async def tick(self) -> None:
         """One look; see `run`."""
         now = self._clock()
         self._processes = {
-            watch.key: self._processes.get(watch.key) or _Process(ProcessTrail(self._rules))
-            for watch in self._fleet.watches
+            watch.key: self._processes.get(watch.key) or _MonitoredProcess(ProcessTriggers(self._rules))
+            for watch in self._process_watcher.process_samplers
         }
-        ready = await asyncio.to_thread(self._read, now)
-        if self._switches.paused:
+        ready = await asyncio.to_thread(self._read_containers, now)
+        if self._pause_control.is_paused:
             return
         for keys, fired in ready:
             self._fire(now, keys, [fired])
         for known in self._containers.values():
-            free = any(self._free(key, now) for key in known.keys)
-            self._fire(now, known.keys, known.trail.judge(now, known.spent, free=free))
+            free = any(self._can_fire(key, now) for key in known.keys)
+            self._fire(now, known.keys, known.triggers.evaluate(now, known.usage, can_fire=free))
         uptime = self._uptime()
         for key, process in self._processes.items():
-            used = self._fleet.used.get(key)
-            if used is None:
+            usage = self._process_watcher.usage.get(key)
+            if usage is None:
                 continue
-            fired_here = process.trail.judge(
+            events = process.triggers.evaluate(
                 now,
                 age=uptime - key.start_ticks / _TICKS_PER_SECOND,
-                cpu_seconds=used.cpu_ns / 1e9,
-                rss=used.rss,
-                limited=self._containers[process.container].spent.limit is not None,
-                free=self._free(key, now),
+                cpu_seconds=usage.cpu_ns / 1e9,
+                rss=usage.rss_bytes,
+                has_cpu_limit=self._containers[process.container].usage.limit_cores is not None,
+                can_fire=self._can_fire(key, now),
             )
-            self._fire(now, [key], fired_here)
+            self._fire(now, [key], events)
 
-    def sigterm(self) -> None:
+    def fire_sigterm(self) -> None:
         """The sidecar was told to end: what is taken from now on says so."""
-        if SIGTERM in self._rules.on:
-            self._fire(self._clock(), [watch.key for watch in self._fleet.watches], [_TOLD])
+        if SIGTERM in self._rules.enabled_triggers:
+            self._fire(
+                self._clock(),
+                [watch.key for watch in self._process_watcher.process_samplers],
+                [_SIGTERM_EVENT],
+            )
 
-    async def ship_rest(self) -> None:
+    async def flush(self) -> None:
         """At the end: what is still kept in memory, also of processes that ended just before."""
-        if SIGTERM in self._rules.on:
-            await self._intake.ship_all_held_back(labels_of([_TOLD]), self._clock())
+        if SIGTERM in self._rules.enabled_triggers:
+            await self._window_writer.release_all(build_trigger_labels([_SIGTERM_EVENT]), self._clock())
 
-    def _of(self, container: Container) -> list[Key]:
+    def _list_process_keys(self, container: ContainerKey) -> list[ProcessKey]:
         return [key for key, process in self._processes.items() if process.container == container]
 
-    def _free(self, key: Key, now: float) -> bool:
-        return not rests(self._rules, self._processes[key].fired_at, now)
+    def _can_fire(self, key: ProcessKey, now: float) -> bool:
+        return not is_in_cooldown(self._rules, self._processes[key].fired_at, now)
 
-    def _lasts(self, process: _Process, now: float) -> bool:
-        return process.fired_at is not None and now < process.fired_at + self._rules.lasts
+    def _is_boosted(self, process: _MonitoredProcess, now: float) -> bool:
+        return process.fired_at is not None and now < process.fired_at + self._rules.boost_seconds
 
-    def _fire(self, now: float, keys: Collection[Key], fired: Sequence[Fired]) -> None:
-        for one in fired:
-            told = []
-            for watch in self._fleet.watches:
+    def _fire(self, now: float, keys: Collection[ProcessKey], events: Sequence[TriggerEvent]) -> None:
+        for one in events:
+            fired_pids = []
+            for watch in self._process_watcher.process_samplers:
                 process = self._processes.get(watch.key)
-                ends = one.word == SIGTERM
-                if watch.key not in keys or not (ends or process is None or self._free(watch.key, now)):
+                is_sigterm = one.trigger == SIGTERM
+                if watch.key not in keys or not (
+                    is_sigterm or process is None or self._can_fire(watch.key, now)
+                ):
                     continue
-                watch.trigger(one, at_once=ends)
-                told.append(watch.key.pid)
-                if process is not None and not self._lasts(process, now):
+                watch.apply_trigger(one, immediate=is_sigterm)
+                fired_pids.append(watch.key.pid)
+                if process is not None and not self._is_boosted(process, now):
                     process.fired_at = now
-            self._metrics.triggers.labels(one.word).inc()
+            self._metrics.triggers.labels(one.trigger).inc()
             at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            self._last[one.word] = {"trigger": one.word, "reason": one.reason, "pids": told, "at": at}
-            _log.info("a trigger fires", trigger=one.word, reason=one.reason, pids=told)
+            self._last_events[one.trigger] = {
+                "trigger": one.trigger,
+                "reason": one.reason,
+                "pids": fired_pids,
+                "at": at,
+            }
+            _log.info("a trigger fires", trigger=one.trigger, reason=one.reason, pids=fired_pids)
 
-    def _read(self, now: float) -> list[tuple[Collection[Key], Fired]]:
+    def _read_containers(self, now: float) -> list[tuple[Collection[ProcessKey], TriggerEvent]]:
         """Read the files; whose containers have become ready. Runs in a thread, one at a time."""
         for key, process in self._processes.items():
-            if now - process.looked_at >= _MOVED_SECONDS:
-                process.container, process.looked_at = self._cgroups.container(key.pid), now
+            if now - process.checked_at >= _CGROUP_CHECK_SECONDS:
+                process.container, process.checked_at = self._cgroups.identify_container(key.pid), now
         present = {process.container for process in self._processes.values()}
-        self._containers = {container: self._container(container) for container in present}
-        ready: list[tuple[Collection[Key], Fired]] = []
+        self._containers = {container: self._update_container(container) for container in present}
+        ready: list[tuple[Collection[ProcessKey], TriggerEvent]] = []
         for known in self._containers.values():
-            if known.starting and (fired := self._ready(known.keys)) is not None:
-                known.starting = False
+            if known.is_starting and (fired := self._check_ready(known.keys)) is not None:
+                known.is_starting = False
                 ready.append((known.keys, fired))
         return ready
 
-    def _container(self, container: Container) -> _Container:
+    def _update_container(self, container: ContainerKey) -> _MonitoredContainer:
         """A container as it is now; one of whose processes none was there at the last look begins anew."""
-        keys = frozenset(self._of(container))
-        known = self._containers.get(container)
-        if known is None or not known.keys & keys:
-            age = self._began - min(key.start_ticks for key in keys) / _TICKS_PER_SECOND
-            known = _Container(
-                ContainerTrail(self._rules), starting=self._rules.ready and age < _OLDER_SECONDS
+        keys = frozenset(self._list_process_keys(container))
+        monitored = self._containers.get(container)
+        if monitored is None or not monitored.keys & keys:
+            age = self._started_at - min(key.start_ticks for key in keys) / _TICKS_PER_SECOND
+            monitored = _MonitoredContainer(
+                ContainerTriggers(self._rules),
+                is_starting=self._rules.fires_on_ready and age < _MAX_START_GAP_SECONDS,
             )
-        known.keys = keys
-        if self._rules.cpu is not None or self._rules.throttled is not None:
-            if known.seen_through not in keys:
-                known.seen_through = min(keys)
-                known.levels = self._cgroups.levels(known.seen_through.pid)
-            known.spent = _spent(known.levels)
-        return known
+        monitored.keys = keys
+        if self._rules.cpu_share is not None or self._rules.throttled_share is not None:
+            if monitored.read_through not in keys:
+                monitored.read_through = min(keys)
+                monitored.levels = self._cgroups.find_levels(monitored.read_through.pid)
+            monitored.usage = _read_usage(monitored.levels)
+        return monitored
 
-    def _ready(self, keys: Collection[Key]) -> Fired | None:
+    def _check_ready(self, keys: Collection[ProcessKey]) -> TriggerEvent | None:
         age = self._uptime() - min(key.start_ticks for key in keys) / _TICKS_PER_SECOND
-        if found := listening_ports.ports([key.pid for key in keys]):
-            return Fired(READY, f"listens on port {found[0]}, {age:.1f} s after it was started")
-        if age < _LONGEST_START:
+        if found := listening_ports.find_ports([key.pid for key in keys]):
+            return TriggerEvent(READY, f"listens on port {found[0]}, {age:.1f} s after it was started")
+        if age < _MAX_STARTUP_SECONDS:
             return None
-        return Fired(READY, f"runs for {age:.0f} s since it was started, and listens on no port")
+        return TriggerEvent(READY, f"runs for {age:.0f} s since it was started, and listens on no port")
 
 
-def _spent(levels: Sequence[Level]) -> Spent:
+def _read_usage(levels: Sequence[CgroupLevel]) -> CpuUsage:
     """Of the cgroup with the lowest limit."""
-    readings = [reading for level in levels if (reading := level.read()).limit is not None]
+    readings = [reading for level in levels if (reading := level.read()).limit_cores is not None]
     if not readings:
-        return Spent(None)
-    least = min(readings, key=lambda reading: reading.limit or 0.0)
-    return Spent(least.limit, least.used, least.periods, least.throttles)
+        return CpuUsage(None)
+    least = min(readings, key=lambda reading: reading.limit_cores or 0.0)
+    return CpuUsage(least.limit_cores, least.cpu_seconds, least.periods, least.throttled_periods)

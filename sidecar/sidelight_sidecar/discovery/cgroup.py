@@ -3,7 +3,7 @@
 A cgroup that has used up its allowance is frozen until the next period, up to a tenth of a second,
 and with it a sampler in the middle of a stop: the thread it holds stands still as long (with a limit
 of 2 % of a core a target lost half its time). So a sidecar under a limit keeps well below it, and
-stops nobody while the limit is near: `judged` decides that from two readings of the counters.
+stops nobody while the limit is near: `classify_proximity` decides that from two readings of the counters.
 
 Version 2 has `cpu.max` and `cpu.stat`, version 1 `cpu.cfs_quota_us`, `cpu.cfs_period_us`, `cpu.stat`
 and, in another hierarchy, `cpuacct.usage`. A limit of any cgroup from the sidecar's own up to what
@@ -19,87 +19,95 @@ from pathlib import Path, PurePosixPath
 
 SHARE_OF_LIMIT = 0.25
 """What sampling may use of the limit; the rest is for sending windows and looking at processes."""
-_NEAR = 0.7
-_NEAR_SECONDS = 10.0
-_FIRST_HOLD = 10.0
-_LONGEST_HOLD = 320.0
+_NEAR_LIMIT_SHARE = 0.7
+_NEAR_LIMIT_SECONDS = 10.0
+_MIN_HOLD_SECONDS = 10.0
+_MAX_HOLD_SECONDS = 320.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CgroupStats:
     """A cgroup's limit in cores (None: no limit) and its counters, times in seconds; 0 where unknown."""
 
-    limit: float | None
-    used: float = 0.0
-    throttles: int = 0
-    throttled: float = 0.0
+    limit_cores: float | None
+    cpu_seconds: float = 0.0
+    throttled_periods: int = 0
+    throttled_seconds: float = 0.0
     periods: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Pressure:
-    """How near a limit is: near until `until`; `hold` is how long the last throttling counted."""
+class LimitProximity:
+    """How near a limit is: near until `near_until`; `hold_seconds` is how long the last throttling
+    counted.
+    """
 
-    reading: Reading | None = None
-    at: float = -math.inf
-    until: float = -math.inf
-    hold: float = _FIRST_HOLD
+    stats: CgroupStats | None = None
+    read_at: float = -math.inf
+    near_until: float = -math.inf
+    hold_seconds: float = _MIN_HOLD_SECONDS
 
-    def near(self, now: float) -> bool:
-        return now < self.until
+    def is_near_limit(self, now: float) -> bool:
+        return now < self.near_until
 
 
-def judged(before: Pressure, reading: Reading, now: float) -> Pressure:
+def classify_proximity(previous: LimitProximity, stats: CgroupStats, now: float) -> LimitProximity:
     """The pressure at `now`: throttling counts for ten seconds, twice as long if it comes again soon."""
-    after = replace(before, reading=reading, at=now)
-    if reading.limit is None:
-        return replace(after, until=-math.inf)
-    if before.reading is None or now <= before.at:
-        return after
-    if reading.throttles > before.reading.throttles or reading.throttled > before.reading.throttled:
+    updated = replace(previous, stats=stats, read_at=now)
+    if stats.limit_cores is None:
+        return replace(updated, near_until=-math.inf)
+    if previous.stats is None or now <= previous.read_at:
+        return updated
+    if (
+        stats.throttled_periods > previous.stats.throttled_periods
+        or stats.throttled_seconds > previous.stats.throttled_seconds
+    ):
         # Period after period may be throttled: that is one time, as long as it lasts.
-        hold = before.hold
-        if not before.near(now):
-            again = now - before.until < _LONGEST_HOLD
-            hold = min(_LONGEST_HOLD, 2 * before.hold) if again else _FIRST_HOLD
-        return replace(after, until=max(before.until, now + hold), hold=hold)
-    share = (reading.used - before.reading.used) / (now - before.at) / reading.limit
-    if share > _NEAR:
-        return replace(after, until=max(before.until, now + _NEAR_SECONDS))
-    return after
+        hold = previous.hold_seconds
+        if not previous.is_near_limit(now):
+            again = now - previous.near_until < _MAX_HOLD_SECONDS
+            hold = min(_MAX_HOLD_SECONDS, 2 * previous.hold_seconds) if again else _MIN_HOLD_SECONDS
+        return replace(updated, near_until=max(previous.near_until, now + hold), hold_seconds=hold)
+    share = (stats.cpu_seconds - previous.stats.cpu_seconds) / (now - previous.read_at) / stats.limit_cores
+    if share > _NEAR_LIMIT_SHARE:
+        return replace(updated, near_until=max(previous.near_until, now + _NEAR_LIMIT_SECONDS))
+    return updated
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class CgroupLevel:
     """One cgroup: its path, its folder with the CPU controller's files, and the one with its usage."""
 
     version: int
     path: PurePosixPath
-    folder: Path
-    usage: Path | None = None
+    directory: Path
+    usage_file: Path | None = None
 
-    def read(self) -> Reading:
+    def read(self) -> CgroupStats:
         """Its limit and counters now; without a limit where the files say none or are not there."""
-        limit = self._limit()
+        limit = self._read_limit()
         if limit is None:
-            return Reading(None)
-        stat = _table(self.folder / "cpu.stat")
+            return CgroupStats(None)
+        stat = _read_table(self.directory / "cpu.stat")
         if self.version == 2:
             used, throttled = stat.get("usage_usec", 0) / 1e6, stat.get("throttled_usec", 0) / 1e6
         else:
-            used, throttled = _whole(self.usage) / 1e9, stat.get("throttled_time", 0) / 1e9
-        return Reading(limit, used, stat.get("nr_throttled", 0), throttled, stat.get("nr_periods", 0))
+            used, throttled = _read_int(self.usage_file) / 1e9, stat.get("throttled_time", 0) / 1e9
+        return CgroupStats(limit, used, stat.get("nr_throttled", 0), throttled, stat.get("nr_periods", 0))
 
-    def _limit(self) -> float | None:
+    def _read_limit(self) -> float | None:
         if self.version == 2:
-            quota, _, period = _text(self.folder / "cpu.max").partition(" ")
+            quota, _, period = _read_text(self.directory / "cpu.max").partition(" ")
         else:
-            quota, period = _text(self.folder / "cpu.cfs_quota_us"), _text(self.folder / "cpu.cfs_period_us")
+            quota, period = (
+                _read_text(self.directory / "cpu.cfs_quota_us"),
+                _read_text(self.directory / "cpu.cfs_period_us"),
+            )
         if not quota.isdigit() or not period.isdigit() or not int(period):
             return None
         return int(quota) / int(period)
 
-    def holds(self, path: PurePosixPath | None) -> bool:
+    def contains(self, path: PurePosixPath | None) -> bool:
         """Whether a process in the cgroup `path` is under this limit as well."""
         return path is not None and ".." not in path.parts and path.is_relative_to(self.path)
 
@@ -113,52 +121,56 @@ class Cgroups:
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
 
-    def levels(self, pid: int | str = "self") -> list[Level]:
+    def find_levels(self, pid: int | str = "self") -> list[CgroupLevel]:
         """The cgroups that may limit a process, its own first, as far as its own mounts show them.
 
         In a pod a container's mounts show its own cgroup alone. Another process's are read through
         /proc/PID/root, which takes the right to read its memory.
         """
-        found: list[Level] = []
-        mounts = self._mounts(pid)
+        found: list[CgroupLevel] = []
+        mounts = self._read_mounts(pid)
         for version, controller, mount, top in mounts:
-            path = self.path(pid, version)
+            path = self.find_path(pid, version)
             if path is None or controller == "cpuacct":
                 continue
             below = path.relative_to(top) if path.is_relative_to(top) else PurePosixPath(".")
             for part in (below, *below.parents):
-                folder = self._seen_by(pid) / mount.relative_to("/") / part
-                found.append(Level(version, top / part, folder, self._usage(pid, mounts, version, part)))
+                folder = self._root_for(pid) / mount.relative_to("/") / part
+                found.append(
+                    CgroupLevel(
+                        version, top / part, folder, self._find_usage_file(pid, mounts, version, part)
+                    )
+                )
         return found
 
-    def container(self, pid: int) -> tuple[str, ...]:
+    def identify_container(self, pid: int) -> tuple[str, ...]:
         """What tells the processes of one container from those of another; empty for one that is gone."""
-        return tuple(str(path) for version in (2, 1) if (path := self.path(pid, version)) is not None)
+        return tuple(str(path) for version in (2, 1) if (path := self.find_path(pid, version)) is not None)
 
-    def path(self, pid: int | str, version: int) -> PurePosixPath | None:
+    def find_path(self, pid: int | str, version: int) -> PurePosixPath | None:
         """The cgroup of a process; None when it is gone."""
-        for line in _text(self._root / "proc" / str(pid) / "cgroup").split("\n"):
+        for line in _read_text(self._root / "proc" / str(pid) / "cgroup").split("\n"):
             number, _, rest = line.partition(":")
             controllers, _, path = rest.partition(":")
             if (number == "0" and not controllers) if version == 2 else "cpu" in controllers.split(","):
                 return PurePosixPath(path)
         return None
 
-    def _seen_by(self, pid: int | str) -> Path:
+    def _root_for(self, pid: int | str) -> Path:
         return self._root if pid == "self" else self._root / "proc" / str(pid) / "root"
 
-    def _usage(
+    def _find_usage_file(
         self, pid: int | str, mounts: Sequence[_Mount], version: int, part: PurePosixPath
     ) -> Path | None:
         for _, controller, mount, _ in mounts:
             if version == 1 and controller in ("cpuacct", "cpu,cpuacct"):
-                return self._seen_by(pid) / mount.relative_to("/") / part / "cpuacct.usage"
+                return self._root_for(pid) / mount.relative_to("/") / part / "cpuacct.usage"
         return None
 
-    def _mounts(self, pid: int | str) -> list[_Mount]:
+    def _read_mounts(self, pid: int | str) -> list[_Mount]:
         """(version, controllers, mount point, cgroup at the mount point); fields of proc_pid_mountinfo(5)."""
         found = []
-        for line in _text(self._root / "proc" / str(pid) / "mountinfo").split("\n"):
+        for line in _read_text(self._root / "proc" / str(pid) / "mountinfo").split("\n"):
             before, _, after = line.partition(" - ")
             kind, _, options = after.partition(" ")
             fields = before.split(" ")
@@ -171,18 +183,18 @@ class Cgroups:
         return found
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text().strip()
     except OSError:
         return ""
 
 
-def _whole(path: Path | None) -> int:
-    text = "" if path is None else _text(path)
+def _read_int(path: Path | None) -> int:
+    text = "" if path is None else _read_text(path)
     return int(text) if text.isdigit() else 0
 
 
-def _table(path: Path) -> dict[str, int]:
-    words = (line.split() for line in _text(path).split("\n"))
+def _read_table(path: Path) -> dict[str, int]:
+    words = (line.split() for line in _read_text(path).split("\n"))
     return {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdigit()}

@@ -15,25 +15,25 @@ _LISTEN = "0A"
 _CHUNK = 4096
 
 
-def ports(pids: Collection[int], root: Path = Path("/proc")) -> list[int]:
+def find_ports(pids: Collection[int], root: Path = Path("/proc")) -> list[int]:
     """Of any of these processes of one network namespace, ascending.
 
     None where nothing listens, or where it may not be seen.
     """
     listening = {}
     for table in ("tcp", "tcp6"):
-        for fields in _rows(f"{root}/{min(pids)}/net/{table}"):
+        for fields in _read_rows(f"{root}/{min(pids)}/net/{table}"):
             if len(fields) < 10 or fields[3] != _LISTEN:
                 break
             listening[f"socket:[{fields[9]}]"] = int(fields[1].rpartition(":")[2], 16)
     if not listening:
         return []
     return sorted(
-        {listening[link] for pid in pids for link in _links(f"{root}/{pid}/fd") if link in listening}
+        {listening[link] for pid in pids for link in _read_links(f"{root}/{pid}/fd") if link in listening}
     )
 
 
-def _rows(path: str) -> Iterator[list[str]]:
+def _read_rows(path: str) -> Iterator[list[str]]:
     """The rows of a table, read as far as they are asked for."""
     try:
         table = os.open(path, os.O_RDONLY)
@@ -52,7 +52,7 @@ def _rows(path: str) -> Iterator[list[str]]:
         os.close(table)
 
 
-def _links(folder: str) -> Iterator[str]:
+def _read_links(folder: str) -> Iterator[str]:
     try:
         with os.scandir(folder) as descriptors:
             for descriptor in descriptors:

@@ -17,29 +17,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from sidelight_sidecar.discovery.processes import Key, Proc
+from sidelight_sidecar.discovery.processes import Proc, ProcessKey
 
-_PYTHON = re.compile(r"python(?P<version>[0-9]+(?:\.[0-9]+)?)?[a-z]*(?: \(deleted\))?")
+_PYTHON_EXECUTABLE = re.compile(r"python(?P<version>[0-9]+(?:\.[0-9]+)?)?[a-z]*(?: \(deleted\))?")
 _LIBPYTHON = re.compile(r"/libpython(?P<version>[0-9]\.[0-9]+)[a-z]*\.so")
-_EXTENSION = re.compile(r"/[\w.]+\.cpython-(?P<major>[0-9])(?P<minor>[0-9]+)[a-z]*-[\w-]+\.so")
-UNKNOWN = "unknown"
+_EXTENSION_MODULE = re.compile(r"/[\w.]+\.cpython-(?P<major>[0-9])(?P<minor>[0-9]+)[a-z]*-[\w-]+\.so")
+UNKNOWN_VERSION = "unknown"
 # Of each container the kubelet mounts a file for its last words: the mount's root names the container.
-_CONTAINER = re.compile(
+_CONTAINER_MOUNT = re.compile(
     r"^\S+ \S+ \S+ \S*/pods/[^/ ]+/containers/([^/ ]+)/[0-9a-f]+(?://deleted)? ", re.MULTILINE
 )
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-_LONGEST_REST = 32
-_REREAD = 8
-_RUNS = frozenset("RSDI")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_MAX_RECHECK_SCANS = 32
+_REREAD_SCANS = 8
+_ACTIVE_STATES = frozenset("RSDI")
 """States between which processes change all the time; no look at all of them tells one from the other."""
 # From fork to exec takes a millisecond, some more where the parent is large.
-_FRESH_NS = 100_000_000
+_STARTING_NS = 100_000_000
 _PF_KTHREAD = 0x00200000
 
 
 @dataclass(frozen=True, slots=True)
-class Stat:
+class ProcessStat:
     """What /proc/PID/stat says that matters here; times in nanoseconds."""
 
     name: str
@@ -48,12 +48,12 @@ class Stat:
     cpu_ns: int
     threads: int
     start_ticks: int
-    kernel_thread: bool = False
-    stack: int = 0
-    rss: int = 0
+    is_kernel_thread: bool = False
+    stack_start: int = 0
+    rss_bytes: int = 0
 
 
-def parse_stat(text: str) -> Stat:
+def parse_stat(text: str) -> ProcessStat:
     """Read one stat line; the name in parentheses may hold spaces and parentheses of its own."""
     _, _, rest = text.partition("(")
     name, _, tail = rest.rpartition(") ")
@@ -62,7 +62,7 @@ def parse_stat(text: str) -> Stat:
     # rss 24 (pages), startstack 28 (0 for those who may not trace the process).
     cpu = int(fields[11]) + int(fields[12])
     kernel_thread = bool(int(fields[6]) & _PF_KTHREAD)
-    return Stat(
+    return ProcessStat(
         name,
         fields[0],
         int(fields[1]),
@@ -71,53 +71,53 @@ def parse_stat(text: str) -> Stat:
         int(fields[19]),
         kernel_thread,
         int(fields[25]) if len(fields) > 25 else 0,
-        int(fields[21]) * _PAGE if len(fields) > 21 else 0,
+        int(fields[21]) * _PAGE_BYTES if len(fields) > 21 else 0,
     )
 
 
-def libpython(maps: str) -> str | None:
+def find_libpython_version(maps: str) -> str | None:
     """The version of the Python that a /proc/PID/maps shows, or None."""
     if found := _LIBPYTHON.search(maps):
         return found["version"]
-    found = _EXTENSION.search(maps)
+    found = _EXTENSION_MODULE.search(maps)
     return f"{found['major']}.{found['minor']}" if found else None
 
 
-def container(mountinfo: str) -> str:
+def parse_container_name(mountinfo: str) -> str:
     """The name of the pod's container whose /proc/PID/mountinfo this is; empty outside Kubernetes."""
-    found = _CONTAINER.search(mountinfo)
+    found = _CONTAINER_MOUNT.search(mountinfo)
     return found[1] if found else ""
 
 
-def interpreter(executable: str) -> str | None:
+def parse_interpreter_version(executable: str) -> str | None:
     """The version that an executable's name tells, UNKNOWN for a Python without one, None for no Python."""
-    found = _PYTHON.fullmatch(executable.rpartition("/")[2])
-    return (found["version"] or UNKNOWN) if found else None
+    found = _PYTHON_EXECUTABLE.fullmatch(executable.rpartition("/")[2])
+    return (found["version"] or UNKNOWN_VERSION) if found else None
 
 
 @dataclass(slots=True)
-class _Verdict:
+class _PythonDetection:
     executable: str
-    python: str | None
-    rest: int = 1
-    next_look: int = 0
+    python_version: str | None
+    recheck_scans: int = 1
+    next_check: int = 0
 
 
-class Used(NamedTuple):
+class ProcessUsage(NamedTuple):
     """CPU time so far, and bytes of memory now."""
 
     cpu_ns: int
-    rss: int
+    rss_bytes: int
 
 
 @dataclass(slots=True)
-class _Known:
+class _CachedProcess:
     """A process as it was read, and the look at which it is read anew."""
 
     proc: Proc
-    kernel_thread: bool
+    is_kernel_thread: bool
     name: str
-    until: int
+    reread_at: int
 
 
 class ProcFs:
@@ -132,64 +132,67 @@ class ProcFs:
         root: Path = Path("/proc"),
         now_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         *,
-        containers: bool = False,
+        read_containers: bool = False,
     ) -> None:
         self._root = root
         self._now_ns = now_ns
-        self._tells_containers = containers
-        self._verdicts: dict[Key, _Verdict] = {}
-        self._containers: dict[Key, str] = {}
+        self._reads_containers = read_containers
+        self._detections: dict[ProcessKey, _PythonDetection] = {}
+        self._containers: dict[ProcessKey, str] = {}
         self._scan = 0
-        self._known: dict[int, _Known] = {}
-        self.used: dict[Key, Used] = {}
+        self._cache: dict[int, _CachedProcess] = {}
+        self.usage: dict[ProcessKey, ProcessUsage] = {}
         """What Python processes had taken at the last look."""
 
-    def processes(self) -> list[Proc]:
+    def list_processes(self) -> list[Proc]:
         """Every process now; those that end while being read are left out.
 
         What cannot have changed unseen is not read again: a process is the same object as long as it is
         known to be as it was.
         """
         self._scan += 1
-        before, self._known = self._known, {}
-        used: dict[Key, Used] = {}
-        anew = False
-        for pid in self._pids():
-            known = before.get(pid)
-            proc = None if known is None else self._unchanged(known, used)
-            if known is None or proc is None:
-                stat = self.stat(pid)
-                proc = None if stat is None else self._process(pid, stat)
-                anew = True
+        previous, self._cache = self._cache, {}
+        usage: dict[ProcessKey, ProcessUsage] = {}
+        has_new = False
+        for pid in self._list_pids():
+            cached = previous.get(pid)
+            proc = None if cached is None else self._reuse_cached(cached, usage)
+            if cached is None or proc is None:
+                stat = self.read_stat(pid)
+                proc = None if stat is None else self._build_process(pid, stat)
+                has_new = True
                 if stat is None or proc is None:
                     continue
-                known = _Known(
-                    proc, stat.kernel_thread, stat.name, self._scan + _REREAD - (self._scan + pid) % _REREAD
+                cached = _CachedProcess(
+                    proc,
+                    stat.is_kernel_thread,
+                    stat.name,
+                    self._scan + _REREAD_SCANS - (self._scan + pid) % _REREAD_SCANS,
                 )
-                if proc.python is not None:
-                    used[proc.key] = Used(stat.cpu_ns, stat.rss)
-            self._known[pid] = known
-        self.used = used
-        if not anew and len(before) == len(self._known):
-            return [known.proc for known in self._known.values()]
-        alive = {known.proc.key for known in self._known.values()}
-        self._verdicts = {key: verdict for key, verdict in self._verdicts.items() if key in alive}
+                if proc.python_version is not None:
+                    usage[proc.key] = ProcessUsage(stat.cpu_ns, stat.rss_bytes)
+            self._cache[pid] = cached
+        self.usage = usage
+        if not has_new and len(previous) == len(self._cache):
+            return [known.proc for known in self._cache.values()]
+        alive = {known.proc.key for known in self._cache.values()}
+        self._detections = {key: verdict for key, verdict in self._detections.items() if key in alive}
         self._containers = {key: name for key, name in self._containers.items() if key in alive}
-        return [known.proc for known in self._known.values()]
+        return [known.proc for known in self._cache.values()]
 
-    def process(self, pid: int) -> Proc | None:
+    def read_process(self, pid: int) -> Proc | None:
         """One process, or None when there is none of this pid."""
-        stat = self.stat(pid)
-        return None if stat is None else self._process(pid, stat)
+        stat = self.read_stat(pid)
+        return None if stat is None else self._build_process(pid, stat)
 
-    def stat(self, pid: int) -> Stat | None:
+    def read_stat(self, pid: int) -> ProcessStat | None:
         """The stat of a process, or None when it is gone."""
         try:
-            return parse_stat(_read(f"{self._root}/{pid}/stat"))
+            return parse_stat(_read_file(f"{self._root}/{pid}/stat"))
         except (OSError, IndexError, ValueError):
             return None
 
-    def thread_states(self, pid: int) -> list[tuple[str, int]]:
+    def read_thread_states(self, pid: int) -> list[tuple[str, int]]:
         """State letter and tracer's pid of each thread; empty when the process is gone."""
         states = []
         try:
@@ -199,69 +202,73 @@ class ProcFs:
             return []
         for thread in threads:
             try:
-                fields = _fields(_read(f"{thread}/status"))
+                fields = _parse_status(_read_file(f"{thread}/status"))
                 states.append((fields["State"][:1], int(fields["TracerPid"])))
             except (OSError, KeyError, ValueError):
                 continue  # the thread ended between being listed and being read
         return states
 
-    def uid(self, pid: int) -> int | None:
+    def read_uid(self, pid: int) -> int | None:
         """The effective user of a process."""
         try:
             return (self._root / str(pid)).stat().st_uid
         except OSError:
             return None
 
-    def _pids(self) -> list[int]:
+    def _list_pids(self) -> list[int]:
         return [int(name) for name in os.listdir(self._root) if name.isdigit()]  # noqa: PTH208 - a third of iterdir
 
-    def _unchanged(self, known: _Known, used: dict[Key, Used]) -> Proc | None:
+    def _reuse_cached(self, cached: _CachedProcess, usage: dict[ProcessKey, ProcessUsage]) -> Proc | None:
         """A process as it was at the last look, or None where it has to be read anew.
 
         exec is what changes a process: it gives another executable, and always another stack. All else
         that may change (a title, another parent) is read anew every few looks, and so is a process of
         which the stack may not be seen, or one that is young.
         """
-        proc = known.proc
-        if self._scan >= known.until or proc.fresh or (proc.python is not None and not proc.stack):
-            return None
-        if known.kernel_thread:
-            return proc
-        if proc.python is None:
-            verdict = self._verdicts.get(proc.key)
-            rests = verdict is not None and self._scan < verdict.next_look
-            return proc if rests and _link(f"{self._root}/{proc.pid}/exe") == proc.executable else None
-        stat = self.stat(proc.pid)
-        if stat is None or (stat.start_ticks, stat.stack, stat.name) != (
-            proc.key.start_ticks,
-            proc.stack,
-            known.name,
+        proc = cached.proc
+        if (
+            self._scan >= cached.reread_at
+            or proc.is_starting
+            or (proc.python_version is not None and not proc.stack_start)
         ):
             return None
-        used[proc.key] = Used(stat.cpu_ns, stat.rss)
-        moves = stat.state != proc.state and not {stat.state, proc.state} <= _RUNS
+        if cached.is_kernel_thread:
+            return proc
+        if proc.python_version is None:
+            verdict = self._detections.get(proc.key)
+            rests = verdict is not None and self._scan < verdict.next_check
+            return proc if rests and _read_link(f"{self._root}/{proc.pid}/exe") == proc.executable else None
+        stat = self.read_stat(proc.pid)
+        if stat is None or (stat.start_ticks, stat.stack_start, stat.name) != (
+            proc.key.start_ticks,
+            proc.stack_start,
+            cached.name,
+        ):
+            return None
+        usage[proc.key] = ProcessUsage(stat.cpu_ns, stat.rss_bytes)
+        moves = stat.state != proc.state and not {stat.state, proc.state} <= _ACTIVE_STATES
         if moves or stat.ppid != proc.ppid:
-            known.proc = replace(proc, state=stat.state, ppid=stat.ppid)
-        return known.proc
+            cached.proc = replace(proc, state=stat.state, ppid=stat.ppid)
+        return cached.proc
 
-    def _process(self, pid: int, stat: Stat) -> Proc | None:
-        key, folder = Key(pid, stat.start_ticks), self._root / str(pid)
-        if stat.kernel_thread or stat.state in "ZX":
+    def _build_process(self, pid: int, stat: ProcessStat) -> Proc | None:
+        key, folder = ProcessKey(pid, stat.start_ticks), self._root / str(pid)
+        if stat.is_kernel_thread or stat.state in "ZX":
             return Proc(key, stat.ppid, stat.state)
-        executable = _link(f"{self._root}/{pid}/exe")
+        executable = _read_link(f"{self._root}/{pid}/exe")
         try:
-            python = self._python(key, folder, executable)
+            python = self._detect_python(key, folder, executable)
             if executable is not None and python is None:
                 # Nothing more is asked about it, so nothing more is read: this is most processes.
                 return Proc(key, stat.ppid, stat.state, executable=executable)
             words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            status = _fields((folder / "status").read_text(errors="replace"))
+            status = _parse_status((folder / "status").read_text(errors="replace"))
         except OSError:
             return None
         if executable is None:
-            python = interpreter(words[0] or stat.name)
+            python = parse_interpreter_version(words[0] or stat.name)
         nested = len(status.get("NSpid", "").split()) > 1
-        fresh = 0 <= self._now_ns() - stat.start_ticks * _TICK_NS < _FRESH_NS
+        fresh = 0 <= self._now_ns() - stat.start_ticks * _TICK_NS < _STARTING_NS
         return Proc(
             key,
             stat.ppid,
@@ -270,43 +277,45 @@ class ProcFs:
             executable or "",
             python,
             nested,
-            stat.stack,
+            stat.stack_start,
             fresh,
-            self._container(key, folder) if self._tells_containers else "",
+            self._find_container(key, folder) if self._reads_containers else "",
         )
 
-    def _container(self, key: Key, folder: Path) -> str:
+    def _find_container(self, key: ProcessKey, folder: Path) -> str:
         name = self._containers.get(key)
         if name is None:
             try:
-                name = container((folder / "mountinfo").read_text(errors="replace"))
+                name = parse_container_name((folder / "mountinfo").read_text(errors="replace"))
             except OSError:
                 return ""
             self._containers[key] = name
         return name
 
-    def _python(self, key: Key, folder: Path, executable: str | None) -> str | None:
+    def _detect_python(self, key: ProcessKey, folder: Path, executable: str | None) -> str | None:
         if executable is None:
             return None
-        verdict = self._verdicts.get(key)
+        verdict = self._detections.get(key)
         if verdict is not None and verdict.executable == executable:
-            if verdict.python is not None or self._scan < verdict.next_look:
-                return verdict.python
-            rest = min(verdict.rest * 2, _LONGEST_REST)
+            if verdict.python_version is not None or self._scan < verdict.next_check:
+                return verdict.python_version
+            recheck_scans = min(verdict.recheck_scans * 2, _MAX_RECHECK_SCANS)
         else:
-            rest = 1
-        python = self._mapped(folder) or interpreter(executable)
-        self._verdicts[key] = _Verdict(executable, python, rest, self._scan + rest)
+            recheck_scans = 1
+        python = self._find_mapped_python(folder) or parse_interpreter_version(executable)
+        self._detections[key] = _PythonDetection(
+            executable, python, recheck_scans, self._scan + recheck_scans
+        )
         return python
 
-    def _mapped(self, folder: Path) -> str | None:
+    def _find_mapped_python(self, folder: Path) -> str | None:
         try:
-            return libpython((folder / "maps").read_text(errors="replace"))
+            return find_libpython_version((folder / "maps").read_text(errors="replace"))
         except OSError:
             return None
 
 
-def _read(path: str) -> str:
+def _read_file(path: str) -> str:
     # Every process is read at every look: this is a third of what Path.read_text costs.
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -315,12 +324,12 @@ def _read(path: str) -> str:
         os.close(descriptor)
 
 
-def _link(path: str) -> str | None:
+def _read_link(path: str) -> str | None:
     try:
         return os.readlink(path)  # noqa: PTH115 - half of what Path.readlink costs, at every look
     except OSError:
         return None
 
 
-def _fields(status: str) -> dict[str, str]:
+def _parse_status(status: str) -> dict[str, str]:
     return {name: value.strip() for name, _, value in (line.partition(":") for line in status.split("\n"))}

@@ -25,232 +25,305 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TypeVar
 
-from sidelight_sidecar.samplers.sampler import Used
+from sidelight_sidecar.samplers.sampler import SamplingCost
 
 K = TypeVar("K", bound=Hashable)
 
-FLOOR_HZ = 5.0
+MIN_RATE_HZ = 5.0
 """Below, a window holds too few samples to tell much: fewer windows are better than thinner ones."""
-LONGEST_ROW = 20
-OFF_SECONDS = 600.0
-_LONGEST_OFF = 3600.0
+MAX_WINDOW_STRIDE = 20
+SUSPEND_SECONDS = 600.0
+_MAX_SUSPEND_SECONDS = 3600.0
 CPU, STOPS, CGROUP, PAUSED = "cpu", "stops", "cgroup", "paused"
-WHY = (CPU, STOPS, CGROUP, PAUSED)
+REDUCTION_REASONS = (CPU, STOPS, CGROUP, PAUSED)
 """Why a rate is below what was asked: also a metric's labels and the words in `quality.reduced`."""
 
-_AIM = 0.8
-_WORTH = 1.25
-_STEP = 1.5
-_STEP_IN_ROW = 4.0
-_FIRST_WAIT = 10.0
-_LONGEST_WAIT = 320.0
-_FORGET_SECONDS = 30.0
-_TRUST_SECONDS = 5.0
-_TYPICAL_TICK = 50e-6
+_TARGET_SHARE = 0.8
+_MIN_RAISE_FACTOR = 1.25
+_MAX_RAISE_FACTOR = 1.5
+_MAX_STRIDE_RAISE_FACTOR = 4.0
+_MIN_RAISE_DELAY = 10.0
+_MAX_RAISE_DELAY = 320.0
+_COST_HALF_LIFE_SECONDS = 30.0
+_COST_RISE_SECONDS = 5.0
+_DEFAULT_TICK_SECONDS = 50e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Shares: `cpu` of one core for all processes together, `stops` of each process's time.
+    """Shares: `cpu_share` of one core for all processes together, `stop_share` of each process's time.
 
-    `why` is the word for what bounds `cpu`; without `rows`, rates fall to the floor and no window is
-    left out.
+    `cpu_reason` is the word for what bounds `cpu_share`; without `can_skip_windows`, rates fall to the
+    floor and no window is left out.
     """
 
-    cpu: float
-    stops: float
-    why: str = CPU
-    rows: bool = True
+    cpu_share: float
+    stop_share: float
+    cpu_reason: str = CPU
+    can_skip_windows: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
-    """Sample at `rate_hz`, one window of `every` (0: none at all); `reasons` why not as asked."""
+class RateLimit:
+    """Sample at `rate_hz`, one window of `window_stride` (0: none at all); `reasons` why not as asked."""
 
     rate_hz: float
-    every: int = 1
+    window_stride: int = 1
     reasons: tuple[str, ...] = ()
 
     @property
-    def off(self) -> bool:
-        return self.every == 0
+    def is_suspended(self) -> bool:
+        return self.window_stride == 0
 
     @property
     def mean_hz(self) -> float:
         """The rate over a whole row of windows."""
-        return self.rate_hz / self.every if self.every else 0.0
+        return self.rate_hz / self.window_stride if self.window_stride else 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """What is known of one process: `tick_cpu` and `tick_stop` are seconds taken by one tick.
+class ProcessCost:
+    """What is known of one process: `tick_cpu_seconds` and `tick_stop_seconds` are seconds taken by one tick.
 
-    `known` once it was measured at all, `measured` since the allowance was last changed (`since`);
-    `wait` seconds must pass before a rate that was lowered is raised, and `raised` is when the last raise
-    was; `off_wait` seconds must pass before one that is off is tried again.
+    `has_measurements` once it was measured at all, `has_current_measurement` since the allowance was last
+    changed (`changed_at`); `raise_delay` seconds must pass before a rate that was lowered is raised, and
+    `raised_at` is when the last raise was; `suspend_seconds` seconds must pass before one that is off is
+    tried again.
     """
 
-    asked_hz: float
-    allowance: Allowance
-    since: float
-    tick_cpu: float = _TYPICAL_TICK
-    tick_stop: float = 0.0
-    known: bool = False
-    measured: bool = False
-    wait: float = _FIRST_WAIT
-    raised: float = -math.inf
-    off_wait: float = OFF_SECONDS
+    target_hz: float
+    rate_limit: RateLimit
+    changed_at: float
+    tick_cpu_seconds: float = _DEFAULT_TICK_SECONDS
+    tick_stop_seconds: float = 0.0
+    has_measurements: bool = False
+    has_current_measurement: bool = False
+    raise_delay: float = _MIN_RAISE_DELAY
+    raised_at: float = -math.inf
+    suspend_seconds: float = SUSPEND_SECONDS
 
     @property
-    def cpu(self) -> float:
+    def cpu_share(self) -> float:
         """The share of a core this process's sampling takes, by what is known."""
-        return self.allowance.mean_hz * self.tick_cpu
+        return self.rate_limit.mean_hz * self.tick_cpu_seconds
 
     @property
-    def stops(self) -> float:
+    def stop_share(self) -> float:
         """The share of its time this process stands still, by what is known."""
-        return self.allowance.mean_hz * self.tick_stop
+        return self.rate_limit.mean_hz * self.tick_stop_seconds
 
 
-def joined(
-    accounts: Mapping[K, Account],
+def admit_process(
+    process_costs: Mapping[K, ProcessCost],
     key: K,
-    asked_hz: float,
+    target_hz: float,
     budget: Budget,
     now: float,
-    before: Account | None = None,
-) -> Account:
-    """The account of a process that comes in; `before` is one it had.
+    previous: ProcessCost | None = None,
+) -> ProcessCost:
+    """The account of a process that comes in; `previous` is one it had.
 
     One that is new is taken for one like the others until it is measured.
     """
-    if before is not None and before.known:
-        if before.allowance.off and budget.rows:
-            return replace(before, asked_hz=asked_hz)
-        new = replace(before, asked_hz=asked_hz, allowance=Allowance(asked_hz), since=now, measured=False)
+    if previous is not None and previous.has_measurements:
+        if previous.rate_limit.is_suspended and budget.can_skip_windows:
+            return replace(previous, target_hz=target_hz)
+        admitted = replace(
+            previous,
+            target_hz=target_hz,
+            rate_limit=RateLimit(target_hz),
+            changed_at=now,
+            has_current_measurement=False,
+        )
     else:
-        known = [account for account in accounts.values() if account.known]
-        cpu = median(account.tick_cpu for account in known) if known else _TYPICAL_TICK
-        stop = median(account.tick_stop for account in known) if known else 0.0
-        new = Account(asked_hz, Allowance(asked_hz), now, tick_cpu=cpu, tick_stop=stop)
-    hz, reasons = ideal({**accounts, key: new}, budget)[key]
-    if not new.known:
-        hz = max(hz, _least(asked_hz))
-    return replace(new, allowance=_allowance(hz, asked_hz, reasons, budget))
+        measured_costs = [account for account in process_costs.values() if account.has_measurements]
+        cpu = (
+            median(account.tick_cpu_seconds for account in measured_costs)
+            if measured_costs
+            else _DEFAULT_TICK_SECONDS
+        )
+        stop = median(account.tick_stop_seconds for account in measured_costs) if measured_costs else 0.0
+        admitted = ProcessCost(
+            target_hz, RateLimit(target_hz), now, tick_cpu_seconds=cpu, tick_stop_seconds=stop
+        )
+    hz, reasons = compute_target_rates({**process_costs, key: admitted}, budget)[key]
+    if not admitted.has_measurements:
+        hz = max(hz, _compute_min_rate(target_hz))
+    return replace(admitted, rate_limit=_make_rate_limit(hz, target_hz, reasons, budget))
 
 
-def observed(account: Account, used: Used) -> Account:
+def record_usage(process_cost: ProcessCost, sampling_cost: SamplingCost) -> ProcessCost:
     """The account after a window; one without a tick tells nothing."""
-    if not used.ticks:
-        return account
+    if not sampling_cost.ticks:
+        return process_cost
     # A window stands for those that are left out beside it.
-    known, seconds = account.known, used.seconds * max(1, account.allowance.every)
+    has_measurements, seconds = (
+        process_cost.has_measurements,
+        sampling_cost.seconds * max(1, process_cost.rate_limit.window_stride),
+    )
     return replace(
-        account,
-        tick_cpu=_believed(account.tick_cpu, used.cpu / used.ticks, seconds, known),
-        tick_stop=_believed(account.tick_stop, used.stopped / used.ticks, seconds, known),
-        known=True,
-        measured=account.measured or used.rate_hz == account.allowance.rate_hz,
+        process_cost,
+        tick_cpu_seconds=_smooth_cost(
+            process_cost.tick_cpu_seconds,
+            sampling_cost.cpu_seconds / sampling_cost.ticks,
+            seconds,
+            has_measurements,
+        ),
+        tick_stop_seconds=_smooth_cost(
+            process_cost.tick_stop_seconds,
+            sampling_cost.stopped_seconds / sampling_cost.ticks,
+            seconds,
+            has_measurements,
+        ),
+        has_measurements=True,
+        has_current_measurement=process_cost.has_current_measurement
+        or sampling_cost.rate_hz == process_cost.rate_limit.rate_hz,
     )
 
 
-def governed(accounts: Mapping[K, Account], budget: Budget, now: float) -> dict[K, Account]:
+def rebalance_rates(
+    process_costs: Mapping[K, ProcessCost], budget: Budget, now: float
+) -> dict[K, ProcessCost]:
     """The accounts with the allowances that hold from now on."""
-    best = ideal(accounts, budget)
-    over = sum(account.cpu for account in accounts.values()) > budget.cpu
+    target_rates = compute_target_rates(process_costs, budget)
+    is_over_budget = sum(account.cpu_share for account in process_costs.values()) > budget.cpu_share
     return {
-        key: _settled(account, *best[key], over=over or account.stops > budget.stops, budget=budget, now=now)
-        for key, account in accounts.items()
+        key: _adjust_rate(
+            account,
+            *target_rates[key],
+            is_over_budget=is_over_budget or account.stop_share > budget.stop_share,
+            budget=budget,
+            now=now,
+        )
+        for key, account in process_costs.items()
     }
 
 
-def ideal(accounts: Mapping[K, Account], budget: Budget) -> dict[K, tuple[float, tuple[str, ...]]]:
+def compute_target_rates(
+    process_costs: Mapping[K, ProcessCost], budget: Budget
+) -> dict[K, tuple[float, tuple[str, ...]]]:
     """The mean rate of each process that together take four fifths of the budget, and what bounds it."""
     limits = {
-        key: min(account.asked_hz, _AIM * budget.stops / max(account.tick_stop, 1e-12))
-        for key, account in accounts.items()
+        key: min(account.target_hz, _TARGET_SHARE * budget.stop_share / max(account.tick_stop_seconds, 1e-12))
+        for key, account in process_costs.items()
     }
-    costs = {key: max(account.tick_cpu, 1e-12) for key, account in accounts.items()}
-    needs = [limits[key] * costs[key] for key in accounts]
+    costs = {key: max(account.tick_cpu_seconds, 1e-12) for key, account in process_costs.items()}
+    needs = [limits[key] * costs[key] for key in process_costs]
     found: dict[K, tuple[float, tuple[str, ...]]] = {}
-    for key, need, share in zip(accounts, needs, fair(needs, _AIM * budget.cpu), strict=True):
-        reasons = (STOPS,) if limits[key] < accounts[key].asked_hz else ()
-        found[key] = (share / costs[key], (budget.why, *reasons)) if share < need else (limits[key], reasons)
+    for key, need, share in zip(
+        process_costs, needs, compute_max_min_shares(needs, _TARGET_SHARE * budget.cpu_share), strict=True
+    ):
+        reasons = (STOPS,) if limits[key] < process_costs[key].target_hz else ()
+        found[key] = (
+            (share / costs[key], (budget.cpu_reason, *reasons)) if share < need else (limits[key], reasons)
+        )
     return found
 
 
-def fair(needs: Sequence[float], room: float) -> list[float]:
-    """Max-min shares of `room`: nobody gets more than it needs, nor less than another that needs more."""
-    shares = [0.0] * len(needs)
-    for place, index in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
-        shares[index] = min(needs[index], room / (len(needs) - place))
-        room -= shares[index]
+def compute_max_min_shares(demands: Sequence[float], capacity: float) -> list[float]:
+    """Max-min shares of `capacity`: nobody gets more than it needs, nor less than another that needs more."""
+    shares = [0.0] * len(demands)
+    for place, index in enumerate(sorted(range(len(demands)), key=demands.__getitem__)):
+        shares[index] = min(demands[index], capacity / (len(demands) - place))
+        capacity -= shares[index]
     return shares
 
 
-def _settled(
-    account: Account, hz: float, reasons: tuple[str, ...], *, over: bool, budget: Budget, now: float
-) -> Account:
-    current = account.allowance
-    if current.off:
-        if now - account.since < account.off_wait:
-            return account
+def _adjust_rate(
+    process_cost: ProcessCost,
+    hz: float,
+    reasons: tuple[str, ...],
+    *,
+    is_over_budget: bool,
+    budget: Budget,
+    now: float,
+) -> ProcessCost:
+    current = process_cost.rate_limit
+    if current.is_suspended:
+        if now - process_cost.changed_at < process_cost.suspend_seconds:
+            return process_cost
         # What it took then is no guide any more; one window will tell.
-        tried = _allowance(_least(account.asked_hz), account.asked_hz, current.reasons, budget)
-        return Account(account.asked_hz, tried, now, off_wait=min(_LONGEST_OFF, 2 * account.off_wait))
-    if over and hz < current.mean_hz:
-        wait = _FIRST_WAIT
-        if now - account.raised < 2 * _LONGEST_WAIT:
-            wait = min(_LONGEST_WAIT, 2 * account.wait)
-        lower = _allowance(hz, account.asked_hz, reasons, budget)
-        if budget.rows and _hopeless(account, budget):
-            lower = Allowance(0.0, 0, reasons)
+        probe = _make_rate_limit(
+            _compute_min_rate(process_cost.target_hz), process_cost.target_hz, current.reasons, budget
+        )
+        return ProcessCost(
+            process_cost.target_hz,
+            probe,
+            now,
+            suspend_seconds=min(_MAX_SUSPEND_SECONDS, 2 * process_cost.suspend_seconds),
+        )
+    if is_over_budget and hz < current.mean_hz:
+        raise_delay = _MIN_RAISE_DELAY
+        if now - process_cost.raised_at < 2 * _MAX_RAISE_DELAY:
+            raise_delay = min(_MAX_RAISE_DELAY, 2 * process_cost.raise_delay)
+        lower = _make_rate_limit(hz, process_cost.target_hz, reasons, budget)
+        if budget.can_skip_windows and _exceeds_at_minimum(process_cost, budget):
+            lower = RateLimit(0.0, 0, reasons)
         if lower.mean_hz >= current.mean_hz:
-            return account
-        return replace(account, allowance=lower, since=now, measured=False, wait=wait)
-    worth = hz >= _WORTH * current.mean_hz or (hz >= account.asked_hz and hz > current.mean_hz)
+            return process_cost
+        return replace(
+            process_cost,
+            rate_limit=lower,
+            changed_at=now,
+            has_current_measurement=False,
+            raise_delay=raise_delay,
+        )
+    is_worthwhile = hz >= _MIN_RAISE_FACTOR * current.mean_hz or (
+        hz >= process_cost.target_hz and hz > current.mean_hz
+    )
     # The first step up after having been lowered waits; the steps that follow it only need to be measured.
-    wait = _FIRST_WAIT if account.since == account.raised else account.wait
-    if worth and account.measured and now - account.since >= wait:
-        higher = _raised(current, hz, account.asked_hz, reasons, budget)
+    raise_delay = (
+        _MIN_RAISE_DELAY if process_cost.changed_at == process_cost.raised_at else process_cost.raise_delay
+    )
+    if (
+        is_worthwhile
+        and process_cost.has_current_measurement
+        and now - process_cost.changed_at >= raise_delay
+    ):
+        higher = _raise_rate(current, hz, process_cost.target_hz, reasons, budget)
         if higher.mean_hz > current.mean_hz:
-            return replace(account, allowance=higher, since=now, measured=False, raised=now)
-    return account
+            return replace(
+                process_cost, rate_limit=higher, changed_at=now, has_current_measurement=False, raised_at=now
+            )
+    return process_cost
 
 
-def _hopeless(account: Account, budget: Budget) -> bool:
+def _exceeds_at_minimum(process_cost: ProcessCost, budget: Budget) -> bool:
     """Whether the longest row of windows would take more than the budget if it were sampled alone."""
-    least = _least(account.asked_hz) / LONGEST_ROW
-    return least * account.tick_cpu > budget.cpu or least * account.tick_stop > budget.stops
+    min_hz = _compute_min_rate(process_cost.target_hz) / MAX_WINDOW_STRIDE
+    return (
+        min_hz * process_cost.tick_cpu_seconds > budget.cpu_share
+        or min_hz * process_cost.tick_stop_seconds > budget.stop_share
+    )
 
 
-def _raised(
-    current: Allowance, hz: float, asked_hz: float, reasons: tuple[str, ...], budget: Budget
-) -> Allowance:
-    step = _STEP if current.every == 1 else _STEP_IN_ROW
-    stepped = _allowance(min(hz, step * current.mean_hz), asked_hz, reasons, budget)
-    if stepped.mean_hz >= asked_hz or stepped.reasons:
+def _raise_rate(
+    current: RateLimit, hz: float, target_hz: float, reasons: tuple[str, ...], budget: Budget
+) -> RateLimit:
+    step = _MAX_RAISE_FACTOR if current.window_stride == 1 else _MAX_STRIDE_RAISE_FACTOR
+    stepped = _make_rate_limit(min(hz, step * current.mean_hz), target_hz, reasons, budget)
+    if stepped.mean_hz >= target_hz or stepped.reasons:
         return stepped
     return replace(stepped, reasons=current.reasons)
 
 
-def _allowance(hz: float, asked_hz: float, reasons: tuple[str, ...], budget: Budget) -> Allowance:
-    least = _least(asked_hz)
-    hz = hz if budget.rows else max(hz, least)
-    if hz >= asked_hz:
-        return Allowance(asked_hz)
-    if hz >= least:
-        return Allowance(max(least, float(int(hz))), 1, reasons)
-    return Allowance(least, math.ceil(least / hz - 1e-9), reasons)
+def _make_rate_limit(hz: float, target_hz: float, reasons: tuple[str, ...], budget: Budget) -> RateLimit:
+    min_hz = _compute_min_rate(target_hz)
+    hz = hz if budget.can_skip_windows else max(hz, min_hz)
+    if hz >= target_hz:
+        return RateLimit(target_hz)
+    if hz >= min_hz:
+        return RateLimit(max(min_hz, float(int(hz))), 1, reasons)
+    return RateLimit(min_hz, math.ceil(min_hz / hz - 1e-9), reasons)
 
 
-def _least(asked_hz: float) -> float:
-    return min(FLOOR_HZ, asked_hz)
+def _compute_min_rate(target_hz: float) -> float:
+    return min(MIN_RATE_HZ, target_hz)
 
 
-def _believed(old: float, new: float, seconds: float, known: bool) -> float:
-    if not known or new > 2 * old:
+def _smooth_cost(old: float, new: float, seconds: float, has_measurements: bool) -> float:
+    if not has_measurements or new > 2 * old:
         return new
     if new > old:
-        return old + (new - old) * min(1.0, seconds / _TRUST_SECONDS)
-    return new + (old - new) * math.exp2(-seconds / _FORGET_SECONDS)
+        return old + (new - old) * min(1.0, seconds / _COST_RISE_SECONDS)
+    return new + (old - new) * math.exp2(-seconds / _COST_HALF_LIFE_SECONDS)

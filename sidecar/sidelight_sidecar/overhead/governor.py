@@ -16,68 +16,74 @@ from dataclasses import dataclass, replace
 import structlog
 
 from sidelight_model.errors import Reason
-from sidelight_sidecar.discovery.cgroup import SHARE_OF_LIMIT, Cgroups, Level, Pressure, judged
-from sidelight_sidecar.discovery.processes import Key
-from sidelight_sidecar.health import Board, Problem
-from sidelight_sidecar.metrics import Metrics
+from sidelight_sidecar.discovery.cgroup import (
+    SHARE_OF_LIMIT,
+    CgroupLevel,
+    Cgroups,
+    LimitProximity,
+    classify_proximity,
+)
+from sidelight_sidecar.discovery.processes import ProcessKey
+from sidelight_sidecar.health import HealthBoard, HealthIssue
+from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.overhead.budget import (
     CGROUP,
-    OFF_SECONDS,
-    WHY,
-    Account,
-    Allowance,
+    REDUCTION_REASONS,
+    SUSPEND_SECONDS,
     Budget,
-    governed,
-    joined,
-    observed,
+    ProcessCost,
+    RateLimit,
+    admit_process,
+    rebalance_rates,
+    record_usage,
 )
 from sidelight_sidecar.samplers.sampler import (
-    COMMAND,
-    Sampled,
-    Used,
+    COMMAND_MODE,
+    SampleBatch,
+    SamplingCost,
 )
 
 ORDINARY, CAPTURE = "ordinary", "capture"
 _TICK_SECONDS = 1.0
-_RECENT = 10
-_UNLIMITED_SECONDS = 10.0
+_RATIO_TICKS = 10
+_LIMIT_SEARCH_SECONDS = 10.0
 """Where there is no limit, how often one is looked for."""
-_OVERHEAD = 60
-_LONGEST_OF_SECONDS = 60.0
-_SURPRISE = 2.0
-_HALT = Allowance(0.0, 1, (CGROUP,))
+_OVERHEAD_TICKS = 60
+_LONGEST_STOP_SECONDS = 60.0
+_OVERRUN_FACTOR = 2.0
+_NO_SAMPLING = RateLimit(0.0, 1, (CGROUP,))
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_sidecar.overhead.governor")
 
 
 @dataclass(slots=True)
-class _Member:
+class _GovernedProcess:
     """A process that is sampled: for whom, whether that stops it, and whether it must be slowed at once."""
 
     pool: str
-    account: Account
-    stops: bool
+    process_cost: ProcessCost
+    stops_target: bool
     wake: Callable[[], None]
-    held_up: bool = False
-    urgent: bool = False
-    stood: float = 0.0
+    is_held: bool = False
+    must_end_window: bool = False
+    stopped_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Mark:
+class _CpuSnapshot:
     """CPU seconds of sampling until a moment.
 
-    `engine` is its thread's, `told` the part of it that was told of processes.
+    `engine_seconds` is its thread's, `attributed_seconds` the part of it that was told of processes.
     """
 
-    at: float
-    engine: float
-    told: float
-    attach: float
-    commands: float
+    taken_at: float
+    engine_seconds: float
+    attributed_seconds: float
+    attach_seconds: float
+    command_seconds: float
 
     @property
-    def total(self) -> float:
-        return self.engine + self.attach + self.commands
+    def total_seconds(self) -> float:
+        return self.engine_seconds + self.attach_seconds + self.command_seconds
 
 
 class Governor:
@@ -91,95 +97,99 @@ class Governor:
         budgets: dict[str, Budget],
         cgroups: Cgroups,
         engine_cpu: Callable[[], float],
-        metrics: Metrics,
-        board: Board,
+        metrics: SidecarMetrics,
+        health: HealthBoard,
         clock: Callable[[], float],
     ) -> None:
         self._budgets = budgets
         self._cgroups = cgroups
         self._engine_cpu = engine_cpu
         self._metrics = metrics
-        self._board = board
+        self._health = health
         self._clock = clock
-        self._members: dict[Key, _Member] = {}
-        self._known: dict[Key, Account] = {}
-        self._levels: list[Level] = cgroups.levels()
-        self._pressures: dict[Level, Pressure] = {}
-        self._limit_looked = -math.inf
-        self._longest: deque[tuple[float, float]] = deque()
-        self._told = self._attach = self._commands = 0.0
-        self._own_cpu = 0.0
-        self._marks: deque[_Mark] = deque([self._mark()], maxlen=_OVERHEAD + 1)
+        self._processes: dict[ProcessKey, _GovernedProcess] = {}
+        self._past_costs: dict[ProcessKey, ProcessCost] = {}
+        self._cgroup_levels: list[CgroupLevel] = cgroups.find_levels()
+        self._limit_proximities: dict[CgroupLevel, LimitProximity] = {}
+        self._limit_checked_at = -math.inf
+        self._longest_stops: deque[tuple[float, float]] = deque()
+        self._attributed_seconds = self._attach_seconds = self._command_seconds = 0.0
+        self._own_cpu_seconds = 0.0
+        self._snapshots: deque[_CpuSnapshot] = deque([self._snapshot_cpu()], maxlen=_OVERHEAD_TICKS + 1)
 
-    def join(
+    def add(
         self,
-        key: Key,
-        asked_hz: float,
+        key: ProcessKey,
+        target_hz: float,
         pool: str = ORDINARY,
         *,
-        stops: bool = True,
+        stops_target: bool = True,
         wake: Callable[[], None] = lambda: None,
     ) -> None:
         """Sample a process from now on; what is known of its cost is remembered.
 
         `wake` is called when its window must be ended early, or may begin.
         """
-        before = self._known.get(key)
-        account = joined(self._accounts(pool), key, asked_hz, self._budget(pool), self._clock(), before)
-        self._members[key] = _Member(pool, account, stops, wake)
+        before = self._past_costs.get(key)
+        account = admit_process(
+            self._get_process_costs(pool), key, target_hz, self._get_budget(pool), self._clock(), before
+        )
+        self._processes[key] = _GovernedProcess(pool, account, stops_target, wake)
 
-    def leave(self, key: Key) -> None:
+    def remove(self, key: ProcessKey) -> None:
         """Sample a process no more for now."""
-        member = self._members.pop(key, None)
-        if member is not None and member.account.known:
-            self._known[key] = member.account
-        self._board.clear(_subject(key))
+        member = self._processes.pop(key, None)
+        if member is not None and member.process_cost.has_measurements:
+            self._past_costs[key] = member.process_cost
+        self._health.clear(_health_subject(key))
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: ProcessKey) -> None:
         """The process is gone."""
-        self.leave(key)
-        self._known.pop(key, None)
+        self.remove(key)
+        self._past_costs.pop(key, None)
 
-    def allowance(self, key: Key) -> Allowance | None:
+    def get_rate_limit(self, key: ProcessKey) -> RateLimit | None:
         """How the next window of a process is to be sampled (not at all at rate 0); None before it joins."""
-        member = self._members.get(key)
+        member = self._processes.get(key)
         if member is None:
             return None
-        return _HALT if member.held_up else member.account.allowance
+        return _NO_SAMPLING if member.is_held else member.process_cost.rate_limit
 
-    def begin(self, key: Key) -> None:
+    def begin_window(self, key: ProcessKey) -> None:
         """A window begins."""
-        self._members[key].urgent = False
+        self._processes[key].must_end_window = False
 
-    def hurries(self, key: Key) -> bool:
+    def must_end_window(self, key: ProcessKey) -> bool:
         """Whether the window that is open must be ended now."""
-        member = self._members.get(key)
-        return member is not None and (member.urgent or member.held_up)
+        member = self._processes.get(key)
+        return member is not None and (member.must_end_window or member.is_held)
 
-    def look(self, key: Key, sampled: Sampled, used: Used) -> None:
+    def record_partial(self, key: ProcessKey, batch: SampleBatch, cost: SamplingCost) -> None:
         """Take in what a part of a window took."""
-        self._attach += sampled.attach_cpu_ns / 1e9
-        if sampled.quality.mode == COMMAND:
-            self._commands += used.cpu
+        self._attach_seconds += batch.attach_cpu_ns / 1e9
+        if batch.quality.mode == COMMAND_MODE:
+            self._command_seconds += cost.cpu_seconds
         else:
-            self._told += used.cpu
-        self._longest.append((self._clock(), sampled.quality.longest_stop_ns / 1e9))
-        member = self._members.get(key)
-        if member is None or not used.ticks:
+            self._attributed_seconds += cost.cpu_seconds
+        self._longest_stops.append((self._clock(), batch.quality.longest_stop_ns / 1e9))
+        member = self._processes.get(key)
+        if member is None or not cost.ticks:
             return
-        member.stood = used.stopped / used.seconds
-        foreseen = member.account.tick_stop * used.rate_hz
-        if member.stood > _SURPRISE * max(self._budgets[member.pool].stops, foreseen):
-            member.urgent = True
+        member.stopped_share = cost.stopped_seconds / cost.seconds
+        expected_share = member.process_cost.tick_stop_seconds * cost.rate_hz
+        if member.stopped_share > _OVERRUN_FACTOR * max(
+            self._budgets[member.pool].stop_share, expected_share
+        ):
+            member.must_end_window = True
 
-    def settle(self, key: Key, used: Used) -> None:
+    def record_window(self, key: ProcessKey, cost: SamplingCost) -> None:
         """Take in what a whole window took, and decide anew for all."""
-        member = self._members.get(key)
+        member = self._processes.get(key)
         if member is None:
             return
-        member.urgent = False
-        member.account = observed(member.account, used)
-        self._govern(member.pool)
+        member.must_end_window = False
+        member.process_cost = record_usage(member.process_cost, cost)
+        self._rebalance(member.pool)
 
     async def run(self) -> None:
         """Look at the clocks and the limit every second."""
@@ -189,112 +199,143 @@ class Governor:
 
     async def tick(self) -> None:
         """One look; see `run`."""
-        await self._look_at_limit()
-        mark, before = self._mark(), self._marks[-1]
-        self._marks.append(mark)
-        if self._surprised(before, mark):
-            for member in self._members.values():
-                member.urgent = True
+        await self._check_cpu_limit()
+        mark, before = self._snapshot_cpu(), self._snapshots[-1]
+        self._snapshots.append(mark)
+        if self._has_overrun(before, mark):
+            for member in self._processes.values():
+                member.must_end_window = True
                 member.wake()
         for pool in self._budgets:
-            self._govern(pool)
-        self._tell(mark, before)
+            self._rebalance(pool)
+        self._update_metrics(mark, before)
 
-    def _accounts(self, pool: str) -> dict[Key, Account]:
-        return {key: member.account for key, member in self._members.items() if member.pool == pool}
+    def _get_process_costs(self, pool: str) -> dict[ProcessKey, ProcessCost]:
+        return {key: member.process_cost for key, member in self._processes.items() if member.pool == pool}
 
-    def _budget(self, pool: str) -> Budget:
+    def _get_budget(self, pool: str) -> Budget:
         """The budget of a pool, less what is spent beside ticks, and below this sidecar's own limit."""
         budget = self._budgets[pool]
-        limits = [p.reading.limit for p in self._pressures.values() if p.reading and p.reading.limit]
-        if limits and min(limits) * SHARE_OF_LIMIT < budget.cpu:
-            budget = replace(budget, cpu=min(limits) * SHARE_OF_LIMIT, why=CGROUP)
-        first, last = self._marks[0], self._marks[-1]
-        if pool != ORDINARY or last.at - first.at < _OVERHEAD / 4:
+        limits = [
+            p.stats.limit_cores for p in self._limit_proximities.values() if p.stats and p.stats.limit_cores
+        ]
+        if limits and min(limits) * SHARE_OF_LIMIT < budget.cpu_share:
+            budget = replace(budget, cpu_share=min(limits) * SHARE_OF_LIMIT, cpu_reason=CGROUP)
+        first, last = self._snapshots[0], self._snapshots[-1]
+        if pool != ORDINARY or last.taken_at - first.taken_at < _OVERHEAD_TICKS / 4:
             return budget
-        untold = (last.engine - last.told) - (first.engine - first.told)
-        overhead = (max(0.0, untold) + last.attach - first.attach) / (last.at - first.at)
-        return replace(budget, cpu=max(budget.cpu / 5, budget.cpu - overhead))
+        unattributed = (last.engine_seconds - last.attributed_seconds) - (
+            first.engine_seconds - first.attributed_seconds
+        )
+        overhead = (max(0.0, unattributed) + last.attach_seconds - first.attach_seconds) / (
+            last.taken_at - first.taken_at
+        )
+        return replace(budget, cpu_share=max(budget.cpu_share / 5, budget.cpu_share - overhead))
 
-    def _govern(self, pool: str) -> None:
-        for key, account in governed(self._accounts(pool), self._budget(pool), self._clock()).items():
-            member = self._members[key]
-            before, after = member.account.allowance, account.allowance
-            member.account = account
+    def _rebalance(self, pool: str) -> None:
+        for key, account in rebalance_rates(
+            self._get_process_costs(pool), self._get_budget(pool), self._clock()
+        ).items():
+            member = self._processes[key]
+            before, after = member.process_cost.rate_limit, account.rate_limit
+            member.process_cost = account
             if after != before:
                 _log.info(
-                    "a sampling rate is changed", pid=key.pid, rate_hz=after.rate_hz, every=after.every,
+                    "a sampling rate is changed",
+                    pid=key.pid,
+                    rate_hz=after.rate_hz,
+                    every=after.window_stride,
                     reasons=after.reasons,
-                )  # fmt: skip
-            if after.off and not before.off:
-                self._board.report(_subject(key), _left_alone(key, account))
-            elif before.off and not after.off:
-                self._board.clear(_subject(key))
+                )
+            if after.is_suspended and not before.is_suspended:
+                self._health.report(_health_subject(key), _make_suspended_issue(key, account))
+            elif before.is_suspended and not after.is_suspended:
+                self._health.clear(_health_subject(key))
 
-    def _surprised(self, before: _Mark, mark: _Mark) -> bool:
+    def _has_overrun(self, previous: _CpuSnapshot, current: _CpuSnapshot) -> bool:
         """Whether the engine takes far more than was foreseen for what is sampled now."""
-        elapsed = mark.at - before.at
+        elapsed = current.taken_at - previous.taken_at
         if elapsed <= 0:
             return False
-        members = self._members.values()
-        foreseen = sum(member.account.tick_cpu * member.account.allowance.rate_hz for member in members)
-        allowed = sum(self._budgets[pool].cpu for pool in {member.pool for member in members})
-        return (mark.engine - before.engine) / elapsed > _SURPRISE * max(allowed, foreseen) > 0
+        members = self._processes.values()
+        expected_share = sum(
+            member.process_cost.tick_cpu_seconds * member.process_cost.rate_limit.rate_hz
+            for member in members
+        )
+        allowed = sum(self._budgets[pool].cpu_share for pool in {member.pool for member in members})
+        return (
+            (current.engine_seconds - previous.engine_seconds) / elapsed
+            > _OVERRUN_FACTOR * max(allowed, expected_share)
+            > 0
+        )
 
-    async def _look_at_limit(self) -> None:
+    async def _check_cpu_limit(self) -> None:
         now = self._clock()
-        limited = any(p.reading and p.reading.limit is not None for p in self._pressures.values())
-        if not self._levels or (not limited and now < self._limit_looked + _UNLIMITED_SECONDS):
+        limited = any(p.stats and p.stats.limit_cores is not None for p in self._limit_proximities.values())
+        if not self._cgroup_levels or (not limited and now < self._limit_checked_at + _LIMIT_SEARCH_SECONDS):
             return
-        self._limit_looked = now
-        readings = await asyncio.to_thread(lambda: [(level, level.read()) for level in self._levels])
-        was_near = any(pressure.near(now) for pressure in self._pressures.values())
+        self._limit_checked_at = now
+        readings = await asyncio.to_thread(lambda: [(level, level.read()) for level in self._cgroup_levels])
+        was_near = any(pressure.is_near_limit(now) for pressure in self._limit_proximities.values())
         for level, reading in readings:
-            before = self._pressures.get(level, Pressure())
-            if before.reading is not None:
-                throttled = reading.throttled - before.reading.throttled
+            before = self._limit_proximities.get(level, LimitProximity())
+            if before.stats is not None:
+                throttled = reading.throttled_seconds - before.stats.throttled_seconds
                 self._metrics.throttled_seconds.inc(max(0.0, throttled))
-            self._pressures[level] = judged(before, reading, now)
-        near = [level for level, pressure in self._pressures.items() if pressure.near(now)]
-        self._metrics.cpu_limit.set(min((r.limit for _, r in readings if r.limit is not None), default=0.0))
-        for key, member in self._members.items():
-            paths = [(level, self._cgroups.path(key.pid, level.version)) for level in near]
-            held_up = member.stops and any(not level.holds(path) for level, path in paths)
-            if held_up != member.held_up:
-                member.held_up = held_up
+            self._limit_proximities[level] = classify_proximity(before, reading, now)
+        near = [level for level, pressure in self._limit_proximities.items() if pressure.is_near_limit(now)]
+        self._metrics.cpu_limit.set(
+            min((r.limit_cores for _, r in readings if r.limit_cores is not None), default=0.0)
+        )
+        for key, member in self._processes.items():
+            paths = [(level, self._cgroups.find_path(key.pid, level.version)) for level in near]
+            held_up = member.stops_target and any(not level.contains(path) for level, path in paths)
+            if held_up != member.is_held:
+                member.is_held = held_up
                 member.wake()
-        if any(member.held_up for member in self._members.values()):
-            if self._board.report("cpu limit", _NEAR_LIMIT):
-                _log.warning("nothing is stopped: the CPU limit is near", hint=_NEAR_LIMIT.hint)
-        elif self._board.clear("cpu limit") and was_near:
+        if any(member.is_held for member in self._processes.values()):
+            if self._health.report("cpu limit", _NEAR_LIMIT_ISSUE):
+                _log.warning("nothing is stopped: the CPU limit is near", hint=_NEAR_LIMIT_ISSUE.hint)
+        elif self._health.clear("cpu limit") and was_near:
             _log.info("the CPU limit is far enough again")
 
-    def _mark(self) -> _Mark:
-        return _Mark(self._clock(), self._engine_cpu(), self._told, self._attach, self._commands)
+    def _snapshot_cpu(self) -> _CpuSnapshot:
+        return _CpuSnapshot(
+            self._clock(),
+            self._engine_cpu(),
+            self._attributed_seconds,
+            self._attach_seconds,
+            self._command_seconds,
+        )
 
-    def _tell(self, mark: _Mark, before: _Mark) -> None:
-        metrics, members = self._metrics, self._members.values()
-        metrics.sampler_cpu_seconds.inc(max(0.0, mark.total - before.total))
-        recent = self._marks[-min(len(self._marks), _RECENT + 1)]
-        metrics.sampler_cpu_ratio.set(max(0.0, mark.total - recent.total) / max(1e-9, mark.at - recent.at))
+    def _update_metrics(self, current: _CpuSnapshot, previous: _CpuSnapshot) -> None:
+        metrics, members = self._metrics, self._processes.values()
+        metrics.sampler_cpu_seconds.inc(max(0.0, current.total_seconds - previous.total_seconds))
+        recent = self._snapshots[-min(len(self._snapshots), _RATIO_TICKS + 1)]
+        metrics.sampler_cpu_ratio.set(
+            max(0.0, current.total_seconds - recent.total_seconds)
+            / max(1e-9, current.taken_at - recent.taken_at)
+        )
         times = os.times()
         own = times.user + times.system + times.children_user + times.children_system
-        metrics.cpu_seconds.inc(max(0.0, own - self._own_cpu))
-        self._own_cpu = own
-        allowances = [allowance for key in self._members if (allowance := self.allowance(key)) is not None]
+        metrics.cpu_seconds.inc(max(0.0, own - self._own_cpu_seconds))
+        self._own_cpu_seconds = own
+        allowances = [
+            allowance for key in self._processes if (allowance := self.get_rate_limit(key)) is not None
+        ]
         rates = [allowance.mean_hz for allowance in allowances]
         metrics.rate_hz.labels("lowest").set(min(rates, default=0.0))
         metrics.rate_hz.labels("highest").set(max(rates, default=0.0))
-        metrics.stopped_ratio.set(max((member.stood for member in members), default=0.0))
-        while self._longest and self._longest[0][0] < mark.at - _LONGEST_OF_SECONDS:
-            self._longest.popleft()
-        metrics.longest_stop_seconds.set(max((stop for _, stop in self._longest), default=0.0))
+        metrics.stopped_ratio.set(max((member.stopped_share for member in members), default=0.0))
+        while self._longest_stops and self._longest_stops[0][0] < current.taken_at - _LONGEST_STOP_SECONDS:
+            self._longest_stops.popleft()
+        metrics.longest_stop_seconds.set(max((stop for _, stop in self._longest_stops), default=0.0))
         reasons = [why for allowance in allowances for why in allowance.reasons]
-        for why in WHY[:-1]:
+        for why in REDUCTION_REASONS[:-1]:
             metrics.reduced_rate.labels(why).set(reasons.count(why))
 
 
-_NEAR_LIMIT = Problem(
+_NEAR_LIMIT_ISSUE = HealthIssue(
     Reason.THROTTLED,
     "sampling rests: the sidecar has nearly used up its CPU limit, and to be frozen in the middle of a stop "
     "would freeze the process that is sampled",
@@ -302,15 +343,17 @@ _NEAR_LIMIT = Problem(
 )
 
 
-def _subject(key: Key) -> str:
+def _health_subject(key: ProcessKey) -> str:
     return f"budget of process {key.pid}"
 
 
-def _left_alone(key: Key, account: Account) -> Problem:
-    return Problem(
+def _make_suspended_issue(key: ProcessKey, process_cost: ProcessCost) -> HealthIssue:
+    return HealthIssue(
         Reason.OVER_BUDGET,
-        f"process {key.pid} is not sampled: one look at it takes {account.tick_cpu * 1e3:.3g} ms of CPU and "
-        f"stops it for {account.tick_stop * 1e3:.3g} ms, which is above the budget however rarely it is done",
+        f"process {key.pid} is not sampled: one look at it takes "
+        f"{process_cost.tick_cpu_seconds * 1e3:.3g} ms of CPU and "
+        f"stops it for {process_cost.tick_stop_seconds * 1e3:.3g} ms, which is above the budget "
+        "however rarely it is done",
         "Raise --budget-cpu-percent or --budget-stop-percent, or leave this process out; it is tried again "
-        f"after {OFF_SECONDS / 60:.0f} minutes or more.",
+        f"after {SUSPEND_SECONDS / 60:.0f} minutes or more.",
     )

@@ -13,31 +13,33 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-_AT_ONCE = 4
-_SHARE_OF_ONE_CORE = 0.25
-_LONGEST_REST = 1.0
+_MAX_CONCURRENT = 4
+_MAX_CPU_SHARE = 0.25
+_MAX_COOLDOWN_SECONDS = 1.0
 
 
-class Turns:
+class AttachLimiter:
     """Gives turns; `clock` is monotonic seconds, `luck` a number from 0 to below 1."""
 
-    def __init__(self, clock: Callable[[], float], luck: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], rng: Callable[[], float]) -> None:
         self._clock = clock
-        self._luck = luck
-        self._free = asyncio.Semaphore(_AT_ONCE)
+        self._rng = rng
+        self._slots = asyncio.Semaphore(_MAX_CONCURRENT)
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def acquire(self) -> AsyncIterator[None]:
         """Wait for a turn and have it; the rest after it is the next one's to wait for."""
-        await self._free.acquire()
+        await self._slots.acquire()
         began = self._clock()
         try:
             yield
         finally:
-            rest = rest_after(self._clock() - began, self._luck())
-            asyncio.get_running_loop().call_later(rest, self._free.release)
+            cooldown = compute_cooldown(self._clock() - began, self._rng())
+            asyncio.get_running_loop().call_later(cooldown, self._slots.release)
 
 
-def rest_after(took: float, luck: float) -> float:
+def compute_cooldown(attach_seconds: float, jitter: float) -> float:
     """How long a turn stays taken after it; luck moves it by half, so that nothing stays in step."""
-    return min(_LONGEST_REST, took * (_AT_ONCE / _SHARE_OF_ONE_CORE - 1) * (0.5 + luck))
+    return min(
+        _MAX_COOLDOWN_SECONDS, attach_seconds * (_MAX_CONCURRENT / _MAX_CPU_SHARE - 1) * (0.5 + jitter)
+    )

@@ -19,13 +19,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sidelight_sidecar.discovery.processes import Key
+from sidelight_sidecar.discovery.processes import ProcessKey
 from sidelight_sidecar.discovery.procfs import ProcFs
 
-_LOOKS_AFTER_SECONDS = (0.0, 0.05, 0.2)
+_CHECK_DELAYS_SECONDS = (0.0, 0.05, 0.2)
 
 
-class Release(StrEnum):
+class ResumeOutcome(StrEnum):
     """What the guard had to do."""
 
     NOTHING = "nothing"
@@ -34,14 +34,14 @@ class Release(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TargetState:
     """A target as it was before the sampler attached."""
 
-    key: Key
-    stopped: bool
+    key: ProcessKey
+    is_stopped: bool
 
 
-def stuck(threads: Sequence[tuple[str, int]]) -> bool:
+def has_stopped_thread(threads: Sequence[tuple[str, int]]) -> bool:
     """Whether a thread (state letter, tracer's pid) is stopped and nobody is there to resume it."""
     return any(state in ("T", "t") and tracer == 0 for state, tracer in threads)
 
@@ -53,46 +53,46 @@ class Guard:
         self._procfs = procfs
         self._sleep = sleep
 
-    def there(self, key: Key) -> bool:
+    def is_same_process(self, key: ProcessKey) -> bool:
         """Whether the process is still that one."""
-        stat = self._procfs.stat(key.pid)
+        stat = self._procfs.read_stat(key.pid)
         return stat is not None and stat.start_ticks == key.start_ticks
 
-    def before(self, key: Key) -> Found:
+    def record_state(self, key: ProcessKey) -> TargetState:
         """Remember whether the target was stopped already."""
-        return Found(key, stuck(self._procfs.thread_states(key.pid)))
+        return TargetState(key, has_stopped_thread(self._procfs.read_thread_states(key.pid)))
 
-    def after(self, found: Found, *, died: bool) -> Release:
-        """Resume the target if it was left stopped; `died` when the sampler did not end in order."""
-        if found.stopped:
-            return Release.NOTHING
-        seen = False
-        for pause in _LOOKS_AFTER_SECONDS:
+    def resume_if_stopped(self, target_state: TargetState, *, has_crashed: bool) -> ResumeOutcome:
+        """Resume the target if it was left stopped; `has_crashed` when the sampler did not end in order."""
+        if target_state.is_stopped:
+            return ResumeOutcome.NOTHING
+        was_stopped = False
+        for pause in _CHECK_DELAYS_SECONDS:
             self._sleep(pause)
-            if not stuck(self._procfs.thread_states(found.key.pid)):
-                if not died:
-                    return Release.NOTHING
-                seen = False
-            elif seen:
-                return self._resume(found.key)
+            if not has_stopped_thread(self._procfs.read_thread_states(target_state.key.pid)):
+                if not has_crashed:
+                    return ResumeOutcome.NOTHING
+                was_stopped = False
+            elif was_stopped:
+                return self._resume(target_state.key)
             else:
                 # A target on its way out of a stop looks the same for an instant.
-                seen = True
-        return self._resume(found.key) if seen else Release.NOTHING
+                was_stopped = True
+        return self._resume(target_state.key) if was_stopped else ResumeOutcome.NOTHING
 
-    def _resume(self, key: Key) -> Release:
+    def _resume(self, key: ProcessKey) -> ResumeOutcome:
         try:
             descriptor = os.pidfd_open(key.pid)
         except OSError:
-            return Release.NOTHING
+            return ResumeOutcome.NOTHING
         try:
-            if not self.there(key):
-                return Release.NOTHING
+            if not self.is_same_process(key):
+                return ResumeOutcome.NOTHING
             signal.pidfd_send_signal(descriptor, signal.SIGCONT)
         except ProcessLookupError:
-            return Release.NOTHING
+            return ResumeOutcome.NOTHING
         except PermissionError:
-            return Release.DENIED
+            return ResumeOutcome.DENIED
         finally:
             os.close(descriptor)
-        return Release.RESUMED
+        return ResumeOutcome.RESUMED

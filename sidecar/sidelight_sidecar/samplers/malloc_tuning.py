@@ -15,7 +15,7 @@ _M_ARENA_MAX = -8
 """Of malloc.h, glibc. Other C libraries have no mallopt, or know no such number and do nothing."""
 
 
-def keep_one() -> None:
+def limit_arenas() -> None:
     """Holds for threads that are started later."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)

@@ -12,16 +12,16 @@ from sidelight_model.errors import Reason
 from sidelight_model.folded import Stack
 from sidelight_model.window import Quality
 from sidelight_sidecar.discovery.processes import Proc
-from sidelight_sidecar.samplers.sampler import Sampled, SamplingError
-from sidelight_sidecar.samplers.timed_samples import Moments, packed
+from sidelight_sidecar.samplers.sampler import SampleBatch, SamplingError
+from sidelight_sidecar.samplers.timed_samples import TimedSamples, encode_timed_samples
 
-Explain = Callable[[int], SamplingError]
+DenialExplainer = Callable[[int], SamplingError]
 
 
 class NativeSampler:
     """Samples with the extension: attached once, no gap between windows, all three states."""
 
-    gapless = True
+    is_gapless = True
     missing_states: tuple[str, ...] = ()
 
     def __init__(
@@ -31,37 +31,37 @@ class NativeSampler:
         mode: str,
         *,
         max_depth: int,
-        explain: Explain,
-        most_timed: int = 0,
-        may_stop: bool = True,
+        explain_denial: DenialExplainer,
+        max_timed_samples: int = 0,
+        can_stop: bool = True,
     ) -> None:
-        """`most_timed`: keep samples one by one, this many between two takes.
+        """`max_timed_samples`: keep samples one by one, this many between two takes.
 
-        Unless it `may_stop` threads, nothing is attached to: what could be read without, of threads that
+        Unless it `can_stop` threads, nothing is attached to: what could be read without, of threads that
         wait, would be a profile of waiting.
         """
         self._engine = engine
         self.mode = mode
-        self.stops = mode != "nonblocking"
+        self.stops_target = mode != "nonblocking"
         self._max_depth = max_depth
-        self._most_timed = most_timed
-        self.timed = most_timed > 0
-        self._explain = explain
-        self._may_stop = may_stop
+        self._max_timed_samples = max_timed_samples
+        self.has_timestamps = max_timed_samples > 0
+        self._explain_denial = explain_denial
+        self._can_stop = can_stop
         self.name = f"sidelight {version}"
 
     def attach(self, proc: Proc, *, rate_hz: float, window_seconds: float) -> NativeSession:
-        if self.stops and not self._may_stop:
-            raise self._explain(proc.pid)
-        one_by_one = {"timed": self._most_timed, "timed_names": True} if self.timed else {}
+        if self.stops_target and not self._can_stop:
+            raise self._explain_denial(proc.pid)
+        timed_options = {"timed": self._max_timed_samples, "timed_names": True} if self.has_timestamps else {}
         try:
             session = self._engine.attach(
-                proc.pid, rate_hz=rate_hz, mode=self.mode, max_depth=self._max_depth, **one_by_one
+                proc.pid, rate_hz=rate_hz, mode=self.mode, max_depth=self._max_depth, **timed_options
             )
         except ProcessLookupError as error:
             raise SamplingError(f"process {proc.pid} is gone", reason=Reason.PID_GONE) from error
         except PermissionError as error:
-            raise self._explain(proc.pid) from error
+            raise self._explain_denial(proc.pid) from error
         except ValueError as error:
             raise SamplingError(
                 f"process {proc.pid} cannot be read as Python: {error}",
@@ -72,26 +72,28 @@ class NativeSampler:
             raise SamplingError(
                 f"process {proc.pid} cannot be sampled: {error}", hint="It is tried again."
             ) from error
-        return NativeSession(session, self.name, timed=self.timed)
+        return NativeSession(session, self.name, has_timestamps=self.has_timestamps)
 
 
 class NativeSession:
     """A session of the extension."""
 
-    def __init__(self, session: Any, sampler: str, *, timed: bool = False) -> None:
+    def __init__(self, session: Any, sampler: str, *, has_timestamps: bool = False) -> None:
         self._session = session
         self._sampler = sampler
-        self._timed = timed
-        self._told = 0
+        self._has_timestamps = has_timestamps
+        self._timed_samples_read = 0
         self._period_ns = round(1e9 / session.rate_hz) if session.rate_hz else 0
         self.mode: str = session.mode
         self.reader: str = session.reader
         # What attaching took is told apart from what a tick takes.
-        begun = self._sampled(session.take())
-        self._begun: Sampled | None = replace(begun, attach_cpu_ns=begun.quality.sampler_cpu_ns)
+        attach_batch = self._convert_batch(session.take())
+        self._attach_batch: SampleBatch | None = replace(
+            attach_batch, attach_cpu_ns=attach_batch.quality.sampler_cpu_ns
+        )
 
     @property
-    def ended(self) -> str | None:
+    def end_reason(self) -> str | None:
         ended: str | None = self._session.ended
         return ended
 
@@ -99,33 +101,37 @@ class NativeSession:
         if rate_hz != self._session.rate_hz:
             self._session.set_rate(rate_hz)
 
-    def take(self) -> Sampled:
-        return self._next(self._session.take())
+    def take(self) -> SampleBatch:
+        return self._add_attach_batch(self._session.take())
 
-    def stop(self) -> Sampled:
-        return self._next(self._session.stop())
+    def stop(self) -> SampleBatch:
+        return self._add_attach_batch(self._session.stop())
 
-    def _next(self, batch: Any) -> Sampled:
-        begun, self._begun = self._begun, None
-        sampled = self._sampled(batch)
-        if begun is not None:
-            sampled = begun.plus(sampled)
-        return replace(sampled, moments=self._moments()) if self._timed else sampled
+    def _add_attach_batch(self, batch: Any) -> SampleBatch:
+        attach_batch, self._attach_batch = self._attach_batch, None
+        sample_batch = self._convert_batch(batch)
+        if attach_batch is not None:
+            sample_batch = attach_batch.plus(sample_batch)
+        return (
+            replace(sample_batch, timed_samples=self._read_timed_samples())
+            if self._has_timestamps
+            else sample_batch
+        )
 
-    def _moments(self) -> Moments:
+    def _read_timed_samples(self) -> TimedSamples:
         """The samples that were not told yet."""
-        timeline = self._session.timeline(after=self._told)
-        missed = max(0, timeline.dropped - self._told)
-        self._told += missed + len(timeline.samples)
+        timeline = self._session.timeline(after=self._timed_samples_read)
+        dropped = max(0, timeline.dropped - self._timed_samples_read)
+        self._timed_samples_read += dropped + len(timeline.samples)
         # At rate 0 nothing is taken: what is told then was taken before.
         self._period_ns = round(1e9 / self._session.rate_hz) if self._session.rate_hz else self._period_ns
-        return packed(timeline, self._period_ns, missed=missed)
+        return encode_timed_samples(timeline, self._period_ns, dropped=dropped)
 
-    def _sampled(self, batch: Any) -> Sampled:
+    def _convert_batch(self, batch: Any) -> SampleBatch:
         threads: dict[str, dict[Stack, Counts]] = {}
         for kind, stack, idle, running, gil in batch.counts:
             threads.setdefault(kind, {})[Stack(stack)] = Counts(idle, running, gil)
-        return Sampled(
+        return SampleBatch(
             threads=threads,
             start_ns=batch.start_ns,
             duration_ns=batch.duration_ns,
@@ -150,7 +156,7 @@ class NativeSession:
         )
 
 
-def load() -> Any | None:
+def load_extension() -> Any | None:
     """The extension, or None where it is not built for this Python."""
     try:
         return importlib.import_module("sidelight_native")

@@ -2,9 +2,9 @@
 
 The kernel's rule (ptrace(2), "Ptrace access mode checking"): whoever has SYS_PTRACE in the target's user
 namespace may; else all user and group ids must be the same, the target must be dumpable and have no
-capability that the reader lacks; and then Yama, seccomp and security modules are asked as well. `lack_of`
-goes through it in that order. docs/sidecar.md has the table of what was seen to work on a real kubelet, and
-a line for each word of `Lack`.
+capability that the reader lacks; and then Yama, seccomp and security modules are asked as well.
+`find_missing_permission` goes through it in that order. docs/sidecar.md has the table of what was seen to
+work on a real kubelet, and a line for each word of `MissingPermission`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from sidelight_sidecar.samplers.sampler import SamplingError
 _CAP_KILL = 5
 _CAP_SYS_PTRACE = 19
 _PTRACE_SEIZE = 0x4206
-_NO_PROCESS = 2**22 + 1
+_NONEXISTENT_PID = 2**22 + 1
 """Above the largest pid_max there is."""
 
 
-class Lack(StrEnum):
+class MissingPermission(StrEnum):
     """The one thing that is missing: the word `lacks` in /readyz."""
 
     SYS_PTRACE = "sys_ptrace"
@@ -48,202 +48,212 @@ class Lack(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
+class PtraceRights:
     """What this process may do to others.
 
-    `yama` is kernel.yama.ptrace_scope, None without Yama; `bounded` whether SYS_PTRACE is in the bounding
-    set, so that user 0 would have it; `file_capability` whether the interpreter's file carries
-    capabilities, and `no_new_privs` whether that is passed over; `blocked` the system call that seccomp
-    refuses; `profile` what a security module confines it to.
+    `yama` is kernel.yama.ptrace_scope, None without Yama; `has_bounding_sys_ptrace` whether SYS_PTRACE is
+    in the bounding set, so that user 0 would have it; `has_file_capability` whether the interpreter's file
+    carries capabilities, and `no_new_privs` whether that is passed over; `blocked_call` the system call
+    that seccomp refuses; `security_profile` what a security module confines it to.
     """
 
     uid: int
-    sys_ptrace: bool
-    kill: bool
+    has_sys_ptrace: bool
+    has_kill: bool
     yama: int | None
     gid: int = 0
     permitted: int = 0
-    bounded: bool = False
+    has_bounding_sys_ptrace: bool = False
     no_new_privs: bool = False
-    file_capability: bool = False
-    blocked: str = ""
+    has_file_capability: bool = False
+    blocked_call: str = ""
     uid_map: str = ""
-    profile: str = ""
+    security_profile: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetIdentity:
     """What is known of the process that may not be read; no ids where it is gone, `tracer` 0 for none."""
 
     uids: frozenset[int] = frozenset()
     gids: frozenset[int] = frozenset()
     permitted: int = 0
-    dumpable: bool = True
+    is_dumpable: bool = True
     uid_map: str = ""
     tracer: int = 0
 
 
-def own_rights(root: Path = Path("/proc")) -> Rights:
+def read_own_rights(root: Path = Path("/proc")) -> PtraceRights:
     """The rights of this process now."""
-    status = _status(root / "self")
+    status = _read_status(root / "self")
     effective, bounding = int(status.get("CapEff", "0"), 16), int(status.get("CapBnd", "0"), 16)
-    yama = _text(root / "sys/kernel/yama/ptrace_scope")
-    return Rights(
+    yama = _read_text(root / "sys/kernel/yama/ptrace_scope")
+    return PtraceRights(
         os.geteuid(),
         bool(effective >> _CAP_SYS_PTRACE & 1),
         bool(effective >> _CAP_KILL & 1),
         int(yama) if yama.isdigit() else None,
         gid=os.getegid(),
         permitted=int(status.get("CapPrm", "0"), 16),
-        bounded=bool(bounding >> _CAP_SYS_PTRACE & 1),
+        has_bounding_sys_ptrace=bool(bounding >> _CAP_SYS_PTRACE & 1),
         no_new_privs=status.get("NoNewPrivs") == "1",
-        file_capability=_has_capabilities(Path(sys.executable)),
-        blocked=_blocked() if status.get("Seccomp", "0") != "0" else "",
-        uid_map=_text(root / "self/uid_map"),
-        profile=_text(root / "self/attr/current"),
+        has_file_capability=_has_capabilities(Path(sys.executable)),
+        blocked_call=_find_blocked_call() if status.get("Seccomp", "0") != "0" else "",
+        uid_map=_read_text(root / "self/uid_map"),
+        security_profile=_read_text(root / "self/attr/current"),
     )
 
 
-def target_of(pid: int, *, tracer: int = 0, root: Path = Path("/proc")) -> Target:
+def read_target_identity(pid: int, *, tracer: int = 0, root: Path = Path("/proc")) -> TargetIdentity:
     """What anybody may see of a process."""
     folder = root / str(pid)
-    status = _status(folder)
+    status = _read_status(folder)
     uids = frozenset(map(int, status.get("Uid", "").split()))
     try:
         # Of a process that is not dumpable the files belong to root (proc(5)), whoever it runs as.
         dumpable = (folder / "status").stat().st_uid in uids or not uids
     except OSError:
         dumpable = True
-    return Target(
+    return TargetIdentity(
         uids,
         frozenset(map(int, status.get("Gid", "").split())),
         int(status.get("CapPrm", "0"), 16),
         dumpable,
-        _text(folder / "uid_map"),
+        _read_text(folder / "uid_map"),
         tracer,
     )
 
 
-def denied(pid: int, rights: Rights, target: Target) -> SamplingError:
+def make_denied_error(pid: int, rights: PtraceRights, target: TargetIdentity) -> SamplingError:
     """The refusal to read process `pid`, with the one thing to grant."""
-    lack = lack_of(rights, target)
+    missing = find_missing_permission(rights, target)
     error = SamplingError(
-        f"not allowed to read the memory of process {pid}{_of(target)}",
+        f"not allowed to read the memory of process {pid}{_describe_owner(target)}",
         reason=Reason.PTRACE_DENIED,
-        hint=hint_of(lack, rights, target),
+        hint=format_hint(missing, rights, target),
     )
-    error.lacks = lack.value
+    error.lacks = missing.value
     return error
 
 
-def lack_of(rights: Rights, target: Target) -> Lack:
+def find_missing_permission(rights: PtraceRights, target: TargetIdentity) -> MissingPermission:
     """What is missing, given that the kernel said no."""
     if target.tracer:
-        return Lack.TRACED
-    if rights.blocked:
-        return Lack.SECCOMP
+        return MissingPermission.TRACED
+    if rights.blocked_call:
+        return MissingPermission.SECCOMP
     if rights.yama == 3:
-        return Lack.YAMA_OFF
-    if rights.sys_ptrace:
+        return MissingPermission.YAMA_OFF
+    if rights.has_sys_ptrace:
         other = target.uid_map and rights.uid_map and target.uid_map != rights.uid_map
-        return Lack.USER_NAMESPACE if other else Lack.SECURITY_MODULE
+        return MissingPermission.USER_NAMESPACE if other else MissingPermission.SECURITY_MODULE
     if target.uids - {rights.uid}:
-        return _of_another_user(rights)
+        return _find_missing_for_other_user(rights)
     if target.gids - {rights.gid}:
-        return Lack.OTHER_GROUP
+        return MissingPermission.OTHER_GROUP
     if rights.yama:
-        return Lack.YAMA
+        return MissingPermission.YAMA
     if target.permitted & ~rights.permitted:
-        return Lack.TARGET_CAPABILITIES
-    return Lack.SECURITY_MODULE if target.dumpable and rights.uid else Lack.NOT_DUMPABLE
+        return MissingPermission.TARGET_CAPABILITIES
+    return (
+        MissingPermission.SECURITY_MODULE
+        if target.is_dumpable and rights.uid
+        else MissingPermission.NOT_DUMPABLE
+    )
 
 
-def _of_another_user(rights: Rights) -> Lack:
+def _find_missing_for_other_user(rights: PtraceRights) -> MissingPermission:
     if rights.uid == 0:
-        return Lack.SYS_PTRACE
-    if rights.file_capability:
-        return Lack.FILE_CAPABILITY
-    return Lack.USER_0 if rights.bounded else Lack.OTHER_USER
+        return MissingPermission.SYS_PTRACE
+    if rights.has_file_capability:
+        return MissingPermission.FILE_CAPABILITY
+    return MissingPermission.USER_0 if rights.has_bounding_sys_ptrace else MissingPermission.OTHER_USER
 
 
-def hint_of(lack: Lack, rights: Rights, target: Target) -> str:
+def format_hint(missing: MissingPermission, rights: PtraceRights, target: TargetIdentity) -> str:
     """What to do about it, in Kubernetes' words."""
-    return _HINTS[lack].format(
+    return _HINTS[missing].format(
         mine=f"user {rights.uid}",
-        theirs=_user(target),
+        theirs=_format_user(target),
         group=rights.gid,
         groups=", ".join(map(str, sorted(target.gids))),
         yama=rights.yama,
-        call=rights.blocked,
+        call=rights.blocked_call,
         tracer=target.tracer,
         because=" because no_new_privs is set (allowPrivilegeEscalation: false)"
         if rights.no_new_privs
         else "",
-        profile=f" (the sidecar's profile is {rights.profile})" if rights.profile else "",
+        profile=f" (the sidecar's profile is {rights.security_profile})" if rights.security_profile else "",
     )
 
 
 _AS_ROOT = "run the sidecar as user 0 (runAsUser: 0) with SYS_PTRACE added to its capabilities"
-_HINTS: Mapping[Lack, str] = {
-    Lack.SYS_PTRACE: "Add SYS_PTRACE to the sidecar's capabilities (securityContext.capabilities.add).",
-    Lack.USER_0: (
+_HINTS: Mapping[MissingPermission, str] = {
+    MissingPermission.SYS_PTRACE: (
+        "Add SYS_PTRACE to the sidecar's capabilities (securityContext.capabilities.add)."
+    ),
+    MissingPermission.USER_0: (
         "The sidecar runs as {mine}, and only user 0 gets the capabilities that its container has: "
         f"{_AS_ROOT}, or run it as {{theirs}}, without any."
     ),
-    Lack.FILE_CAPABILITY: (
+    MissingPermission.FILE_CAPABILITY: (
         "The sidecar runs as {mine} and has not got the capability of its interpreter's file{because}: "
         f"{_AS_ROOT}, or run it as {{theirs}}, without any."
     ),
-    Lack.OTHER_USER: (
+    MissingPermission.OTHER_USER: (
         "The sidecar runs as {mine} and the process as {theirs}: "
         f"{_AS_ROOT}, or run it as {{theirs}}, without any."
     ),
-    Lack.OTHER_GROUP: (
+    MissingPermission.OTHER_GROUP: (
         "The sidecar runs in group {group} and the process in {groups}: give the sidecar the same "
         f"runAsGroup, or {_AS_ROOT}."
     ),
-    Lack.TARGET_CAPABILITIES: (
+    MissingPermission.TARGET_CAPABILITIES: (
         "The process has capabilities that the sidecar has not: drop them there (capabilities.drop: [ALL]), "
         f"or {_AS_ROOT}."
     ),
-    Lack.NOT_DUMPABLE: (
+    MissingPermission.NOT_DUMPABLE: (
         "The process is not dumpable: it has changed its user, or runs a file that it may not read. "
         f"To read it all the same, {_AS_ROOT}."
     ),
-    Lack.YAMA: f"kernel.yama.ptrace_scope is {{yama}} on the node: {_AS_ROOT}, or set it to 0.",
-    Lack.YAMA_OFF: (
+    MissingPermission.YAMA: f"kernel.yama.ptrace_scope is {{yama}} on the node: {_AS_ROOT}, or set it to 0.",
+    MissingPermission.YAMA_OFF: (
         "kernel.yama.ptrace_scope is 3 on the node, which forbids it to everybody until that is restarted."
     ),
-    Lack.SECCOMP: (
+    MissingPermission.SECCOMP: (
         "A seccomp profile refuses the call {call}: give the sidecar RuntimeDefault, or allow ptrace and "
         "process_vm_readv in yours."
     ),
-    Lack.USER_NAMESPACE: (
+    MissingPermission.USER_NAMESPACE: (
         "The process is in a user namespace that the sidecar's SYS_PTRACE does not reach: run both in the "
         "same one, as the containers of one pod do."
     ),
-    Lack.SECURITY_MODULE: (
+    MissingPermission.SECURITY_MODULE: (
         "All that the kernel itself asks for is there, so a security module forbids it{profile}: allow "
         "ptrace in the AppArmor or SELinux profiles of both containers."
     ),
-    Lack.TRACED: "Process {tracer} traces it (a debugger, strace, another profiler): end that one first.",
-    Lack.SHARED_PROCESSES: "Set shareProcessNamespace: true on the pod, or no other container can be seen.",
+    MissingPermission.TRACED: (
+        "Process {tracer} traces it (a debugger, strace, another profiler): end that one first."
+    ),
+    MissingPermission.SHARED_PROCESSES: (
+        "Set shareProcessNamespace: true on the pod, or no other container can be seen."
+    ),
 }
 
 
-def _of(target: Target) -> str:
-    return f", which runs as {_user(target)}" if target.uids else ""
+def _describe_owner(target: TargetIdentity) -> str:
+    return f", which runs as {_format_user(target)}" if target.uids else ""
 
 
-def _user(target: Target) -> str:
+def _format_user(target: TargetIdentity) -> str:
     return f"user {max(target.uids)}" if target.uids else "its user"
 
 
-def _blocked() -> str:
+def _find_blocked_call() -> str:
     """The call that seccomp refuses, of the two that reading takes; neither attempt does anything."""
     libc = ctypes.CDLL(None, use_errno=True)
     calls: Mapping[str, tuple[int | None, ...]] = {
-        "ptrace": (_PTRACE_SEIZE, _NO_PROCESS, None, None),
+        "ptrace": (_PTRACE_SEIZE, _NONEXISTENT_PID, None, None),
         "process_vm_readv": (os.getpid(), None, 0, None, 0, 0),
     }
     for name, arguments in calls.items():
@@ -260,12 +270,12 @@ def _has_capabilities(executable: Path) -> bool:
         return False
 
 
-def _status(folder: Path) -> dict[str, str]:
-    lines = (line.partition(":") for line in _text(folder / "status").split("\n"))
+def _read_status(folder: Path) -> dict[str, str]:
+    lines = (line.partition(":") for line in _read_text(folder / "status").split("\n"))
     return {name: value.strip() for name, _, value in lines}
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_bytes().decode(errors="replace").strip("\0\n ")
     except OSError:

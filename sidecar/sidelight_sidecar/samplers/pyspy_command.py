@@ -24,13 +24,13 @@ from sidelight_model.counts import Counts
 from sidelight_model.errors import Reason
 from sidelight_model.folded import Stack
 from sidelight_model.window import Quality
-from sidelight_sidecar.discovery.processes import Key, Proc
-from sidelight_sidecar.discovery.procfs import UNKNOWN, ProcFs
+from sidelight_sidecar.discovery.processes import Proc, ProcessKey
+from sidelight_sidecar.discovery.procfs import UNKNOWN_VERSION, ProcFs
 from sidelight_sidecar.samplers import pyspy_output
-from sidelight_sidecar.samplers.sampler import COMMAND, Sampled, SamplingError, add_threads
+from sidelight_sidecar.samplers.sampler import COMMAND_MODE, SampleBatch, SamplingError, add_threads
 
 _POLL_SECONDS = 0.01
-MISSING = ("gil", "idle")
+MISSING_STATES = ("gil", "idle")
 READER = "py-spy"
 NATIVE_READER = "py-spy-native"
 
@@ -38,11 +38,11 @@ NATIVE_READER = "py-spy-native"
 class CommandSampler:
     """Samples by running py-spy: a short gap between windows, and only what is on CPU."""
 
-    gapless = False
-    mode = COMMAND
-    stops = True
-    timed = False
-    missing_states = MISSING
+    is_gapless = False
+    mode = COMMAND_MODE
+    stops_target = True
+    has_timestamps = False
+    missing_states = MISSING_STATES
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class CommandSampler:
         procfs: ProcFs,
         *,
         max_depth: int,
-        explain: Callable[[int], SamplingError],
+        explain_denial: Callable[[int], SamplingError],
         max_stacks: int | None = None,
-        native: bool = False,
+        unwind_native: bool = False,
         attach_seconds: float = 30.0,
         watchdog_seconds: float = 10.0,
     ) -> None:
@@ -60,36 +60,44 @@ class CommandSampler:
         self._procfs = procfs
         self._max_depth = max_depth
         self._max_stacks = max_stacks
-        self._native = native
-        self.reader = NATIVE_READER if native else READER
-        self._explain = explain
+        self._unwind_native = unwind_native
+        self.reader = NATIVE_READER if unwind_native else READER
+        self._explain_denial = explain_denial
         self._attach_seconds = attach_seconds
         self._watchdog_seconds = watchdog_seconds
-        self.name = command_version(executable)
+        self.name = read_command_version(executable)
         # Else a sidecar that is killed leaves a py-spy behind that goes on stopping the target.
         setpriv = shutil.which("setpriv")
-        self._leash = () if setpriv is None else (setpriv, "--pdeathsig", "INT", "--")
+        self._parent_death_prefix = () if setpriv is None else (setpriv, "--pdeathsig", "INT", "--")
 
     def attach(self, proc: Proc, *, rate_hz: float, window_seconds: float) -> CommandSession:
         return CommandSession(self, proc, rate_hz, window_seconds)
 
-    def begin(self, proc: Proc, rate_hz: float, window_seconds: float) -> _Run:
+    def start_run(self, proc: Proc, rate_hz: float, window_seconds: float) -> _PySpyRun:
         """Start one py-spy and wait until it samples; raises SamplingError with what it said."""
         folder = tempfile.TemporaryDirectory(prefix="sidelight-py-spy-")
         raw, log = Path(folder.name, "raw"), Path(folder.name, "log")
-        arguments = [*self._leash, str(self._executable), "record", "--format", "raw", "--output", str(raw)]
+        arguments = [
+            *self._parent_death_prefix,
+            str(self._executable),
+            "record",
+            "--format",
+            "raw",
+            "--output",
+            str(raw),
+        ]
         arguments += ["--pid", str(proc.pid), "--rate", str(max(1, round(rate_hz)))]
-        arguments += ["--native"] if self._native else []
+        arguments += ["--native"] if self._unwind_native else []
         arguments += ["--duration", str(math.ceil(2 * window_seconds + 60))]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
-        run = _Run(process, folder, raw, log, proc.key, self._procfs)
+        run = _PySpyRun(process, folder, raw, log, proc.key, self._procfs)
         deadline = time.monotonic() + self._attach_seconds
-        while pyspy_output.STARTED not in run.said():
+        while pyspy_output.STARTED_MESSAGE not in run.read_log():
             if run.poll() is not None:
-                raise self._refused(proc, run)
+                raise self._make_attach_error(proc, run)
             if time.monotonic() > deadline:
                 run.kill()
                 run.close()
@@ -98,57 +106,57 @@ class CommandSampler:
                     hint="Attaching is slow for processes with thousands of mappings; it is tried again.",
                 )
             time.sleep(_POLL_SECONDS)
-        run.mark_begin()
+        run.mark_start()
         return run
 
-    def finish(self, run: _Run, proc: Proc) -> Sampled:
+    def finish_run(self, run: _PySpyRun, proc: Proc) -> SampleBatch:
         """End a run and read what it wrote; one that hangs is killed, and that counted."""
         duration_ns = run.interrupt(self._watchdog_seconds)
-        log = run.said()
+        log = run.read_log()
         errors: dict[str, int] = {}
         counts: dict[Stack, Counts] = {}
-        clipped = bad = 0
+        truncated = unreadable = 0
         if run.raw.exists():
-            counts, clipped, bad = pyspy_output.read_counts(run.raw.read_bytes(), self._max_depth)
-        elif run.killed:
+            counts, truncated, unreadable = pyspy_output.parse_counts(run.raw.read_bytes(), self._max_depth)
+        elif run.was_killed:
             errors["watchdog"] = 1
         else:
             errors["no_output"] = 1
-        if failed := pyspy_output.errors_of(log):
+        if failed := pyspy_output.parse_error_count(log):
             errors["failed_ticks"] = failed
-        if bad:
-            errors["unreadable_lines"] = bad
+        if unreadable:
+            errors["unreadable_lines"] = unreadable
         threads, other = add_threads({}, {"": counts}, self._max_stacks)
         quality = Quality(
             samples=sum(count.wall for count in counts.values()),
             errors=errors,
-            late_ns=pyspy_output.late_ns(log),
-            mode=COMMAND,
+            late_ns=pyspy_output.parse_late_ns(log),
+            mode=COMMAND_MODE,
             sampler=self.name,
-            python="" if proc.python in (None, UNKNOWN) else str(proc.python),
+            python="" if proc.python_version in (None, UNKNOWN_VERSION) else str(proc.python_version),
             threads=run.threads,
-            truncated=clipped,
+            truncated=truncated,
             target_cpu_ns=run.target_cpu_ns,
             sampler_cpu_ns=run.cpu_ns,
-            missing_states=MISSING,
+            missing_states=MISSING_STATES,
             other=other,
             reader=self.reader,
         )
         run.close()
-        return Sampled(threads, run.start_ns, duration_ns, quality)
+        return SampleBatch(threads, run.start_ns, duration_ns, quality)
 
-    def _refused(self, proc: Proc, run: _Run) -> SamplingError:
-        reason, said = pyspy_output.refusal(run.said())
+    def _make_attach_error(self, proc: Proc, run: _PySpyRun) -> SamplingError:
+        reason, message = pyspy_output.parse_failure(run.read_log())
         run.close()
         if reason is Reason.PTRACE_DENIED:
-            return self._explain(proc.pid)
-        return SamplingError(f"py-spy cannot sample process {proc.pid}: {said}", reason=reason)
+            return self._explain_denial(proc.pid)
+        return SamplingError(f"py-spy cannot sample process {proc.pid}: {message}", reason=reason)
 
 
 class CommandSession:
     """A row of py-spy runs on one process."""
 
-    mode = COMMAND
+    mode = COMMAND_MODE
 
     def __init__(self, sampler: CommandSampler, proc: Proc, rate_hz: float, window_seconds: float) -> None:
         self._sampler = sampler
@@ -156,7 +164,7 @@ class CommandSession:
         self._proc = proc
         self._rate_hz = rate_hz
         self._window_seconds = window_seconds
-        self._run: _Run | None = sampler.begin(proc, rate_hz, window_seconds)
+        self._run: _PySpyRun | None = sampler.start_run(proc, rate_hz, window_seconds)
         self._failure: str | None = None
 
     @property
@@ -165,7 +173,7 @@ class CommandSession:
         return None if self._run is None else self._run.process.pid
 
     @property
-    def ended(self) -> str | None:
+    def end_reason(self) -> str | None:
         if self._run is None:
             return self._failure or "exited"
         return None if self._run.poll() is None else "exited"
@@ -173,24 +181,24 @@ class CommandSession:
     def set_rate(self, rate_hz: float) -> None:
         self._rate_hz = rate_hz
 
-    def take(self) -> Sampled:
+    def take(self) -> SampleBatch:
         sampled = self.stop()
         try:
-            self._run = self._sampler.begin(self._proc, self._rate_hz, self._window_seconds)
+            self._run = self._sampler.start_run(self._proc, self._rate_hz, self._window_seconds)
         except SamplingError as error:
             # What was sampled until now is not lost with it.
             self._failure = "exited" if error.reason is Reason.PID_GONE else f"failed: {error.message}"
         return sampled
 
-    def stop(self) -> Sampled:
+    def stop(self) -> SampleBatch:
         run, self._run = self._run, None
         if run is None:
-            nothing = Quality(mode=COMMAND, sampler=self._sampler.name, reader=self.reader)
-            return Sampled({}, time.time_ns(), 0, nothing)
-        return self._sampler.finish(run, self._proc)
+            nothing = Quality(mode=COMMAND_MODE, sampler=self._sampler.name, reader=self.reader)
+            return SampleBatch({}, time.time_ns(), 0, nothing)
+        return self._sampler.finish_run(run, self._proc)
 
 
-class _Run:
+class _PySpyRun:
     """One py-spy command: its files, its clock, and the CPU time of both sides."""
 
     def __init__(
@@ -199,12 +207,12 @@ class _Run:
         folder: tempfile.TemporaryDirectory[str],
         raw: Path,
         log: Path,
-        target: Key,
+        target: ProcessKey,
         procfs: ProcFs,
     ) -> None:
         self.process = process
         self.raw = raw
-        self.killed = False
+        self.was_killed = False
         self.cpu_ns = 0
         self.start_ns = time.time_ns()
         self.threads = 0
@@ -213,16 +221,16 @@ class _Run:
         self._log = log
         self._target = target
         self._procfs = procfs
-        self._begin = time.monotonic_ns()
-        self._end: int | None = None
-        self._cpu_before: int | None = None
+        self._started_ns = time.monotonic_ns()
+        self._ended_ns: int | None = None
+        self._target_cpu_at_start: int | None = None
 
-    def said(self) -> str:
+    def read_log(self) -> str:
         return self._log.read_text(errors="replace")
 
-    def mark_begin(self) -> None:
-        self.start_ns, self._begin = time.time_ns(), time.monotonic_ns()
-        self._look_at_target()
+    def mark_start(self) -> None:
+        self.start_ns, self._started_ns = time.time_ns(), time.monotonic_ns()
+        self._measure_target()
 
     def poll(self) -> int | None:
         """The command's return code, or None while it runs."""
@@ -231,24 +239,24 @@ class _Run:
             if pid:
                 self.process.returncode = os.waitstatus_to_exitcode(status)
                 self.cpu_ns = int((usage.ru_utime + usage.ru_stime) * 1e9)
-                self._end = self._end or time.monotonic_ns()
+                self._ended_ns = self._ended_ns or time.monotonic_ns()
         return self.process.returncode
 
     def interrupt(self, watchdog_seconds: float) -> int:
         """End it so that it writes its file; returns how long it sampled, in nanoseconds."""
-        self._look_at_target()
+        self._measure_target()
         if self.poll() is None:
-            self._end = time.monotonic_ns()
+            self._ended_ns = time.monotonic_ns()
             self.process.send_signal(signal.SIGINT)
             deadline = time.monotonic() + watchdog_seconds
             while self.poll() is None and time.monotonic() < deadline:
                 time.sleep(_POLL_SECONDS)
             if self.poll() is None:
                 self.kill()
-        return max(1, (self._end or time.monotonic_ns()) - self._begin)
+        return max(1, (self._ended_ns or time.monotonic_ns()) - self._started_ns)
 
     def kill(self) -> None:
-        self.killed = True
+        self.was_killed = True
         self.process.kill()
         while self.poll() is None:
             time.sleep(_POLL_SECONDS)
@@ -256,20 +264,20 @@ class _Run:
     def close(self) -> None:
         self._folder.cleanup()
 
-    def _look_at_target(self) -> None:
-        stat = self._procfs.stat(self._target.pid)
+    def _measure_target(self) -> None:
+        stat = self._procfs.read_stat(self._target.pid)
         if stat is None or stat.start_ticks != self._target.start_ticks:
             return
         self.threads = max(self.threads, stat.threads)
-        if self._cpu_before is None:
-            self._cpu_before = stat.cpu_ns
-        self.target_cpu_ns = stat.cpu_ns - self._cpu_before
+        if self._target_cpu_at_start is None:
+            self._target_cpu_at_start = stat.cpu_ns
+        self.target_cpu_ns = stat.cpu_ns - self._target_cpu_at_start
 
 
-def command_version(executable: Path) -> str:
+def read_command_version(executable: Path) -> str:
     """What `py-spy --version` says; raises SamplingError where there is no such command."""
     try:
-        said = subprocess.run(
+        result = subprocess.run(
             [executable, "--version"], capture_output=True, text=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError) as error:
@@ -278,4 +286,4 @@ def command_version(executable: Path) -> str:
             reason=Reason.SAMPLER_MISSING,
             hint="pip install 'sidelight-sidecar[py-spy]'",
         ) from error
-    return said.stdout.strip() or "py-spy"
+    return result.stdout.strip() or "py-spy"

@@ -19,9 +19,9 @@ from sidelight_model.folded import Stack
 from sidelight_model.frames import OTHER
 from sidelight_model.window import Quality
 from sidelight_sidecar.discovery.processes import Proc
-from sidelight_sidecar.samplers.timed_samples import Moments
+from sidelight_sidecar.samplers.timed_samples import TimedSamples
 
-COMMAND = "command"
+COMMAND_MODE = "command"
 _OTHER = Stack(OTHER)
 
 
@@ -34,35 +34,35 @@ class SamplingError(SidelightError):
     """With ptrace_denied, the one thing that is missing: a word of `permissions.Lack`."""
 
 
-Threads = Mapping[str, Mapping[Stack, Counts]]
+CountsByThread = Mapping[str, Mapping[Stack, Counts]]
 """Counts by kind of thread: "main" and "other", or "" where the sampler does not tell them apart."""
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class SamplingCost:
     """What sampling one process took in `seconds`, which were sampled at `rate_hz`; times in seconds."""
 
     seconds: float
     rate_hz: float
     ticks: int
-    cpu: float
-    stopped: float
+    cpu_seconds: float
+    stopped_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class SampleBatch:
     """What a session saw from `start_ns` (Unix time) for `duration_ns`.
 
-    `attach_cpu_ns` is the part of the sampler's CPU time that went into attaching. `moments` are the samples
-    one by one, of a session that keeps them; what is added up has none.
+    `attach_cpu_ns` is the part of the sampler's CPU time that went into attaching. `timed_samples` are the
+    samples one by one, of a session that keeps them; what is added up has none.
     """
 
-    threads: Threads
+    threads: CountsByThread
     start_ns: int
     duration_ns: int
     quality: Quality
     attach_cpu_ns: int = 0
-    moments: Moments | None = None
+    timed_samples: TimedSamples | None = None
 
     @property
     def counts(self) -> Mapping[Stack, Counts]:
@@ -70,20 +70,20 @@ class Sampled:
         return reduce(add_counts, self.threads.values(), {})
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """True when nothing was even tried, so that there is nothing to tell."""
         quality = self.quality
         tried = quality.attempts or quality.errors or any(self.threads.values())
         return not tried and not self.duration_ns
 
-    def plus(self, later: Sampled, max_stacks: int | None = None) -> Sampled:
+    def plus(self, later: SampleBatch, max_stacks: int | None = None) -> SampleBatch:
         """This and what followed it without a gap, as one; the clock may have been set in between.
 
         New stacks above `max_stacks` are counted under `(other)`.
         """
         threads, folded = add_threads(self.threads, later.threads, max_stacks)
         quality = add_quality(self.quality, later.quality)
-        return Sampled(
+        return SampleBatch(
             threads,
             self.start_ns,
             self.duration_ns + later.duration_ns,
@@ -91,24 +91,24 @@ class Sampled:
             self.attach_cpu_ns + later.attach_cpu_ns,
         )
 
-    def used(self, rate_hz: float, *, stops: bool) -> Used:
-        """What sampling at this rate took; `stops` when the way of sampling makes threads stand still.
+    def compute_cost(self, rate_hz: float, *, stops_target: bool) -> SamplingCost:
+        """What sampling at this rate took; `stops_target` when the way of sampling makes threads stand still.
 
         Of a command that stops threads but does not say for how long, nearly all of its CPU time is spent
         while they are stopped.
         """
         quality = self.quality
         cpu_ns = max(0, quality.sampler_cpu_ns - self.attach_cpu_ns)
-        stopped_ns = quality.stopped_ns if quality.mode != COMMAND else cpu_ns * stops
-        ticks = quality.attempts if quality.mode != COMMAND else round(rate_hz * self.duration_ns / 1e9)
-        return Used(self.duration_ns / 1e9, rate_hz, ticks, cpu_ns / 1e9, stopped_ns / 1e9)
+        stopped_ns = quality.stopped_ns if quality.mode != COMMAND_MODE else cpu_ns * stops_target
+        ticks = quality.attempts if quality.mode != COMMAND_MODE else round(rate_hz * self.duration_ns / 1e9)
+        return SamplingCost(self.duration_ns / 1e9, rate_hz, ticks, cpu_ns / 1e9, stopped_ns / 1e9)
 
 
 class Session(Protocol):
     """One process being sampled."""
 
     @property
-    def ended(self) -> str | None:
+    def end_reason(self) -> str | None:
         """None while sampling; else why it ended: "exited", "exec" or "failed: …"."""
 
     @property
@@ -125,10 +125,10 @@ class Session(Protocol):
         A gapless session does nothing at all at rate 0.
         """
 
-    def take(self) -> Sampled:
-        """What was seen since the last take; sampling goes on, or `ended` says why it does not."""
+    def take(self) -> SampleBatch:
+        """What was seen since the last take; sampling goes on, or `end_reason` says why it does not."""
 
-    def stop(self) -> Sampled:
+    def stop(self) -> SampleBatch:
         """End sampling and give what was left; never raises for a process that has gone."""
 
 
@@ -140,7 +140,7 @@ class Sampler(Protocol):
         """The sampler and its version, as stored with each window: "py-spy 0.4.3"."""
 
     @property
-    def gapless(self) -> bool:
+    def is_gapless(self) -> bool:
         """Whether `take` leaves no gap, so that it may be called every second."""
 
     @property
@@ -148,11 +148,11 @@ class Sampler(Protocol):
         """The mode asked for: `auto`, `gil`, `blocking`, `nonblocking` or `command`."""
 
     @property
-    def stops(self) -> bool:
+    def stops_target(self) -> bool:
         """Whether it makes threads of the target stand still."""
 
     @property
-    def timed(self) -> bool:
+    def has_timestamps(self) -> bool:
         """Whether it gives samples one by one as well."""
 
     @property
@@ -163,55 +163,57 @@ class Sampler(Protocol):
         """Begin sampling; windows will be about `window_seconds` long. Raises SamplingError."""
 
 
-def add_counts(one: Mapping[Stack, Counts], other: Mapping[Stack, Counts]) -> dict[Stack, Counts]:
+def add_counts(first: Mapping[Stack, Counts], second: Mapping[Stack, Counts]) -> dict[Stack, Counts]:
     """Counts of both, stack by stack."""
-    total = dict(one)
-    for stack, counts in other.items():
+    total = dict(first)
+    for stack, counts in second.items():
         total[stack] = total.get(stack, ZERO).plus(counts)
     return total
 
 
-def add_threads(one: Threads, later: Threads, max_stacks: int | None = None) -> tuple[Threads, int]:
+def add_threads(
+    earlier: CountsByThread, later: CountsByThread, max_stacks: int | None = None
+) -> tuple[CountsByThread, int]:
     """Counts of both, thread by thread, and how many samples of `later` had no room of their own."""
-    total = {kind: dict(counts) for kind, counts in one.items()}
+    total = {kind: dict(counts) for kind, counts in earlier.items()}
     room = math.inf if max_stacks is None else max_stacks - sum(map(len, total.values()))
-    folded = 0
+    folded_samples = 0
     for kind, found in later.items():
         counts = total.setdefault(kind, {})
         for stack, count in found.items():
             known = counts.get(stack)
             if known is None and stack != OTHER:
                 if room <= 0:
-                    folded += count.wall
+                    folded_samples += count.wall
                     counts[_OTHER] = counts.get(_OTHER, ZERO).plus(count)
                     continue
                 room -= 1
             counts[stack] = count if known is None else known.plus(count)
-    return total, folded
+    return total, folded_samples
 
 
-def add_quality(one: Quality, other: Quality) -> Quality:
+def add_quality(first: Quality, second: Quality) -> Quality:
     """The ledger of two windows of one process taken in the same way, as one."""
     errors = {
-        kind: one.errors.get(kind, 0) + other.errors.get(kind, 0)
-        for kind in sorted({*one.errors, *other.errors})
+        kind: first.errors.get(kind, 0) + second.errors.get(kind, 0)
+        for kind in sorted({*first.errors, *second.errors})
     }
     return replace(
-        one,
-        attempts=one.attempts + other.attempts,
-        samples=one.samples + other.samples,
+        first,
+        attempts=first.attempts + second.attempts,
+        samples=first.samples + second.samples,
         errors=errors,
-        late_ns=one.late_ns + other.late_ns,
-        nominal_ns=one.nominal_ns + other.nominal_ns,
-        threads=max(one.threads, other.threads),
-        truncated=one.truncated + other.truncated,
-        target_cpu_ns=one.target_cpu_ns + other.target_cpu_ns,
-        sampler_cpu_ns=one.sampler_cpu_ns + other.sampler_cpu_ns,
-        paused_ns=one.paused_ns + other.paused_ns,
-        missing_states=tuple(sorted({*one.missing_states, *other.missing_states})),
-        stops=one.stops + other.stops,
-        stopped_ns=one.stopped_ns + other.stopped_ns,
-        longest_stop_ns=max(one.longest_stop_ns, other.longest_stop_ns),
-        other=one.other + other.other,
-        reduced=tuple(sorted({*one.reduced, *other.reduced})),
+        late_ns=first.late_ns + second.late_ns,
+        nominal_ns=first.nominal_ns + second.nominal_ns,
+        threads=max(first.threads, second.threads),
+        truncated=first.truncated + second.truncated,
+        target_cpu_ns=first.target_cpu_ns + second.target_cpu_ns,
+        sampler_cpu_ns=first.sampler_cpu_ns + second.sampler_cpu_ns,
+        paused_ns=first.paused_ns + second.paused_ns,
+        missing_states=tuple(sorted({*first.missing_states, *second.missing_states})),
+        stops=first.stops + second.stops,
+        stopped_ns=first.stopped_ns + second.stopped_ns,
+        longest_stop_ns=max(first.longest_stop_ns, second.longest_stop_ns),
+        other=first.other + second.other,
+        reduced=tuple(sorted({*first.reduced, *second.reduced})),
     )

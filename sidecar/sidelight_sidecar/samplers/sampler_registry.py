@@ -10,13 +10,13 @@ from typing import Any
 from sidelight_model.errors import Reason
 from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.samplers.native_sampler import NativeSampler
-from sidelight_sidecar.samplers.permissions import denied, own_rights, target_of
+from sidelight_sidecar.samplers.permissions import make_denied_error, read_own_rights, read_target_identity
 from sidelight_sidecar.samplers.pyspy_command import CommandSampler
 from sidelight_sidecar.samplers.sampler import Sampler, SamplingError
 from sidelight_sidecar.settings import CAPTURE_MODES
 
 
-class Samplers:
+class SamplerRegistry:
     """Makes samplers; `extension` is the module `sidelight_native`, or None where it is not built.
 
     All sessions of the extension share one engine, which samples in one thread.
@@ -35,27 +35,27 @@ class Samplers:
         self._procfs = procfs
         self._max_depth = max_depth
         self._max_stacks = max_stacks
-        self._may_stop = own_rights().blocked != "ptrace"
+        self._can_stop = read_own_rights().blocked_call != "ptrace"
         self._engine: Any | None = None
         if extension is not None:
             self._engine = extension.Engine(max_stop_us=max_stop_us, max_stacks=max_stacks)
 
-    def get(self, mode: str, most_timed: int = 0) -> Sampler:
+    def get(self, mode: str, max_timed_samples: int = 0) -> Sampler:
         """The sampler of a mode.
 
         `auto` is the command where there is no extension; `native` is the command with frames of C.
-        With `most_timed` it keeps samples one by one, this many between two takes, where it can.
+        With `max_timed_samples` it keeps samples one by one, this many between two takes, where it can.
 
         Raises SamplingError (`sampler_missing`).
         """
         if mode in ("command", "native") or (mode == "auto" and self._extension is None):
             return CommandSampler(
-                find_command(),
+                find_pyspy(),
                 self._procfs,
                 max_depth=self._max_depth,
                 max_stacks=self._max_stacks,
-                native=mode == "native",
-                explain=self._explain,
+                unwind_native=mode == "native",
+                explain_denial=self._explain_denial,
             )
         if self._extension is None or self._engine is None:
             raise SamplingError(
@@ -69,13 +69,13 @@ class Samplers:
             version,
             mode,
             max_depth=self._max_depth,
-            explain=self._explain,
-            most_timed=most_timed,
-            may_stop=self._may_stop,
+            explain_denial=self._explain_denial,
+            max_timed_samples=max_timed_samples,
+            can_stop=self._can_stop,
         )
 
     @property
-    def modes(self) -> tuple[str, ...]:
+    def capture_modes(self) -> tuple[str, ...]:
         """The modes that a capture may ask for."""
         return ("auto", "command", "native") if self._extension is None else CAPTURE_MODES
 
@@ -89,12 +89,14 @@ class Samplers:
         if self._engine is not None:
             self._engine.close()
 
-    def _explain(self, pid: int) -> SamplingError:
-        tracers = {tracer for _, tracer in self._procfs.thread_states(pid) if tracer}
-        return denied(pid, own_rights(), target_of(pid, tracer=min(tracers, default=0)))
+    def _explain_denial(self, pid: int) -> SamplingError:
+        tracers = {tracer for _, tracer in self._procfs.read_thread_states(pid) if tracer}
+        return make_denied_error(
+            pid, read_own_rights(), read_target_identity(pid, tracer=min(tracers, default=0))
+        )
 
 
-def find_command() -> Path:
+def find_pyspy() -> Path:
     """The py-spy command that was installed with this Python, else the one in PATH."""
     own = Path(sysconfig.get_path("scripts")) / "py-spy"
     if own.exists():

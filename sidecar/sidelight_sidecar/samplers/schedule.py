@@ -13,25 +13,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 FOREVER = float("inf")
-_LEAST_SHARE = 0.9
+_MIN_WINDOW_SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Lengths in seconds; `interval` None is continuous, `trigger_only` never samples by itself."""
+class SamplingPlan:
+    """Lengths in seconds; `interval_seconds` None is continuous, `is_on_demand` never samples by itself."""
 
-    window: float
-    interval: float | None = None
-    jitter: float = 0.0
-    trigger_only: bool = False
+    window_seconds: float
+    interval_seconds: float | None = None
+    jitter_seconds: float = 0.0
+    is_on_demand: bool = False
 
     @property
-    def continuous(self) -> bool:
-        return self.interval is None and not self.trigger_only
+    def is_continuous(self) -> bool:
+        return self.interval_seconds is None and not self.is_on_demand
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SampleAction:
     """Sample from now on until `until`; `slot` tells scheduled windows apart."""
 
     until: float
@@ -39,41 +39,48 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitAction:
     """Nothing to do before `until`."""
 
     until: float
 
 
-def due(
-    now: float, plan: Plan, *, anchor: float, last_slot: int | None, luck: Callable[[int], float]
-) -> Sample | Wait:
+def choose_action(
+    now: float,
+    plan: SamplingPlan,
+    *,
+    anchor: float,
+    last_slot: int | None,
+    slot_jitter: Callable[[int], float],
+) -> SampleAction | WaitAction:
     """What to do at `now`.
 
     `luck(slot)` is a number from 0 to below 1, the same whenever it is asked for one slot;
     `last_slot` is the slot of the last window taken.
     """
-    if plan.trigger_only:
-        return Wait(FOREVER)
-    if plan.interval is None:
-        return Sample(now + plan.window)
-    slot = slot_of(now, plan.interval, anchor)
+    if plan.is_on_demand:
+        return WaitAction(FOREVER)
+    if plan.interval_seconds is None:
+        return SampleAction(now + plan.window_seconds)
+    slot = compute_slot(now, plan.interval_seconds, anchor)
     if last_slot is not None and slot <= last_slot:
         slot = last_slot + 1
     for candidate in (slot, slot + 1):
-        start = _start(candidate, plan, plan.interval, anchor, luck)
-        end = anchor + (candidate + 1) * plan.interval
+        start = _compute_slot_start(candidate, plan, plan.interval_seconds, anchor, slot_jitter)
+        end = anchor + (candidate + 1) * plan.interval_seconds
         if now < start:
-            return Wait(start)
-        if end - now >= _LEAST_SHARE * plan.window:
-            return Sample(min(now + plan.window, end), candidate)
-    return Wait(_start(slot + 2, plan, plan.interval, anchor, luck))
+            return WaitAction(start)
+        if end - now >= _MIN_WINDOW_SHARE * plan.window_seconds:
+            return SampleAction(min(now + plan.window_seconds, end), candidate)
+    return WaitAction(_compute_slot_start(slot + 2, plan, plan.interval_seconds, anchor, slot_jitter))
 
 
-def slot_of(now: float, interval: float, anchor: float) -> int:
+def compute_slot(now: float, interval: float, anchor: float) -> int:
     """The number of the slot in which a moment lies."""
     return max(0, int((now - anchor) // interval))
 
 
-def _start(slot: int, plan: Plan, interval: float, anchor: float, luck: Callable[[int], float]) -> float:
-    return anchor + slot * interval + luck(slot) * plan.jitter
+def _compute_slot_start(
+    slot: int, plan: SamplingPlan, interval: float, anchor: float, slot_jitter: Callable[[int], float]
+) -> float:
+    return anchor + slot * interval + slot_jitter(slot) * plan.jitter_seconds

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-_COLUMNS = "QIIB"
+_COLUMN_TYPES = "QIIB"
 
 
-class Timeline(Protocol):
+class TimelineBuffer(Protocol):
     """As the extension gives it: (nanoseconds since the start, thread, stack, 0 idle 1 running 2 gil)."""
 
     @property
@@ -34,22 +34,22 @@ class Timeline(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
-    """So many samples, taken every `period_ns`; `missed` more were taken before them and not kept."""
+class TimedSamples:
+    """So many samples, taken every `period_ns`; `dropped` more were taken before them and not kept."""
 
     samples: int
-    missed: int
+    dropped: int
     period_ns: int
-    packed: bytes
+    encoded: bytes
 
     @property
     def size(self) -> int:
-        return len(self.packed)
+        return len(self.encoded)
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """Moments as columns, one entry a sample; `at` is nanoseconds after the start.
+class TimedColumns:
+    """Moments as columns, one entry a sample; `offsets_ns` is nanoseconds after the start.
 
     `start_ns` is Unix time, `monotonic_ns` the same moment on the monotonic clock.
     """
@@ -58,32 +58,34 @@ class Spread:
     monotonic_ns: int
     threads: Sequence[str]
     stacks: Sequence[str]
-    at: array[int]
+    offsets_ns: array[int]
     thread: array[int]
     stack: array[int]
     state: array[int]
 
 
-def packed(timeline: Timeline, period_ns: int, *, missed: int = 0) -> Moments:
+def encode_timed_samples(timeline: TimelineBuffer, period_ns: int, *, dropped: int = 0) -> TimedSamples:
     """What a session gave."""
     samples = timeline.samples
     head = [timeline.start_ns, timeline.monotonic_ns, list(timeline.threads), list(timeline.stacks)]
-    columns = zip(*samples, strict=True) if samples else ((),) * len(_COLUMNS)
+    columns = zip(*samples, strict=True) if samples else ((),) * len(_COLUMN_TYPES)
     body = json.dumps(head).encode() + b"\n"
-    body += b"".join(array(code, column).tobytes() for code, column in zip(_COLUMNS, columns, strict=True))
-    return Moments(len(samples), missed, period_ns, zlib.compress(body, 1))
+    body += b"".join(
+        array(code, column).tobytes() for code, column in zip(_COLUMN_TYPES, columns, strict=True)
+    )
+    return TimedSamples(len(samples), dropped, period_ns, zlib.compress(body, 1))
 
 
-def spread(moments: Moments) -> Spread:
+def decode_timed_samples(timed_samples: TimedSamples) -> TimedColumns:
     """The samples that were packed."""
-    body = zlib.decompress(moments.packed)
+    body = zlib.decompress(timed_samples.encoded)
     begin = body.index(b"\n") + 1
     start_ns, monotonic_ns, threads, stacks = json.loads(body[:begin])
     columns = []
-    for code in _COLUMNS:
+    for code in _COLUMN_TYPES:
         column: array[int] = array(code)
-        end = begin + moments.samples * column.itemsize
+        end = begin + timed_samples.samples * column.itemsize
         column.frombytes(body[begin:end])
         columns.append(column)
         begin = end
-    return Spread(start_ns, monotonic_ns, threads, stacks, *columns)
+    return TimedColumns(start_ns, monotonic_ns, threads, stacks, *columns)

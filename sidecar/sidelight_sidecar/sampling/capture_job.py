@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from sidelight_model.capture_protocol import MAX_TOP_FUNCTIONS, ProcessReport, TopFunction
-from sidelight_model.frames import unescape, without_line
-from sidelight_sidecar.samplers.sampler import Sampled, Sampler
-from sidelight_sidecar.windows.timeline_recording import Recording
+from sidelight_model.frames import strip_line_number, unescape_frame
+from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler
+from sidelight_sidecar.windows.timeline_recording import TimelineRecording
 
-_MOST_FUNCTIONS, _LEFT_FUNCTIONS = 2000, 20
-_MOST_NAME = 300
+_MAX_FUNCTIONS, _FINAL_FUNCTIONS = 2000, 20
+_MAX_NAME_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CaptureJob:
     """Sample for `seconds` at `rate_hz`, in windows of `window_seconds` that carry the id."""
 
     id: str
@@ -28,85 +28,87 @@ class Order:
 
 
 @dataclass(slots=True)
-class Part:
+class ProcessCapture:
     """One process's part in a capture; `changed` is called whenever it gets on.
 
     `recording` takes its samples one by one. `stopped` asks it to end now, with what it has.
     """
 
     pid: int
-    changed: Callable[[], None]
+    on_change: Callable[[], None]
     role: str = ""
-    recording: Recording | None = None
-    selfs: Counter[str] = field(default_factory=Counter)
+    recording: TimelineRecording | None = None
+    self_samples: Counter[str] = field(default_factory=Counter)
     samples: int = 0
     windows: int = 0
     errors: dict[str, int] = field(default_factory=dict)
     rate_hz: float = 0.0
-    reduced: tuple[str, ...] = ()
+    reduction_reasons: tuple[str, ...] = ()
     covered_since_ns: int | None = None
     preroll_windows: int = 0
     problem: str | None = None
     hint: str = ""
-    finished: bool = False
-    stopped: bool = False
+    is_finished: bool = False
+    is_stop_requested: bool = False
 
-    def progress(self, sampled: Sampled) -> None:
-        self.samples += sampled.quality.samples
-        for kind, times in sampled.quality.errors.items():
+    def record_batch(self, batch: SampleBatch) -> None:
+        self.samples += batch.quality.samples
+        for kind, times in batch.quality.errors.items():
             self.errors[kind] = self.errors.get(kind, 0) + times
-        if self.recording is not None and sampled.moments is not None:
-            self.recording.add(sampled.moments)
-        for counts in sampled.threads.values():
+        if self.recording is not None and batch.timed_samples is not None:
+            self.recording.add(batch.timed_samples)
+        for counts in batch.threads.values():
             for stack, count in counts.items():
                 if busy := count.running + count.gil:
-                    self.selfs[without_line(stack.rpartition(";")[2])] += busy
-        if len(self.selfs) > _MOST_FUNCTIONS:
+                    self.self_samples[strip_line_number(stack.rpartition(";")[2])] += busy
+        if len(self.self_samples) > _MAX_FUNCTIONS:
             # Those that go were seen least: they are not among the first few.
-            self.selfs = Counter(dict(self.selfs.most_common(_MOST_FUNCTIONS // 2)))
-        self.changed()
+            self.self_samples = Counter(dict(self.self_samples.most_common(_MAX_FUNCTIONS // 2)))
+        self.on_change()
 
-    def paced(self, rate_hz: float, reduced: tuple[str, ...]) -> None:
+    def record_rate(self, rate_hz: float, reduction_reasons: tuple[str, ...]) -> None:
         """At which rate it is sampled now, and why not at the one that was asked for."""
-        self.rate_hz, self.reduced = rate_hz, reduced
+        self.rate_hz, self.reduction_reasons = rate_hz, reduction_reasons
 
-    def covered(self, since_ns: int | None, preroll_windows: int) -> None:
+    def record_preroll(self, since_ns: int | None, preroll_windows: int) -> None:
         """Since when windows of this process cover the time before the capture without a gap."""
         self.covered_since_ns, self.preroll_windows = since_ns, preroll_windows
 
     def finish(self, problem: str | None, hint: str = "") -> None:
         """The first call counts."""
-        if not self.finished:
-            self.finished = True
+        if not self.is_finished:
+            self.is_finished = True
             self.problem, self.hint = problem, hint
             # Captures are remembered long after they have ended.
-            self.selfs = Counter(dict(self.selfs.most_common(_LEFT_FUNCTIONS)))
-            self.changed()
+            self.self_samples = Counter(dict(self.self_samples.most_common(_FINAL_FUNCTIONS)))
+            self.on_change()
 
-    def report(self) -> ProcessReport:
+    def build_report(self) -> ProcessReport:
         """How it goes, for who asked for the capture."""
         return ProcessReport(
             self.pid,
             self.samples,
             self.windows,
             dict(self.errors),
-            self.finished,
+            self.is_finished,
             self.rate_hz,
-            self.reduced,
+            self.reduction_reasons,
             self.preroll_windows,
-            None if self.covered_since_ns is None else _iso(self.covered_since_ns),
+            None if self.covered_since_ns is None else _format_iso_time(self.covered_since_ns),
             self.problem or "",
         )
 
 
-def top(parts: Sequence[Part], most: int = MAX_TOP_FUNCTIONS) -> tuple[TopFunction, ...]:
+def list_top_functions(
+    process_captures: Sequence[ProcessCapture], max_functions: int = MAX_TOP_FUNCTIONS
+) -> tuple[TopFunction, ...]:
     """The functions that ran most: samples at the top of a stack, idle ones left out."""
     total: Counter[str] = Counter()
-    for part in parts:
-        total.update(part.selfs)
-    first = sorted(total.items(), key=lambda one: (-one[1], one[0]))[:most]
-    return tuple(TopFunction(unescape(name)[:_MOST_NAME], samples) for name, samples in first)
+    for part in process_captures:
+        total.update(part.self_samples)
+    first = sorted(total.items(), key=lambda one: (-one[1], one[0]))[:max_functions]
+    return tuple(TopFunction(unescape_frame(name)[:_MAX_NAME_CHARACTERS], samples) for name, samples in first)
 
 
-def _iso(unix_ns: int) -> str:
+def _format_iso_time(unix_ns: int) -> str:
     return datetime.fromtimestamp(unix_ns / 1e9, UTC).isoformat(timespec="milliseconds")

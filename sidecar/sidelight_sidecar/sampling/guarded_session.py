@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from sidelight_model.errors import Reason
 from sidelight_sidecar.discovery.processes import Proc
-from sidelight_sidecar.samplers.guard import Found, Guard, Release
-from sidelight_sidecar.samplers.sampler import Sampled, Sampler, SamplingError, Session
+from sidelight_sidecar.samplers.guard import Guard, ResumeOutcome, TargetState
+from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError, Session
 
-_SIGNS_OF_DEATH = ("watchdog", "no_output", "panic")
+_CRASH_ERRORS = ("watchdog", "no_output", "panic")
 
 
-class Attachment:
+class GuardedSession:
     """One session on one process. Every call may block."""
 
-    def __init__(self, session: Session, guard: Guard, found: Found) -> None:
+    def __init__(self, session: Session, guard: Guard, target_state: TargetState) -> None:
         self._session = session
         self._guard = guard
-        self._found = found
+        self._target_state = target_state
 
     @classmethod
-    def open(
+    def attach(
         cls, sampler: Sampler, guard: Guard, proc: Proc, *, rate_hz: float, window_seconds: float
-    ) -> Attachment:
+    ) -> GuardedSession:
         """Attach; raises SamplingError, also for a target that somebody has stopped."""
-        found = guard.before(proc.key)
-        if found.stopped:
+        target_state = guard.record_state(proc.key)
+        if target_state.is_stopped:
             raise SamplingError(
                 f"process {proc.pid} is stopped",
                 hint=f"It is sampled once it runs again: kill -CONT {proc.pid}.",
@@ -32,17 +32,17 @@ class Attachment:
         try:
             session = sampler.attach(proc, rate_hz=rate_hz, window_seconds=window_seconds)
         except SamplingError:
-            guard.after(found, died=True)
+            guard.resume_if_stopped(target_state, has_crashed=True)
             raise
-        if not guard.there(proc.key):
+        if not guard.is_same_process(proc.key):
             # Between being found and being attached to, its pid may have become another process's.
             session.stop()
             raise SamplingError(f"process {proc.pid} is gone", reason=Reason.PID_GONE)
-        return cls(session, guard, found)
+        return cls(session, guard, target_state)
 
     @property
-    def ended(self) -> str | None:
-        return self._session.ended
+    def end_reason(self) -> str | None:
+        return self._session.end_reason
 
     @property
     def mode(self) -> str:
@@ -56,20 +56,20 @@ class Attachment:
         """Sample at another rate."""
         self._session.set_rate(rate_hz)
 
-    def take(self) -> tuple[Sampled, Release]:
+    def take(self) -> tuple[SampleBatch, ResumeOutcome]:
         """What was sampled since the last take; sampling goes on."""
-        sampled = self._session.take()
-        if not _died(sampled):
-            return sampled, Release.NOTHING
-        return sampled, self._guard.after(self._found, died=True)
+        batch = self._session.take()
+        if not _has_crashed(batch):
+            return batch, ResumeOutcome.NOTHING
+        return batch, self._guard.resume_if_stopped(self._target_state, has_crashed=True)
 
-    def close(self) -> tuple[Sampled, Release]:
+    def close(self) -> tuple[SampleBatch, ResumeOutcome]:
         """What was left, with the target seen to run."""
-        ended = self._session.ended or ""
-        sampled = self._session.stop()
-        died = _died(sampled) or ended.startswith("failed")
-        return sampled, self._guard.after(self._found, died=died)
+        end_reason = self._session.end_reason or ""
+        batch = self._session.stop()
+        has_crashed = _has_crashed(batch) or end_reason.startswith("failed")
+        return batch, self._guard.resume_if_stopped(self._target_state, has_crashed=has_crashed)
 
 
-def _died(sampled: Sampled) -> bool:
-    return any(kind in sampled.quality.errors for kind in _SIGNS_OF_DEATH)
+def _has_crashed(batch: SampleBatch) -> bool:
+    return any(kind in batch.quality.errors for kind in _CRASH_ERRORS)

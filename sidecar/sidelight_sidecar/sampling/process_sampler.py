@@ -15,406 +15,465 @@ from dataclasses import dataclass, replace
 import structlog
 
 from sidelight_sidecar.boost import Boost
-from sidelight_sidecar.discovery.processes import Key
-from sidelight_sidecar.health import Board, Problem
-from sidelight_sidecar.metrics import Metrics
-from sidelight_sidecar.overhead.budget import PAUSED, Allowance
+from sidelight_sidecar.discovery.processes import ProcessKey
+from sidelight_sidecar.health import HealthBoard, HealthIssue
+from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.overhead.budget import PAUSED, RateLimit
 from sidelight_sidecar.overhead.governor import CAPTURE, ORDINARY, Governor
-from sidelight_sidecar.overhead.pause_control import Switches
-from sidelight_sidecar.samplers.sampler import Sampled, Sampler, SamplingError
-from sidelight_sidecar.samplers.schedule import Plan, Sample, due, slot_of
-from sidelight_sidecar.sampling.capture_job import Order, Part
-from sidelight_sidecar.sampling.sampling_loop import Stint
-from sidelight_sidecar.sampling.session_handle import Hold
-from sidelight_sidecar.shipping.ingest_response import pause
-from sidelight_sidecar.triggers import SIGTERM, Fired, Rules
-from sidelight_sidecar.windows.window_writer import Intake
-from sidelight_sidecar.windows.windows import Source, Taking
+from sidelight_sidecar.overhead.pause_control import PauseControl
+from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError
+from sidelight_sidecar.samplers.schedule import SampleAction, SamplingPlan, choose_action, compute_slot
+from sidelight_sidecar.sampling.capture_job import CaptureJob, ProcessCapture
+from sidelight_sidecar.sampling.sampling_loop import WindowSampler
+from sidelight_sidecar.sampling.session_handle import SessionHandle
+from sidelight_sidecar.shipping.ingest_response import compute_backoff
+from sidelight_sidecar.triggers import SIGTERM, TriggerEvent, TriggerRules
+from sidelight_sidecar.windows.window_writer import WindowWriter
+from sidelight_sidecar.windows.windows import TargetLabels, WindowContext
 
 _PROGRESS_SECONDS = 1.0
-_LEAST_SECONDS = 0.1
-_NO_STACKS = (
+_MIN_BOOST_SECONDS = 0.1
+_NO_STACKS_HINT = (
     "It is stopped (kill -CONT), or something else traces it (a debugger, strace or another profiler: "
     "end that one), or its threads sleep in the kernel."
 )
-_CUT_SHORT = "the process ended, or the sidecar stopped, before the capture did"
-_SWITCHED_OFF = "sampling was paused before the capture ended"
+_ENDED_EARLY = "the process ended, or the sidecar stopped, before the capture did"
+_PAUSED_EARLY = "sampling was paused before the capture ended"
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
     "sidelight_sidecar.sampling.process_sampler"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What every watch works with; `clock` is monotonic seconds, `luck` a number from 0 to below 1.
+class SamplerContext:
+    """What every watch works with; `clock` is monotonic seconds, `rng` a number from 0 to below 1.
 
-    `preroll` when what is sampled between windows is held back for captures and triggers; `rate_hz` is
-    that of ordinary windows, `trigger_hz` that after a trigger.
+    `keeps_preroll` when what is sampled between windows is held back for captures and triggers; `rate_hz` is
+    that of ordinary windows, `trigger_rate_hz` that after a trigger.
     """
 
     sampler: Sampler
-    intake: Intake
+    window_writer: WindowWriter
     governor: Governor
-    switches: Switches
-    metrics: Metrics
-    board: Board
-    plan: Plan
-    preroll: bool
+    pause_control: PauseControl
+    metrics: SidecarMetrics
+    health: HealthBoard
+    plan: SamplingPlan
+    keeps_preroll: bool
     rate_hz: int
-    triggers: Rules
-    trigger_hz: int
+    trigger_rules: TriggerRules
+    trigger_rate_hz: int
     max_stacks: int
-    retry_max: float
+    max_retry_seconds: float
     clock: Callable[[], float]
-    luck: Callable[[], float]
+    rng: Callable[[], float]
 
 
-class Watch:
+class ProcessSampler:
     """Samples one process until it is gone or `stop` is called."""
 
-    def __init__(self, key: Key, hold: Hold, source: Source, means: Means) -> None:
+    def __init__(
+        self,
+        key: ProcessKey,
+        session_handle: SessionHandle,
+        target_labels: TargetLabels,
+        context: SamplerContext,
+    ) -> None:
         self.key = key
-        self.capturing = False
-        self._hold = hold
-        self._source = source
-        self._means = means
-        self._stint = Stint(
-            key, hold, means.governor, means.metrics, means.clock, lambda: self._interrupted, means.max_stacks
+        self.is_capturing = False
+        self._session_handle = session_handle
+        self._target_labels = target_labels
+        self._context = context
+        self._window_sampler = WindowSampler(
+            key,
+            session_handle,
+            context.governor,
+            context.metrics,
+            context.clock,
+            lambda: self._is_interrupted,
+            context.max_stacks,
         )
-        self._subject = f"process {key.pid}"
-        self._stopping = False
-        self._request: tuple[Order, Part] | None = None
-        self._part: Part | None = None
-        self._anchor = means.clock()
+        self._health_subject = f"process {key.pid}"
+        self._is_stopping = False
+        self._pending_capture: tuple[CaptureJob, ProcessCapture] | None = None
+        self._active_capture: ProcessCapture | None = None
+        self._anchor = context.clock()
         self._last_slot: int | None = None
-        self._slot_luck: dict[int, float] = {}
-        self._joined = 0
+        self._slot_jitters: dict[int, float] = {}
+        self._governed_rate_hz = 0
         self._boost: Boost | None = None
-        self._paused = 0.0
-        self._why: frozenset[str] = frozenset()
-        self._pauses = 0
-        self._covered_since: int | None = None
-        self._looked_into = False
+        self._gap_seconds = 0.0
+        self._gap_reasons: frozenset[str] = frozenset()
+        self._seen_pause_count = 0
+        self._gapless_since_ns: int | None = None
+        self._has_checked_access = False
 
     @property
     def role(self) -> str:
         """What the process is to its service; windows carry the role that it has when they end."""
-        return self._source.role
+        return self._target_labels.role
 
     @role.setter
     def role(self, role: str) -> None:
-        self._source = replace(self._source, role=role)
+        self._target_labels = replace(self._target_labels, role=role)
 
     @property
-    def python(self) -> str:
+    def python_version(self) -> str:
         """The Python that the process runs, as far as it is known: "3.12" or nothing."""
-        return self._hold.python
+        return self._session_handle.python_version
 
     @property
-    def told(self) -> dict[str, object]:
+    def status(self) -> dict[str, object]:
         """How the process is sampled now, as JSON."""
-        mode, reader = self._hold.how
-        allowance = self._means.governor.allowance(self.key)
-        told: dict[str, object] = {"pid": self.key.pid, "role": self.role, "mode": mode, "reader": reader}
+        mode, reader = self._session_handle.mode_and_reader
+        rate_limit = self._context.governor.get_rate_limit(self.key)
+        fields: dict[str, object] = {"pid": self.key.pid, "role": self.role, "mode": mode, "reader": reader}
         if self._boost is not None:
-            told |= self._boost.labels
-        if allowance is None or not mode:
-            return told | {"rate": 0, "reduced": list(allowance.reasons) if allowance else []}
-        return told | {"rate": allowance.mean_hz, "reduced": list(allowance.reasons)}
+            fields |= self._boost.labels
+        if rate_limit is None or not mode:
+            return fields | {"rate": 0, "reduced": list(rate_limit.reasons) if rate_limit else []}
+        return fields | {"rate": rate_limit.mean_hz, "reduced": list(rate_limit.reasons)}
 
     def wake(self) -> None:
         """Have it look at the switches now."""
-        self._stint.wake.set()
+        self._window_sampler.wakeup.set()
 
     def stop(self) -> None:
         """Let `run` return soon, with what was sampled kept."""
-        self._stopping = True
-        self._stint.wake.set()
+        self._is_stopping = True
+        self._window_sampler.wakeup.set()
 
-    def capture(self, order: Order, part: Part) -> None:
-        """Sample for a capture as soon as may be; `part` is told how it goes. One at a time."""
-        self.capturing = True
-        self._request = (order, part)
-        self._stint.wake.set()
+    def start_capture(self, job: CaptureJob, process_capture: ProcessCapture) -> None:
+        """Sample for a capture as soon as may be; `process_capture` is told how it goes. One at a time."""
+        self.is_capturing = True
+        self._pending_capture = (job, process_capture)
+        self._window_sampler.wakeup.set()
 
-    def trigger(self, fired: Fired, *, at_once: bool = False) -> None:
-        """Sample faster for a while, after a capture if one runs; `at_once`: this window says so already."""
-        means = self._means
+    def apply_trigger(self, event: TriggerEvent, *, immediate: bool = False) -> None:
+        """Sample faster for a while, after a capture if one runs; `immediate`: this window says so
+        already.
+        """
+        context = self._context
         if self._boost is None:
-            self._boost = Boost(means.triggers.lasts, max(means.rate_hz, means.trigger_hz))
-        self._boost.add(fired)
-        if at_once:
-            self._boost.until = self._boost.until or means.clock()
-        elif not self._boost.begun and not self.capturing:
-            self._stint.cut_short()
+            self._boost = Boost(
+                context.trigger_rules.boost_seconds, max(context.rate_hz, context.trigger_rate_hz)
+            )
+        self._boost.add(event)
+        if immediate:
+            self._boost.until = self._boost.until or context.clock()
+        elif not self._boost.has_started and not self.is_capturing:
+            self._window_sampler.end_window_early()
 
-    def stop_capture(self, part: Part) -> None:
+    def stop_capture(self, process_capture: ProcessCapture) -> None:
         """End this part of a capture now; what was sampled is kept."""
-        part.stopped = True
-        self._stint.wake.set()
+        process_capture.is_stop_requested = True
+        self._window_sampler.wakeup.set()
 
     async def run(self) -> None:
         """Never raises but CancelledError: one process that cannot be sampled must not end the others."""
         attempt = 0
-        while not self._stopping:
+        while not self._is_stopping:
             try:
-                await self._step()
+                await self._run_step()
                 attempt = 0
                 continue
             except SamplingError as error:
-                self._report(error)
+                self._report_error(error)
             except Exception:  # noqa: BLE001 - the root of this loop
-                self._means.metrics.loop_errors.labels("watch").inc()
+                self._context.metrics.loop_errors.labels("watch").inc()
                 _log.exception("an unexpected error while sampling", pid=self.key.pid)
             attempt += 1
-            wait = pause(attempt, self._means.retry_max, self._means.luck())
-            await self._stint.until(self._means.clock() + wait)
-        if self._hold.held:
-            await self._close()
-        if self._request is not None:
-            self._request[1].finish(_CUT_SHORT)
-        self._means.board.clear(self._subject)
-        self._means.governor.forget(self.key)
-        if SIGTERM not in self._means.triggers.on:
-            self._means.intake.forget(self.key)
-        self._hold.forget()
+            wait = compute_backoff(attempt, self._context.max_retry_seconds, self._context.rng())
+            await self._window_sampler.wait_until(self._context.clock() + wait)
+        if self._session_handle.is_open:
+            await self._close_session()
+        if self._pending_capture is not None:
+            self._pending_capture[1].finish(_ENDED_EARLY)
+        self._context.health.clear(self._health_subject)
+        self._context.governor.forget(self.key)
+        if SIGTERM not in self._context.trigger_rules.enabled_triggers:
+            self._context.window_writer.discard(self.key)
+        self._session_handle.clear_stopped()
 
-    async def _step(self) -> None:
-        if self._means.switches.pauses != self._pauses:
-            await self._stand_aside()
-        elif self._request is not None:
-            await self._capture(*self._request)
+    async def _run_step(self) -> None:
+        if self._context.pause_control.pause_count != self._seen_pause_count:
+            await self._wait_while_paused()
+        elif self._pending_capture is not None:
+            await self._run_capture(*self._pending_capture)
         else:
-            await self._ordinary()
+            await self._sample_by_plan()
 
-    async def _ordinary(self) -> None:
+    async def _sample_by_plan(self) -> None:
         """Wait for the next window, or take it; raises SamplingError when it cannot be taken."""
-        means, plan, now = self._means, self._means.plan, self._means.clock()
-        boost = await self._boosted(now)
-        rate_hz = means.rate_hz if boost is None else boost.rate_hz
-        step = due(now, plan, anchor=self._anchor, last_slot=self._last_slot, luck=self._luck_of)
+        context, plan, now = self._context, self._context.plan, self._context.clock()
+        boost = await self._update_boost(now)
+        rate_hz = context.rate_hz if boost is None else boost.rate_hz
+        action = choose_action(
+            now, plan, anchor=self._anchor, last_slot=self._last_slot, slot_jitter=self._get_slot_jitter
+        )
         if boost is not None and boost.until is not None:
-            step = Sample(boost.until)
-        if not isinstance(step, Sample) and not means.preroll:
-            if plan.trigger_only and not self._looked_into:
+            action = SampleAction(boost.until)
+        if not isinstance(action, SampleAction) and not context.keeps_preroll:
+            if plan.is_on_demand and not self._has_checked_access:
                 # Whether a capture would be allowed is told before somebody needs one.
-                await self._pace(means.sampler, means.rate_hz)
-                await self._hold.detach()
-                self._looked_into = True
-            await self._stint.until(step.until)
+                await self._set_pace(context.sampler, context.rate_hz)
+                await self._session_handle.detach()
+                self._has_checked_access = True
+            await self._window_sampler.wait_until(action.until)
             return
-        self._join(ORDINARY, rate_hz, means.sampler)
-        allowance = means.governor.allowance(self.key) or Allowance(rate_hz)
-        until = min(step.until, now + plan.window)
-        if isinstance(step, Sample) and boost is None:
-            self._passed(step.slot)
-        if self._stint.sits_out(allowance):
-            await self._leave_out(until, allowance)
+        self._join_governor(ORDINARY, rate_hz, context.sampler)
+        rate_limit = context.governor.get_rate_limit(self.key) or RateLimit(rate_hz)
+        until = min(action.until, now + plan.window_seconds)
+        if isinstance(action, SampleAction) and boost is None:
+            self._record_slot(action.slot)
+        if self._window_sampler.should_skip(rate_limit):
+            await self._skip_until(until, rate_limit)
             return
-        if not self._hold.held:
-            self._covered_since = None
-        await self._pace(means.sampler, allowance.rate_hz)
-        goes_on = plan.continuous or means.preroll or (boost is not None and until < step.until)
-        sampled = await self._stint.gather(until, goes_on=goes_on)
-        ended = self._stint.ended
-        await self._keep(sampled, allowance, shipped=isinstance(step, Sample))
-        if ended is None and not self._interrupted:
-            self._judge(sampled)
-        if ended is not None and ended.startswith("failed"):
-            raise SamplingError(f"sampling process {self.key.pid} ended: {ended}", hint="It is tried again.")
-        if ended is not None:
+        if not self._session_handle.is_open:
+            self._gapless_since_ns = None
+        await self._set_pace(context.sampler, rate_limit.rate_hz)
+        keep_session = (
+            plan.is_continuous or context.keeps_preroll or (boost is not None and until < action.until)
+        )
+        batch = await self._window_sampler.collect(until, keep_session=keep_session)
+        end_reason = self._window_sampler.end_reason
+        await self._write_windows(batch, rate_limit, to_spool=isinstance(action, SampleAction))
+        if end_reason is None and not self._is_interrupted:
+            self._check_window(batch)
+        if end_reason is not None and end_reason.startswith("failed"):
+            raise SamplingError(
+                f"sampling process {self.key.pid} ended: {end_reason}", hint="It is tried again."
+            )
+        if end_reason is not None:
             # The next look at /proc tells whether the process is gone or runs another program.
-            await self._stint.until(means.clock() + _PROGRESS_SECONDS)
+            await self._window_sampler.wait_until(context.clock() + _PROGRESS_SECONDS)
 
-    async def _boosted(self, now: float) -> Boost | None:
+    async def _update_boost(self, now: float) -> Boost | None:
         """What a trigger asks for now; one that has come up begins, with what was held back before it."""
-        boost, plan = self._boost, self._means.plan
+        boost, plan = self._boost, self._context.plan
         if boost is None:
             return None
         if boost.until is None:
-            self._stint.cut = False
+            self._window_sampler.is_cut_short = False
             boost.until = now + boost.seconds
-            await self._means.intake.ship_held_back(self.key, boost.labels)
-        if boost.until - now >= _LEAST_SECONDS:
+            await self._context.window_writer.release(self.key, boost.labels)
+        if boost.until - now >= _MIN_BOOST_SECONDS:
             return boost
         self._boost = None
-        if plan.interval is not None:
+        if plan.interval_seconds is not None:
             # It took the place of the windows that were due meanwhile.
-            self._last_slot = slot_of(now, plan.interval, self._anchor)
-        if self._hold.held and not (plan.continuous or self._means.preroll):
-            await self._close()
+            self._last_slot = compute_slot(now, plan.interval_seconds, self._anchor)
+        if self._session_handle.is_open and not (plan.is_continuous or self._context.keeps_preroll):
+            await self._close_session()
         return None
 
-    async def _leave_out(self, until: float, allowance: Allowance) -> None:
+    async def _skip_until(self, until: float, rate_limit: RateLimit) -> None:
         """Sample nothing until then, or until the governor says otherwise."""
-        began = self._means.clock()
-        if allowance.off and self._hold.held:
-            await self._close()
+        began = self._context.clock()
+        if rate_limit.is_suspended and self._session_handle.is_open:
+            await self._close_session()
         else:
-            await self._stint.rest()
-        while (now := self._means.clock()) < until and not self._interrupted:
-            await self._stint.until(min(until, now + _PROGRESS_SECONDS))
-            changed = self._means.governor.allowance(self.key) != allowance
-            if self._hold.ended is not None or self._stint.cut or changed:
+            await self._window_sampler.go_idle()
+        while (now := self._context.clock()) < until and not self._is_interrupted:
+            await self._window_sampler.wait_until(min(until, now + _PROGRESS_SECONDS))
+            has_changed = self._context.governor.get_rate_limit(self.key) != rate_limit
+            if (
+                self._session_handle.end_reason is not None
+                or self._window_sampler.is_cut_short
+                or has_changed
+            ):
                 break
-        await self._stint.rested()
-        self._not_sampled(began, allowance.reasons)
+        await self._window_sampler.discard_idle_time()
+        self._record_gap(began, rate_limit.reasons)
 
-    async def _stand_aside(self) -> None:
+    async def _wait_while_paused(self) -> None:
         """Have nothing attached while a switch is on, however short that is."""
-        began, self._pauses = self._means.clock(), self._means.switches.pauses
-        if self._hold.held:
-            await self._close()
-        self._leave()
-        if self._request is not None:
-            (_, part), self._request, self.capturing = self._request, None, False
-            part.finish(_SWITCHED_OFF)
-        self._means.metrics.reduced_rate.labels(PAUSED).inc()
+        began, self._seen_pause_count = self._context.clock(), self._context.pause_control.pause_count
+        if self._session_handle.is_open:
+            await self._close_session()
+        self._leave_governor()
+        if self._pending_capture is not None:
+            (_, part), self._pending_capture, self.is_capturing = self._pending_capture, None, False
+            part.finish(_PAUSED_EARLY)
+        self._context.metrics.reduced_rate.labels(PAUSED).inc()
         try:
-            while self._means.switches.paused and not self._stopping and self._request is None:
-                await self._stint.nap(_PROGRESS_SECONDS)
+            while (
+                self._context.pause_control.is_paused
+                and not self._is_stopping
+                and self._pending_capture is None
+            ):
+                await self._window_sampler.sleep(_PROGRESS_SECONDS)
         finally:
-            self._means.metrics.reduced_rate.labels(PAUSED).dec()
-            self._not_sampled(began, (PAUSED,))
+            self._context.metrics.reduced_rate.labels(PAUSED).dec()
+            self._record_gap(began, (PAUSED,))
 
-    async def _capture(self, order: Order, part: Part) -> None:
-        self._request, self._part, self._stint.cut = None, part, False
-        began = self._means.clock()
+    async def _run_capture(self, job: CaptureJob, process_capture: ProcessCapture) -> None:
+        self._pending_capture, self._active_capture, self._window_sampler.is_cut_short = (
+            None,
+            process_capture,
+            False,
+        )
+        began = self._context.clock()
         try:
-            if self._hold.held:
-                await self._close()
-            shipped, held_since = await self._means.intake.ship_held_back(self.key, {"capture": order.id})
-            part.covered(self._covered_since if held_since is None else held_since, shipped)
-            self._leave()
-            self._join(CAPTURE, order.rate_hz, order.sampler)
-            await self._sample_for(order, part)
-            part.finish(None)
+            if self._session_handle.is_open:
+                await self._close_session()
+            preroll_windows, preroll_since_ns = await self._context.window_writer.release(
+                self.key, {"capture": job.id}
+            )
+            process_capture.record_preroll(
+                self._gapless_since_ns if preroll_since_ns is None else preroll_since_ns, preroll_windows
+            )
+            self._leave_governor()
+            self._join_governor(CAPTURE, job.rate_hz, job.sampler)
+            await self._sample_capture(job, process_capture)
+            process_capture.finish(None)
         except SamplingError as error:
-            part.finish(error.message, error.hint)
-            self._looked_into = False
+            process_capture.finish(error.message, error.hint)
+            self._has_checked_access = False
             raise
         finally:
-            if self._hold.held:
-                await self._hold.detach()
-            self._leave()
-            self.capturing, self._part = False, None
-            part.finish("an unexpected error: see the sidecar's log")
-            if self._means.plan.continuous:
-                self._not_sampled(began, ())
-                self._means.metrics.preempted_seconds.inc(self._means.clock() - began)
+            if self._session_handle.is_open:
+                await self._session_handle.detach()
+            self._leave_governor()
+            self.is_capturing, self._active_capture = False, None
+            process_capture.finish("an unexpected error: see the sidecar's log")
+            if self._context.plan.is_continuous:
+                self._record_gap(began, ())
+                self._context.metrics.preempted_seconds.inc(self._context.clock() - began)
 
-    async def _sample_for(self, order: Order, part: Part) -> None:
-        clock, end = self._means.clock, None
-        while end is None or (clock() < end and not self._interrupted and self._stint.ended is None):
-            allowance = self._means.governor.allowance(self.key) or Allowance(order.rate_hz)
-            part.paced(allowance.rate_hz, allowance.reasons)
-            if allowance.rate_hz:
-                await self._pace(order.sampler, allowance.rate_hz, min(order.seconds, order.window_seconds))
-            end = clock() + order.seconds if end is None else end
-            if not allowance.rate_hz:
-                await self._leave_out(end, allowance)
+    async def _sample_capture(self, job: CaptureJob, process_capture: ProcessCapture) -> None:
+        clock, end = self._context.clock, None
+        while end is None or (
+            clock() < end and not self._is_interrupted and self._window_sampler.end_reason is None
+        ):
+            rate_limit = self._context.governor.get_rate_limit(self.key) or RateLimit(job.rate_hz)
+            process_capture.record_rate(rate_limit.rate_hz, rate_limit.reasons)
+            if rate_limit.rate_hz:
+                await self._set_pace(job.sampler, rate_limit.rate_hz, min(job.seconds, job.window_seconds))
+            end = clock() + job.seconds if end is None else end
+            if not rate_limit.rate_hz:
+                await self._skip_until(end, rate_limit)
                 continue
-            until = min(end, clock() + order.window_seconds)
-            sampled = await self._stint.gather(
-                until, goes_on=until < end, part_seconds=_PROGRESS_SECONDS, told=part.progress
+            until = min(end, clock() + job.window_seconds)
+            batch = await self._window_sampler.collect(
+                until,
+                keep_session=until < end,
+                part_seconds=_PROGRESS_SECONDS,
+                on_batch=process_capture.record_batch,
             )
-            taking = self._taking(allowance, order.window_seconds, {"capture": order.id})
-            part.windows += await self._means.intake.keep(sampled, self._source, taking)
-        if part.stopped:
-            part.finish(None)
+            context = self._make_window_context(rate_limit, job.window_seconds, {"capture": job.id})
+            process_capture.windows += await self._context.window_writer.write(
+                batch, self._target_labels, context
+            )
+        if process_capture.is_stop_requested:
+            process_capture.finish(None)
         elif clock() < end:
-            paused = self._means.switches.pauses != self._pauses and not self._stopping
-            part.finish(_SWITCHED_OFF if paused else _CUT_SHORT)
-        elif not part.windows:
-            part.finish("nothing was sampled: GET /readyz says why")
+            is_paused = (
+                self._context.pause_control.pause_count != self._seen_pause_count and not self._is_stopping
+            )
+            process_capture.finish(_PAUSED_EARLY if is_paused else _ENDED_EARLY)
+        elif not process_capture.windows:
+            process_capture.finish("nothing was sampled: GET /readyz says why")
 
-    async def _pace(self, sampler: Sampler, rate_hz: float, window_seconds: float | None = None) -> None:
-        if await self._stint.pace(sampler, rate_hz, window_seconds or self._means.plan.window):
-            self._mended()
+    async def _set_pace(self, sampler: Sampler, rate_hz: float, window_seconds: float | None = None) -> None:
+        if await self._window_sampler.set_pace(
+            sampler, rate_hz, window_seconds or self._context.plan.window_seconds
+        ):
+            self._report_recovery()
 
-    def _mended(self) -> None:
-        if self._means.board.clear(self._subject):
+    def _report_recovery(self) -> None:
+        if self._context.health.clear(self._health_subject):
             _log.info("the process is sampled again", pid=self.key.pid)
 
-    async def _close(self) -> None:
+    async def _close_session(self) -> None:
         """End the session; what was sampled since the last window is kept."""
-        means = self._means
-        allowance = means.governor.allowance(self.key) or Allowance(means.rate_hz)
-        rate_hz = self._stint.rate_hz
-        sampled = await self._stint.end()
-        if rate_hz and sampled.quality.attempts:
-            await self._keep(sampled, replace(allowance, rate_hz=rate_hz), shipped=means.plan.continuous)
+        context = self._context
+        rate_limit = context.governor.get_rate_limit(self.key) or RateLimit(context.rate_hz)
+        rate_hz = self._window_sampler.rate_hz
+        batch = await self._window_sampler.end_session()
+        if rate_hz and batch.quality.attempts:
+            await self._write_windows(
+                batch, replace(rate_limit, rate_hz=rate_hz), to_spool=context.plan.is_continuous
+            )
 
-    async def _keep(self, sampled: Sampled, allowance: Allowance, *, shipped: bool) -> None:
-        means = self._means
-        labels = self._boost.labels if self._boost is not None and self._boost.begun else {}
-        taking = self._taking(allowance, means.plan.window, labels)
-        if self._covered_since is None or taking.paused_ns:
-            self._covered_since = sampled.start_ns
-        if shipped:
-            await means.intake.keep(sampled, self._source, taking)
+    async def _write_windows(self, batch: SampleBatch, rate_limit: RateLimit, *, to_spool: bool) -> None:
+        context = self._context
+        labels = self._boost.labels if self._boost is not None and self._boost.has_started else {}
+        window_context = self._make_window_context(rate_limit, context.plan.window_seconds, labels)
+        if self._gapless_since_ns is None or window_context.paused_ns:
+            self._gapless_since_ns = batch.start_ns
+        if to_spool:
+            await context.window_writer.write(batch, self._target_labels, window_context)
         else:
-            await means.intake.hold_back(self.key, sampled, self._source, taking, means.clock())
+            await context.window_writer.buffer(
+                self.key, batch, self._target_labels, window_context, context.clock()
+            )
 
-    def _taking(self, allowance: Allowance, nominal_seconds: float, labels: Mapping[str, str]) -> Taking:
-        reasons = tuple(sorted({*allowance.reasons, *self._why}))
-        paused_ns, self._paused, self._why = round(self._paused * 1e9), 0.0, frozenset()
-        return Taking(allowance.rate_hz, nominal_seconds, labels, paused_ns, reasons)
+    def _make_window_context(
+        self, rate_limit: RateLimit, nominal_seconds: float, labels: Mapping[str, str]
+    ) -> WindowContext:
+        reasons = tuple(sorted({*rate_limit.reasons, *self._gap_reasons}))
+        paused_ns, self._gap_seconds, self._gap_reasons = round(self._gap_seconds * 1e9), 0.0, frozenset()
+        return WindowContext(rate_limit.rate_hz, nominal_seconds, labels, paused_ns, reasons)
 
-    def _not_sampled(self, since: float, reasons: tuple[str, ...]) -> None:
+    def _record_gap(self, since: float, reasons: tuple[str, ...]) -> None:
         """Remember, for the next window, that nothing was sampled since then."""
-        elapsed = self._means.clock() - since
-        self._paused += elapsed
-        self._why |= set(reasons)
+        elapsed = self._context.clock() - since
+        self._gap_seconds += elapsed
+        self._gap_reasons |= set(reasons)
         for why in reasons:
-            self._means.metrics.unsampled_seconds.labels(why).inc(elapsed)
+            self._context.metrics.unsampled_seconds.labels(why).inc(elapsed)
 
-    def _join(self, pool: str, rate_hz: int, sampler: Sampler) -> None:
-        governor, allowance = self._means.governor, self._means.governor.allowance(self.key)
-        if self._joined == rate_hz or (self._joined and allowance is not None and allowance.off):
+    def _join_governor(self, pool: str, rate_hz: int, sampler: Sampler) -> None:
+        governor, rate_limit = self._context.governor, self._context.governor.get_rate_limit(self.key)
+        if self._governed_rate_hz == rate_hz or (
+            self._governed_rate_hz and rate_limit is not None and rate_limit.is_suspended
+        ):
             return
-        if self._joined:
-            governor.leave(self.key)
-        governor.join(self.key, rate_hz, pool, stops=sampler.stops, wake=self._stint.wake.set)
-        self._joined = rate_hz
+        if self._governed_rate_hz:
+            governor.remove(self.key)
+        governor.add(
+            self.key, rate_hz, pool, stops_target=sampler.stops_target, wake=self._window_sampler.wakeup.set
+        )
+        self._governed_rate_hz = rate_hz
 
-    def _leave(self) -> None:
-        self._means.governor.leave(self.key)
-        self._joined = 0
+    def _leave_governor(self) -> None:
+        self._context.governor.remove(self.key)
+        self._governed_rate_hz = 0
 
-    def _judge(self, sampled: Sampled) -> None:
+    def _check_window(self, batch: SampleBatch) -> None:
         """Say so when a whole window gave no stacks though the session holds."""
-        quality, subject = sampled.quality, self._subject
+        quality, subject = batch.quality, self._health_subject
         failed = sum(quality.errors.values())
         if quality.attempts > failed:
-            self._mended()
+            self._report_recovery()
         elif quality.attempts:
             kinds = ", ".join(f"{kind} {times}" for kind, times in sorted(quality.errors.items()))
-            self._report(
-                SamplingError(f"{subject} gave no stacks in a whole window: {kinds}", hint=_NO_STACKS)
+            self._report_error(
+                SamplingError(f"{subject} gave no stacks in a whole window: {kinds}", hint=_NO_STACKS_HINT)
             )
 
     @property
-    def _interrupted(self) -> bool:
-        paused = self._means.switches.pauses != self._pauses
-        asked = self._part is not None and self._part.stopped
-        return self._stopping or self._request is not None or paused or asked
+    def _is_interrupted(self) -> bool:
+        is_paused = self._context.pause_control.pause_count != self._seen_pause_count
+        is_stop_requested = self._active_capture is not None and self._active_capture.is_stop_requested
+        return self._is_stopping or self._pending_capture is not None or is_paused or is_stop_requested
 
-    def _luck_of(self, slot: int) -> float:
-        if slot not in self._slot_luck:
-            self._slot_luck = {old: luck for old, luck in self._slot_luck.items() if old >= slot - 2}
-            self._slot_luck[slot] = self._means.luck()
-        return self._slot_luck[slot]
+    def _get_slot_jitter(self, slot: int) -> float:
+        if slot not in self._slot_jitters:
+            self._slot_jitters = {old: luck for old, luck in self._slot_jitters.items() if old >= slot - 2}
+            self._slot_jitters[slot] = self._context.rng()
+        return self._slot_jitters[slot]
 
-    def _passed(self, slot: int) -> None:
-        if self._means.plan.interval is not None:
+    def _record_slot(self, slot: int) -> None:
+        if self._context.plan.interval_seconds is not None:
             first = 0 if self._last_slot is None else self._last_slot + 1
-            self._means.metrics.missed_windows.inc(max(0, slot - first))
+            self._context.metrics.missed_windows.inc(max(0, slot - first))
             self._last_slot = slot
 
-    def _report(self, error: SamplingError) -> None:
-        self._means.metrics.attach_failures.labels(error.reason.value).inc()
-        if self._means.board.report(self._subject, Problem.of(error)):
+    def _report_error(self, error: SamplingError) -> None:
+        self._context.metrics.attach_failures.labels(error.reason.value).inc()
+        if self._context.health.report(self._health_subject, HealthIssue.from_error(error)):
             _log.warning(
                 "a process cannot be sampled",
                 pid=self.key.pid,

@@ -10,154 +10,172 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 
 from sidelight_model.errors import Reason
-from sidelight_sidecar.discovery.processes import Choice, Key, Proc, Watched, alone, watched
-from sidelight_sidecar.discovery.procfs import ProcFs, Used
-from sidelight_sidecar.health import Board, Problem
-from sidelight_sidecar.metrics import Metrics
-from sidelight_sidecar.samplers.permissions import Lack
-from sidelight_sidecar.sampling.capture_job import Order, Part
-from sidelight_sidecar.sampling.process_sampler import Watch
+from sidelight_sidecar.discovery.processes import (
+    Proc,
+    ProcessFilter,
+    ProcessKey,
+    SelectedProcess,
+    sees_only_itself,
+    select_processes,
+)
+from sidelight_sidecar.discovery.procfs import ProcessUsage, ProcFs
+from sidelight_sidecar.health import HealthBoard, HealthIssue
+from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.samplers.permissions import MissingPermission
+from sidelight_sidecar.sampling.capture_job import CaptureJob, ProcessCapture
+from sidelight_sidecar.sampling.process_sampler import ProcessSampler
 
-_SHARE_OF_ONE_CORE = 0.05
+_MAX_SCAN_CPU_SHARE = 0.05
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
     "sidelight_sidecar.sampling.process_watcher"
 )
 
 
-class Fleet:
+class ProcessWatcher:
     """One Watch per watched process, at most `most` of them."""
 
     def __init__(
         self,
         procfs: ProcFs,
-        choice: Choice,
+        process_filter: ProcessFilter,
         *,
         own_pid: int,
-        most: int,
+        max_processes: int,
         scan_seconds: float,
-        make_watch: Callable[[Watched], Watch],
-        metrics: Metrics,
-        board: Board,
-        done_seconds: float | None = None,
+        make_process_sampler: Callable[[SelectedProcess], ProcessSampler],
+        metrics: SidecarMetrics,
+        health: HealthBoard,
+        exit_after_seconds: float | None = None,
     ) -> None:
-        """`done_seconds`: `when_done` is called once none of what was watched has been left for so long."""
+        """`exit_after_seconds`: `on_done` is called once none of what was watched has been left for so
+        long.
+        """
         self._procfs = procfs
-        self._choice = choice
+        self._process_filter = process_filter
         self._own_pid = own_pid
-        self._most = most
+        self._max_processes = max_processes
         self._scan_seconds = scan_seconds
-        self._make_watch = make_watch
+        self._make_process_sampler = make_process_sampler
         self._metrics = metrics
-        self._board = board
-        self._watches: dict[Key, Watch] = {}
-        self._roles: dict[Key, str] = {}
-        self._looked: Sequence[Proc] = ()
-        self._settled = False
-        self._pause = scan_seconds
-        self._ending = threading.Event()
-        self._done_seconds = done_seconds
-        self._alone_since: float | None = None
-        self.when_done: Callable[[], None] = lambda: None
+        self._health = health
+        self._process_samplers: dict[ProcessKey, ProcessSampler] = {}
+        self._roles: dict[ProcessKey, str] = {}
+        self._last_processes: Sequence[Proc] = ()
+        self._are_roles_stable = False
+        self._scan_pause_seconds = scan_seconds
+        self._scan_stop = threading.Event()
+        self._exit_after_seconds = exit_after_seconds
+        self._last_active: float | None = None
+        self.on_done: Callable[[], None] = lambda: None
         self._stopping = asyncio.Event()
-        board.report("watching", Problem(Reason.NOTHING_TO_WATCH, "no process has been looked at yet"))
+        health.report("watching", HealthIssue(Reason.NOTHING_TO_WATCH, "no process has been looked at yet"))
 
     @property
-    def watches(self) -> list[Watch]:
+    def process_samplers(self) -> list[ProcessSampler]:
         """What is watched now, by pid."""
-        return [self._watches[key] for key in sorted(self._watches)]
+        return [self._process_samplers[key] for key in sorted(self._process_samplers)]
 
     @property
-    def used(self) -> Mapping[Key, Used]:
+    def usage(self) -> Mapping[ProcessKey, ProcessUsage]:
         """What Python processes had taken at the last look."""
-        return self._procfs.used
+        return self._procfs.usage
 
     def stop(self) -> None:
         """Let `run` return once every session is closed and its window kept."""
-        self._ending.set()
+        self._scan_stop.set()
         self._stopping.set()
 
-    def capture(self, order: Order, parts: Sequence[tuple[Watch, Part]]) -> None:
+    def start_capture(
+        self, job: CaptureJob, process_captures: Sequence[tuple[ProcessSampler, ProcessCapture]]
+    ) -> None:
         """Hand a capture to the watches it is for."""
-        for watch, part in parts:
-            watch.capture(order, part)
+        for watch, part in process_captures:
+            watch.start_capture(job, part)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             while not self._stopping.is_set():
                 try:
-                    procs = await asyncio.to_thread(self._look)
+                    procs = await asyncio.to_thread(self._scan_until_change)
                 except asyncio.CancelledError:
-                    self._ending.set()
+                    self._scan_stop.set()
                     raise
-                self._follow(procs, group)
-                self._see_whether_done()
-                await self._rest(self._pause)
-            for watch in self._watches.values():
+                self._update_process_samplers(procs, group)
+                self._check_done()
+                await self._wait(self._scan_pause_seconds)
+            for watch in self._process_samplers.values():
                 watch.stop()
 
-    def _look(self) -> list[Proc]:
+    def _scan_until_change(self) -> list[Proc]:
         """Look until something has changed, or the end; runs in a thread of its own for as long.
 
         Beside processes that stay as they are the event loop is not woken for it.
         """
         while True:
             began = time.thread_time()
-            procs = self._procfs.processes()
+            procs = self._procfs.list_processes()
             took = time.thread_time() - began
             self._metrics.scan_cpu_seconds.set(took)
             # A machine with thousands of processes is looked at less often, not with a whole core.
-            self._pause = max(self._scan_seconds, took / _SHARE_OF_ONE_CORE)
-            counting = self._done_seconds is not None and not self._watches
-            if counting or not self._settled or procs != self._looked or self._ending.wait(self._pause):
+            self._scan_pause_seconds = max(self._scan_seconds, took / _MAX_SCAN_CPU_SHARE)
+            is_counting_down = self._exit_after_seconds is not None and not self._process_samplers
+            if (
+                is_counting_down
+                or not self._are_roles_stable
+                or procs != self._last_processes
+                or self._scan_stop.wait(self._scan_pause_seconds)
+            ):
                 return procs
 
-    def _follow(self, procs: Sequence[Proc], group: asyncio.TaskGroup) -> None:
-        found = watched(procs, self._choice, own_pid=self._own_pid, until_now=self._roles)
-        for key in self._watches.keys() - found.keys():
-            self._watches.pop(key).stop()
-        for key, watch in self._watches.items():
-            watch.role = found[key].role
-        room = self._most - len(self._watches)
-        for key in [key for key in found if key not in self._watches][: max(0, room)]:
-            watch = self._make_watch(found[key])
-            self._watches[key] = watch
+    def _update_process_samplers(self, procs: Sequence[Proc], group: asyncio.TaskGroup) -> None:
+        selected = select_processes(
+            procs, self._process_filter, own_pid=self._own_pid, previous_roles=self._roles
+        )
+        for key in self._process_samplers.keys() - selected.keys():
+            self._process_samplers.pop(key).stop()
+        for key, watch in self._process_samplers.items():
+            watch.role = selected[key].role
+        free_slots = self._max_processes - len(self._process_samplers)
+        for key in [key for key in selected if key not in self._process_samplers][: max(0, free_slots)]:
+            watch = self._make_process_sampler(selected[key])
+            self._process_samplers[key] = watch
             group.create_task(watch.run(), name=f"watch process {key.pid}")
             _log.info(
-                "a process is watched", pid=key.pid, command=" ".join(found[key].proc.command_line)[:200]
+                "a process is watched", pid=key.pid, command=" ".join(selected[key].proc.command_line)[:200]
             )
-        roles = {key: found[key].role for key in self._watches}
+        roles = {key: selected[key].role for key in self._process_samplers}
         # A role may depend on the one before: only when it stays, equal processes give equal answers.
-        self._looked, self._settled, self._roles = procs, roles == self._roles, roles
-        self._metrics.processes.set(len(self._watches))
-        self._tell(found, procs)
+        self._last_processes, self._are_roles_stable, self._roles = procs, roles == self._roles, roles
+        self._metrics.processes.set(len(self._process_samplers))
+        self._report_health(selected, procs)
 
-    def _see_whether_done(self) -> None:
+    def _check_done(self) -> None:
         now = asyncio.get_running_loop().time()
-        if self._watches:
+        if self._process_samplers:
             # From here on, an end is one: before, nothing has begun.
-            self._alone_since = now
+            self._last_active = now
             return
-        since, wait = self._alone_since, self._done_seconds
+        since, wait = self._last_active, self._exit_after_seconds
         if since is not None and wait is not None and now - since >= wait:
-            self.when_done()
+            self.on_done()
 
-    def _tell(self, found: dict[Key, Watched], procs: Sequence[Proc]) -> None:
-        if found:
-            self._board.clear("watching")
+    def _report_health(self, selected: dict[ProcessKey, SelectedProcess], procs: Sequence[Proc]) -> None:
+        if selected:
+            self._health.clear("watching")
         else:
-            self._board.report("watching", nothing(self._choice, procs, self._own_pid))
-        if len(found) > self._most:
-            problem = Problem(
+            self._health.report("watching", explain_no_targets(self._process_filter, procs, self._own_pid))
+        if len(selected) > self._max_processes:
+            problem = HealthIssue(
                 Reason.OVERLOADED,
-                f"{len(found)} processes are to be watched, and {self._most} are",
+                f"{len(selected)} processes are to be watched, and {self._max_processes} are",
                 "Raise --max-processes, or choose fewer.",
             )
-            if self._board.report("processes", problem):
+            if self._health.report("processes", problem):
                 _log.warning("not every process is watched", problem=problem.message, hint=problem.hint)
         else:
-            self._board.clear("processes")
+            self._health.clear("processes")
 
-    async def _rest(self, seconds: float) -> None:
+    async def _wait(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
@@ -165,24 +183,24 @@ class Fleet:
             return
 
 
-def nothing(choice: Choice, procs: Sequence[Proc], own_pid: int) -> Problem:
+def explain_no_targets(process_filter: ProcessFilter, procs: Sequence[Proc], own_pid: int) -> HealthIssue:
     """Why there is nothing to watch, as far as it can be told."""
-    if not choice.pids and alone(procs, own_pid):
-        return Problem(
+    if not process_filter.pids and sees_only_itself(procs, own_pid):
+        return HealthIssue(
             Reason.NOTHING_TO_WATCH,
             "this sidecar sees no process but its own",
             "Set shareProcessNamespace: true on the pod, or no other container can be seen.",
-            Lack.SHARED_PROCESSES,
+            MissingPermission.SHARED_PROCESSES,
         )
-    others = [proc for proc in procs if proc.python is not None and proc.pid != own_pid]
-    nested = [proc.pid for proc in others if proc.nested]
-    if choice.pids:
-        message = f"none of the processes {', '.join(map(str, sorted(choice.pids)))} runs Python now"
-    elif choice.pattern is not None:
-        message = f"no Python process has a command line that {choice.pattern.pattern!r} finds"
+    others = [proc for proc in procs if proc.python_version is not None and proc.pid != own_pid]
+    nested = [proc.pid for proc in others if proc.is_nested]
+    if process_filter.pids:
+        message = f"none of the processes {', '.join(map(str, sorted(process_filter.pids)))} runs Python now"
+    elif process_filter.pattern is not None:
+        message = f"no Python process has a command line that {process_filter.pattern.pattern!r} finds"
     else:
         message = "there is no Python process but this one"
-    if others and not choice.every:
+    if others and not process_filter.match_all:
         hint = f"There are {len(others)} other Python processes: check --match or --pid."
     elif nested:
         hint = f"Process {nested[0]} runs Python in a PID namespace below: name it with --match or --pid."
@@ -191,4 +209,4 @@ def nothing(choice: Choice, procs: Sequence[Proc], own_pid: int) -> Problem:
             "The service has not started, or is not Python. If it runs in a container of this pod, set "
             "shareProcessNamespace: true on the pod, or no other container can be seen."
         )
-    return Problem(Reason.NOTHING_TO_WATCH, message, hint)
+    return HealthIssue(Reason.NOTHING_TO_WATCH, message, hint)

@@ -9,146 +9,157 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from sidelight_sidecar.discovery.processes import Key
-from sidelight_sidecar.metrics import Metrics
+from sidelight_sidecar.discovery.processes import ProcessKey
+from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.overhead.budget import (
-    Allowance,
+    RateLimit,
 )
 from sidelight_sidecar.overhead.governor import Governor
 from sidelight_sidecar.samplers.sampler import (
-    Sampled,
+    SampleBatch,
     Sampler,
-    Used,
+    SamplingCost,
 )
-from sidelight_sidecar.sampling.session_handle import Hold
+from sidelight_sidecar.sampling.session_handle import SessionHandle
 
-_LOOK_SECONDS = 1.0
-_LONGEST_WAIT = 3600.0
-_FIRST_PART = 1.0
-_PART = 5.0
+_CHECK_SECONDS = 1.0
+_MAX_WAIT_SECONDS = 3600.0
+_FIRST_PART_SECONDS = 1.0
+_PART_SECONDS = 5.0
 
 
-class Stint:
+class WindowSampler:
     """The session of one process, paced; `interrupted` says when to stop waiting, as `wake` does."""
 
     def __init__(
         self,
-        key: Key,
-        hold: Hold,
+        key: ProcessKey,
+        session_handle: SessionHandle,
         governor: Governor,
-        metrics: Metrics,
+        metrics: SidecarMetrics,
         clock: Callable[[], float],
-        interrupted: Callable[[], bool],
+        is_interrupted: Callable[[], bool],
         max_stacks: int,
     ) -> None:
         self._key = key
-        self._hold = hold
+        self._session_handle = session_handle
         self._governor = governor
         self._metrics = metrics
         self._clock = clock
-        self._interrupted = interrupted
+        self._is_interrupted = is_interrupted
         self._max_stacks = max_stacks
         self._sampler: Sampler | None = None
-        self._turn = key.pid
-        self.wake = asyncio.Event()
+        self._window_number = key.pid
+        self.wakeup = asyncio.Event()
         self.rate_hz = 0.0
-        self.ended: str | None = None
-        self.cut = False
+        self.end_reason: str | None = None
+        self.is_cut_short = False
 
-    def cut_short(self) -> None:
+    def end_window_early(self) -> None:
         """End the wait or the window now, but not the session: something else is to be sampled."""
-        self.cut = True
-        self.wake.set()
+        self.is_cut_short = True
+        self.wakeup.set()
 
-    def sits_out(self, allowance: Allowance) -> bool:
+    def should_skip(self, rate_limit: RateLimit) -> bool:
         """Whether the next window is one of those that are left out; different ones for each process."""
-        self._turn += 1
-        return not allowance.rate_hz or self._turn % allowance.every != 0
+        self._window_number += 1
+        return not rate_limit.rate_hz or self._window_number % rate_limit.window_stride != 0
 
-    async def pace(self, sampler: Sampler, rate_hz: float, window_seconds: float) -> bool:
+    async def set_pace(self, sampler: Sampler, rate_hz: float, window_seconds: float) -> bool:
         """Sample at this rate from now on; true when it was attached to for that. Raises SamplingError."""
-        if self._hold.held and not sampler.gapless and rate_hz != self.rate_hz:
+        if self._session_handle.is_open and not sampler.is_gapless and rate_hz != self.rate_hz:
             # What is running is a few milliseconds old.
-            await self._hold.detach()
-        attaches = not self._hold.held
-        if attaches:
-            await self._hold.attach(sampler, rate_hz, window_seconds)
+            await self._session_handle.detach()
+        needs_attach = not self._session_handle.is_open
+        if needs_attach:
+            await self._session_handle.attach(sampler, rate_hz, window_seconds)
         elif rate_hz != self.rate_hz:
-            await self._hold.set_rate(rate_hz)
+            await self._session_handle.set_rate(rate_hz)
         self._sampler, self.rate_hz = sampler, rate_hz
-        return attaches
+        return needs_attach
 
-    async def rest(self) -> None:
+    async def go_idle(self) -> None:
         """Leave the process in peace, with the session kept where that costs nothing."""
-        if self._hold.held and self._sampler is not None and self._sampler.gapless:
-            await self._hold.set_rate(0.0)
+        if self._session_handle.is_open and self._sampler is not None and self._sampler.is_gapless:
+            await self._session_handle.set_rate(0.0)
             self.rate_hz = 0.0
-        elif self._hold.held:
-            await self._hold.detach()
+        elif self._session_handle.is_open:
+            await self._session_handle.detach()
 
-    async def rested(self) -> None:
+    async def discard_idle_time(self) -> None:
         """Throw away the time of a rest, in which nothing was looked at."""
-        if self._hold.held:
-            await self._hold.take()
+        if self._session_handle.is_open:
+            await self._session_handle.take()
 
-    async def gather(
+    async def collect(
         self,
         until: float,
         *,
-        goes_on: bool,
-        part_seconds: float = _PART,
-        told: Callable[[Sampled], None] | None = None,
-    ) -> Sampled:
-        """What is sampled until then, or until something comes up; the session ends unless it `goes_on`.
+        keep_session: bool,
+        part_seconds: float = _PART_SECONDS,
+        on_batch: Callable[[SampleBatch], None] | None = None,
+    ) -> SampleBatch:
+        """What is sampled until then, or until something comes up; the session ends unless it `keep_session`.
 
-        `told` is called with each part.
+        `on_batch` is called with each part.
         """
-        gathered: Sampled | None = None
-        self.ended = None
-        gapless = self._sampler is not None and self._sampler.gapless
-        look = self._clock() + min(part_seconds, _FIRST_PART)
-        self._governor.begin(self._key)
+        batch: SampleBatch | None = None
+        self.end_reason = None
+        is_gapless = self._sampler is not None and self._sampler.is_gapless
+        next_check = self._clock() + min(part_seconds, _FIRST_PART_SECONDS)
+        self._governor.begin_window(self._key)
         while True:
-            await self.until(min(until, look) if gapless else until)
-            self.ended = self._hold.ended
-            stops = not goes_on and self._clock() >= until
-            ends = stops or self.ended is not None or self._interrupted()
-            over = ends or self.cut or self._clock() >= until or self._governor.hurries(self._key)
-            part = await self.end() if ends else self._part(await self._hold.take())
-            gathered = part if gathered is None else gathered.plus(part, self._max_stacks)
-            if told is not None:
-                told(part)
-            if over or self._governor.hurries(self._key):
-                self._governor.settle(self._key, self._used(gathered))
-                self.cut = False
-                return gathered
-            look = self._clock() + part_seconds
+            await self.wait_until(min(until, next_check) if is_gapless else until)
+            self.end_reason = self._session_handle.end_reason
+            is_last = not keep_session and self._clock() >= until
+            ends_session = is_last or self.end_reason is not None or self._is_interrupted()
+            is_finished = (
+                ends_session
+                or self.is_cut_short
+                or self._clock() >= until
+                or self._governor.must_end_window(self._key)
+            )
+            part = (
+                await self.end_session()
+                if ends_session
+                else self._record_partial(await self._session_handle.take())
+            )
+            batch = part if batch is None else batch.plus(part, self._max_stacks)
+            if on_batch is not None:
+                on_batch(part)
+            if is_finished or self._governor.must_end_window(self._key):
+                self._governor.record_window(self._key, self._compute_cost(batch))
+                self.is_cut_short = False
+                return batch
+            next_check = self._clock() + part_seconds
 
-    async def end(self) -> Sampled:
+    async def end_session(self) -> SampleBatch:
         """End the session; what was left."""
-        return self._part(await self._hold.detach())
+        return self._record_partial(await self._session_handle.detach())
 
-    async def until(self, deadline: float) -> None:
+    async def wait_until(self, deadline: float) -> None:
         """Wait, but no longer than the session samples and nothing else is to be done."""
         while (left := deadline - self._clock()) > 0:
-            if self._interrupted() or self.cut or self._hold.ended is not None:
+            if self._is_interrupted() or self.is_cut_short or self._session_handle.end_reason is not None:
                 return
-            if self._hold.held and self.rate_hz and self._governor.hurries(self._key):
+            if self._session_handle.is_open and self.rate_hz and self._governor.must_end_window(self._key):
                 return
-            await self.nap(min(left, _LOOK_SECONDS if self._hold.held else _LONGEST_WAIT))
+            await self.sleep(min(left, _CHECK_SECONDS if self._session_handle.is_open else _MAX_WAIT_SECONDS))
 
-    async def nap(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         """Wait so long, or until woken."""
         try:
             async with asyncio.timeout(seconds):
-                await self.wake.wait()
-            self.wake.clear()
+                await self.wakeup.wait()
+            self.wakeup.clear()
         except TimeoutError:
             return
 
-    def _part(self, sampled: Sampled) -> Sampled:
-        self._governor.look(self._key, sampled, self._used(sampled))
-        return sampled
+    def _record_partial(self, batch: SampleBatch) -> SampleBatch:
+        self._governor.record_partial(self._key, batch, self._compute_cost(batch))
+        return batch
 
-    def _used(self, sampled: Sampled) -> Used:
-        return sampled.used(self.rate_hz, stops=self._sampler is not None and self._sampler.stops)
+    def _compute_cost(self, batch: SampleBatch) -> SamplingCost:
+        return batch.compute_cost(
+            self.rate_hz, stops_target=self._sampler is not None and self._sampler.stops_target
+        )

@@ -10,116 +10,123 @@ import structlog
 
 from sidelight_model.errors import Reason
 from sidelight_sidecar.discovery.processes import Proc
-from sidelight_sidecar.discovery.procfs import UNKNOWN
-from sidelight_sidecar.health import Board, Problem
-from sidelight_sidecar.metrics import Metrics
-from sidelight_sidecar.samplers.attach_limiter import Turns
-from sidelight_sidecar.samplers.guard import Guard, Release
-from sidelight_sidecar.samplers.sampler import Sampled, Sampler, SamplingError
-from sidelight_sidecar.sampling.guarded_session import Attachment
+from sidelight_sidecar.discovery.procfs import UNKNOWN_VERSION
+from sidelight_sidecar.health import HealthBoard, HealthIssue
+from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.samplers.attach_limiter import AttachLimiter
+from sidelight_sidecar.samplers.guard import Guard, ResumeOutcome
+from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError
+from sidelight_sidecar.sampling.guarded_session import GuardedSession
 
 T = TypeVar("T")
 
-_CALL_SECONDS = 60.0
+_CALL_TIMEOUT_SECONDS = 60.0
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
     "sidelight_sidecar.sampling.session_handle"
 )
 
 
-class Hold:
+class SessionHandle:
     """The session on one process, or none."""
 
-    def __init__(self, proc: Proc, guard: Guard, turns: Turns, metrics: Metrics, board: Board) -> None:
+    def __init__(
+        self,
+        proc: Proc,
+        guard: Guard,
+        attach_limiter: AttachLimiter,
+        metrics: SidecarMetrics,
+        health: HealthBoard,
+    ) -> None:
         self._proc = proc
         self._guard = guard
-        self._turns = turns
+        self._attach_limiter = attach_limiter
         self._metrics = metrics
-        self._board = board
-        self._subject = f"guard of process {proc.pid}"
-        self._attachment: Attachment | None = None
+        self._health = health
+        self._health_subject = f"guard of process {proc.pid}"
+        self._session: GuardedSession | None = None
 
     @property
-    def held(self) -> bool:
-        return self._attachment is not None
+    def is_open(self) -> bool:
+        return self._session is not None
 
     @property
-    def ended(self) -> str | None:
+    def end_reason(self) -> str | None:
         """Why the session ended by itself; None while it samples or there is none."""
-        return None if self._attachment is None else self._attachment.ended
+        return None if self._session is None else self._session.end_reason
 
     @property
-    def python(self) -> str:
+    def python_version(self) -> str:
         """The version of the process's Python; empty where only a name says that it is one."""
-        return "" if self._proc.python in (None, UNKNOWN) else str(self._proc.python)
+        return "" if self._proc.python_version in (None, UNKNOWN_VERSION) else str(self._proc.python_version)
 
     @property
-    def how(self) -> tuple[str, str]:
+    def mode_and_reader(self) -> tuple[str, str]:
         """The mode and the reader of the session; empty while there is none."""
-        return ("", "") if self._attachment is None else (self._attachment.mode, self._attachment.reader)
+        return ("", "") if self._session is None else (self._session.mode, self._session.reader)
 
     async def attach(self, sampler: Sampler, rate_hz: float, window_seconds: float) -> None:
         """Begin a session when it is this one's turn; raises SamplingError."""
-        async with self._turns.turn():
-            self._attachment = await _in_thread(
-                lambda: Attachment.open(
+        async with self._attach_limiter.acquire():
+            self._session = await _run_in_thread(
+                lambda: GuardedSession.attach(
                     sampler, self._guard, self._proc, rate_hz=rate_hz, window_seconds=window_seconds
                 )
             )
         self._metrics.sessions.inc()
-        self.forget()
+        self.clear_stopped()
 
     async def set_rate(self, rate_hz: float) -> None:
         """Sample at another rate from now on."""
-        attachment = self._current()
-        await _in_thread(lambda: attachment.set_rate(rate_hz))
+        session = self._require_session()
+        await _run_in_thread(lambda: session.set_rate(rate_hz))
 
-    async def take(self) -> Sampled:
+    async def take(self) -> SampleBatch:
         """What was sampled since the last take; the session goes on."""
-        sampled, release = await _in_thread(self._current().take)
-        self._released(release)
-        return sampled
+        batch, outcome = await _run_in_thread(self._require_session().take)
+        self._record_resume(outcome)
+        return batch
 
-    async def detach(self) -> Sampled:
+    async def detach(self) -> SampleBatch:
         """End the session; what was left."""
-        attachment, self._attachment = self._current(), None
+        session, self._session = self._require_session(), None
         try:
-            sampled, release = await _in_thread(attachment.close)
+            batch, outcome = await _run_in_thread(session.close)
         finally:
             self._metrics.sessions.dec()
-        self._released(release)
-        return sampled
+        self._record_resume(outcome)
+        return batch
 
-    def forget(self) -> None:
+    def clear_stopped(self) -> None:
         """Take down what was said of a target left stopped: it runs again, or is gone."""
-        self._board.clear(self._subject)
+        self._health.clear(self._health_subject)
 
-    def _current(self) -> Attachment:
-        if self._attachment is None:
+    def _require_session(self) -> GuardedSession:
+        if self._session is None:
             raise SamplingError(f"process {self._proc.pid} is not being sampled")
-        return self._attachment
+        return self._session
 
-    def _released(self, release: Release) -> None:
-        if release is Release.NOTHING:
+    def _record_resume(self, outcome: ResumeOutcome) -> None:
+        if outcome is ResumeOutcome.NOTHING:
             return
         pid = self._proc.pid
-        self._metrics.targets_resumed.labels(release.value).inc()
-        if release is Release.RESUMED:
+        self._metrics.targets_resumed.labels(outcome.value).inc()
+        if outcome is ResumeOutcome.RESUMED:
             _log.warning("a target was left stopped by sampling and is resumed", pid=pid)
             return
-        problem = Problem(
+        problem = HealthIssue(
             Reason.PTRACE_DENIED,
             f"process {pid} was left stopped and this sidecar may not resume it",
             f"Run kill -CONT {pid}, and add KILL to the sidecar's capabilities.",
         )
-        self._board.report(self._subject, problem)
+        self._health.report(self._health_subject, problem)
         _log.error("a target is left stopped", pid=pid, hint=problem.hint)
 
 
-async def _in_thread(call: Callable[[], T]) -> T:
+async def _run_in_thread(call: Callable[[], T]) -> T:
     try:
-        async with asyncio.timeout(_CALL_SECONDS):
+        async with asyncio.timeout(_CALL_TIMEOUT_SECONDS):
             return await asyncio.to_thread(call)
     except TimeoutError:
         raise SamplingError(
-            f"the sampler did not answer within {_CALL_SECONDS:g} seconds", hint="It is tried again."
+            f"the sampler did not answer within {_CALL_TIMEOUT_SECONDS:g} seconds", hint="It is tried again."
         ) from None

@@ -9,18 +9,18 @@ from typing import IO
 
 import zstandard
 
-from sidelight_model.window import Window, encode
+from sidelight_model.window import Window, encode_windows
 
 _MAX_RAW_BYTES = 256 << 20
 
 
-def write(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
     """Put a file in place; an earlier one of this name is replaced. Raises OSError."""
-    prepare(path, content).rename(path)
-    sync(path.parent)
+    write_temporary_file(path, content).rename(path)
+    sync_directory(path.parent)
 
 
-def prepare(path: Path, content: bytes) -> Path:
+def write_temporary_file(path: Path, content: bytes) -> Path:
     """Write what shall be at `path` beside it, on the disk for good; the caller renames it."""
     beside = path.with_name(f"{path.name}.tmp")
     try:
@@ -34,7 +34,7 @@ def prepare(path: Path, content: bytes) -> Path:
     return beside
 
 
-def locked(folder: Path) -> IO[str]:
+def lock_directory(folder: Path) -> IO[str]:
     """Make a folder, and hold it until the file is closed; raises BlockingIOError when another has it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = (folder / "lock").open("w")
@@ -46,7 +46,7 @@ def locked(folder: Path) -> IO[str]:
     return lock
 
 
-def sync(folder: Path) -> None:
+def sync_directory(folder: Path) -> None:
     """Make renames in a folder last."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -55,14 +55,14 @@ def sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-def pack(window: Window) -> bytes:
+def compress_window(window: Window) -> bytes:
     """A window as a file of the spool: zstd with a checksum."""
-    return zstandard.ZstdCompressor(level=3, write_checksum=True).compress(encode([window]))
+    return zstandard.ZstdCompressor(level=3, write_checksum=True).compress(encode_windows([window]))
 
 
-def unpack(packed: bytes) -> bytes:
-    """The window's wire form; raises ValueError or ZstdError for what `pack` did not write."""
+def decompress_window(compressed: bytes) -> bytes:
+    """The window's wire form; raises ValueError or ZstdError for what `compress_window` did not write."""
     # The size a damaged frame claims would be allocated before anything is checked.
-    if not 0 <= zstandard.frame_content_size(packed) <= _MAX_RAW_BYTES:
+    if not 0 <= zstandard.frame_content_size(compressed) <= _MAX_RAW_BYTES:
         raise ValueError("no plausible size")
-    return zstandard.ZstdDecompressor().decompress(packed)
+    return zstandard.ZstdDecompressor().decompress(compressed)

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import aiohttp
 
-from sidelight_sidecar.shipping.ingest_response import Outcome
+from sidelight_sidecar.shipping.ingest_response import RequestOutcome
 
-_MAX_ANSWER_BYTES = 1 << 20
-_MAX_SAID = 200
+_MAX_RESPONSE_BYTES = 1 << 20
+_MAX_ERROR_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class ClientConfig:
     """Where windows go and how patiently; times in seconds."""
 
     collector: str
     token_file: Path | None
     batch_max_bytes: int
-    timeout: float
-    backoff_max: float
+    timeout_seconds: float
+    max_backoff_seconds: float
     token: str = ""
     """A token that stands in no file."""
 
@@ -37,7 +37,7 @@ class Reply:
     retry_after: str | None
 
 
-class Unanswered(Exception):
+class RequestFailed(Exception):
     """There was no answer; `stored` is None when the request may have arrived all the same."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Unanswered(Exception):
         message: str,
         *,
         stored: bool | None = None,
-        outcome: Outcome = Outcome.UNREACHABLE,
+        outcome: RequestOutcome = RequestOutcome.UNREACHABLE,
         reason: str = "",
     ) -> None:
         super().__init__(message)
@@ -55,52 +55,52 @@ class Unanswered(Exception):
         self.reason = reason
 
 
-class Reach:
+class CollectorClient:
     """Asks the collector."""
 
-    def __init__(self, route: Route, http: aiohttp.ClientSession) -> None:
-        self._route = route
+    def __init__(self, config: ClientConfig, http: aiohttp.ClientSession) -> None:
+        self._config = config
         self._http = http
 
-    async def ask(
-        self, method: str, path: str, body: bytes, headers: Mapping[str, str], *, patience: float = 0.0
+    async def request(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str], *, extra_seconds: float = 0.0
     ) -> Reply:
-        """One request; raises Unanswered. `patience`: seconds that it may take beyond the usual."""
-        timeout = self._route.timeout + patience
+        """One request; raises Unanswered. `extra_seconds`: seconds that it may take beyond the usual."""
+        timeout = self._config.timeout_seconds + extra_seconds
         try:
             sent = dict(headers)
-            if token := await asyncio.to_thread(self._token):
+            if token := await asyncio.to_thread(self._read_token):
                 sent["Authorization"] = f"Bearer {token}"
             async with self._http.request(
                 method,
-                f"{self._route.collector}{path}",
+                f"{self._config.collector}{path}",
                 data=body,
                 headers=sent,
                 timeout=aiohttp.ClientTimeout(total=timeout),
                 allow_redirects=False,
             ) as response:
-                told = await response.content.read(_MAX_ANSWER_BYTES)
-                while len(told) < _MAX_ANSWER_BYTES and (more := await response.content.readany()):
-                    told += more
-                return Reply(response.status, told, response.headers.get("Retry-After"))
+                content = await response.content.read(_MAX_RESPONSE_BYTES)
+                while len(content) < _MAX_RESPONSE_BYTES and (more := await response.content.readany()):
+                    content += more
+                return Reply(response.status, content, response.headers.get("Retry-After"))
         except aiohttp.ClientConnectorError as error:
-            raise Unanswered(str(error), stored=False) from error
+            raise RequestFailed(str(error), stored=False) from error
         except TimeoutError as error:
-            raise Unanswered(f"no answer within {timeout:g} seconds") from error
+            raise RequestFailed(f"no answer within {timeout:g} seconds") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             # What answers without speaking HTTP is quoted in the error: as much of it as it likes to send.
-            raise Unanswered((str(error) or type(error).__name__)[:_MAX_SAID]) from error
+            raise RequestFailed((str(error) or type(error).__name__)[:_MAX_ERROR_CHARACTERS]) from error
 
-    def _token(self) -> str:
-        file = self._route.token_file
+    def _read_token(self) -> str:
+        file = self._config.token_file
         if file is None:
-            return self._route.token
+            return self._config.token
         try:
             return file.read_text().strip()
         except (OSError, ValueError) as error:
-            raise Unanswered(
+            raise RequestFailed(
                 f"the token file {file} cannot be read: {error}",
                 stored=False,
-                outcome=Outcome.UNAUTHORIZED,
+                outcome=RequestOutcome.UNAUTHORIZED,
                 reason="token_file",
             ) from error

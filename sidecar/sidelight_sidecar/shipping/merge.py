@@ -20,7 +20,7 @@ MAX_STACKS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class MergeKey:
     """What windows must have in common to be added."""
 
     labels: Labels
@@ -34,20 +34,20 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class WindowSummary:
     """What the spool remembers of a window without keeping its stacks."""
 
-    kind: Kind
+    merge_key: MergeKey
     start_ns: int
     end_ns: int
     duration_ns: int
-    stacks: int
-    samples: int
+    stack_count: int
+    sample_count: int
 
 
-def facts(window: Window) -> Facts:
+def summarize_window(window: Window) -> WindowSummary:
     quality = window.quality
-    kind = Kind(
+    merge_key = MergeKey(
         window.labels,
         window.period_ns,
         quality.pid,
@@ -58,21 +58,23 @@ def facts(window: Window) -> Facts:
         quality.reader,
     )
     end_ns = window.start_ns + window.duration_ns
-    return Facts(kind, window.start_ns, end_ns, window.duration_ns, len(window.counts), window.total.wall)
-
-
-def fits(group: Sequence[Facts], one: Facts) -> bool:
-    """Whether `one` may be added to the windows of `group`."""
-    together = [*group, one]
-    span = max(f.end_ns for f in together) - min(f.start_ns for f in together)
-    return (
-        all(f.kind == one.kind for f in group)
-        and max(span, sum(f.duration_ns for f in together)) <= MAX_SPAN_NS
-        and sum(f.stacks for f in together) <= MAX_STACKS
+    return WindowSummary(
+        merge_key, window.start_ns, end_ns, window.duration_ns, len(window.counts), window.total.wall
     )
 
 
-def merged(windows: Sequence[Window], window_id: str) -> Window:
+def can_merge(group: Sequence[WindowSummary], candidate: WindowSummary) -> bool:
+    """Whether `candidate` may be added to the windows of `group`."""
+    summaries = [*group, candidate]
+    span = max(f.end_ns for f in summaries) - min(f.start_ns for f in summaries)
+    return (
+        all(f.merge_key == candidate.merge_key for f in group)
+        and max(span, sum(f.duration_ns for f in summaries)) <= MAX_SPAN_NS
+        and sum(f.stack_count for f in summaries) <= MAX_STACKS
+    )
+
+
+def merge_windows(windows: Sequence[Window], window_id: str) -> Window:
     """The sum of one or more windows of one kind, as a window of its own."""
     return replace(
         windows[0],

@@ -5,26 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 
 
-class Aside:
+class Quarantine:
     """The folders `refused/` and `corrupt/`: together never above `max_bytes`; the oldest files go first."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
-        self._refused = folder / "refused"
-        self._corrupt = folder / "corrupt"
+        self._refused_directory = folder / "refused"
+        self._corrupt_directory = folder / "corrupt"
         self._max_bytes = max_bytes
 
-    def refused(self, path: Path, name: str, note: str) -> None:
+    def add_refused(self, path: Path, name: str, note: str) -> None:
         """Keep a refused window and beside it, in `<name>.reason.json`, why."""
-        self._keep(path, self._refused / name)
-        if (self._refused / name).exists():
-            (self._refused / f"{name}.reason.json").write_text(note)
+        self._move(path, self._refused_directory / name)
+        if (self._refused_directory / name).exists():
+            (self._refused_directory / f"{name}.reason.json").write_text(note)
             self._trim()
 
-    def corrupt(self, path: Path) -> None:
+    def add_corrupt(self, path: Path) -> None:
         """Keep an unreadable file under its own name."""
-        self._keep(path, self._corrupt / path.name)
+        self._move(path, self._corrupt_directory / path.name)
 
-    def _keep(self, path: Path, target: Path) -> None:
+    def _move(self, path: Path, target: Path) -> None:
         target.parent.mkdir(mode=0o700, exist_ok=True)
         try:
             if path.stat().st_size > self._max_bytes:
@@ -36,7 +36,9 @@ class Aside:
         self._trim()
 
     def _trim(self) -> None:
-        files = [file for folder in (self._refused, self._corrupt) for file in folder.glob("*")]
+        files = [
+            file for folder in (self._refused_directory, self._corrupt_directory) for file in folder.glob("*")
+        ]
         stats = sorted((file.stat().st_mtime_ns, file.stat().st_size, file) for file in files)
         total = sum(size for _, size, _ in stats)
         for _, size, file in stats:

@@ -16,11 +16,17 @@ import structlog
 import zstandard
 
 from sidelight_model.errors import Reason
-from sidelight_sidecar.health import Board, Problem
-from sidelight_sidecar.metrics import Metrics, known_reason
-from sidelight_sidecar.shipping.collector_client import Reach, Route, Unanswered
-from sidelight_sidecar.shipping.ingest_response import NOT_OURS, Answer, Outcome, pause, read_answer
-from sidelight_sidecar.shipping.spool import Entry, Spool
+from sidelight_sidecar.health import HealthBoard, HealthIssue
+from sidelight_sidecar.metrics import SidecarMetrics, to_reason_label
+from sidelight_sidecar.shipping.collector_client import ClientConfig, CollectorClient, RequestFailed
+from sidelight_sidecar.shipping.ingest_response import (
+    IDENTITY_MISMATCH_REASONS,
+    IngestResponse,
+    RequestOutcome,
+    compute_backoff,
+    parse_ingest_response,
+)
+from sidelight_sidecar.shipping.spool import Spool, SpoolEntry
 
 _MAX_WINDOWS = 200
 _IDLE_SECONDS = 5.0
@@ -34,184 +40,193 @@ class Shipper:
     def __init__(
         self,
         spool: Spool,
-        route: Route,
+        config: ClientConfig,
         http: aiohttp.ClientSession,
-        metrics: Metrics,
-        board: Board,
-        luck: Callable[[], float],
+        metrics: SidecarMetrics,
+        health: HealthBoard,
+        rng: Callable[[], float],
     ) -> None:
         self._spool = spool
-        self._route = route
-        self._reach = Reach(route, http)
+        self._config = config
+        self._client = CollectorClient(config, http)
         self._metrics = metrics
-        self._board = board
-        self._luck = luck
-        self._suspects: set[str] = set()
-        self._arrived = asyncio.Event()
+        self._health = health
+        self._rng = rng
+        self._suspect_ids: set[str] = set()
+        self._wakeup = asyncio.Event()
         self._draining = asyncio.Event()
 
     def wake(self) -> None:
         """A window has arrived in the spool."""
-        self._arrived.set()
+        self._wakeup.set()
 
     def drain(self) -> None:
         """Let `run` return as soon as the spool is empty."""
         self._draining.set()
-        self._arrived.set()
+        self._wakeup.set()
 
     async def run(self) -> None:
         """Send for ever, or after `drain` until nothing is left."""
-        attempt, answer = 0, None
+        attempt, response = 0, None
         while True:
-            self._arrived.clear()
+            self._wakeup.clear()
             try:
-                batch = await asyncio.to_thread(self._batch)
+                batch = await asyncio.to_thread(self._load_batch)
                 if not batch:
                     if self._draining.is_set() and not len(self._spool):
                         return
-                    await _wait(self._arrived, _IDLE_SECONDS)
+                    await _wait_for_event(self._wakeup, _IDLE_SECONDS)
                     continue
-                answer = await self._send(batch)
-                self._metrics.sends.labels(answer.outcome.value).inc()
-                settled = await asyncio.to_thread(self._settle, batch, answer)
+                response = await self._send(batch)
+                self._metrics.sends.labels(response.outcome.value).inc()
+                has_progress = await asyncio.to_thread(self._apply_response, batch, response)
             except OSError as error:
                 # Whatever the disk does, sampling goes on, and so do windows when it is mended.
-                settled, answer = False, None
-                self._disk_fails(error)
+                has_progress, response = False, None
+                self._report_disk_error(error)
             else:
-                self._board.clear("sending from the spool")
-            if settled:
+                self._health.clear("sending from the spool")
+            if has_progress:
                 attempt = 0
                 continue
             attempt += 1
-            wait = pause(attempt, self._route.backoff_max, self._luck())
-            await self._rest(max(wait, answer.retry_after or 0.0) if answer else wait)
+            wait = compute_backoff(attempt, self._config.max_backoff_seconds, self._rng())
+            await self._wait_before_retry(max(wait, response.retry_after or 0.0) if response else wait)
 
-    async def _rest(self, seconds: float) -> None:
+    async def _wait_before_retry(self, seconds: float) -> None:
         """Wait before another try; once draining there is little time, and no try is put off for long."""
         if self._draining.is_set():
             await asyncio.sleep(min(seconds, _DRAIN_PAUSE_SECONDS))
         else:
-            await _wait(self._draining, seconds)
+            await _wait_for_event(self._draining, seconds)
 
-    def _batch(self) -> list[tuple[Entry, bytes]]:
-        entries = self._spool.oldest(_MAX_WINDOWS)
-        if entries and entries[0].id in self._suspects:
+    def _load_batch(self) -> list[tuple[SpoolEntry, bytes]]:
+        entries = self._spool.list_oldest(_MAX_WINDOWS)
+        if entries and entries[0].id in self._suspect_ids:
             entries = entries[:1]
-        batch: list[tuple[Entry, bytes]] = []
+        batch: list[tuple[SpoolEntry, bytes]] = []
         size = 0
         for entry in entries:
-            if batch and entry.id in self._suspects:
+            if batch and entry.id in self._suspect_ids:
                 break
             # Marked before it is read: from here on it may not be merged into another id.
-            self._spool.mark_sent([entry], sent=True)
+            self._spool.mark_sent([entry], was_sent=True)
             body = self._spool.read(entry)
             if body is None:
                 continue
-            if batch and size + len(body) > self._route.batch_max_bytes:
-                self._spool.mark_sent([entry], sent=entry.sent)
+            if batch and size + len(body) > self._config.batch_max_bytes:
+                self._spool.mark_sent([entry], was_sent=entry.was_sent)
                 break
             batch.append((entry, body))
             size += len(body)
         return batch
 
-    async def _send(self, batch: list[tuple[Entry, bytes]]) -> Answer:
+    async def _send(self, batch: list[tuple[SpoolEntry, bytes]]) -> IngestResponse:
         headers = {"Content-Encoding": "zstd", "Content-Type": "application/vnd.sidelight.windows"}
-        body = await asyncio.to_thread(_packed, [body for _, body in batch])
+        body = await asyncio.to_thread(_compress, [body for _, body in batch])
         try:
-            reply = await self._reach.ask("POST", "/api/v1/windows", body, headers)
-        except Unanswered as none:
-            return Answer(none.outcome, stored=none.stored, reason=none.reason, message=none.message)
+            reply = await self._client.request("POST", "/api/v1/windows", body, headers)
+        except RequestFailed as none:
+            return IngestResponse(none.outcome, stored=none.stored, reason=none.reason, message=none.message)
         sent = frozenset(entry.id for entry, _ in batch)
-        return read_answer(reply.status, reply.retry_after, reply.body, datetime.now(UTC)).to(sent)
+        return parse_ingest_response(
+            reply.status, reply.retry_after, reply.body, datetime.now(UTC)
+        ).restrict_to(sent)
 
-    def _settle(self, batch: list[tuple[Entry, bytes]], answer: Answer) -> bool:
+    def _apply_response(self, batch: list[tuple[SpoolEntry, bytes]], response: IngestResponse) -> bool:
         """Act on an answer; true when the next batch may follow at once."""
         entries = [entry for entry, _ in batch]
         ids = {entry.id for entry in entries}
-        if answer.outcome is Outcome.ACCEPTED:
-            done = ids & (answer.accepted | answer.duplicates)
-            self._metrics.shipped.labels("accepted").inc(len(ids & answer.accepted))
-            self._metrics.shipped.labels("duplicate").inc(len(done - answer.accepted))
+        if response.outcome is RequestOutcome.ACCEPTED:
+            acknowledged = ids & (response.accepted | response.duplicates)
+            self._metrics.shipped.labels("accepted").inc(len(ids & response.accepted))
+            self._metrics.shipped.labels("duplicate").inc(len(acknowledged - response.accepted))
             self._metrics.last_shipped.set_to_current_time()
-            self._mended()
-            self._board.clear("labels")
-            self._suspects -= done
-            self._spool.delete(done)
-            return bool(done)
-        if answer.stored is False:
+            self._report_recovery()
+            self._health.clear("labels")
+            self._suspect_ids -= acknowledged
+            self._spool.delete(acknowledged)
+            return bool(acknowledged)
+        if response.stored is False:
             # As it was before this try: an earlier one may have ended in doubt.
             for entry in entries:
-                self._spool.mark_sent([entry], sent=entry.sent)
-        if answer.outcome is not Outcome.REFUSED:
-            self._broken(answer)
+                self._spool.mark_sent([entry], was_sent=entry.was_sent)
+        if response.outcome is not RequestOutcome.REFUSED:
+            self._report_failure(response)
             return False
-        self._mended()
+        self._report_recovery()
         if len(entries) > 1:
-            self._suspects |= ids
+            self._suspect_ids |= ids
         else:
-            self._refuse(entries[0], answer)
+            self._quarantine_window(entries[0], response)
         return True
 
-    def _refuse(self, entry: Entry, answer: Answer) -> None:
-        self._suspects.discard(entry.id)
-        self._metrics.refused.labels(known_reason(answer.reason)).inc()
-        self._spool.refuse(entry, answer.reason, answer.message)
-        if answer.reason in NOT_OURS:
+    def _quarantine_window(self, entry: SpoolEntry, response: IngestResponse) -> None:
+        self._suspect_ids.discard(entry.id)
+        self._metrics.refused.labels(to_reason_label(response.reason)).inc()
+        self._spool.quarantine_refused(entry, response.reason, response.message)
+        if response.reason in IDENTITY_MISMATCH_REASONS:
             # Each window that follows will be refused for the same: that is more than a bad window.
-            self._board.report("labels", Problem(Reason(answer.reason), answer.message, answer.hint))
+            self._health.report(
+                "labels", HealthIssue(Reason(response.reason), response.message, response.hint)
+            )
         _log.warning(
-            "the collector refused a window", window=entry.id, reason=answer.reason, message=answer.message
+            "the collector refused a window",
+            window=entry.id,
+            reason=response.reason,
+            message=response.message,
         )
 
-    def _disk_fails(self, error: OSError) -> None:
-        problem = Problem(
+    def _report_disk_error(self, error: OSError) -> None:
+        problem = HealthIssue(
             Reason.SPOOL_UNWRITABLE,
             f"windows wait: the spool cannot be changed: {error.strerror}",
             "Make the volume of --spool-dir writable again.",
         )
-        if self._board.report("sending from the spool", problem):
+        if self._health.report("sending from the spool", problem):
             _log.error("windows cannot be taken from the spool", problem=problem.message)
 
-    def _mended(self) -> None:
-        if self._board.clear("collector"):
-            _log.info("the collector takes windows again", collector=self._route.collector)
+    def _report_recovery(self) -> None:
+        if self._health.clear("collector"):
+            _log.info("the collector takes windows again", collector=self._config.collector)
 
-    def _broken(self, answer: Answer) -> None:
-        problem = _problem(self._route.collector, answer)
-        if self._board.report("collector", problem):
+    def _report_failure(self, response: IngestResponse) -> None:
+        problem = _make_issue(self._config.collector, response)
+        if self._health.report("collector", problem):
             _log.warning("windows are kept in the spool", problem=problem.message, hint=problem.hint)
 
 
-def _problem(collector: str, answer: Answer) -> Problem:
-    if answer.outcome is Outcome.UNAUTHORIZED:
-        return Problem(
-            _word(answer, Reason.UNAUTHORIZED, Reason.NO_POD),
-            f"{collector} does not let this sidecar send windows: {answer.message}",
-            answer.hint or "Check --token-file: the collector must know the token in it.",
+def _make_issue(collector: str, response: IngestResponse) -> HealthIssue:
+    if response.outcome is RequestOutcome.UNAUTHORIZED:
+        return HealthIssue(
+            _choose_reason(response, Reason.UNAUTHORIZED, Reason.NO_POD),
+            f"{collector} does not let this sidecar send windows: {response.message}",
+            response.hint or "Check --token-file: the collector must know the token in it.",
         )
-    if answer.outcome is Outcome.BUSY:
-        word = _word(answer, Reason.OVERLOADED, Reason.CLUSTER_UNAVAILABLE, Reason.CLUSTER_DENIED)
-        return Problem(word, f"{collector} cannot take windows now: {answer.message}", answer.hint)
-    if answer.outcome is Outcome.UNEXPECTED:
-        return Problem(
+    if response.outcome is RequestOutcome.BUSY:
+        reason = _choose_reason(
+            response, Reason.OVERLOADED, Reason.CLUSTER_UNAVAILABLE, Reason.CLUSTER_DENIED
+        )
+        return HealthIssue(reason, f"{collector} cannot take windows now: {response.message}", response.hint)
+    if response.outcome is RequestOutcome.UNEXPECTED:
+        return HealthIssue(
             Reason.COLLECTOR_UNREACHABLE,
-            f"{collector} did not answer as a collector does: {answer.message}",
+            f"{collector} did not answer as a collector does: {response.message}",
             "Check --collector: it is the base URL, without /api/v1.",
         )
-    return Problem(
+    return HealthIssue(
         Reason.COLLECTOR_UNREACHABLE,
-        f"{collector} cannot be reached: {answer.message}",
+        f"{collector} cannot be reached: {response.message}",
         "Check --collector, the network, and that the collector runs; windows wait in the spool.",
     )
 
 
-def _word(answer: Answer, usual: Reason, *others: Reason) -> Reason:
+def _choose_reason(response: IngestResponse, default: Reason, *others: Reason) -> Reason:
     """The collector's own word where it is one of these."""
-    return next((word for word in others if word == answer.reason), usual)
+    return next((word for word in others if word == response.reason), default)
 
 
-async def _wait(event: asyncio.Event, seconds: float) -> None:
+async def _wait_for_event(event: asyncio.Event, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -219,5 +234,5 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         return
 
 
-def _packed(bodies: list[bytes]) -> bytes:
+def _compress(bodies: list[bytes]) -> bytes:
     return zstandard.ZstdCompressor(level=3).compress(b"".join(bodies))

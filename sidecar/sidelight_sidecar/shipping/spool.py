@@ -25,16 +25,16 @@ from typing import IO
 import zstandard
 
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.window import Limits, Window, decode, is_window_id
-from sidelight_sidecar.metrics import Metrics
+from sidelight_model.window import Window, WindowLimits, decode_windows, is_window_id
+from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.shipping import atomic_file
-from sidelight_sidecar.shipping.atomic_file import pack, unpack
-from sidelight_sidecar.shipping.merge import Facts, facts, fits, merged
-from sidelight_sidecar.shipping.quarantine import Aside
+from sidelight_sidecar.shipping.atomic_file import compress_window, decompress_window
+from sidelight_sidecar.shipping.merge import WindowSummary, can_merge, merge_windows, summarize_window
+from sidelight_sidecar.shipping.quarantine import Quarantine
 
-_MAX_GROUP = 64
-_NOTE_BYTES = 1 << 13
-_LIMITS = Limits(max_windows=1, max_stacks=10**9, max_depth=1 << 20)
+_MAX_MERGE_WINDOWS = 64
+_MERGE_NOTE_BYTES = 1 << 13
+_LIMITS = WindowLimits(max_windows=1, max_stacks=10**9, max_depth=1 << 20)
 
 
 class SpoolUnwritable(SidelightError):
@@ -44,34 +44,36 @@ class SpoolUnwritable(SidelightError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SpoolEntry:
     """A window in the spool: its id, the bytes of its file, whether it was ever sent."""
 
     id: str
     size: int
-    sent: bool = False
+    was_sent: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.id}.sent.zst" if self.sent else f"{self.id}.zst"
+        return f"{self.id}.sent.zst" if self.was_sent else f"{self.id}.zst"
 
 
 class Spool:
     """The spool of one sidecar. Every method may block on the disk, and may be called from any thread."""
 
-    def __init__(self, folder: Path, max_bytes: int, metrics: Metrics, new_id: Callable[[str], str]) -> None:
+    def __init__(
+        self, folder: Path, max_bytes: int, metrics: SidecarMetrics, new_id: Callable[[str], str]
+    ) -> None:
         """`new_id(id)` makes an id that sorts next to the one given."""
         self._folder = folder
-        self._room = max_bytes * 3 // 4
-        self._working = max_bytes // 8 - _NOTE_BYTES
+        self._max_window_bytes = max_bytes * 3 // 4
+        self._max_merge_bytes = max_bytes // 8 - _MERGE_NOTE_BYTES
         self._metrics = metrics
         self._new_id = new_id
         self._mutex = threading.RLock()
-        self._entries: dict[str, Entry] = {}
-        self._facts: dict[str, Facts] = {}
+        self._entries: dict[str, SpoolEntry] = {}
+        self._summaries: dict[str, WindowSummary] = {}
         self._bytes = 0
-        self._aside = Aside(folder, max_bytes // 8)
-        self._lock_file = self._open()
+        self._quarantine = Quarantine(folder, max_bytes // 8)
+        self._lock_file = self._open_directory()
 
     def close(self) -> None:
         self._lock_file.close()
@@ -85,57 +87,57 @@ class Spool:
 
     def put(self, window: Window) -> bool:
         """Keep a window; false when there was no room for it, which is counted."""
-        body = pack(window)
+        body = compress_window(window)
         with self._mutex:
-            if len(body) > self._room:
-                self._lost("too_large", window.total.wall)
+            if len(body) > self._max_window_bytes:
+                self._record_loss("too_large", window.total.wall)
                 return False
-            entry = Entry(window.id, len(body))
+            entry = SpoolEntry(window.id, len(body))
             try:
-                self._return_if_gone()
+                self._recreate_if_removed()
                 self._make_room(len(body))
-                atomic_file.write(self._folder / entry.name, body)
+                atomic_file.write_file(self._folder / entry.name, body)
             except OSError:
-                self._lost("unwritable", window.total.wall)
+                self._record_loss("unwritable", window.total.wall)
                 raise
-            self._facts[window.id] = facts(window)
-            self._remember(entry)
+            self._summaries[window.id] = summarize_window(window)
+            self._add_entry(entry)
             return True
 
     @property
-    def newest(self) -> str:
+    def newest_id(self) -> str:
         """The id of the newest window; empty without any."""
         with self._mutex:
             return max(self._entries, default="")
 
-    def has_until(self, window_id: str) -> bool:
+    def has_window_up_to(self, window_id: str) -> bool:
         """Whether this window, or one that is older, still waits."""
         with self._mutex:
             return any(known <= window_id for known in self._entries)
 
-    def oldest(self, count: int) -> list[Entry]:
+    def list_oldest(self, count: int) -> list[SpoolEntry]:
         """The windows to send next."""
         with self._mutex:
             return [self._entries[key] for key in sorted(self._entries)[:count]]
 
-    def read(self, entry: Entry) -> bytes | None:
+    def read(self, entry: SpoolEntry) -> bytes | None:
         """A window as it goes over the wire; None when its file was unreadable and is set aside."""
         with self._mutex:
             current = self._entries.get(entry.id)
-            return None if current is None else self._load(current)
+            return None if current is None else self._read_entry(current)
 
-    def mark_sent(self, entries: Iterable[Entry], *, sent: bool) -> None:
+    def mark_sent(self, entries: Iterable[SpoolEntry], *, was_sent: bool) -> None:
         """Remember, over restarts, whether the collector may have these windows."""
         with self._mutex:
             for entry in entries:
                 current = self._entries.get(entry.id)
-                if current is None or current.sent == sent:
+                if current is None or current.was_sent == was_sent:
                     continue
-                marked = replace(current, sent=sent)
+                marked = replace(current, was_sent=was_sent)
                 try:
                     (self._folder / current.name).rename(self._folder / marked.name)
                 except FileNotFoundError:
-                    self._gone(current)
+                    self._record_removed(current)
                 else:
                     self._entries[entry.id] = marked
 
@@ -144,23 +146,23 @@ class Spool:
         with self._mutex:
             known = [self._entries[key] for key in ids if key in self._entries]
             for entry in known:
-                self._forget(entry)
+                self._remove_entry(entry)
                 (self._folder / entry.name).unlink(missing_ok=True)
             return len(known)
 
-    def refuse(self, entry: Entry, reason: str, message: str) -> None:
+    def quarantine_refused(self, entry: SpoolEntry, reason: str, message: str) -> None:
         """Put a window that the collector will never take into `refused/`, with the reason."""
         with self._mutex:
             current = self._entries.get(entry.id)
             if current is not None:
-                self._forget(current)
+                self._remove_entry(current)
                 note = json.dumps({"error": reason, "message": message}) + "\n"
-                self._aside.refused(self._folder / current.name, f"{entry.id}.zst", note)
+                self._quarantine.add_refused(self._folder / current.name, f"{entry.id}.zst", note)
 
-    def _open(self) -> IO[str]:
+    def _open_directory(self) -> IO[str]:
         try:
-            lock = atomic_file.locked(self._folder)
-            self._resume()
+            lock = atomic_file.lock_directory(self._folder)
+            self._recover()
         except BlockingIOError as error:
             raise SpoolUnwritable(
                 f"another sidecar uses the spool {self._folder}", hint="Give each its own --spool-dir."
@@ -172,21 +174,21 @@ class Spool:
             ) from error
         return lock
 
-    def _return_if_gone(self) -> None:
+    def _recreate_if_removed(self) -> None:
         """Begin anew in an empty folder where somebody removed this one with all that waited in it."""
         if self._folder.exists():
             return
-        lock = atomic_file.locked(self._folder)
+        lock = atomic_file.lock_directory(self._folder)
         self._lock_file.close()
         self._lock_file = lock
         for entry in list(self._entries.values()):
-            self._gone(entry)
+            self._record_removed(entry)
 
-    def _resume(self) -> None:
+    def _recover(self) -> None:
         for note in self._folder.glob("*.merge"):
             target = self._folder / f"{note.stem}.zst"
             if target.exists():
-                for source in _names(note):
+                for source in _read_merge_note(note):
                     (self._folder / source).unlink(missing_ok=True)
             note.unlink()
         for left in self._folder.glob("*.tmp"):
@@ -194,14 +196,14 @@ class Spool:
         for path in sorted(self._folder.glob("*.zst")):
             window_id, _, rest = path.name.partition(".")
             if is_window_id(window_id) and rest in ("zst", "sent.zst"):
-                self._remember(Entry(window_id, path.stat().st_size, rest == "sent.zst"))
+                self._add_entry(SpoolEntry(window_id, path.stat().st_size, rest == "sent.zst"))
             else:
-                self._set_aside(path)
+                self._quarantine_corrupt(path)
         self._make_room(0)
 
     def _make_room(self, size: int) -> None:
-        while self._entries and self._bytes + size > self._room:
-            group = self._mergeable()
+        while self._entries and self._bytes + size > self._max_window_bytes:
+            group = self._find_mergeable()
             try:
                 if group:
                     self._merge(group)
@@ -209,126 +211,128 @@ class Spool:
             except OSError:
                 pass  # a sum needs room on the disk before it gives some; dropping needs none
             if self._entries:
-                self._drop(self._entries[min(self._entries)])
+                self._drop_window(self._entries[min(self._entries)])
 
-    def _mergeable(self) -> list[Entry]:
+    def _find_mergeable(self) -> list[SpoolEntry]:
         """The oldest windows that may be added up: two or more of one kind, or none."""
-        groups: dict[object, list[Entry]] = {}
+        groups: dict[object, list[SpoolEntry]] = {}
         for key in sorted(self._entries):
             entry = self._entries.get(key)
-            found = None if entry is None or entry.sent else self._facts_of(entry)
-            if entry is None or found is None:
+            summary = None if entry is None or entry.was_sent else self._summarize(entry)
+            if entry is None or summary is None:
                 continue
-            group = groups.setdefault(found.kind, [])
+            group = groups.setdefault(summary.merge_key, [])
             size = sum(member.size for member in group) + entry.size
-            if size > self._working or not fits([self._facts[member.id] for member in group], found):
+            if size > self._max_merge_bytes or not can_merge(
+                [self._summaries[member.id] for member in group], summary
+            ):
                 if len(group) > 1:
                     return group
-                groups[found.kind] = [entry]
+                groups[summary.merge_key] = [entry]
                 continue
             group.append(entry)
-            if len(group) == _MAX_GROUP:
+            if len(group) == _MAX_MERGE_WINDOWS:
                 return group
         return next((group for group in groups.values() if len(group) > 1), [])
 
-    def _merge(self, group: Sequence[Entry]) -> None:
-        windows = [window for entry in group if (window := self._decoded(entry)) is not None]
+    def _merge(self, group: Sequence[SpoolEntry]) -> None:
+        windows = [window for entry in group if (window := self._decode_entry(entry)) is not None]
         if len(windows) < 2:
             return  # the others were set aside just now: look again
-        total = merged(windows, self._new_id(windows[0].id))
-        entry = Entry(total.id, len(body := pack(total)))
+        total = merge_windows(windows, self._new_id(windows[0].id))
+        entry = SpoolEntry(total.id, len(body := compress_window(total)))
         sources = [self._entries[window.id] for window in windows]
         note = self._folder / f"{total.id}.merge"
-        aside = atomic_file.prepare(self._folder / entry.name, body)
+        aside = atomic_file.write_temporary_file(self._folder / entry.name, body)
         try:
-            atomic_file.write(note, json.dumps([source.name for source in sources]).encode())
+            atomic_file.write_file(note, json.dumps([source.name for source in sources]).encode())
         except OSError:
             aside.unlink(missing_ok=True)
             raise
         aside.rename(self._folder / entry.name)
-        atomic_file.sync(self._folder)
+        atomic_file.sync_directory(self._folder)
         for source in sources:
             (self._folder / source.name).unlink()
-            self._forget(source)
+            self._remove_entry(source)
         note.unlink()
-        self._facts[total.id] = facts(total)
-        self._remember(entry)
+        self._summaries[total.id] = summarize_window(total)
+        self._add_entry(entry)
         self._metrics.spool_merged.inc(len(sources))
 
-    def _drop(self, entry: Entry) -> None:
-        known = self._facts_of(entry)
+    def _drop_window(self, entry: SpoolEntry) -> None:
+        summary = self._summarize(entry)
         if entry.id in self._entries:
             (self._folder / entry.name).unlink(missing_ok=True)
-            self._forget(entry)
-            self._lost("full", known.samples if known else 0)
+            self._remove_entry(entry)
+            self._record_loss("full", summary.sample_count if summary else 0)
 
-    def _gone(self, entry: Entry) -> None:
+    def _record_removed(self, entry: SpoolEntry) -> None:
         """Count a window whose file somebody removed."""
-        known = self._facts.get(entry.id)
-        self._forget(entry)
-        self._lost("missing", known.samples if known else 0)
+        summary = self._summaries.get(entry.id)
+        self._remove_entry(entry)
+        self._record_loss("missing", summary.sample_count if summary else 0)
 
-    def _facts_of(self, entry: Entry) -> Facts | None:
-        if entry.id not in self._facts:
-            window = self._decoded(entry)
+    def _summarize(self, entry: SpoolEntry) -> WindowSummary | None:
+        if entry.id not in self._summaries:
+            window = self._decode_entry(entry)
             if window is None:
                 return None
-            self._facts[entry.id] = facts(window)
-        return self._facts[entry.id]
+            self._summaries[entry.id] = summarize_window(window)
+        return self._summaries[entry.id]
 
-    def _decoded(self, entry: Entry) -> Window | None:
-        body = self._load(entry)
+    def _decode_entry(self, entry: SpoolEntry) -> Window | None:
+        body = self._read_entry(entry)
         if body is None:
             return None
         try:
-            (window,) = decode(body, _LIMITS)
+            (window,) = decode_windows(body, _LIMITS)
         except (SidelightError, ValueError):
-            self._forget(entry)
-            self._set_aside(self._folder / entry.name)
+            self._remove_entry(entry)
+            self._quarantine_corrupt(self._folder / entry.name)
             return None
         return window
 
-    def _load(self, entry: Entry) -> bytes | None:
+    def _read_entry(self, entry: SpoolEntry) -> bytes | None:
         path = self._folder / entry.name
         try:
-            body = unpack(path.read_bytes())
+            body = decompress_window(path.read_bytes())
             head = json.loads(body[1 : body.index(b"\n")])
             if head["id"] == entry.id:
                 return body
         except FileNotFoundError:
-            self._gone(entry)
+            self._record_removed(entry)
             return None
         except (OSError, zstandard.ZstdError, ValueError, TypeError, KeyError):
             pass  # whichever it was, the file is of no use where it lies
-        self._forget(entry)
-        self._set_aside(path)
+        self._remove_entry(entry)
+        self._quarantine_corrupt(path)
         return None
 
-    def _set_aside(self, path: Path) -> None:
+    def _quarantine_corrupt(self, path: Path) -> None:
         self._metrics.spool_corrupt.inc()
-        self._aside.corrupt(path)
+        self._quarantine.add_corrupt(path)
 
-    def _remember(self, entry: Entry) -> None:
+    def _add_entry(self, entry: SpoolEntry) -> None:
         self._entries[entry.id] = entry
         self._bytes += entry.size
-        self._show()
+        self._update_metrics()
 
-    def _forget(self, entry: Entry) -> None:
+    def _remove_entry(self, entry: SpoolEntry) -> None:
         if self._entries.pop(entry.id, None) is not None:
             self._bytes -= entry.size
-        self._facts.pop(entry.id, None)
-        self._show()
+        self._summaries.pop(entry.id, None)
+        self._update_metrics()
 
-    def _show(self) -> None:
+    def _update_metrics(self) -> None:
         self._metrics.spool_windows.set(len(self._entries))
         self._metrics.spool_bytes.set(self._bytes)
 
-    def _lost(self, reason: str, samples: int) -> None:
+    def _record_loss(self, reason: str, samples: int) -> None:
         self._metrics.spool_dropped.labels(reason).inc()
         self._metrics.spool_dropped_samples.inc(samples)
 
 
-def _names(note: Path) -> list[str]:
+def _read_merge_note(note: Path) -> list[str]:
     try:
         return [str(name) for name in json.loads(note.read_text())]
     except ValueError:

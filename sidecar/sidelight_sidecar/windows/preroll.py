@@ -11,24 +11,24 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sidelight_sidecar.discovery.processes import Key
+from sidelight_sidecar.discovery.processes import ProcessKey
 
-AGE, ROOM, ENDED = "expired", "full", "ended"
-WHY = (AGE, ROOM, ENDED)
+AGE, SPACE, ENDED = "expired", "full", "ended"
+DROP_REASONS = (AGE, SPACE, ENDED)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """Packed windows of one span of a process's time; `end` is monotonic seconds."""
+class BufferedWindows:
+    """Packed windows of one span of a process's time; `ended_at` is monotonic seconds."""
 
-    key: Key
+    key: ProcessKey
     start_ns: int
-    end: float
-    packed: tuple[bytes, ...]
+    ended_at: float
+    compressed: tuple[bytes, ...]
 
     @property
     def size(self) -> int:
-        return sum(map(len, self.packed))
+        return sum(map(len, self.compressed))
 
 
 class Preroll:
@@ -37,46 +37,46 @@ class Preroll:
     def __init__(self, seconds: float, max_bytes: int) -> None:
         self.seconds = seconds
         self._max_bytes = max_bytes
-        self._kept: deque[Kept] = deque()
+        self._buffer: deque[BufferedWindows] = deque()
         self.size = 0
 
     @property
-    def on(self) -> bool:
+    def is_enabled(self) -> bool:
         return self.seconds > 0
 
     @property
-    def windows(self) -> int:
-        return sum(len(kept.packed) for kept in self._kept)
+    def window_count(self) -> int:
+        return sum(len(kept.compressed) for kept in self._buffer)
 
     @property
-    def keys(self) -> list[Key]:
+    def process_keys(self) -> list[ProcessKey]:
         """The processes of which something is kept."""
-        return sorted({kept.key for kept in self._kept})
+        return sorted({kept.key for kept in self._buffer})
 
-    def add(self, kept: Kept) -> dict[str, int]:
+    def add(self, buffered: BufferedWindows) -> dict[str, int]:
         """Keep windows that ended now; returns how many others were dropped for that, by reason."""
-        self._kept.append(kept)
-        self.size += kept.size
-        dropped = {AGE: self.age(kept.end), ROOM: 0}
+        self._buffer.append(buffered)
+        self.size += buffered.size
+        dropped = {AGE: self.drop_expired(buffered.ended_at), SPACE: 0}
         while self.size > self._max_bytes:
-            oldest = self._kept.popleft()
+            oldest = self._buffer.popleft()
             self.size -= oldest.size
-            dropped[ROOM] += len(oldest.packed)
+            dropped[SPACE] += len(oldest.compressed)
         return dropped
 
-    def age(self, now: float) -> int:
+    def drop_expired(self, now: float) -> int:
         """Drop what is too old by now; how many windows that were."""
-        return self._drop(lambda old: old.end < now - self.seconds)
+        return self._drop(lambda old: old.ended_at < now - self.seconds)
 
-    def drain(self, key: Key) -> list[Kept]:
+    def drain(self, key: ProcessKey) -> list[BufferedWindows]:
         """What is kept of a process, oldest first; it is not kept any more."""
-        found = [kept for kept in self._kept if kept.key == key]
+        found = [kept for kept in self._buffer if kept.key == key]
         self._drop(lambda kept: kept.key == key)
         return found
 
-    def _drop(self, which: Callable[[Kept], bool]) -> int:
-        gone = [kept for kept in self._kept if which(kept)]
-        if gone:
-            self._kept = deque(kept for kept in self._kept if not which(kept))
-            self.size -= sum(kept.size for kept in gone)
-        return sum(len(kept.packed) for kept in gone)
+    def _drop(self, should_drop: Callable[[BufferedWindows], bool]) -> int:
+        dropped = [kept for kept in self._buffer if should_drop(kept)]
+        if dropped:
+            self._buffer = deque(kept for kept in self._buffer if not should_drop(kept))
+            self.size -= sum(kept.size for kept in dropped)
+        return sum(len(kept.compressed) for kept in dropped)

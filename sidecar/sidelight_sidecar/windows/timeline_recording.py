@@ -1,7 +1,7 @@
 """Recordings: what a capture saw of one process, in the order of time, as it is sent to the collector.
 
-Memory is bounded for all recordings together (`Room`): what does not fit is dropped where most is held,
-the oldest first. A recording as it is sent is bounded too, compressed and before: again the oldest
+Memory is bounded for all recordings together (`RecordingBudget`): what does not fit is dropped where most
+is held, the oldest first. A recording as it is sent is bounded too, compressed and before: again the oldest
 samples are left out. What was dropped is said in it.
 """
 
@@ -15,82 +15,82 @@ from dataclasses import dataclass, field
 
 import zstandard
 
-from sidelight_model.folded import Stack, split
-from sidelight_sidecar.samplers.timed_samples import Moments, spread
+from sidelight_model.folded import Stack, split_stack
+from sidelight_sidecar.samplers.timed_samples import TimedSamples, decode_timed_samples
 
 MAX_TEXT_BYTES = 64 << 20
 """Bound of a recording before it is compressed."""
-_LEAST_SAMPLE_BYTES = 6
-_AIM = 0.9
+_MIN_SAMPLE_BYTES = 6
+_SHRINK_FACTOR = 0.9
 
 
-class Room:
+class RecordingBudget:
     """The memory of all recordings together; `told` is called with what is used."""
 
-    def __init__(self, max_bytes: int, told: Callable[[int], None] = lambda used: None) -> None:
+    def __init__(self, max_bytes: int, on_change: Callable[[int], None] = lambda used: None) -> None:
         self._max_bytes = max_bytes
-        self._told = told
-        self._recordings: list[Recording] = []
+        self._on_change = on_change
+        self._recordings: list[TimelineRecording] = []
 
     @property
-    def used(self) -> int:
+    def used_bytes(self) -> int:
         return sum(recording.size for recording in self._recordings)
 
-    def open(self) -> Recording:
+    def open_recording(self) -> TimelineRecording:
         """A recording that takes room until it is closed."""
-        recording = Recording(self)
+        recording = TimelineRecording(self)
         self._recordings.append(recording)
         return recording
 
-    def close(self, recording: Recording) -> None:
+    def release(self, recording: TimelineRecording) -> None:
         if recording in self._recordings:
             self._recordings.remove(recording)
-        self._told(self.used)
+        self._on_change(self.used_bytes)
 
-    def fit(self) -> None:
-        while self.used > self._max_bytes:
-            max(self._recordings, key=lambda recording: recording.size).shorten()
-        self._told(self.used)
+    def enforce(self) -> None:
+        while self.used_bytes > self._max_bytes:
+            max(self._recordings, key=lambda recording: recording.size).drop_oldest()
+        self._on_change(self.used_bytes)
 
 
-class Recording:
+class TimelineRecording:
     """The moments of one process, as far as there is room."""
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
-        self._kept: deque[Moments] = deque()
+    def __init__(self, budget: RecordingBudget) -> None:
+        self._budget = budget
+        self._batches: deque[TimedSamples] = deque()
         self.size = 0
         self.samples = 0
         self.dropped = 0
 
     @property
-    def kept(self) -> Sequence[Moments]:
-        return tuple(self._kept)
+    def batches(self) -> Sequence[TimedSamples]:
+        return tuple(self._batches)
 
-    def add(self, moments: Moments) -> None:
-        self.dropped += moments.missed
-        if moments.samples:
-            self._kept.append(moments)
-            self.samples += moments.samples
-            self.size += moments.size
-            self._room.fit()
+    def add(self, timed_samples: TimedSamples) -> None:
+        self.dropped += timed_samples.dropped
+        if timed_samples.samples:
+            self._batches.append(timed_samples)
+            self.samples += timed_samples.samples
+            self.size += timed_samples.size
+            self._budget.enforce()
 
-    def shorten(self) -> None:
+    def drop_oldest(self) -> None:
         """Drop the oldest."""
-        oldest = self._kept.popleft()
+        oldest = self._batches.popleft()
         self.size -= oldest.size
         self.samples -= oldest.samples
         self.dropped += oldest.samples
 
     def close(self) -> None:
         """Give the room back."""
-        self._kept.clear()
+        self._batches.clear()
         self.size = 0
-        self._room.close(self)
+        self._budget.release(self)
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class RecordingSource:
     """Whose recording it is."""
 
     capture: str
@@ -100,7 +100,7 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class EncodedRecording:
     """A recording as it is sent, compressed; so many samples are in it, and so many are not."""
 
     body: bytes
@@ -109,7 +109,7 @@ class Document:
 
 
 @dataclass(slots=True)
-class _Row:
+class _ThreadSamples:
     """The samples of one thread."""
 
     at_us: array[int] = field(default_factory=lambda: array("q"))
@@ -117,62 +117,65 @@ class _Row:
     state: array[int] = field(default_factory=lambda: array("B"))
 
 
-def document(
-    kept: Sequence[Moments],
-    about: About,
+def encode_recording(
+    batches: Sequence[TimedSamples],
+    source: RecordingSource,
     *,
     dropped: int,
     max_bytes: int,
     max_text_bytes: int = MAX_TEXT_BYTES,
-) -> Document | None:
+) -> EncodedRecording | None:
     """The newest samples that fit; None when there is none."""
-    ever = sum(moments.samples for moments in kept)
-    count = min(ever, max_text_bytes // _LEAST_SAMPLE_BYTES)
+    total_samples = sum(moments.samples for moments in batches)
+    count = min(total_samples, max_text_bytes // _MIN_SAMPLE_BYTES)
     while count > 0:
         text = json.dumps(
-            _written(kept, about, ever - count, dropped + ever - count), separators=(",", ":")
+            _build_document(batches, source, total_samples - count, dropped + total_samples - count),
+            separators=(",", ":"),
         ).encode()
         body = zstandard.ZstdCompressor(level=3).compress(text)
         share = min(max_bytes / len(body), max_text_bytes / len(text))
         if share >= 1:
-            return Document(body, count, dropped + ever - count)
-        count = int(count * share * _AIM)
+            return EncodedRecording(body, count, dropped + total_samples - count)
+        count = int(count * share * _SHRINK_FACTOR)
     return None
 
 
-def _written(kept: Sequence[Moments], about: About, skip: int, dropped: int) -> Mapping[str, object]:
+def _build_document(
+    batches: Sequence[TimedSamples], source: RecordingSource, skipped_samples: int, dropped: int
+) -> Mapping[str, object]:
     """The recording without its first samples."""
-    rows: dict[tuple[str, int], _Row] = {}
+    rows: dict[tuple[str, int], _ThreadSamples] = {}
     codes: dict[str, int] = {}
     periods: list[list[int]] = []
-    start_ns = began = None
-    for moments in kept:
-        if skip >= moments.samples:
-            skip -= moments.samples
+    start_ns = start_monotonic_ns = None
+    for moments in batches:
+        if skipped_samples >= moments.samples:
+            skipped_samples -= moments.samples
             continue
-        some = spread(moments)
-        if began is None or start_ns is None:
-            began = some.monotonic_ns + some.at[skip]
-            start_ns = some.start_ns + some.at[skip]
-        offset = some.monotonic_ns - began
+        columns = decode_timed_samples(moments)
+        if start_monotonic_ns is None or start_ns is None:
+            start_monotonic_ns = columns.monotonic_ns + columns.offsets_ns[skipped_samples]
+            start_ns = columns.start_ns + columns.offsets_ns[skipped_samples]
+        offset = columns.monotonic_ns - start_monotonic_ns
         period_us = round(moments.period_ns / 1000)
         if not periods or periods[-1][1] != period_us:
             periods.append([max(0, offset) // 1000, period_us])
-        known = [codes.setdefault(stack, len(codes)) for stack in some.stacks]
+        known = [codes.setdefault(stack, len(codes)) for stack in columns.stacks]
         tick, twins = -1, dict[int, int]()
-        for index in range(skip, moments.samples):
-            at, thread = some.at[index], some.thread[index]
+        for index in range(skipped_samples, moments.samples):
+            at, thread = columns.offsets_ns[index], columns.thread[index]
             if at != tick:
                 tick, twins = at, {}
             # Two threads may bear one name: the second one seen at a tick has a row of its own.
             twin = twins[thread] = twins.get(thread, 0) + 1
-            row = rows.get((some.threads[thread], twin))
+            row = rows.get((columns.threads[thread], twin))
             if row is None:
-                row = rows[some.threads[thread], twin] = _Row()
+                row = rows[columns.threads[thread], twin] = _ThreadSamples()
             row.at_us.append((offset + at) // 1000)
-            row.stack.append(known[some.stack[index]])
-            row.state.append(some.state[index])
-        skip = 0
+            row.stack.append(known[columns.stack[index]])
+            row.state.append(columns.state[index])
+        skipped_samples = 0
     # Samples left out may have been the only ones of their stacks.
     used = {
         code: place
@@ -181,16 +184,17 @@ def _written(kept: Sequence[Moments], about: About, skip: int, dropped: int) -> 
     texts, frames = list(codes), dict[str, int]()
     return {
         "v": 1,
-        "capture": about.capture,
-        "agent": about.agent,
-        "labels": dict(about.labels),
-        "pid": about.pid,
+        "capture": source.capture,
+        "agent": source.agent,
+        "labels": dict(source.labels),
+        "pid": source.pid,
         "start_ns": start_ns or 0,
         "period_us": periods[0][1] if periods else 0,
         "periods": periods,
         "dropped": dropped,
         "stacks": [
-            [frames.setdefault(frame, len(frames)) for frame in split(Stack(texts[code]))] for code in used
+            [frames.setdefault(frame, len(frames)) for frame in split_stack(Stack(texts[code]))]
+            for code in used
         ],
         "frames": list(frames),
         "threads": [

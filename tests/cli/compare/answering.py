@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from sidelight_model.gates import judge, parse
+from sidelight_model.gates import evaluate_condition, parse_condition
 
 
 def effect(
@@ -59,7 +59,7 @@ def answer(
     """An answer about conditions with their effects."""
     judged = []
     for text, found in conditions:
-        state, sentence = judge(parse(text), found)
+        state, sentence = evaluate_condition(parse_condition(text), found)
         judged.append({"condition": text, "state": state, "summary": sentence, "effect": found})
     told = {
         "summary": "B takes 5.0 % more CPU time than A.",

@@ -10,7 +10,7 @@ from itertools import count
 
 from sidelight_model.folded import parse_folded
 from sidelight_model.labels import Labels
-from sidelight_model.window import Quality, Window, encode
+from sidelight_model.window import Quality, Window, encode_windows
 
 SECOND_NS = 10**9
 STABLE, CANARY = "7d4b9c6f5d", "5f6c8d9b7c"
@@ -24,7 +24,7 @@ def ship(
     url: str, version: str, stacks: Mapping[str, int], *, pods: int = 3, minutes: Sequence[int] = range(1, 31)
 ) -> None:
     """Send a window of each of these minutes (1 is the last) and each pod; counts scatter as samples do."""
-    sent = encode(_windows(version, stacks, pods, minutes))
+    sent = encode_windows(_windows(version, stacks, pods, minutes))
     request = urllib.request.Request(f"{url}/api/v1/windows", sent, method="POST")
     with urllib.request.urlopen(request, timeout=60) as answered:
         assert answered.status == 200

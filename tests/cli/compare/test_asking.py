@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sidelight_cli.compare.settings import read
+from sidelight_cli.compare.settings import parse_compare_settings
 from tests.cli.compare.answering import answer, answering
 from tests.cli.compare.running import SIDES, compare
 
@@ -68,7 +68,7 @@ def test_sides_may_be_variables() -> None:
         "SIDELIGHT_BASELINE_FROM": "-3h",
         "SIDELIGHT_FAIL_ON": "cpu>+3%,idle<-5pp",
     }
-    settings = read([], variables)
+    settings = parse_compare_settings([], variables)
     assert (settings.baseline, settings.comparison, settings.baseline_from) == (
         "version:1",
         "version:2",

@@ -19,10 +19,10 @@ from xml.etree import ElementTree as Xml
 import pytest
 import yaml
 
-from sidelight.settings import flag
-from sidelight_cli.compare.exit_codes import Code
-from sidelight_cli.compare.settings import CompareSettings, condition
-from sidelight_model.gates import DEPTHS, FUNCTIONS, TIMES
+from sidelight.settings import format_flag
+from sidelight_cli.compare.exit_codes import ExitCode
+from sidelight_cli.compare.settings import CompareSettings, parse_condition_option
+from sidelight_model.gates import DEPTH_SUBJECTS, FUNCTION_SUBJECTS, TIME_SUBJECTS
 from tests.cli.compare.shipping import CANARY, NEW, OLD, STABLE, ship
 from tests.running import ROOT, Collector, collector
 
@@ -77,7 +77,7 @@ def test_the_first_command_finds_what_grew(served: Collector, bin_folder: Path) 
     command = re.search(r"^    (sidelight compare --collector .*(?:\\\n.*)+)$", PAGE, re.MULTILINE)
     assert command
     done = shell(command[1], bin_folder, COLLECTOR=served.url)
-    assert done.returncode == Code.REGRESSED, done.stderr
+    assert done.returncode == ExitCode.REGRESSED, done.stderr
     assert re.search(r"^regressed +function:json\.\*>\+1%", done.stdout, re.MULTILINE)
     assert re.search(r"^regressed +cpu>\+3%", done.stdout, re.MULTILINE)
     assert re.search(r"^pass +depth\.p95>\+5", done.stdout, re.MULTILINE)
@@ -96,9 +96,9 @@ def test_a_load_test_of_one_version_after_the_other_assumes_equal_load(
         untold = shell(
             command[1].replace("--assume-equal-load ", ""), bin_folder, SIDELIGHT_COLLECTOR=one.url
         )
-    assert said.returncode == Code.REGRESSED, said.stderr
+    assert said.returncode == ExitCode.REGRESSED, said.stderr
     assert "equal load assumed" in said.stdout
-    assert untold.returncode == Code.UNCLEAR, untold.stderr
+    assert untold.returncode == ExitCode.INCONCLUSIVE, untold.stderr
     assert "they ran at different times, and their load may differ" in untold.stdout
 
 
@@ -139,12 +139,12 @@ def test_the_gitlab_job_runs(served: Collector, bin_folder: Path) -> None:
     job = found["profile"]
     assert set(job) == {"stage", "image", "variables", "script", "allow_failure", "artifacts"}
     assert set(job["image"]) == {"name", "entrypoint"}
-    assert job["allow_failure"] == {"exit_codes": [Code.UNCLEAR]}
+    assert job["allow_failure"] == {"exit_codes": [ExitCode.INCONCLUSIVE]}
     assert set(job["artifacts"]) == {"when", "paths", "reports"}
     (line,) = job["script"]
     line = line.replace("--wait 1800", "--wait 1")
     done = shell(line, bin_folder, SIDELIGHT_COLLECTOR=served.url, OLD="1", NEW="2")
-    assert done.returncode == Code.REGRESSED, done.stderr
+    assert done.returncode == ExitCode.REGRESSED, done.stderr
     work = bin_folder.parent / "work"
     report = Xml.parse(work / job["artifacts"]["reports"]["junit"])
     names = {case.get("name") for case in report.iter("testcase")}
@@ -213,7 +213,7 @@ def test_the_analysis_job_runs(served: Collector, bin_folder: Path) -> None:
     (container,) = job["spec"]["template"]["spec"]["containers"]
     argv = [given(word, served.url).replace("--wait=1800", "--wait=1") for word in container["args"]]
     done = shell(shlex.join(["sidelight", *argv]), bin_folder)
-    assert done.returncode == Code.REGRESSED, done.stderr
+    assert done.returncode == ExitCode.REGRESSED, done.stderr
     assert re.search(r"^regressed +function:json\.\*>\+1%", done.stdout, re.MULTILINE)
 
 
@@ -252,24 +252,29 @@ def test_two_recordings_are_compared_as_the_page_says(bin_folder: Path) -> None:
         recorded = shell(command.replace("--seconds 60", ""), bin_folder)
         assert recorded.returncode == 0, recorded.stderr
     done = shell(commands[2], bin_folder)
-    assert done.returncode in (Code.FINE, Code.REGRESSED, Code.UNCLEAR), done.stderr
+    assert done.returncode in (ExitCode.PASS, ExitCode.REGRESSED, ExitCode.INCONCLUSIVE), done.stderr
     assert "few_pods" in done.stdout
 
 
 def test_every_code_and_every_condition_of_the_page_is_one() -> None:
     rows = re.findall(r"^\| ([\d, ]+) \|", PAGE, re.MULTILINE)
-    assert {int(one) for row in rows for one in row.split(", ")} == set(Code)
+    assert {int(one) for row in rows for one in row.split(", ")} == set(ExitCode)
     table = PAGE.partition("## Conditions")[2].partition("- **regressed**")[0]
     cells = [line.split(" | ")[0] for line in table.splitlines() if line.startswith("| `")]
-    read = [condition(text) for cell in cells for text in re.findall(r"`([^`]+)`", cell)]
-    assert {one.subject for one in read} | {"rate"} == {*TIMES, "idle", *DEPTHS, *FUNCTIONS}
+    read = [parse_condition_option(text) for cell in cells for text in re.findall(r"`([^`]+)`", cell)]
+    assert {one.subject for one in read} | {"rate"} == {
+        *TIME_SUBJECTS,
+        "idle",
+        *DEPTH_SUBJECTS,
+        *FUNCTION_SUBJECTS,
+    }
 
 
 def test_every_option_that_pages_name_is_one() -> None:
-    known = {flag(field) for field in fields(CompareSettings)}
+    known = {format_flag(field) for field in fields(CompareSettings)}
     named = set(re.findall(r"`(--[a-z-]+)", PAGE)) - {"--body-file"}
     assert named <= known
     export = (ROOT / "docs" / "export.md").read_text().partition("## `sidelight compare`")[2]
     documented = re.findall(r"^\| `(--[a-z-]+)` \| .*? \| (.*) \|$", export, re.MULTILINE)
-    declared = {flag(field): field.metadata["help"] for field in fields(CompareSettings)}
+    declared = {format_flag(field): field.metadata["help"] for field in fields(CompareSettings)}
     assert dict(documented) == {name: text for name, text in declared.items() if name.startswith("--")}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sidelight_cli.compare.exit_codes import Code
+from sidelight_cli.compare.exit_codes import ExitCode
 from tests.cli.compare.answering import answer, answering, check, effect
 from tests.cli.compare.running import SIDES, compare
 
@@ -47,7 +47,7 @@ def test_a_side_without_windows_is_an_error_of_its_own() -> None:
     told = answer(("cpu>+3%", {"direction": "no_data"}), windows=(6, 0), direction="no_data")
     with answering(told) as served:
         done = compare(*SIDES, "--fail-on", "cpu>+3%", "--json", "-", url=served.url)
-    assert done.returncode == Code.NO_SIDE == 66
+    assert done.returncode == ExitCode.NO_INPUT == 66
     assert "error: B matched nothing, so that no condition can be judged" in done.stderr
     assert "--wait" in done.stderr
     assert json.loads(done.stdout)["outcome"] == "no_data"
@@ -72,7 +72,7 @@ def test_a_side_without_windows_is_an_error_of_its_own() -> None:
 )
 def test_what_cannot_be_asked_is_64(argv: tuple[str, ...], said: str) -> None:
     done = compare(*SIDES, *argv, url="http://127.0.0.1:1")
-    assert (done.returncode, done.stdout) == (Code.USAGE, "")
+    assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
     assert said in done.stderr
     assert "hint: " in done.stderr
 

@@ -12,10 +12,10 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from sidelight_cli.compare.local_comparison import Pair
-from sidelight_cli.compare.local_comparison import compare as compare_counts
-from sidelight_cli.compare.sample_counts import count as counted
-from sidelight_cli.compare.sampling_noise import Level
+from sidelight_cli.compare.local_comparison import RecordingPair
+from sidelight_cli.compare.local_comparison import compare_recordings as compare_counts
+from sidelight_cli.compare.sample_counts import count_samples as counted
+from sidelight_cli.compare.sampling_noise import SignificanceLevel
 from sidelight_model.counts import ProfileType
 from sidelight_model.folded import parse_folded
 from tests.cli.compare.running import compare
@@ -154,7 +154,9 @@ def test_waiting_that_one_file_lacks_is_not_compared(files: tuple[str, str], tmp
 def test_the_heaviest_functions_are_judged_one_by_one(most: int, listed: int) -> None:
     stacks = (parse_folded(text.partition("\n")[2]) for text in (OLD, NEW))
     sides = (counted("file", one, ProfileType.CPU) for one in stacks)
-    verdict = compare_counts(Pair(*sides, ProfileType.CPU, None, Level(0.05, 1, 0.05)), [], most)["verdict"]
+    verdict = compare_counts(
+        RecordingPair(*sides, ProfileType.CPU, None, SignificanceLevel(0.05, 1, 0.05)), [], most
+    )["verdict"]
     assert verdict["functions_total"] == 4
     assert len(verdict["functions"]["function"]) == listed
     assert "rest" not in verdict["functions"]["function"] or most > 3

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_cli.compare.comparison_model import read
-from sidelight_cli.compare.reports.json_report import document
-from sidelight_cli.compare.reports.junit import junit
-from sidelight_cli.compare.reports.markdown import code, markdown, plain
-from sidelight_cli.compare.reports.text_report import text
-from sidelight_model.terminal_width import visible
+from sidelight_cli.compare.comparison_model import parse_verdict
+from sidelight_cli.compare.reports.json_report import render_json
+from sidelight_cli.compare.reports.junit import render_junit
+from sidelight_cli.compare.reports.markdown import escape_text, format_code, render_markdown
+from sidelight_cli.compare.reports.text_report import render_text
+from sidelight_model.terminal_width import escape_unprintable
 from tests.cli.compare.answering import answer, answering, check, effect
 from tests.cli.compare.running import SIDES, compare
 
@@ -46,7 +46,7 @@ def test_the_text_leads_with_the_sentence_and_says_what_it_stands_on() -> None:
         checks=[check("warn"), check("ok")],
         more={"minutes": 5.2, "pods": None},
     )
-    assert text(read(told), "self", 20, significant=False).splitlines() == [
+    assert render_text(parse_verdict(told), "self", 20, significant=False).splitlines() == [
         "B takes 5.0 % more CPU time than A.",
         "To see a change of 5 %: about 6 minutes more.",
         "",
@@ -89,18 +89,18 @@ def test_rows_can_be_ordered_limited_and_kept_to_what_is_beyond_noise() -> None:
     for of, change in zip(("self", "total"), (1, -1), strict=True):
         columns = told["verdict"]["functions"][of]
         columns["delta"] = [change * value for value in (3, 2, 1)] if of == "self" else [1, 2, 3]
-    verdict = read(told)
-    assert text(verdict, "self", 1, significant=False).splitlines()[-3:][0].endswith("work (b.py)")
-    lines = text(verdict, "total", 1, significant=False).splitlines()
+    verdict = parse_verdict(told)
+    assert render_text(verdict, "self", 1, significant=False).splitlines()[-3:][0].endswith("work (b.py)")
+    lines = render_text(verdict, "total", 1, significant=False).splitlines()
     assert lines[-3].endswith("same (d.py)")
     assert lines[-1] == "2 more functions: --limit 3 lists all."
-    assert "same (d.py)" not in text(verdict, "self", 20, significant=True)
+    assert "same (d.py)" not in render_text(verdict, "self", 20, significant=True)
 
 
 def test_a_function_that_was_renamed_says_what_it_was() -> None:
     told = answer(functions=FUNCTIONS)
     told["verdict"]["functions"]["renamed_from"] = ["labour (b.py)", None, None]
-    assert "work (b.py), was labour (b.py)" in text(read(told), "self", 20, significant=False)
+    assert "work (b.py), was labour (b.py)" in render_text(parse_verdict(told), "self", 20, significant=False)
 
 
 def test_several_formats_may_be_asked_for_at_once(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_json_without_a_file_is_standard_output(argv: tuple[str, ...]) -> None:
 
 
 def cases(told: Any) -> dict[str, Xml.Element]:
-    root = Xml.fromstring(junit(read(told)))
+    root = Xml.fromstring(render_junit(parse_verdict(told)))
     return {str(case.get("name")): case for case in root.iter("testcase")}
 
 
@@ -165,7 +165,7 @@ def test_junit_has_a_test_for_each_condition_and_one_for_comparability() -> None
         "not comparable",
     ]
     assert [child.tag for child in found["the sides can be compared"]] == ["system-out"]
-    suite = Xml.fromstring(junit(read(told))).find("testsuite")
+    suite = Xml.fromstring(render_junit(parse_verdict(told))).find("testsuite")
     assert suite is not None
     assert {name: suite.get(name) for name in ("tests", "failures", "skipped", "errors")} == {
         "tests": "5",
@@ -215,22 +215,22 @@ def hostile(word: str) -> dict[str, Any]:
 
 @given(texts)
 def test_a_report_is_xml_and_says_names_as_they_are_whatever_they_hold(word: str) -> None:
-    root = Xml.fromstring(junit(read(hostile(word))))
+    root = Xml.fromstring(render_junit(parse_verdict(hostile(word))))
     names = [case.get("name") for case in root.iter("testcase")]
-    assert names == ["the sides can be compared", visible(word)]
+    assert names == ["the sides can be compared", escape_unprintable(word)]
 
 
 @given(texts)
 def test_no_name_acts_on_a_terminal(word: str) -> None:
-    shown = text(read(hostile(word)), "self", 20, significant=False)
+    shown = render_text(parse_verdict(hostile(word)), "self", 20, significant=False)
     assert all(letter.isprintable() or letter in "\n\u200c\u200d" for letter in shown)
 
 
 @given(texts)
 def test_markdown_from_elsewhere_can_be_read_and_does_nothing(word: str) -> None:
-    for written in (plain(word), code(word)):
+    for written in (escape_text(word), format_code(word)):
         bare = re.sub(r"</?code>|<!-- -->", "", written)
-        assert unescape(bare).strip() == visible(word).strip()
+        assert unescape(bare).strip() == escape_unprintable(word).strip()
         assert not re.search(r"[\\`*_\[\]<>|~@!:$]|#(?![0-9]+;)|&(?!#[0-9]+;)|www\.", bare, re.IGNORECASE)
         assert not re.match(r"[-+=]|[0-9][.)]\s", bare)
 
@@ -238,7 +238,7 @@ def test_markdown_from_elsewhere_can_be_read_and_does_nothing(word: str) -> None
 @given(texts)
 def test_each_row_of_a_markdown_table_has_as_many_cells_as_its_head(word: str) -> None:
     cells = 0
-    for line in markdown(read(hostile(word)), "self", 20, significant=False).split("\n"):
+    for line in render_markdown(parse_verdict(hostile(word)), "self", 20, significant=False).split("\n"):
         if line.startswith("|"):
             cells = cells or line.count("|")
             assert line.count("|") == cells
@@ -247,12 +247,12 @@ def test_each_row_of_a_markdown_table_has_as_many_cells_as_its_head(word: str) -
 
 
 def test_a_mention_in_markdown_pings_nobody() -> None:
-    assert plain("by @octocat in #12") == "by &#64;<!-- -->octocat in &#35;<!-- -->12"
+    assert escape_text("by @octocat in #12") == "by &#64;<!-- -->octocat in &#35;<!-- -->12"
 
 
 def test_markdown_is_a_summary() -> None:
     told = answer(*CONDITIONS[:1], functions=FUNCTIONS, checks=[check("warn")])
-    lines = markdown(read(told), "self", 20, significant=False).splitlines()
+    lines = render_markdown(parse_verdict(told), "self", 20, significant=False).splitlines()
     assert lines[0] == "### ❌ Sidelight: regressed"
     assert lines[2] == "B takes 5.0 % more CPU time than A."
     assert "| ❌ regressed | <code>cpu&#62;+3%</code> |" in lines[6]
@@ -270,11 +270,13 @@ def test_markdown_is_a_summary() -> None:
 def test_every_report_says_what_the_whole_is_measured_by(measured: str, said: str) -> None:
     told = answer(*CONDITIONS)
     told["verdict"]["method"] = {**told["verdict"]["method"], "rate_source": measured}
-    verdict = read(told)
-    assert f"per pod-second, {said}, 97.5 % intervals" in text(verdict, "self", 20, significant=False)
-    assert f"per pod-second, {said}, 97.5 % intervals" in markdown(verdict, "self", 20, significant=False)
-    assert f'value="per pod-second, {said}, 97.5 % intervals' in junit(verdict)
-    written = document(verdict, "self", 20, significant=False, outcome="pass", code=0)
+    verdict = parse_verdict(told)
+    assert f"per pod-second, {said}, 97.5 % intervals" in render_text(verdict, "self", 20, significant=False)
+    assert f"per pod-second, {said}, 97.5 % intervals" in render_markdown(
+        verdict, "self", 20, significant=False
+    )
+    assert f'value="per pod-second, {said}, 97.5 % intervals' in render_junit(verdict)
+    written = render_json(verdict, "self", 20, significant=False, outcome="pass", code=0)
     assert json.loads(written)["verdict"]["method"]["rate_source"] == measured
 
 
@@ -287,5 +289,7 @@ def test_every_report_says_what_the_whole_is_measured_by(measured: str, said: st
     ],
 )
 def test_what_would_do_is_said_in_pods_and_in_time(more: dict[str, Any], said: str) -> None:
-    lines = text(read(answer(*CONDITIONS, more=more)), "self", 20, significant=False).splitlines()
+    lines = render_text(
+        parse_verdict(answer(*CONDITIONS, more=more)), "self", 20, significant=False
+    ).splitlines()
     assert lines[1] == (f"To see a change of 5 %: {said}" if said else "")

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from sidelight_cli.compare.sampling_noise import (
     Estimate,
-    Level,
+    SignificanceLevel,
     benjamini_hochberg,
-    effect,
-    mean,
-    quantile,
-    rate,
-    share,
+    compute_effect,
+    estimate_mean,
+    estimate_quantile,
+    estimate_rate,
+    estimate_share,
 )
 
-LEVEL = Level(0.05, 0, 0.05)
+LEVEL = SignificanceLevel(0.05, 0, 0.05)
 ROUNDS = 2000
 HISTOGRAMS = st.dictionaries(st.integers(1, 60), st.integers(1, 500), min_size=1, max_size=30)
 
@@ -31,7 +31,7 @@ def held(found: list[bool]) -> float:
 
 def test_shares_have_the_interval_of_two_proportions() -> None:
     """80 and 120 of 400: Wald's interval and test of a difference of proportions, computed by hand."""
-    found = effect(share(80, 400), share(120, 400), LEVEL)
+    found = compute_effect(estimate_share(80, 400), estimate_share(120, 400), LEVEL)
     error = (0.2 * 0.8 / 400 + 0.3 * 0.7 / 400) ** 0.5  # 0.030414
     assert (found["low"], found["high"]) == pytest.approx((0.1 - 1.959964 * error, 0.1 + 1.959964 * error))
     assert found["p"] == pytest.approx(0.001009, rel=1e-3)  # z = 3.28798
@@ -40,7 +40,7 @@ def test_shares_have_the_interval_of_two_proportions() -> None:
 
 def test_rates_have_the_interval_of_a_ratio_of_poisson_counts() -> None:
     """200 and 250 samples in 10 s: the logarithm of the ratio has the variance 1/200 + 1/250."""
-    found = effect(rate(200, 10), rate(250, 10), LEVEL)
+    found = compute_effect(estimate_rate(200, 10), estimate_rate(250, 10), LEVEL)
     assert (found["baseline"], found["comparison"], found["relative"]) == pytest.approx((20, 25, 0.25))
     assert found["relative_low"] == pytest.approx(0.037906, abs=1e-5)  # 1.25 exp(-1.959964 * 0.094868) - 1
     assert found["relative_high"] == pytest.approx(0.505431, abs=1e-5)
@@ -49,16 +49,16 @@ def test_rates_have_the_interval_of_a_ratio_of_poisson_counts() -> None:
 
 def test_the_detectable_change_is_found_with_a_power_of_80_percent() -> None:
     """Of normal estimates: (1.959964 + 0.841621) standard errors of two shares of 20 % in 1,000."""
-    found = effect(share(200, 1000), share(200, 1000), LEVEL)
+    found = compute_effect(estimate_share(200, 1000), estimate_share(200, 1000), LEVEL)
     error = (2 * 0.2 * 0.8 / 1000) ** 0.5
     assert found["min_detectable_effect"] == pytest.approx((1.959964 + 0.841621) * error / 0.2, rel=1e-6)
 
 
 def test_a_quantile_has_the_standard_error_of_its_rank() -> None:
     """Of the values 1 to 100 the 50th: ranks 50 - 5 and 50 + 5, half of which apart is 5."""
-    found = quantile(dict.fromkeys(range(1, 101), 1), 0.5)
+    found = estimate_quantile(dict.fromkeys(range(1, 101), 1), 0.5)
     assert (found.value, found.variance) == (50, 25)
-    assert quantile({7: 400}, 0.95).variance == 0
+    assert estimate_quantile({7: 400}, 0.95).variance == 0
 
 
 @pytest.mark.long
@@ -67,7 +67,7 @@ def test_intervals_of_shares_hold_the_truth_as_often_as_they_say() -> None:
     inside, outside = [], []
     for _ in range(ROUNDS):
         a, b = (sum(luck.random() < 0.2 for _ in range(400)) for _ in range(2))
-        found = effect(share(a, 400), share(b, 400), LEVEL)
+        found = compute_effect(estimate_share(a, 400), estimate_share(b, 400), LEVEL)
         inside.append(found["low"] <= 0 <= found["high"])
         outside.append(found["direction"] in ("increased", "decreased", "new", "removed"))
     assert 0.93 <= held(inside) <= 0.97
@@ -80,7 +80,7 @@ def test_intervals_of_rates_hold_the_true_ratio_as_often_as_they_say() -> None:
     inside = []
     for _ in range(ROUNDS):
         a, b = (_arrivals(luck, of) for of in (200, 250))
-        found = effect(rate(a, 10), rate(b, 10), LEVEL)
+        found = compute_effect(estimate_rate(a, 10), estimate_rate(b, 10), LEVEL)
         inside.append(found["relative_low"] <= 0.25 <= found["relative_high"])
     assert 0.93 <= held(inside) <= 0.97
 
@@ -97,11 +97,16 @@ def _arrivals(luck: random.Random, mean: float) -> int:
 def test_a_change_as_large_as_the_detectable_one_is_found_four_times_of_five() -> None:
     luck = random.Random(9)
     whole, part = 1000, 0.2
-    detectable = effect(share(200, whole), share(200, whole), LEVEL)["min_detectable_effect"]
+    detectable = compute_effect(estimate_share(200, whole), estimate_share(200, whole), LEVEL)[
+        "min_detectable_effect"
+    ]
     found = []
     for _ in range(600):
         a, b = (sum(luck.random() < of for _ in range(whole)) for of in (part, part * (1 + detectable)))
-        found.append(effect(share(a, whole), share(b, whole), LEVEL)["direction"] == "increased")
+        found.append(
+            compute_effect(estimate_share(a, whole), estimate_share(b, whole), LEVEL)["direction"]
+            == "increased"
+        )
     assert 0.72 <= held(found) <= 0.88
 
 
@@ -111,18 +116,21 @@ def test_intervals_of_quantiles_hold_the_truth() -> None:
     inside = []
     for _ in range(500):
         sides = [Counter(round(luck.gauss(300, 60)) for _ in range(600)) for _ in range(2)]
-        found = effect(quantile(sides[0], 0.95), quantile(sides[1], 0.95), LEVEL)
+        found = compute_effect(estimate_quantile(sides[0], 0.95), estimate_quantile(sides[1], 0.95), LEVEL)
         inside.append(found["low"] <= 0 <= found["high"])
     assert 0.90 <= held(inside) <= 0.99
 
 
 @given(HISTOGRAMS)
 def test_a_mean_and_quantiles_lie_within_what_was_counted(histogram: dict[int, int]) -> None:
-    for found in (mean(histogram), *(quantile(histogram, part) for part in (0.5, 0.95, 0.99))):
+    for found in (
+        estimate_mean(histogram),
+        *(estimate_quantile(histogram, part) for part in (0.5, 0.95, 0.99)),
+    ):
         assert min(histogram) - 1e-9 <= found.value <= max(histogram) + 1e-9
         assert found.variance >= 0
     spread = [value for value, count in sorted(histogram.items()) for _ in range(count)]
-    assert quantile(histogram, 0.5).value == spread[-(-len(spread) // 2) - 1]
+    assert estimate_quantile(histogram, 0.5).value == spread[-(-len(spread) // 2) - 1]
 
 
 @given(st.lists(st.floats(0, 1), max_size=40))
@@ -142,23 +150,25 @@ def test_q_is_that_of_a_published_example() -> None:
 
 @pytest.mark.parametrize(("look", "spent"), [(0, 0.1), (1, 0.05), (2, 0.1 / 6), (9, 0.1 / 90)])
 def test_looks_spend_less_and_less(look: int, spent: float) -> None:
-    assert Level(0.1, look, 0.05).spent == pytest.approx(spent)
+    assert SignificanceLevel(0.1, look, 0.05).spent_alpha == pytest.approx(spent)
 
 
 def test_all_looks_together_spend_alpha() -> None:
-    assert sum(Level(0.1, look, 0.05).spent for look in range(1, 10_000)) == pytest.approx(0.1, rel=1e-3)
+    assert sum(SignificanceLevel(0.1, look, 0.05).spent_alpha for look in range(1, 10_000)) == pytest.approx(
+        0.1, rel=1e-3
+    )
 
 
 @given(st.integers(0, 500), st.integers(0, 500), st.integers(500, 5000))
 def test_what_is_outside_noise_has_an_interval_without_zero(a: int, b: int, whole: int) -> None:
-    found = effect(share(a, whole), share(b, whole), LEVEL)
+    found = compute_effect(estimate_share(a, whole), estimate_share(b, whole), LEVEL)
     outside = found["direction"] in ("increased", "decreased", "new", "removed")
     assert outside is not (found["low"] <= 0 <= found["high"])
-    assert outside is (found["p"] < LEVEL.spent) or found["p"] == pytest.approx(LEVEL.spent)
+    assert outside is (found["p"] < LEVEL.spent_alpha) or found["p"] == pytest.approx(LEVEL.spent_alpha)
     if found["direction"] in ("new", "removed"):
         assert not (a and b)
     assert (found["relative"] is None) is (a == 0)
 
 
 def test_nothing_on_both_sides_is_the_same() -> None:
-    assert effect(Estimate(0, 1e-9), Estimate(0, 1e-9), LEVEL)["direction"] == "unchanged"
+    assert compute_effect(Estimate(0, 1e-9), Estimate(0, 1e-9), LEVEL)["direction"] == "unchanged"

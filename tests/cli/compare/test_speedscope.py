@@ -14,13 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_cli.compare.files import recording
-from sidelight_cli.compare.speedscope_input import BadSpeedscope, OtherType, read_speedscope
+from sidelight_cli.compare.files import read_recording_file
+from sidelight_cli.compare.speedscope_input import BadSpeedscope, ProfileTypeMismatch, parse_speedscope
 from sidelight_model.counts import Counts, ProfileType
-from sidelight_model.export_formats.provenance import About, AboutSide
-from sidelight_model.export_formats.speedscope import Lane, write_lanes, write_speedscope
+from sidelight_model.export_formats.provenance import Provenance, SideProvenance
+from sidelight_model.export_formats.speedscope import (
+    ThreadTimeline,
+    write_speedscope,
+    write_speedscope_timeline,
+)
 from sidelight_model.folded import Stack, parse_folded
-from sidelight_model.frames import escape
+from sidelight_model.frames import escape_frame
 from tests.cli.compare.running import compare
 from tests.running import ROOT, sidelight
 
@@ -59,7 +63,7 @@ def document(**of_profile: Any) -> dict[str, Any]:
 
 
 def samples(told: Any, kind: ProfileType = CPU) -> dict[str, tuple[int, ...]]:
-    found = read_speedscope("a.json", json.dumps(told).encode(), kind)
+    found = parse_speedscope("a.json", json.dumps(told).encode(), kind)
     return {str(stack): tuple(counts) for stack, counts in found.items()}
 
 
@@ -92,7 +96,7 @@ def test_weights_are_told_apart_by_what_they_can_be(
 folded = st.dictionaries(
     st.lists(
         # a function that is called as a state is cannot be told from it there
-        st.text(min_size=1, max_size=6).filter(lambda name: name not in STATES).map(escape),
+        st.text(min_size=1, max_size=6).filter(lambda name: name not in STATES).map(escape_frame),
         min_size=1,
         max_size=5,
     )
@@ -107,27 +111,29 @@ folded = st.dictionaries(
 @given(folded, st.integers(1, 10**9))
 def test_an_export_reads_as_what_it_was_written_from(counts: dict[Stack, int], period_ns: int) -> None:
     rows = [(stack.split(";"), number, number * period_ns) for stack, number in counts.items()]
-    side = AboutSide("{}", 0, 1, sum(counts.values()), 1, 1, 1.0, 1.0)
-    about = About("shop", "cpu", "sidelight", [side], "")
+    side = SideProvenance("{}", 0, 1, sum(counts.values()), 1, 1, 1.0, 1.0)
+    about = Provenance("shop", "cpu", "sidelight", [side], "")
     written = write_speedscope(rows, "shop", "sidelight", about)  # type: ignore[arg-type]
-    read = read_speedscope("x", written, CPU)
+    read = parse_speedscope("x", written, CPU)
     assert {stack: found.wall for stack, found in read.items()} == counts
 
 
 def test_a_lane_reads_as_many_samples_as_it_has_periods() -> None:
     moments = [(at * 10, Stack("main;work") if at % 3 else Stack("main")) for at in range(30)]
-    written = write_lanes([Lane("a", moments)], "x", "y", period_ns=10, length_ns=300, kind="cpu")
-    found = read_speedscope("x", written, CPU)
+    written = write_speedscope_timeline(
+        [ThreadTimeline("a", moments)], "x", "y", period_ns=10, length_ns=300, profile_type="cpu"
+    )
+    found = parse_speedscope("x", written, CPU)
     assert found == {"main": Counts(0, 10, 0), "main;work": Counts(0, 20, 0)}
 
 
 def test_a_type_that_is_told_is_the_only_one_there_is() -> None:
-    written = write_lanes(
-        [Lane("a", [(0, Stack("main"))])], "x", "y", period_ns=10, length_ns=20, kind="wall"
+    written = write_speedscope_timeline(
+        [ThreadTimeline("a", [(0, Stack("main"))])], "x", "y", period_ns=10, length_ns=20, profile_type="wall"
     )
-    assert read_speedscope("x", written, WALL)
-    with pytest.raises(OtherType, match="holds wall samples, out of which cpu cannot be told"):
-        read_speedscope("x", written, CPU)
+    assert parse_speedscope("x", written, WALL)
+    with pytest.raises(ProfileTypeMismatch, match="holds wall samples, out of which cpu cannot be told"):
+        parse_speedscope("x", written, CPU)
 
 
 @pytest.mark.parametrize(
@@ -178,8 +184,10 @@ def test_what_is_broken_ends_with_65(tmp_path: Path, content: bytes) -> None:
 
 def test_what_holds_another_type_ends_with_64_and_says_which_to_ask_for(tmp_path: Path) -> None:
     wall = tmp_path / "wall.json"
-    lane = Lane("a", [(0, Stack("main"))])
-    wall.write_bytes(write_lanes([lane], "x", "y", period_ns=10, length_ns=20, kind="wall"))
+    lane = ThreadTimeline("a", [(0, Stack("main"))])
+    wall.write_bytes(
+        write_speedscope_timeline([lane], "x", "y", period_ns=10, length_ns=20, profile_type="wall")
+    )
     done = compare(str(wall), str(wall))
     assert done.returncode == 64
     assert "hint: Compare with --type wall" in done.stderr
@@ -190,7 +198,7 @@ def test_a_packed_one_and_folded_text_can_be_compared(tmp_path: Path) -> None:
     packed, text = tmp_path / "a.speedscope.json.gz", tmp_path / "b.folded"
     packed.write_bytes(gzip.compress(json.dumps(FIRST).encode()))
     text.write_text("main (a.py:3);work 2\nmain (a.py:3) 1\nmain (a.py:3);work;[idle] 1\n")
-    assert recording(packed, CPU) == recording(text, CPU)
+    assert read_recording_file(packed, CPU) == read_recording_file(text, CPU)
     done = compare(str(packed), str(text))
     assert "3 samples" in done.stdout
 
@@ -209,7 +217,7 @@ def test_real_recordings_of_sidelight_and_of_py_spy_are_read(tmp_path: Path) -> 
     profiles = json.loads(Path(other).read_text())["profiles"]
     # as a program starts py-spy may see a thread that has no frame yet
     entries = sum(bool(sample) for one in profiles for sample in one["samples"])
-    found = recording(Path(other), CPU)
+    found = read_recording_file(Path(other), CPU)
     assert sum(counts.wall for counts in found.values()) == entries
     done = compare(own, other, "--fail-on", "self:work>+1000%", "--limit", "10000", "--json", "-")
     assert done.returncode in (0, 2), done.stderr
@@ -224,4 +232,4 @@ def test_real_recordings_of_sidelight_and_of_py_spy_are_read(tmp_path: Path) -> 
 
 def test_parsing_agrees_with_folded_text() -> None:
     text = "main (a.py:3);work 2\nmain (a.py:3) 1\nmain (a.py:3);work;[idle] 1\n"
-    assert read_speedscope("x", json.dumps(FIRST).encode(), CPU) == parse_folded(text)
+    assert parse_speedscope("x", json.dumps(FIRST).encode(), CPU) == parse_folded(text)

@@ -14,11 +14,18 @@ from typing import Any
 
 import pytest
 
-from sidelight_cli.collector_api import Refused, Unreachable
-from sidelight_cli.compare.comparison_model import Verdict, read
-from sidelight_cli.compare.polling import LATE_SECONDS, Clock, Progress, lacking, over, wait
+from sidelight_cli.collector_api import CollectorUnreachable, RequestRefused
+from sidelight_cli.compare.comparison_model import ComparisonVerdict, parse_verdict
+from sidelight_cli.compare.polling import (
+    INGEST_DELAY_SECONDS,
+    Clock,
+    VerdictProgressLine,
+    explain_insufficient_data,
+    has_range_ended,
+    wait_for_verdict,
+)
 from sidelight_model.errors import Reason
-from sidelight_model.gates import parse
+from sidelight_model.gates import parse_condition
 from tests.cli.compare.answering import METHOD, answer, answering, check, effect
 from tests.cli.compare.running import SIDES, compare
 from tests.running import eventually, running, sidelight
@@ -29,8 +36,8 @@ EARLY = effect(b=1.5, half=0.4, direction="increased", detectable=0.5)
 ENOUGH = effect(b=1.01, half=0.01, direction="unchanged", detectable=0.015)
 
 
-def of(effect: Any, **told: Any) -> Verdict:
-    return read(answer((CPU, effect), **told))
+def of(effect: Any, **told: Any) -> ComparisonVerdict:
+    return parse_verdict(answer((CPU, effect), **told))
 
 
 class Time:
@@ -46,10 +53,10 @@ class Time:
         self.at += seconds
 
 
-def looking(answers: Sequence[Verdict | Exception]) -> Callable[[], Verdict]:
-    left: Iterator[Verdict | Exception] = iter(answers)
+def looking(answers: Sequence[ComparisonVerdict | Exception]) -> Callable[[], ComparisonVerdict]:
+    left: Iterator[ComparisonVerdict | Exception] = iter(answers)
 
-    def look() -> Verdict:
+    def look() -> ComparisonVerdict:
         found = next(left)
         if isinstance(found, Exception):
             raise found
@@ -59,12 +66,12 @@ def looking(answers: Sequence[Verdict | Exception]) -> Callable[[], Verdict]:
 
 
 def waited(
-    answers: Sequence[Verdict | Exception], seconds: float = 100.0, every: float = 10.0
-) -> tuple[Verdict, Time, str]:
+    answers: Sequence[ComparisonVerdict | Exception], seconds: float = 100.0, every: float = 10.0
+) -> tuple[ComparisonVerdict, Time, str]:
     """What came of it, how the time passed, and what was said."""
     time, said = Time(), io.StringIO()
-    progress = Progress(said, lambda: time.at)
-    found = wait(looking(answers), (parse(CPU),), seconds, every, progress, time.clock)
+    progress = VerdictProgressLine(said, lambda: time.at)
+    found = wait_for_verdict(looking(answers), (parse_condition(CPU),), seconds, every, progress, time.clock)
     return found, time, said.getvalue()
 
 
@@ -104,9 +111,13 @@ def test_sides_of_different_times_are_waited_for_until_they_are_concurrent() -> 
     assert time.slept == [10.0, 10.0]
     assert said.startswith("A and B ran at different times, and their load may differ (waited 0 s")
     depth = ("depth.p95>+5", effect(a=20.0, b=20.0, half=1.0, detectable=0.1))
-    deep = read(answer(depth, method={**METHOD, "load": "unknown"}))
-    assert lacking(deep, (parse(depth[0]),)) == "", "depth has a course of its own"
-    assert lacking(replace(deep, conditions=()), ()).startswith("A and B ran at different times")
+    deep = parse_verdict(answer(depth, method={**METHOD, "load": "unknown"}))
+    assert explain_insufficient_data(deep, (parse_condition(depth[0]),)) == "", (
+        "depth has a course of its own"
+    )
+    assert explain_insufficient_data(replace(deep, conditions=()), ()).startswith(
+        "A and B ran at different times"
+    )
 
 
 def test_sides_that_cannot_be_compared_are_not_waited_for() -> None:
@@ -116,25 +127,30 @@ def test_sides_that_cannot_be_compared_are_not_waited_for() -> None:
 
 def test_what_has_no_detectable_effect_of_its_own_is_waited_for_with_the_whole() -> None:
     for found in (None, {"baseline": 40, "comparison": 41}, effect(a=0, b=0.1, direction="inconclusive")):
-        condition = parse("depth.max>+5" if found and "direction" not in found else "function:f>+1%")
+        condition = parse_condition(
+            "depth.max>+5" if found and "direction" not in found else "function:f>+1%"
+        )
         verdict = answer((str(condition), found), more=MORE)
-        assert lacking(read(verdict), (condition,)) == f"not enough data yet for {condition}"
+        assert (
+            explain_insufficient_data(parse_verdict(verdict), (condition,))
+            == f"not enough data yet for {condition}"
+        )
         verdict["verdict"]["required"] = None
-        assert lacking(read(verdict), (condition,)) == ""
+        assert explain_insufficient_data(parse_verdict(verdict), (condition,)) == ""
 
 
 def test_a_range_that_has_ended_brings_no_more() -> None:
-    old = of(EARLY, more=MORE, until=1_800_000_000.0 - LATE_SECONDS - 1)
+    old = of(EARLY, more=MORE, until=1_800_000_000.0 - INGEST_DELAY_SECONDS - 1)
     found, time, said = waited([old])
     assert (found.conditions[0].state, time.slept) == ("regressed", [])
     assert "the range has ended, so there will not be more" in said
-    recent = of(EARLY, more=MORE, until=1_800_000_000.0 - LATE_SECONDS + 1)
-    assert not over(recent, 1_800_000_000.0)
+    recent = of(EARLY, more=MORE, until=1_800_000_000.0 - INGEST_DELAY_SECONDS + 1)
+    assert not has_range_ended(recent, 1_800_000_000.0)
 
 
 def test_a_collector_that_is_away_for_a_while_is_asked_again() -> None:
-    away = Unreachable("no answer from it")
-    busy = Refused(503, Reason.OVERLOADED, "too much to do", "")
+    away = CollectorUnreachable("no answer from it")
+    busy = RequestRefused(503, Reason.OVERLOADED, "too much to do", "")
     found, time, said = waited([of(EARLY, more=MORE), away, busy, of(ENOUGH)])
     assert found.conditions[0].state == "pass"
     assert len(time.slept) == 3
@@ -142,12 +158,12 @@ def test_a_collector_that_is_away_for_a_while_is_asked_again() -> None:
 
 
 def test_the_first_failure_a_refusal_and_one_at_the_end_are_raised() -> None:
-    away = Unreachable("no answer from it")
-    with pytest.raises(Unreachable):
+    away = CollectorUnreachable("no answer from it")
+    with pytest.raises(CollectorUnreachable):
         waited([away])
-    with pytest.raises(Refused):
-        waited([of(EARLY, more=MORE), Refused(400, Reason.BAD_PARAMETER, "no", "")])
-    with pytest.raises(Unreachable):
+    with pytest.raises(RequestRefused):
+        waited([of(EARLY, more=MORE), RequestRefused(400, Reason.BAD_PARAMETER, "no", "")])
+    with pytest.raises(CollectorUnreachable):
         waited([of(EARLY, more=MORE), *[away] * 10])
 
 
@@ -223,10 +239,10 @@ def test_on_a_terminal_one_line_is_written_over() -> None:
 
 
 def test_one_pod_in_one_stretch_of_time_is_waited_for_whatever_its_numbers_show() -> None:
-    def stretch(*rows: int) -> Verdict:
+    def stretch(*rows: int) -> ComparisonVerdict:
         told = answer((CPU, ENOUGH), more={"minutes": 1.0, "pods": None})
         told["verdict"]["method"] = {**told["verdict"]["method"], "frequencies": 0, "pod_groups": list(rows)}
-        return read(told)
+        return parse_verdict(told)
 
     _, time, said = waited([stretch(1, 3), of(ENOUGH)])
     assert len(time.slept) == 1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sidelight_cli.demo.collector_answers import BusyDepth, Profiled
-from sidelight_cli.demo.measurement import Measured
+from sidelight_cli.demo.collector_answers import BusyDepthStatistics, VersionProfile
+from sidelight_cli.demo.measurement import MeasuredVersion
 from sidelight_cli.demo.processes.latency import Latency
-from sidelight_cli.demo.processes.load_generator import Round
+from sidelight_cli.demo.processes.load_generator import LoadRound
 from sidelight_cli.demo.versions import VERSIONS
 
 NAMED = {version.name: version for version in VERSIONS}
@@ -24,24 +24,24 @@ def measured(
     mode: str = "blocking",
     errors: dict[str, int] | None = None,
     answered: int = 3000,
-) -> Measured:
+) -> MeasuredVersion:
     """A version: mean busy depth in frames, idle share, cores, arrivals per second, p99 of /50."""
-    latency = Latency(answered, 52.0, 52.5, p99_ms, 60.0) if answered else Latency.of([])
-    load = Round(
+    latency = Latency(answered, 52.0, 52.5, p99_ms, 60.0) if answered else Latency.summarize([])
+    load = LoadRound(
         1000.0, 1020.0, rate, rate, 3000, errors or {}, 1.0, latency, {"/50": latency, "/125": latency}
     )
-    profile = Profiled(
+    profile = VersionProfile(
         windows=9,
         samples=samples,
         states={"idle": samples - busy, "running": 0, "gil": busy},
         pod_seconds=18.0,
         cpu_seconds=18.0 * cpu,
         idle_share=idle,
-        depth=BusyDepth(busy, depth, None if depth is None else depth + 5, 3.0),
+        depth=BusyDepthStatistics(busy, depth, None if depth is None else depth + 5, 3.0),
         truncated_samples=0,
         modes=(mode,),
         samplers=("py-spy 0.4.3",),
-        pythons=("3.11.7",),
+        python_versions=("3.11.7",),
         missing_states=(),
     )
-    return Measured(NAMED[name], load, profile)
+    return MeasuredVersion(NAMED[name], load, profile)

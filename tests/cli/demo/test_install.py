@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sidelight_cli.demo.install import Step, block, environment
+from sidelight_cli.demo.install import InstallStep, build_environment, format_steps
 from tests.running import ROOT, eventually, running
 
 MAKEFILE = """
@@ -82,22 +82,24 @@ def test_an_interrupted_install_leaves_no_process_behind(folder: Path, number: s
 
 
 def test_install_shows_seconds_and_the_last_line_of_output(tmp_path: Path) -> None:
-    done, busy = (Step(name, name, tmp_path / name, began=10.0) for name in ("packages", "sampler"))
-    done.ended = 17.2
+    done, busy = (
+        InstallStep(name, name, tmp_path / name, started_at=10.0) for name in ("packages", "sampler")
+    )
+    done.ended_at = 17.2
     busy.log.write_bytes(b"one\r\n\x1b[1mCompiling\x1b[0m a\rCompiling py-spy v0.4.3\n\n")
     steps = [("[1/2] packages", done), ("[2/2] sampler", busy)]
-    lines = block(steps, 22.4, 80).splitlines()
+    lines = format_steps(steps, 22.4, 80).splitlines()
     assert lines == [
         "[1/2] packages: installed in 7 s",
         "[2/2] sampler: 12 s …  Compiling py-spy v0.4.3",
     ]
-    assert all(len(line) < 40 for line in block(steps, 22.4, 40).splitlines())
+    assert all(len(line) < 40 for line in format_steps(steps, 22.4, 40).splitlines())
 
 
 def test_install_passes_variables_to_make_and_not_the_job_server() -> None:
     flags = " -j4 --jobserver-auth=fifo:/tmp/GMfifo1 -- PYTHON=python3.12"
-    assert environment({"MAKEFLAGS": flags})["MAKEFLAGS"].split() == ["--", "PYTHON=python3.12"]
-    assert environment({"MAKEFLAGS": "-j --jobserver-fds=3,4"})["MAKEFLAGS"].split() == []
+    assert build_environment({"MAKEFLAGS": flags})["MAKEFLAGS"].split() == ["--", "PYTHON=python3.12"]
+    assert build_environment({"MAKEFLAGS": "-j --jobserver-fds=3,4"})["MAKEFLAGS"].split() == []
 
 
 def test_a_fresh_checkout_installs_the_demo_into_an_environment_of_its_own() -> None:

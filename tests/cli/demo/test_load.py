@@ -14,8 +14,15 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from sidelight.settings import BadSetting
-from sidelight_cli.demo.processes.latency import Latency, quantile
-from sidelight_cli.demo.processes.load_generator import MOST_SORTED, READY, Load, Plan, Round, offer
+from sidelight_cli.demo.processes.latency import Latency, compute_quantile
+from sidelight_cli.demo.processes.load_generator import (
+    MAX_SORTED_LATENCIES,
+    READY_LINE,
+    LoadGenerator,
+    LoadPlan,
+    LoadRound,
+    run_load,
+)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -68,25 +75,25 @@ class Service:
         return Answer(self._delay(loop.time() - 100.0))
 
 
-def simulated(service: Service, **plan: object) -> list[Round]:
+def simulated(service: Service, **plan: object) -> list[LoadRound]:
     """The rounds of a plan carried out on the simulated clock."""
-    rounds: list[Round] = []
+    rounds: list[LoadRound] = []
 
     async def run() -> None:
-        await Load(Plan(url="http://service", **plan), service, rounds.append).run()  # type: ignore[arg-type]
+        await LoadGenerator(LoadPlan(url="http://service", **plan), service, rounds.append).run()  # type: ignore[arg-type]
 
     with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
         runner.run(run())
     return rounds
 
 
-async def load_on(handler: Handler, **plan: object) -> list[Round]:
+async def load_on(handler: Handler, **plan: object) -> list[LoadRound]:
     """The rounds of a plan carried out on a server that answers every path with `handler`."""
     app = web.Application()
     app.router.add_get("/{path}", handler)
-    rounds: list[Round] = []
+    rounds: list[LoadRound] = []
     async with TestServer(app) as server:
-        await offer(Plan(url=str(server.make_url("")).rstrip("/"), **plan), rounds.append)  # type: ignore[arg-type]
+        await run_load(LoadPlan(url=str(server.make_url("")).rstrip("/"), **plan), rounds.append)  # type: ignore[arg-type]
     return rounds
 
 
@@ -156,13 +163,13 @@ def test_the_first_round_alone_reports_its_progress() -> None:
     assert one.arrival_rate == pytest.approx(10)
     assert one.paths["/50"].p50_ms == pytest.approx(50)
     assert one.start == whole.start
-    assert Round.parse(one.line()) == one
+    assert LoadRound.parse(one.to_json_line()) == one
 
 
 def test_progress_sums_up_a_bounded_number_of_latencies() -> None:
     rounds = simulated(Service(), path=("/50",), rate=2000.0, seconds=6.0, progress_seconds=5.5)
     assert [one.complete for one in rounds] == [False, True]
-    assert rounds[0].sent > MOST_SORTED == rounds[0].overall.answered
+    assert rounds[0].sent > MAX_SORTED_LATENCIES == rounds[0].overall.answered
     assert rounds[1].overall.answered == 12_000
 
 
@@ -183,34 +190,34 @@ async def test_requests_without_a_good_answer_are_counted_by_kind_and_have_no_la
     (hung,) = await load_on(hang, rate=50.0, seconds=0.2, timeout_seconds=0.2)
     (broken,) = await load_on(cut, rate=50.0, seconds=0.2)
     (held_back,) = await load_on(hang, rate=50.0, seconds=0.2, timeout_seconds=0.3, max_in_flight=4)
-    refused: list[Round] = []
-    await offer(Plan(url="http://127.0.0.1:1", rate=50.0, seconds=0.2), refused.append)
+    refused: list[LoadRound] = []
+    await run_load(LoadPlan(url="http://127.0.0.1:1", rate=50.0, seconds=0.2), refused.append)
     assert failed.errors == {"status_500": 10}
     assert hung.errors == {"timeout": 10}
     assert broken.errors == {"broken_off": 10}
     assert held_back.errors == {"not_sent": 6, "timeout": 4}
     assert refused[0].errors == {"not_connected": 10}
-    assert failed.overall == Latency.of([])
-    assert failed.failed == 10
+    assert failed.overall == Latency.summarize([])
+    assert failed.failed_requests == 10
 
 
 async def test_a_round_reads_back_from_its_line() -> None:
     (one,) = await load_on(answer, rate=50.0, seconds=0.2)
-    assert Round.parse(one.line()) == one
+    assert LoadRound.parse(one.to_json_line()) == one
 
 
 @pytest.mark.parametrize(
     ("q", "expected"), [(0.5, 50.0), (0.95, 95.0), (0.99, 99.0), (0.0, 1.0), (1.0, 100.0), (0.501, 51.0)]
 )
 def test_a_quantile_is_the_value_at_the_nearest_rank(q: float, expected: float) -> None:
-    assert quantile([float(value) for value in range(1, 101)], q) == expected
+    assert compute_quantile([float(value) for value in range(1, 101)], q) == expected
 
 
 def test_a_plan_has_a_bound_on_requests() -> None:
     with pytest.raises(BadSetting, match="requests"):
-        Plan(url="http://127.0.0.1:1", rate=2000.0, seconds=3600.0, rounds=1000)
+        LoadPlan(url="http://127.0.0.1:1", rate=2000.0, seconds=3600.0, rounds=1000)
     with pytest.raises(BadSetting, match="nothing to send"):
-        Plan(url="http://127.0.0.1:1", rate=1.0, seconds=0.1)
+        LoadPlan(url="http://127.0.0.1:1", rate=1.0, seconds=0.1)
 
 
 async def test_a_load_process_waits_for_its_start_time_and_writes_one_line_a_round() -> None:
@@ -230,11 +237,11 @@ async def test_a_load_process_waits_for_its_start_time_and_writes_one_line_a_rou
             stdout=asyncio.subprocess.PIPE,
         )
         assert process.stdout is not None
-        assert await asyncio.wait_for(process.stdout.readline(), 60) == READY
+        assert await asyncio.wait_for(process.stdout.readline(), 60) == READY_LINE
         start = time.time() + 0.1
         output, _ = await asyncio.wait_for(process.communicate(f"{start:.6f}\n".encode()), 60)
     assert process.returncode == 0
-    one = Round.parse(output)
+    one = LoadRound.parse(output)
     assert one.start == pytest.approx(start, abs=1e-5)
     assert one.overall.answered == 25
 
@@ -249,7 +256,7 @@ def test_a_load_process_without_a_start_time_sends_nothing() -> None:
         "--wait",
     ]
     ended = subprocess.run(argv, input="", capture_output=True, text=True, timeout=60, check=False)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (130, READY.decode(), "")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, READY_LINE.decode(), "")
 
 
 def test_as_a_process_it_refuses_a_wrong_option_with_a_hint() -> None:

@@ -13,15 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sidelight_cli.demo.versions import VERSIONS, Version, services_directory
+from sidelight_cli.demo.versions import VERSIONS, DemoVersion, find_services_directory
 from sidelight_model.errors import SidelightError
 from tests.running import ROOT, Running, eventually, running
 
 
 @pytest.fixture(params=VERSIONS, ids=lambda version: version.name)
 def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
-    version: Version = request.param
-    program = str(services_directory() / version.program)
+    version: DemoVersion = request.param
+    program = str(find_services_directory() / version.program)
     argv = (sys.executable, program, "--port-file", str(tmp_path / "port"))
     with running(tmp_path / "service.log", *argv) as process:
         eventually("the service writes its port", lambda: (tmp_path / "port").exists() or not process.alive())
@@ -58,15 +58,15 @@ def test_the_two_simultaneous_waits_of_125_do_not_add_up(service: Running) -> No
 
 
 def test_services_are_found_in_a_source_tree_and_in_an_installed_package(tmp_path: Path) -> None:
-    assert services_directory() == ROOT / "examples"
+    assert find_services_directory() == ROOT / "examples"
     installed = tmp_path / "site-packages" / "sidelight_cli" / "demo"
     (installed / "services").mkdir(parents=True)
     for version in VERSIONS:
         (installed / "services" / version.program).touch()
-    assert services_directory(installed) == installed / "services"
+    assert find_services_directory(installed) == installed / "services"
 
 
 def test_missing_services_are_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(SidelightError, match="neither") as caught:
-        services_directory(tmp_path / "cli" / "sidelight_cli" / "demo")
+        find_services_directory(tmp_path / "cli" / "sidelight_cli" / "demo")
     assert "Reinstall" in caught.value.hint

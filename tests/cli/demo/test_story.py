@@ -8,15 +8,27 @@ from typing import Any
 
 import pytest
 
-from sidelight_cli.demo.command import progress
-from sidelight_cli.demo.demo_table import table
-from sidelight_cli.demo.measurement import Measured, Progress, problems
-from sidelight_cli.demo.published_story import Finding, Verdict, apart, share_error, story, together
-from sidelight_cli.demo.settings import Settings
+from sidelight_cli.demo.command import format_progress
+from sidelight_cli.demo.demo_table import render_table
+from sidelight_cli.demo.measurement import MeasuredVersion, VersionProgress, find_problems
+from sidelight_cli.demo.published_story import (
+    ClaimVerdict,
+    StoryFinding,
+    combine_verdicts,
+    compute_share_error,
+    evaluate_story,
+    is_significant,
+)
+from sidelight_cli.demo.settings import DemoSettings
 from sidelight_cli.demo.versions import VERSIONS
 from tests.cli.demo.measuring import measured
 
-AGREES, PARTLY, DIFFERS, UNCLEAR = Verdict.AGREES, Verdict.PARTLY, Verdict.DIFFERS, Verdict.UNCLEAR
+AGREES, PARTLY, DIFFERS, UNCLEAR = (
+    ClaimVerdict.AGREES,
+    ClaimVerdict.PARTLY_AGREES,
+    ClaimVerdict.DIFFERS,
+    ClaimVerdict.INCONCLUSIVE,
+)
 
 PUBLISHED: dict[str, dict[str, Any]] = {
     "tornado-coroutines": {"depth": 30.0, "idle": 0.7, "cpu": 0.3},
@@ -26,23 +38,23 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 }
 
 
-def run(**changes: dict[str, Any]) -> list[Measured]:
+def run(**changes: dict[str, Any]) -> list[MeasuredVersion]:
     """A run that came out as published, with some versions (`_` for `-`) changed."""
     changed = {name.replace("_", "-"): change for name, change in changes.items()}
     return [measured(name, **{**numbers, **changed.get(name, {})}) for name, numbers in PUBLISHED.items()]
 
 
-def tornado(**change: Any) -> list[Measured]:
+def tornado(**change: Any) -> list[MeasuredVersion]:
     """A run as published but for both Tornado versions."""
     return run(tornado_coroutines=change, tornado_async=change)
 
 
-def finding(subject: str, versions: Sequence[Measured]) -> Finding:
-    return next(one for one in story(versions) if one.subject == subject)
+def finding(subject: str, versions: Sequence[MeasuredVersion]) -> StoryFinding:
+    return next(one for one in evaluate_story(versions) if one.subject == subject)
 
 
 def test_a_run_that_came_out_as_published_agrees_in_every_claim() -> None:
-    found = story(run())
+    found = evaluate_story(run())
     assert [one.subject for one in found if one.verdict] == ["Depth", "Frames", "Waiting", "Idle", "CPU"]
     assert {one.verdict for one in found if one.verdict} == {AGREES}
 
@@ -58,7 +70,7 @@ def test_a_run_that_came_out_as_published_agrees_in_every_claim() -> None:
     ],
 )
 def test_depth_is_compared_by_ratio_and_only_where_it_is_apart(
-    depth: float | None, verdict: Verdict, says: str
+    depth: float | None, verdict: ClaimVerdict, says: str
 ) -> None:
     found = finding("Depth", tornado(depth=depth))
     assert found.verdict is verdict
@@ -87,7 +99,7 @@ def test_the_two_tornado_styles_may_disagree() -> None:
     ],
 )
 def test_the_frames_themselves_are_compared_with_the_published_ones(
-    aiohttp: float, tornado_depth: float, verdict: Verdict, says: str
+    aiohttp: float, tornado_depth: float, verdict: ClaimVerdict, says: str
 ) -> None:
     change = {"depth": tornado_depth}
     found = finding(
@@ -105,7 +117,7 @@ def test_the_frames_themselves_are_compared_with_the_published_ones(
         (None, UNCLEAR, "could not tell"),
     ],
 )
-def test_aiohttp_is_mostly_idle_or_not(idle: float | None, verdict: Verdict, says: str) -> None:
+def test_aiohttp_is_mostly_idle_or_not(idle: float | None, verdict: ClaimVerdict, says: str) -> None:
     found = finding("Waiting", run(aiohttp={"idle": idle}))
     assert found.verdict is verdict
     assert says in found.text
@@ -120,7 +132,7 @@ def test_aiohttp_is_mostly_idle_or_not(idle: float | None, verdict: Verdict, say
         (None, UNCLEAR, "could not tell"),
     ],
 )
-def test_tornado_idles_less_or_not(idle: float | None, verdict: Verdict, says: str) -> None:
+def test_tornado_idles_less_or_not(idle: float | None, verdict: ClaimVerdict, says: str) -> None:
     found = finding("Idle", tornado(idle=idle))
     assert found.verdict is verdict
     assert says in found.text
@@ -136,7 +148,7 @@ def test_tornado_idles_less_or_not(idle: float | None, verdict: Verdict, says: s
         (0.0, UNCLEAR, "not known"),
     ],
 )
-def test_moving_halves_the_cpu_or_not(cpu: float, verdict: Verdict, says: str) -> None:
+def test_moving_halves_the_cpu_or_not(cpu: float, verdict: ClaimVerdict, says: str) -> None:
     found = finding("CPU", tornado(cpu=cpu))
     assert found.verdict is verdict
     assert says in found.text
@@ -160,8 +172,8 @@ def test_latency_tells_nothing_until_it_does() -> None:
 
 
 def test_sides_that_were_not_measured_alike_are_named_first() -> None:
-    unequal = story(run(aiohttp={"rate": 120.0}))[0]
-    mixed = story(run(aiohttp={"mode": "command"}))[0]
+    unequal = evaluate_story(run(aiohttp={"rate": 120.0}))[0]
+    mixed = evaluate_story(run(aiohttp={"mode": "command"}))[0]
     assert unequal.subject == mixed.subject == "Not alike"
     assert "120.0 and 150.0" in unequal.text
     assert "blocking, command" in mixed.text
@@ -176,19 +188,19 @@ def test_services_without_the_same_load_are_not_compared_by_what_load_decides() 
 
 
 def test_a_crowded_machine_is_named_because_it_makes_depths_shallower() -> None:
-    assert "Crowded machine" not in [one.subject for one in story(run())]
+    assert "Crowded machine" not in [one.subject for one in evaluate_story(run())]
     found = finding("Crowded machine", run(aiohttp={"idle": 0.75}))
     assert "10.0 % of the samples" in found.text
 
 
 def test_a_story_without_aiohttp_or_tornado_makes_no_claim() -> None:
     only = [one for one in run() if one.version.name == "tornado-async"]
-    assert story(only) == []
+    assert evaluate_story(only) == []
 
 
 def test_a_finding_reads_as_a_sentence_with_its_verdict() -> None:
-    assert str(Finding("CPU", AGREES, "it halves.")) == "CPU (agrees): it halves."
-    assert str(Finding("Uvloop", None, "it is quick.")) == "Uvloop: it is quick."
+    assert str(StoryFinding("CPU", AGREES, "it halves.")) == "CPU (agrees): it halves."
+    assert str(StoryFinding("Uvloop", None, "it is quick.")) == "Uvloop: it is quick."
 
 
 @pytest.mark.parametrize(
@@ -201,26 +213,28 @@ def test_a_finding_reads_as_a_sentence_with_its_verdict() -> None:
         ([UNCLEAR, UNCLEAR], UNCLEAR),
     ],
 )
-def test_verdicts_on_two_versions_become_one(verdicts: list[Verdict], one: Verdict) -> None:
-    assert together(verdicts) is one
+def test_verdicts_on_two_versions_become_one(verdicts: list[ClaimVerdict], one: ClaimVerdict) -> None:
+    assert combine_verdicts(verdicts) is one
 
 
 def test_means_are_apart_beyond_1_96_standard_errors_of_their_difference() -> None:
-    assert apart(1.97, 1.0)
-    assert not apart(1.95, 1.0)
-    assert not apart(1.97, 1.0, 1.0)
-    assert share_error(0.5, 100) == pytest.approx(0.05)
-    assert not apart(100.0, share_error(0.5, 0))
+    assert is_significant(1.97, 1.0)
+    assert not is_significant(1.95, 1.0)
+    assert not is_significant(1.97, 1.0, 1.0)
+    assert compute_share_error(0.5, 100) == pytest.approx(0.05)
+    assert not is_significant(100.0, compute_share_error(0.5, 0))
 
 
 def test_a_run_proves_nothing_without_samples_or_answers() -> None:
-    assert problems(run()) == []
-    assert problems(run(aiohttp={"samples": 0, "busy": 0})) == ["aiohttp: the collector has no samples of it"]
-    nobody = problems(run(aiohttp={"answered": 0, "errors": {"timeout": 3000}}))
+    assert find_problems(run()) == []
+    assert find_problems(run(aiohttp={"samples": 0, "busy": 0})) == [
+        "aiohttp: the collector has no samples of it"
+    ]
+    nobody = find_problems(run(aiohttp={"answered": 0, "errors": {"timeout": 3000}}))
     assert nobody == ["aiohttp: no request was answered (timeout: 3000)"]
-    many = problems(run(aiohttp={"answered": 2900, "errors": {"status_500": 100}}))
+    many = find_problems(run(aiohttp={"answered": 2900, "errors": {"status_500": 100}}))
     assert many == ["aiohttp: 100 requests failed (status_500: 100): try a lower --rate"]
-    assert problems(run(aiohttp={"answered": 2999, "errors": {"timeout": 1}})) == []
+    assert find_problems(run(aiohttp={"answered": 2999, "errors": {"timeout": 1}})) == []
 
 
 def test_the_table_has_a_line_per_version_and_a_dash_for_an_unknown_figure() -> None:
@@ -228,7 +242,7 @@ def test_the_table_has_a_line_per_version_and_a_dash_for_an_unknown_figure() -> 
         measured("aiohttp", depth=9.04, idle=0.902, cpu=0.063),
         measured("tornado-async", depth=None, idle=None),
     ]
-    assert table(rows).splitlines() == [
+    assert render_table(rows).splitlines() == [
         "                sent  /50 ms  /50 ms  /125 ms  /125 ms  CPU of    idle  depth  depth",
         "version        per s     p50     p99      p50      p99  a core   share   mean    p95",
         "─────────────  ─────  ──────  ──────  ───────  ───────  ──────  ──────  ─────  ─────",
@@ -241,24 +255,24 @@ def test_the_table_has_a_line_per_version_and_a_dash_for_an_unknown_figure() -> 
 
 def test_the_table_fits_into_eighty_columns() -> None:
     rows = run()
-    wide, narrow = table(rows, 100).splitlines(), table(rows, 80).splitlines()
-    assert wide == table(rows).splitlines()
+    wide, narrow = render_table(rows, 100).splitlines(), render_table(rows, 80).splitlines()
+    assert wide == render_table(rows).splitlines()
     assert max(map(len, narrow)) <= 80 < max(map(len, wide))
     assert [line.split() for line in narrow[3:]] == [line.split() for line in wide[3:]]
 
 
 def test_progress_shows_figures_as_they_arrive() -> None:
-    settings = Settings(seconds=20.0)
+    settings = DemoSettings(seconds=20.0)
     aiohttp = measured("aiohttp")
     load = dataclasses.replace(aiohttp.load, until=aiohttp.load.start + 7.2, complete=False)
-    rows = [Progress(version) for version in VERSIONS]
-    empty = progress(rows, settings, None)
+    rows = [VersionProgress(version) for version in VERSIONS]
+    empty = format_progress(rows, settings, None)
     assert "The table fills when the services have load." in empty
     assert empty.count("\N{EN DASH}") == 9 * len(VERSIONS)
-    rows[2] = Progress(rows[2].version, load)
-    loaded = progress(rows, settings, None)
+    rows[2] = VersionProgress(rows[2].version, load)
+    loaded = format_progress(rows, settings, None)
     assert loaded.splitlines()[1] == "7 of 20 s:"
     assert "aiohttp             150.0    52.0    53.0     52.0     53.0" in loaded
     assert loaded.count("\N{EN DASH}") == 9 * 3 + 4
-    rows[2] = Progress(rows[2].version, load, aiohttp.profile)
-    assert progress(rows, settings, None).count("\N{EN DASH}") == 9 * 3
+    rows[2] = VersionProgress(rows[2].version, load, aiohttp.profile)
+    assert format_progress(rows, settings, None).count("\N{EN DASH}") == 9 * 3

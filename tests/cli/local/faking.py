@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sidelight_sidecar.discovery.processes import Key, Proc
+from sidelight_sidecar.discovery.processes import Proc, ProcessKey
 
 MS = 1_000_000
 
@@ -104,16 +104,16 @@ class FakeProcFs:
     table: list[Proc] = field(default_factory=list)
     tracer: int = 0
 
-    def processes(self) -> list[Proc]:
+    def list_processes(self) -> list[Proc]:
         return list(self.table)
 
-    def process(self, pid: int) -> Proc | None:
+    def read_process(self, pid: int) -> Proc | None:
         return next((proc for proc in self.table if proc.pid == pid), None)
 
-    def thread_states(self, pid: int) -> list[tuple[str, int]]:
+    def read_thread_states(self, pid: int) -> list[tuple[str, int]]:
         return [("t" if self.tracer else "S", self.tracer)]
 
-    def uid(self, pid: int) -> int | None:
+    def read_uid(self, pid: int) -> int | None:
         return 1000
 
     def end(self, pid: int) -> None:
@@ -128,4 +128,4 @@ class FakeProcFs:
 
 def proc(pid: int, ppid: int = 1, *command_line: str, python: str | None = "3.11", start: int = 1) -> Proc:
     words = command_line or ("/usr/bin/python3", "-u", "/srv/app.py", "--password", "secret")
-    return Proc(Key(pid, start), ppid, "S", words, words[0], python)
+    return Proc(ProcessKey(pid, start), ppid, "S", words, words[0], python)

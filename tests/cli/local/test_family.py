@@ -2,19 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from sidelight_cli.local.sampling.process_tree import called, descendants
+from sidelight_cli.local.sampling.process_tree import describe_process, find_descendants
 from tests.cli.local.faking import proc
 
 
 def test_descendants_are_found_however_deep_and_the_root_is_none_of_them() -> None:
     tree = [proc(1, 0), proc(10), proc(11, 10), proc(12, 11), proc(20), proc(21, 20)]
-    assert [one.pid for one in descendants(tree, {10})] == [11, 12]
-    assert [one.pid for one in descendants(tree, {10, 20})] == [11, 12, 21]
-    assert descendants(tree, {99}) == []
+    assert [one.pid for one in find_descendants(tree, {10})] == [11, 12]
+    assert [one.pid for one in find_descendants(tree, {10, 20})] == [11, 12, 21]
+    assert find_descendants(tree, {99}) == []
 
 
 def test_a_process_that_is_its_own_parent_does_not_go_on_forever() -> None:
-    assert [one.pid for one in descendants([proc(0, 0), proc(5, 0)], {0})] == [5]
+    assert [one.pid for one in find_descendants([proc(0, 0), proc(5, 0)], {0})] == [5]
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,10 @@ def test_a_process_that_is_its_own_parent_does_not_go_on_forever() -> None:
     ],
 )
 def test_a_process_is_called_by_what_it_runs_and_never_by_its_arguments(words: list[str], name: str) -> None:
-    assert called(proc(1, 0, *words)) == name
+    assert describe_process(proc(1, 0, *words)) == name
 
 
 def test_a_process_without_a_command_line_is_called_by_its_executable() -> None:
     silent = proc(7)
-    assert called(type(silent)(silent.key, 1, executable="/usr/bin/dash")) == "dash"
-    assert called(type(silent)(silent.key, 1)) == "?"
+    assert describe_process(type(silent)(silent.key, 1, executable="/usr/bin/dash")) == "dash"
+    assert describe_process(type(silent)(silent.key, 1)) == "?"

@@ -14,8 +14,8 @@ import jsonschema
 import pytest
 
 from sidelight_model.counts import ZERO, Counts
-from sidelight_model.folded import parse_folded, split
-from sidelight_model.frames import unescape
+from sidelight_model.folded import parse_folded, split_stack
+from sidelight_model.frames import unescape_frame
 from tests.cli.local.conftest import STORY, Start, Tool, states, work_on
 from tests.cli.local.terminals import terminal
 from tests.model.test_sums import SAMPLED
@@ -29,13 +29,13 @@ def spent(text: str, function: str) -> Counts:
     """The samples that ended in a function."""
     total = ZERO
     for stack, counts in parse_folded(text).items():
-        if split(stack)[-1].startswith(f"{function} ("):
+        if split_stack(stack)[-1].startswith(f"{function} ("):
             total = total.plus(counts)
     return total
 
 
 def roots(text: str) -> set[str]:
-    return {unescape(split(stack)[0]) for stack in parse_folded(text)}
+    return {unescape_frame(split_stack(stack)[0]) for stack in parse_folded(text)}
 
 
 def test_folded_text_has_every_state_and_line_and_the_numbers_are_told(start: Start, tool: Tool) -> None:

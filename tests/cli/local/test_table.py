@@ -6,12 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_cli.local.sampling.quality import Ledger
-from sidelight_cli.local.top_table import HELP, KEYS, Shown, View, arranged, body, header, heading, rows
+from sidelight_cli.local.sampling.quality import SamplingQuality
+from sidelight_cli.local.top_table import (
+    KEY_HELP,
+    SORT_KEYS,
+    TableSnapshot,
+    TableView,
+    build_rows,
+    format_body,
+    format_header,
+    format_heading,
+    sort_rows,
+)
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.folded import Stack
 from sidelight_model.profile import Profile
-from sidelight_model.terminal_width import width
+from sidelight_model.terminal_width import measure_width
 from tests.model.strategies import deep, profile, profiles
 
 STORY = profile(
@@ -19,34 +29,36 @@ STORY = profile(
     "main (a.py:1);wait (b.py:3);[idle] 64"
 )
 views = st.builds(
-    View,
+    TableView,
     st.sampled_from(ProfileType),
-    st.sampled_from(sorted(KEYS.values())),
+    st.sampled_from(sorted(SORT_KEYS.values())),
     st.booleans(),
     st.booleans(),
     st.booleans(),
 )
 
 
-def shown(one: Profile = STORY, **changes: object) -> Shown:
-    ledger = Ledger(watched_ns=10**9, attempts=100, samples=100, threads=1, stopped_ns=1_600_000, stops=30)
-    whole = Shown(one.samples, ledger, 1.0, "process 7 app.py", "gil", "reader own", 100.0, 1, 65.0)
+def shown(one: Profile = STORY, **changes: object) -> TableSnapshot:
+    ledger = SamplingQuality(
+        watched_ns=10**9, attempts=100, samples=100, threads=1, stopped_ns=1_600_000, stops=30
+    )
+    whole = TableSnapshot(one.samples, ledger, 1.0, "process 7 app.py", "gil", "reader own", 100.0, 1, 65.0)
     return replace(whole, **changes)  # type: ignore[arg-type]
 
 
-def table(view: View, one: Shown, columns: int = 100) -> list[str]:
-    return body(arranged(rows(one.counts, lines=view.lines), view), one, view, columns)
+def table(view: TableView, one: TableSnapshot, columns: int = 100) -> list[str]:
+    return format_body(sort_rows(build_rows(one.counts, lines=view.by_line), view), one, view, columns)
 
 
 def test_shares_are_of_the_time_watched_and_states_stand_beside_them() -> None:
-    assert [line.split() for line in table(View(), shown())] == [
+    assert [line.split() for line in table(TableView(), shown())] == [
         ["36.0", "36.0", "30.0", "6.0", "0.0", "handle", "(a.py:9)"],
         ["0.0", "36.0", "0.0", "0.0", "0.0", "main", "(a.py:1)"],
     ]
 
 
 def test_wall_shows_who_waits_and_lines_are_rows_of_their_own_when_asked() -> None:
-    wall = table(View(ProfileType.WALL, lines=True), shown())
+    wall = table(TableView(ProfileType.WALL, by_line=True), shown())
     assert [line.split()[:2] + line.split()[-1:] for line in wall] == [
         ["64.0", "64.0", "(b.py:3)"],
         ["30.0", "30.0", "(a.py:9)"],
@@ -57,13 +69,13 @@ def test_wall_shows_who_waits_and_lines_are_rows_of_their_own_when_asked() -> No
 
 
 def test_failed_ticks_take_nothing_from_a_share() -> None:
-    ledger = Ledger(watched_ns=10**9, attempts=200, errors={"read": 100})
-    assert table(View(), shown(ledger=ledger))[0].split()[0] == "36.0"
+    ledger = SamplingQuality(watched_ns=10**9, attempts=200, errors={"read": 100})
+    assert table(TableView(), shown(ledger=ledger))[0].split()[0] == "36.0"
 
 
 def test_a_second_process_does_not_halve_the_shares() -> None:
-    both = shown(ledger=Ledger(watched_ns=2 * 10**9, attempts=200), processes=2)
-    assert table(View(), both)[0].split()[0] == "36.0"
+    both = shown(ledger=SamplingQuality(watched_ns=2 * 10**9, attempts=200), processes=2)
+    assert table(TableView(), both)[0].split()[0] == "36.0"
 
 
 @pytest.mark.parametrize(
@@ -71,22 +83,25 @@ def test_a_second_process_does_not_halve_the_shares() -> None:
     [("self", "handle"), ("total", "handle"), ("gil", "handle"), ("idle", "wait"), ("name", "handle")],
 )
 def test_the_table_is_sorted_as_asked(sort: str, first: str) -> None:
-    assert arranged(rows(STORY.samples, lines=False), View(sort=sort))[0].function == first
+    assert sort_rows(build_rows(STORY.samples, lines=False), TableView(sort=sort))[0].function == first
 
 
 def test_keys_change_the_view_and_other_keys_do_not() -> None:
-    view = View()
-    assert view.after("t").sort == "total"
-    assert [view.after("c").kind, view.after("c").after("c").kind] == [ProfileType.GIL, ProfileType.WALL]
-    assert view.after("l").lines
-    assert view.after("a").since_start
-    assert view.after(" ").held
-    assert view.after("x") == view
-    assert all(f"{key} " in HELP for key in KEYS)
+    view = TableView()
+    assert view.handle_key("t").sort == "total"
+    assert [view.handle_key("c").profile_type, view.handle_key("c").handle_key("c").profile_type] == [
+        ProfileType.GIL,
+        ProfileType.WALL,
+    ]
+    assert view.handle_key("l").by_line
+    assert view.handle_key("a").since_start
+    assert view.handle_key(" ").is_paused
+    assert view.handle_key("x") == view
+    assert all(f"{key} " in KEY_HELP for key in SORT_KEYS)
 
 
 def test_the_header_says_who_how_well_and_what_all_threads_did() -> None:
-    assert header(shown(), View(), 200) == [
+    assert format_header(shown(), TableView(), 200) == [
         "process 7 app.py · 1:05 · last 1 s",
         "mode gil · 100.0 of 100 samples/s · no errors · target lost 0.16 % · sampler 0.00 % of a core · "
         "reader own",
@@ -95,10 +110,16 @@ def test_the_header_says_who_how_well_and_what_all_threads_did() -> None:
 
 
 @given(profiles, views, st.integers(1, 130))
-def test_every_line_fits_the_columns_and_nothing_in_it_acts(one: Profile, view: View, columns: int) -> None:
+def test_every_line_fits_the_columns_and_nothing_in_it_acts(
+    one: Profile, view: TableView, columns: int
+) -> None:
     whole = shown(one, name="\x1b[2Jname")
-    lines = [*header(whole, view, columns), heading(view, columns), *table(view, whole, columns)]
-    assert all(width(line) <= columns for line in lines)
+    lines = [
+        *format_header(whole, view, columns),
+        format_heading(view, columns),
+        *table(view, whole, columns),
+    ]
+    assert all(measure_width(line) <= columns for line in lines)
     assert all(letter.isprintable() for line in lines for letter in line)
 
 
@@ -106,13 +127,16 @@ def test_every_line_fits_the_columns_and_nothing_in_it_acts(one: Profile, view: 
 def test_selfs_add_up_to_the_profile_and_totals_hold_them(
     one: Profile, kind: ProfileType, lines: bool
 ) -> None:
-    found = rows(one.samples, lines=lines)
-    assert sum(row.own.of(kind) for row in found) == one.total().of(kind)
-    assert all(row.own.of(kind) <= row.total.of(kind) <= one.total().of(kind) for row in found)
+    found = build_rows(one.samples, lines=lines)
+    assert sum(row.self_counts.for_type(kind) for row in found) == one.total().for_type(kind)
+    assert all(
+        row.self_counts.for_type(kind) <= row.total_counts.for_type(kind) <= one.total().for_type(kind)
+        for row in found
+    )
     assert len({(row.function, row.file, row.line if lines else 0) for row in found}) == len(found)
 
 
 def test_recursion_counts_once_and_its_depth_is_no_matter() -> None:
     counts = {deep(20_000): Counts(gil=3), Stack("recurse;recurse"): Counts(gil=2)}
-    totals = {row.function: row.total.gil for row in rows(counts, lines=False)}
+    totals = {row.function: row.total_counts.gil for row in build_rows(counts, lines=False)}
     assert totals == {"recurse": 5, "leaf": 3}

@@ -6,21 +6,29 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from sidelight_cli.compare.comparison_model import CHANGED, Check, Effect, Row, Side, Tested, Verdict
-from sidelight_model.change import percent, short, signed
-from sidelight_model.export_formats.provenance import moment, plural
+from sidelight_cli.compare.comparison_model import (
+    CHANGED_DIRECTIONS,
+    ComparabilityCheck,
+    ComparedSide,
+    ComparisonVerdict,
+    FunctionRow,
+    QuantityEffect,
+    TestedEffect,
+)
+from sidelight_model.change import format_number, format_percent, format_signed
+from sidelight_model.export_formats.provenance import format_count, format_timestamp
 from sidelight_model.frames import Frame
-from sidelight_model.gates import State
+from sidelight_model.gates import GateStatus
 
-MOST_PARTS: Final = 5
+MAX_PATHS: Final = 5
 LAST_FRAMES: Final = 3
-OUTCOMES: Final = {
-    State.FINE: "pass",
-    State.REGRESSED: "regressed",
-    State.UNCLEAR: "inconclusive",
-    State.INCOMPARABLE: "not comparable",
+OUTCOME_LABELS: Final = {
+    GateStatus.PASS: "pass",
+    GateStatus.REGRESSED: "regressed",
+    GateStatus.INCONCLUSIVE: "inconclusive",
+    GateStatus.NOT_COMPARABLE: "not comparable",
 }
-_DIRECTIONS: Final = {
+_DIRECTION_LABELS: Final = {
     "unchanged": "unchanged",
     "inconclusive": "inconclusive",
     "no_data": "no data on one side",
@@ -28,121 +36,133 @@ _DIRECTIONS: Final = {
     "new": "new in B",
     "removed": "removed in B",
 }
-_BY_SAMPLES: Final = "by samples"
-_LOADS: Final = {"assumed_equal": "equal load assumed", "unknown": "unknown load"}
-_MEASURED: Final = {"clock": "the whole by the kernel's clock"}
-_SEVERITIES: Final = {"warn": "warning", "blocking": "not comparable"}
+_SAMPLED_LABEL: Final = "by samples"
+_LOAD_LABELS: Final = {"assumed_equal": "equal load assumed", "unknown": "unknown load"}
+_MEASUREMENT_LABELS: Final = {"clock": "the whole by the kernel's clock"}
+_SEVERITY_LABELS: Final = {"warn": "warning", "blocking": "not comparable"}
 
 
-def direction(effect: Effect, per: str) -> str:
+def format_direction(effect: QuantityEffect, rate_unit: str) -> str:
     """A change in words; a profile cannot tell slower from called more often."""
-    if effect.direction in _DIRECTIONS:
-        return _DIRECTIONS[effect.direction]
+    if effect.direction in _DIRECTION_LABELS:
+        return _DIRECTION_LABELS[effect.direction]
     more = effect.direction == "increased"
-    by = f" ({signed(percent(effect.relative), effect.relative)})" if effect.relative is not None else ""
-    if per == "sample":
+    by = (
+        f" ({format_signed(format_percent(effect.relative), effect.relative)})"
+        if effect.relative is not None
+        else ""
+    )
+    if rate_unit == "sample":
         return f"{'▲ larger' if more else '▼ smaller'} share in B{by}"
     return f"{'▲ takes more' if more else '▼ takes less'} time in B{by}"
 
 
-def name(row: Row) -> str:
+def format_function(row: FunctionRow) -> str:
     """A function as a person names it, and what it was before."""
     now = Frame(row.function, row.file).text
     return f"{now}, was {row.renamed_from}" if row.renamed_from else now
 
 
-def unit(verdict: Verdict) -> str:
+def choose_unit(verdict: ComparisonVerdict) -> str:
     """What the numbers of functions are."""
-    if verdict.per == "sample":
+    if verdict.rate_unit == "sample":
         return "percent of samples"
-    if verdict.per == "second":
+    if verdict.rate_unit == "second":
         return "samples per second"
-    return f"milliseconds per {verdict.per}"
+    return f"milliseconds per {verdict.rate_unit}"
 
 
-def factor(verdict: Verdict) -> float:
+def choose_scale(verdict: ComparisonVerdict) -> float:
     """What turns a rate into the unit of the table."""
-    return {"sample": 100.0, "second": 1.0}.get(verdict.per, 1000.0)
+    return {"sample": 100.0, "second": 1.0}.get(verdict.rate_unit, 1000.0)
 
 
-def amount(value: float | None, times: float) -> str:
+def format_rate(value: float | None, scale: float) -> str:
     """A rate in the unit of the table."""
-    return "-" if value is None or not math.isfinite(value) else short(value * times)
+    return "-" if value is None or not math.isfinite(value) else format_number(value * scale)
 
 
-def change(value: float | None, times: float) -> str:
+def format_difference(value: float | None, scale: float) -> str:
     """A difference with its sign."""
-    return "-" if value is None or not math.isfinite(value) else signed(short(value * times), value)
+    return (
+        "-"
+        if value is None or not math.isfinite(value)
+        else format_signed(format_number(value * scale), value)
+    )
 
 
-def interval(effect: Effect, times: float) -> str:
+def format_interval(effect: QuantityEffect, scale: float) -> str:
     """From where to where a difference may lie."""
     if effect.low is None or effect.high is None or not (effect.baseline or effect.comparison):
         return "-"
-    return f"{change(effect.low, times)} to {change(effect.high, times)}"
+    return f"{format_difference(effect.low, scale)} to {format_difference(effect.high, scale)}"
 
 
-def agreement(tested: Tested) -> str:
+def format_agreement(tested: TestedEffect) -> str:
     """How many pods of B are on the side of the change."""
     nothing = not (tested.effect.baseline or tested.effect.comparison)
-    return "-" if tested.agree is None or not tested.of or nothing else f"{tested.agree} of {tested.of}"
+    return (
+        "-"
+        if tested.pods_agreeing is None or not tested.pods_total or nothing
+        else f"{tested.pods_agreeing} of {tested.pods_total}"
+    )
 
 
-def explanation(verdict: Verdict) -> str:
+def format_explanation(verdict: ComparisonVerdict) -> str:
     """How much of the change the call paths below account for."""
-    if verdict.explained is None or not verdict.explanation:
+    if verdict.explained_share is None or not verdict.explained_paths:
         return ""
-    paths = plural(len(verdict.explanation), "call path")
-    verb = "accounts" if len(verdict.explanation) == 1 else "account"
-    return f"{paths} {verb} for {percent(verdict.explained, 0)} of the change"
+    paths = format_count(len(verdict.explained_paths), "call path")
+    verb = "accounts" if len(verdict.explained_paths) == 1 else "account"
+    return f"{paths} {verb} for {format_percent(verdict.explained_share, 0)} of the change"
 
 
-def parts(verdict: Verdict) -> list[tuple[str, str, str]]:
+def format_explained_paths(verdict: ComparisonVerdict) -> list[tuple[str, str, str]]:
     """The first call paths that explain the change: by how much, how much of it, and their last frames."""
     return [
         (
-            change(part.delta, factor(verdict)),
-            percent(part.share, 0).replace("-", "\u2212"),
-            _path(part.frames),
+            format_difference(part.delta, choose_scale(verdict)),
+            format_percent(part.share, 0).replace("-", "\u2212"),
+            _format_path(part.frames),
         )
-        for part in verdict.explanation[:MOST_PARTS]
+        for part in verdict.explained_paths[:MAX_PATHS]
     ]
 
 
-def _path(frames: Sequence[str]) -> str:
+def _format_path(frames: Sequence[str]) -> str:
     last = " → ".join(frames[-LAST_FRAMES:])
     return last if len(frames) <= LAST_FRAMES else f"… → {last}"
 
 
-def chance(tested: Tested) -> str:
+def format_q_value(tested: TestedEffect) -> str:
     """The q of a function; what is on neither side has none."""
-    if tested.q is None or not (tested.effect.baseline or tested.effect.comparison):
+    if tested.q_value is None or not (tested.effect.baseline or tested.effect.comparison):
         return "-"
-    return "<0.001" if tested.q < 0.001 else f"{tested.q:.3f}"
+    return "<0.001" if tested.q_value < 0.001 else f"{tested.q_value:.3f}"
 
 
-def span(side: Side) -> str:
+def format_time_range(side: ComparedSide) -> str:
     """A side's range; files have none."""
-    if side.from_ is None or side.until is None:
+    if side.start is None or side.until is None:
         return ""
-    return " until ".join(moment(round(edge * 1e9)) for edge in (side.from_, side.until))
+    return " until ".join(format_timestamp(round(edge * 1e9)) for edge in (side.start, side.until))
 
 
-def counted(side: Side) -> str:
+def format_counts(side: ComparedSide) -> str:
     """What was counted on a side."""
-    parts = [plural(side.samples, "sample")]
-    if side.from_ is not None:
-        parts += [plural(side.pods, "pod"), plural(side.windows, "window")]
+    parts = [format_count(side.samples, "sample")]
+    if side.start is not None:
+        parts += [format_count(side.pods, "pod"), format_count(side.windows, "window")]
     if side.pod_seconds:
-        parts.append(f"{length(side.pod_seconds)} watched")
+        parts.append(f"{format_duration(side.pod_seconds)} watched")
     return " · ".join(parts)
 
 
-def length(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A length of time to two units, of all pods together."""
     whole = round(seconds)
     if whole < 60:
-        return f"{short(seconds)} s"
+        return f"{format_number(seconds)} s"
     units = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
     parts: list[str] = []
     for size, letter in units:
@@ -152,97 +172,114 @@ def length(seconds: float) -> str:
     return " ".join(part for part in parts[:2] if not part.startswith("0 "))
 
 
-def method(verdict: Verdict) -> str:
+def format_method(verdict: ComparisonVerdict) -> str:
     """How the intervals came about, in one line."""
-    told = verdict.method
-    if not told:
+    details = verdict.method
+    if not details:
         return ""
-    parts = [f"per {verdict.per}"]
-    if told.get("noise") != "counting":
-        parts.append(_MEASURED.get(str(told.get("rate_source")), _BY_SAMPLES))
-    if (sure := told.get("alpha_spent")) is not None:
-        look = told.get("analysis_index") or 1
-        parts.append(f"{_percent(1 - sure)} intervals" + (f" (analysis {look})" if look > 1 else ""))
-    if told.get("pods"):
-        pods = " and ".join(f"{number:,}" for number in told["pods"])
-        blocks = " and ".join(f"{number:,}" for number in dict.fromkeys(told.get("time_blocks") or ()))
+    parts = [f"per {verdict.rate_unit}"]
+    if details.get("noise") != "counting":
+        parts.append(_MEASUREMENT_LABELS.get(str(details.get("rate_source")), _SAMPLED_LABEL))
+    if (sure := details.get("alpha_spent")) is not None:
+        look = details.get("analysis_index") or 1
+        parts.append(
+            f"{_format_confidence(1 - sure)} intervals" + (f" (analysis {look})" if look > 1 else "")
+        )
+    if details.get("pods"):
+        pods = " and ".join(f"{number:,}" for number in details["pods"])
+        blocks = " and ".join(f"{number:,}" for number in dict.fromkeys(details.get("time_blocks") or ()))
         parts.append(f"{pods} pods" + (f" in {blocks} blocks of time" if blocks else ""))
     paired = {"time": "the same time on both sides", "hours": "the same hours of other days"}
-    if told.get("paired") in paired:
-        parts.append(paired[told["paired"]])
-    if told.get("same_pods"):
+    if details.get("paired") in paired:
+        parts.append(paired[details["paired"]])
+    if details.get("same_pods"):
         parts.append("the same pods on both sides")
-    if told.get("load") in _LOADS:
-        parts.append(_LOADS[told["load"]])
-    if told.get("bootstrap") and told.get("bootstrap_rounds"):
-        parts.append(f"{told['bootstrap_rounds']:,} bootstrap rounds over {told['bootstrap']}")
-    if scatter := [value for value in told.get("over_dispersion") or () if value is not None]:
-        times = " and ".join(short(value) for value in scatter)
+    if details.get("load") in _LOAD_LABELS:
+        parts.append(_LOAD_LABELS[details["load"]])
+    if details.get("bootstrap") and details.get("bootstrap_rounds"):
+        parts.append(f"{details['bootstrap_rounds']:,} bootstrap rounds over {details['bootstrap']}")
+    if scatter := [value for value in details.get("over_dispersion") or () if value is not None]:
+        times = " and ".join(format_number(value) for value in scatter)
         parts.append(f"samples scatter {times} times as much as counting alone would")
-    if told.get("noise") == "counting":
+    if details.get("noise") == "counting":
         parts.append("counting noise alone")
     return ", ".join(parts)
 
 
-def _percent(part: float) -> str:
+def _format_confidence(part: float) -> str:
     return f"{part * 100:.4g} %"
 
 
-def more(verdict: Verdict) -> str:
+def format_required_data(verdict: ComparisonVerdict) -> str:
     """What it would take to see a change as large as wanted, where a condition lacks data.
 
     Where the whole lacks data the sentence says it already.
     """
-    lacking = any(one.state is State.UNCLEAR for one in verdict.conditions)
-    if verdict.more is None or not lacking or verdict.direction == "inconclusive":
+    is_inconclusive = any(one.state is GateStatus.INCONCLUSIVE for one in verdict.conditions)
+    if verdict.required_data is None or not is_inconclusive or verdict.direction == "inconclusive":
         return ""
     detect = verdict.method.get("min_effect")
-    seen = f"To see a change of {_percent(detect)}" if detect else "To see more"
-    if verdict.more.minutes is not None:
-        pods = verdict.more.pods
-        other = "" if pods is None else f", or {plural(pods, 'pod')} of each side"
-        return f"{seen}: about {minutes(verdict.more.minutes)} more{other}."
-    if verdict.more.pods is not None:
-        return f"{seen}: about {plural(verdict.more.pods, 'pod')} of each side; time alone does not do."
+    goal = f"To see a change of {_format_confidence(detect)}" if detect else "To see more"
+    if verdict.required_data.minutes is not None:
+        pods = verdict.required_data.pods
+        other = "" if pods is None else f", or {format_count(pods, 'pod')} of each side"
+        return f"{goal}: about {format_minutes(verdict.required_data.minutes)} more{other}."
+    if verdict.required_data.pods is not None:
+        return (
+            f"{goal}: about {format_count(verdict.required_data.pods, 'pod')} of each side; time "
+            "alone does not do."
+        )
     return ""
 
 
-def minutes(value: float) -> str:
+def format_minutes(value: float) -> str:
     """A number of minutes as a person says it."""
     if value < 1:
         return "a minute"
     if value < 120:
-        return plural(math.ceil(value), "minute")
-    return plural(math.ceil(value / 60), "hour") if value < 2880 else plural(math.ceil(value / 1440), "day")
+        return format_count(math.ceil(value), "minute")
+    return (
+        format_count(math.ceil(value / 60), "hour")
+        if value < 2880
+        else format_count(math.ceil(value / 1440), "day")
+    )
 
 
-def severity(check: Check) -> str:
+def format_severity(check: ComparabilityCheck) -> str:
     """What a check means for the comparison; empty where there is nothing to say."""
-    return _SEVERITIES.get(check.severity, "")
+    return _SEVERITY_LABELS.get(check.severity, "")
 
 
-def advised(check: Check) -> str:
+def format_advice(check: ComparabilityCheck) -> str:
     """What a check says, and what to do about it."""
     return " ".join(f"{part.rstrip('.')}." for part in (check.text, check.hint) if part)
 
 
-def said(checks: Iterable[Check]) -> list[Check]:
+def select_checks(checks: Iterable[ComparabilityCheck]) -> list[ComparabilityCheck]:
     """The checks that a person should know of, what refuses first."""
-    return sorted((check for check in checks if severity(check)), key=lambda one: one.severity != "blocking")
+    return sorted(
+        (check for check in checks if format_severity(check)), key=lambda one: one.severity != "blocking"
+    )
 
 
-def listed(verdict: Verdict, by: str, limit: int, *, significant: bool) -> Sequence[Row]:
+def select_rows(
+    verdict: ComparisonVerdict, sort_by: str, limit: int, *, significant: bool
+) -> Sequence[FunctionRow]:
     """The rows to show: the largest differences first."""
-    kept = [row for row in verdict.rows if not significant or row.by(by).effect.direction in CHANGED]
-    kept.sort(key=lambda row: (-abs(row.by(by).effect.delta), row.function, row.file))
-    return kept[:limit]
+    rows = [
+        row
+        for row in verdict.rows
+        if not significant or row.select_effect(sort_by).effect.direction in CHANGED_DIRECTIONS
+    ]
+    rows.sort(key=lambda row: (-abs(row.select_effect(sort_by).effect.delta), row.function, row.file))
+    return rows[:limit]
 
 
-def notes(verdict: Verdict) -> list[str]:
+def list_notes(verdict: ComparisonVerdict) -> list[str]:
     """What a person should know besides, of what the answer stands on."""
-    basis, found = verdict.told.get("basis") or {}, []
+    basis, lines = verdict.answer.get("basis") or {}, []
     if unreadable := basis.get("unreadable_segments"):
-        found.append(f"{unreadable} stored segments could not be read; their windows are missing")
+        lines.append(f"{unreadable} stored segments could not be read; their windows are missing")
     if unresolved := basis.get("unresolved_windows"):
-        found.append(f"{unresolved} windows are left out: their stacks are kept only with others")
-    return found
+        lines.append(f"{unresolved} windows are left out: their stacks are kept only with others")
+    return lines

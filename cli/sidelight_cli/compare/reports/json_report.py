@@ -7,36 +7,46 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Final
 
-from sidelight_cli.compare.comparison_model import Row, Tested, Verdict
-from sidelight_cli.compare.reports.formatting import listed
+from sidelight_cli.compare.comparison_model import ComparisonVerdict, FunctionRow, TestedEffect
+from sidelight_cli.compare.reports.formatting import select_rows
 
 FORMAT: Final = 1
 
 
-def document(verdict: Verdict, by: str, limit: int, *, significant: bool, outcome: str, code: int) -> str:
+def render_json(
+    verdict: ComparisonVerdict, sort_by: str, limit: int, *, significant: bool, outcome: str, code: int
+) -> str:
     """Everything as JSON; rates and differences are seconds per `method.unit`."""
-    told = verdict.told
-    rows = listed(verdict, by, limit, significant=significant)
-    written = {
+    answer = verdict.answer
+    rows = select_rows(verdict, sort_by, limit, significant=significant)
+    report = {
         "format": FORMAT,
         "type": verdict.type,
         "outcome": outcome,
         "exit_code": code,
-        "by": by,
-        "verdict": {name: value for name, value in told["verdict"].items() if name != "functions"},
-        "sides": told["sides"],
-        "functions_total": verdict.functions,
-        "rows": [_row(row) for row in rows],
-        "basis": told.get("basis"),
+        "by": sort_by,
+        "verdict": {name: value for name, value in answer["verdict"].items() if name != "functions"},
+        "sides": answer["sides"],
+        "functions_total": verdict.function_count,
+        "rows": [_row_to_json(row) for row in rows],
+        "basis": answer.get("basis"),
     }
-    return json.dumps(written, ensure_ascii=False, indent=2) + "\n"
+    return json.dumps(report, ensure_ascii=False, indent=2) + "\n"
 
 
-def _row(row: Row) -> Mapping[str, object]:
-    told: dict[str, object] = {"function": row.function, "file": row.file}
-    told["renamed_from"] = row.renamed_from or None
-    return told | {"self": _tested(row.own), "total": _tested(row.total)}
+def _row_to_json(row: FunctionRow) -> Mapping[str, object]:
+    columns: dict[str, object] = {"function": row.function, "file": row.file}
+    columns["renamed_from"] = row.renamed_from or None
+    return columns | {
+        "self": _tested_effect_to_json(row.self_effect),
+        "total": _tested_effect_to_json(row.total_effect),
+    }
 
 
-def _tested(tested: Tested) -> Mapping[str, object]:
-    return {**asdict(tested.effect), "q": tested.q, "pods_agreeing": tested.agree, "pods_total": tested.of}
+def _tested_effect_to_json(tested: TestedEffect) -> Mapping[str, object]:
+    return {
+        **asdict(tested.effect),
+        "q": tested.q_value,
+        "pods_agreeing": tested.pods_agreeing,
+        "pods_total": tested.pods_total,
+    }

@@ -12,117 +12,132 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from sidelight_cli.compare.comparison_model import Row, Verdict
+from sidelight_cli.compare.comparison_model import ComparisonVerdict, FunctionRow
 from sidelight_cli.compare.reports.formatting import (
-    OUTCOMES,
-    advised,
-    agreement,
-    amount,
-    chance,
-    counted,
-    direction,
-    explanation,
-    factor,
-    interval,
-    listed,
-    method,
-    more,
-    name,
-    notes,
-    parts,
-    said,
-    severity,
-    span,
-    unit,
+    OUTCOME_LABELS,
+    choose_scale,
+    choose_unit,
+    format_advice,
+    format_agreement,
+    format_counts,
+    format_direction,
+    format_explained_paths,
+    format_explanation,
+    format_function,
+    format_interval,
+    format_method,
+    format_q_value,
+    format_rate,
+    format_required_data,
+    format_severity,
+    format_time_range,
+    list_notes,
+    select_checks,
+    select_rows,
 )
-from sidelight_model.gates import State, worst
-from sidelight_model.terminal_width import visible
+from sidelight_model.gates import GateStatus, combine_statuses
+from sidelight_model.terminal_width import escape_unprintable
 
-MOST_ROWS: Final = 10
-_MARKS: Final = {
-    State.FINE: "✅",
-    State.REGRESSED: "❌",
-    State.UNCLEAR: "❔",
-    State.INCOMPARABLE: "⚠️",
+MAX_ROWS: Final = 10
+_STATE_ICONS: Final = {
+    GateStatus.PASS: "✅",
+    GateStatus.REGRESSED: "❌",
+    GateStatus.INCONCLUSIVE: "❔",
+    GateStatus.NOT_COMPARABLE: "⚠️",
 }
-_ACTS: Final = re.compile(r"[\\`*_\[\]<>&|~@#!:$]|^[-+=]|(?<=^[0-9])[.)](?=\s)|(?<=www)\.", re.IGNORECASE)
+_SPECIAL_CHARACTERS: Final = re.compile(
+    r"[\\`*_\[\]<>&|~@#!:$]|^[-+=]|(?<=^[0-9])[.)](?=\s)|(?<=www)\.", re.IGNORECASE
+)
 
 
-def markdown(verdict: Verdict, by: str, limit: int, *, significant: bool) -> str:
+def render_markdown(verdict: ComparisonVerdict, sort_by: str, limit: int, *, significant: bool) -> str:
     """The headline, conditions, what the sides are, what makes them not alike, and the functions."""
-    lines = [f"### {_headline(verdict)}", "", plain(verdict.sentence)]
-    if what := more(verdict):
-        lines += ["", plain(what)]
+    lines = [f"### {_render_headline(verdict)}", "", escape_text(verdict.summary)]
+    if what := format_required_data(verdict):
+        lines += ["", escape_text(what)]
     if verdict.conditions:
         told = [
-            (f"{_MARKS[one.state]} {OUTCOMES[one.state]}", code(one.condition), plain(one.sentence))
+            (
+                f"{_STATE_ICONS[one.state]} {OUTCOME_LABELS[one.state]}",
+                format_code(one.condition),
+                escape_text(one.summary),
+            )
             for one in verdict.conditions
         ]
-        lines += ["", *_table(("", "condition", ""), told)]
+        lines += ["", *_render_table(("", "condition", ""), told)]
     sides = [
-        (letter, code(side.selector), span(side), plain(counted(side)))
+        (letter, format_code(side.selector), format_time_range(side), escape_text(format_counts(side)))
         for letter, side in zip("AB", verdict.sides, strict=True)
     ]
-    lines += ["", *_table(("", "side", "range", "stands on"), sides)]
-    warnings = [f"**{severity(check)}**: {plain(advised(check))}" for check in said(verdict.checks)]
-    warnings += [f"**warning**: {plain(note)}" for note in notes(verdict)]
+    lines += ["", *_render_table(("", "side", "range", "stands on"), sides)]
+    warnings = [
+        f"**{format_severity(check)}**: {escape_text(format_advice(check))}"
+        for check in select_checks(verdict.checks)
+    ]
+    warnings += [f"**warning**: {escape_text(note)}" for note in list_notes(verdict)]
     if warnings:
         lines += ["", *(f"- {line}" for line in warnings)]
-    if lead := explanation(verdict):
-        told = [(delta, share, code(path)) for delta, share, path in parts(verdict)]
-        lines += ["", f"{lead}:", "", *_table((unit(verdict), "share", "call path"), told)]
-    rows = listed(verdict, by, min(limit, MOST_ROWS), significant=significant)
+    if lead := format_explanation(verdict):
+        told = [(delta, share, format_code(path)) for delta, share, path in format_explained_paths(verdict)]
+        lines += ["", f"{lead}:", "", *_render_table((choose_unit(verdict), "share", "call path"), told)]
+    rows = select_rows(verdict, sort_by, min(limit, MAX_ROWS), significant=significant)
     if rows:
-        lines += ["", f"<details><summary>Functions, by difference of {by}, in {unit(verdict)}</summary>", ""]
-        lines += [*_functions(rows, by, verdict), "", "</details>"]
-    if how := method(verdict):
-        lines += ["", f"<sub>{plain(how)}</sub>"]
+        lines += [
+            "",
+            f"<details><summary>Functions, by difference of {sort_by}, in {choose_unit(verdict)}</summary>",
+            "",
+        ]
+        lines += [*_render_functions(rows, sort_by, verdict), "", "</details>"]
+    if how := format_method(verdict):
+        lines += ["", f"<sub>{escape_text(how)}</sub>"]
     return "\n".join(lines) + "\n"
 
 
-def plain(text: str) -> str:
+def escape_text(text: str) -> str:
     """Text from elsewhere as running text that does nothing."""
     return (
-        _ACTS.sub(_number, visible(text).strip())
+        _SPECIAL_CHARACTERS.sub(_escape_match, escape_unprintable(text).strip())
         .replace("&#64;", "&#64;<!-- -->")
         .replace("&#35;", "&#35;<!-- -->")
     )
 
 
-def code(text: str) -> str:
+def format_code(text: str) -> str:
     """Text from elsewhere as code, also in a table."""
-    return f"<code>{_ACTS.sub(_number, visible(text))}</code>" if text else ""
+    return f"<code>{_SPECIAL_CHARACTERS.sub(_escape_match, escape_unprintable(text))}</code>" if text else ""
 
 
-def _number(found: re.Match[str]) -> str:
-    return "".join(f"&#{ord(letter)};" for letter in found[0])
+def _escape_match(match: re.Match[str]) -> str:
+    return "".join(f"&#{ord(letter)};" for letter in match[0])
 
 
-def _headline(verdict: Verdict) -> str:
+def _render_headline(verdict: ComparisonVerdict) -> str:
     if not verdict.conditions:
         return "Sidelight"
-    state = worst(one.state for one in verdict.conditions)
-    return f"{_MARKS[state]} Sidelight: {OUTCOMES[state]}"
+    state = combine_statuses(one.state for one in verdict.conditions)
+    return f"{_STATE_ICONS[state]} Sidelight: {OUTCOME_LABELS[state]}"
 
 
-def _functions(rows: Sequence[Row], by: str, verdict: Verdict) -> list[str]:
-    told, times = [], factor(verdict)
+def _render_functions(rows: Sequence[FunctionRow], sort_by: str, verdict: ComparisonVerdict) -> list[str]:
+    rows_of_cells, scale = [], choose_scale(verdict)
     for row in rows:
-        one = row.by(by)
-        told.append(
+        one = row.select_effect(sort_by)
+        rows_of_cells.append(
             (
-                code(name(row)),
-                amount(one.effect.baseline, times),
-                amount(one.effect.comparison, times),
-                interval(one.effect, times),
-                agreement(one),
-                plain(chance(one)),
-                plain(direction(one.effect, verdict.per)),
+                format_code(format_function(row)),
+                format_rate(one.effect.baseline, scale),
+                format_rate(one.effect.comparison, scale),
+                format_interval(one.effect, scale),
+                format_agreement(one),
+                escape_text(format_q_value(one)),
+                escape_text(format_direction(one.effect, verdict.rate_unit)),
             )
         )
-    return _table(("function", f"{by} A", f"{by} B", "Δ, interval", "pods agree", "q", ""), told)
+    return _render_table(
+        ("function", f"{sort_by} A", f"{sort_by} B", "Δ, interval", "pods agree", "q", ""), rows_of_cells
+    )
 
 
-def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
+def _render_table(head: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
     lines = [head, ["---"] * len(head), *body]
     return [f"| {' | '.join(line)} |" for line in lines]

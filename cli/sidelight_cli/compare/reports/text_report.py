@@ -4,132 +4,142 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sidelight_cli.compare.comparison_model import Row, Tested, Verdict
+from sidelight_cli.compare.comparison_model import ComparisonVerdict, FunctionRow, TestedEffect
 from sidelight_cli.compare.reports.formatting import (
-    OUTCOMES,
-    agreement,
-    amount,
-    chance,
-    change,
-    counted,
-    direction,
-    explanation,
-    factor,
-    interval,
-    listed,
-    method,
-    more,
-    name,
-    parts,
-    said,
-    severity,
-    span,
-    unit,
+    OUTCOME_LABELS,
+    choose_scale,
+    choose_unit,
+    format_agreement,
+    format_counts,
+    format_difference,
+    format_direction,
+    format_explained_paths,
+    format_explanation,
+    format_function,
+    format_interval,
+    format_method,
+    format_q_value,
+    format_rate,
+    format_required_data,
+    format_severity,
+    format_time_range,
+    select_checks,
+    select_rows,
 )
-from sidelight_model.export_formats.provenance import plural
-from sidelight_model.terminal_width import fit, visible, width
+from sidelight_model.export_formats.provenance import format_count
+from sidelight_model.terminal_width import escape_unprintable, fit_to_width, measure_width
 
 
-def text(verdict: Verdict, by: str, limit: int, *, significant: bool) -> str:
+def render_text(verdict: ComparisonVerdict, sort_by: str, limit: int, *, significant: bool) -> str:
     """The sentence, what it stands on, checks, conditions, and an aligned table of functions."""
-    lines = [visible(verdict.sentence)]
-    if what := more(verdict):
+    lines = [escape_unprintable(verdict.summary)]
+    if what := format_required_data(verdict):
         lines.append(what)
     lines.append("")
     for letter, side in zip("AB", verdict.sides, strict=True):
-        parts = (letter, visible(side.selector), span(side), counted(side))
+        parts = (letter, escape_unprintable(side.selector), format_time_range(side), format_counts(side))
         lines.append("  ".join(part for part in parts if part))
-    if how := method(verdict):
+    if how := format_method(verdict):
         lines.append(how)
-    lines += _block(_checks(verdict))
-    lines += _block(_conditions(verdict))
-    lines += _block(_explanation(verdict))
-    rows = listed(verdict, by, limit, significant=significant)
+    lines += _add_blank_line(_render_checks(verdict))
+    lines += _add_blank_line(_render_conditions(verdict))
+    lines += _add_blank_line(_render_explanation(verdict))
+    rows = select_rows(verdict, sort_by, limit, significant=significant)
     if rows:
-        lines += ["", f"{unit(verdict)}, largest difference of {by} first", ""]
-        lines += _table(rows, by, factor(verdict), verdict.per)
-    lines += _block(_left_out(verdict, 0 if significant else len(verdict.rows) - len(rows)))
+        lines += ["", f"{choose_unit(verdict)}, largest difference of {sort_by} first", ""]
+        lines += _render_table(rows, sort_by, choose_scale(verdict), verdict.rate_unit)
+    lines += _add_blank_line(_render_omissions(verdict, 0 if significant else len(verdict.rows) - len(rows)))
     return "\n".join(lines) + "\n"
 
 
-def _block(lines: Sequence[str]) -> list[str]:
+def _add_blank_line(lines: Sequence[str]) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _explanation(verdict: Verdict) -> list[str]:
-    if not (lead := explanation(verdict)):
+def _render_explanation(verdict: ComparisonVerdict) -> list[str]:
+    if not (lead := format_explanation(verdict)):
         return []
-    told = parts(verdict)
-    widths = [max(width(line[at]) for line in told) for at in range(2)]
+    paths = format_explained_paths(verdict)
+    widths = [max(measure_width(line[at]) for line in paths) for at in range(2)]
     return [
-        f"{lead}, in {unit(verdict)}:",
-        *("  ".join(["", *_right(line[:2], widths), visible(line[2])]) for line in told),
+        f"{lead}, in {choose_unit(verdict)}:",
+        *("  ".join(["", *_align_right(line[:2], widths), escape_unprintable(line[2])]) for line in paths),
     ]
 
 
-def _right(cells: Sequence[str], widths: Sequence[int]) -> Iterable[str]:
-    return (" " * (wide - width(cell)) + cell for cell, wide in zip(cells, widths, strict=True))
+def _align_right(cells: Sequence[str], widths: Sequence[int]) -> Iterable[str]:
+    return (" " * (wide - measure_width(cell)) + cell for cell, wide in zip(cells, widths, strict=True))
 
 
-def _left_out(verdict: Verdict, left: int) -> list[str]:
+def _render_omissions(verdict: ComparisonVerdict, omitted: int) -> list[str]:
     lines = []
-    if left > 0:
-        lines.append(f"{plural(left, 'more function')}: --limit {len(verdict.rows)} lists all.")
-    if (seldom := verdict.functions - len(verdict.rows)) > 0:
-        lines.append(f"{plural(seldom, 'function')} seen too seldom to be judged one by one.")
+    if omitted > 0:
+        lines.append(f"{format_count(omitted, 'more function')}: --limit {len(verdict.rows)} lists all.")
+    if (seldom := verdict.function_count - len(verdict.rows)) > 0:
+        lines.append(f"{format_count(seldom, 'function')} seen too seldom to be judged one by one.")
     return lines
 
 
-def _checks(verdict: Verdict) -> list[str]:
+def _render_checks(verdict: ComparisonVerdict) -> list[str]:
     lines = []
-    for check in said(verdict.checks):
-        lines.append(visible(f"{severity(check)} ({check.reason or check.name}): {check.text}"))
+    for check in select_checks(verdict.checks):
+        lines.append(
+            escape_unprintable(f"{format_severity(check)} ({check.reason or check.name}): {check.text}")
+        )
         if check.hint:
-            lines.append(visible(f"  {check.hint}"))
+            lines.append(escape_unprintable(f"  {check.hint}"))
     return lines
 
 
-def _conditions(verdict: Verdict) -> list[str]:
+def _render_conditions(verdict: ComparisonVerdict) -> list[str]:
     if not verdict.conditions:
         return []
-    told = [(OUTCOMES[one.state], visible(one.condition), one.sentence) for one in verdict.conditions]
-    widths = [max(width(line[at]) for line in told) for at in range(2)]
+    rows = [
+        (OUTCOME_LABELS[one.state], escape_unprintable(one.condition), one.summary)
+        for one in verdict.conditions
+    ]
+    widths = [max(measure_width(line[at]) for line in rows) for at in range(2)]
     return [
-        "  ".join([*(fit(cell, wide) for cell, wide in zip(line, widths, strict=False)), visible(line[2])])
-        for line in told
+        "  ".join(
+            [
+                *(fit_to_width(cell, wide) for cell, wide in zip(line, widths, strict=False)),
+                escape_unprintable(line[2]),
+            ]
+        )
+        for line in rows
     ]
 
 
-def _table(rows: Sequence[Row], by: str, times: float, per: str) -> list[str]:
-    other = "total" if by == "self" else "self"
-    head = [f"{by} A", f"{by} B", f"Δ {by}", "interval", "pods agree", "q"]
-    head += [f"{other} A", f"{other} B", f"Δ {other}", f"{by}, in words", "function"]
+def _render_table(rows: Sequence[FunctionRow], sort_by: str, scale: float, rate_unit: str) -> list[str]:
+    other = "total" if sort_by == "self" else "self"
+    head = [f"{sort_by} A", f"{sort_by} B", f"Δ {sort_by}", "interval", "pods agree", "q"]
+    head += [f"{other} A", f"{other} B", f"Δ {other}", f"{sort_by}, in words", "function"]
     body = [
         [
-            *_numbers(row.by(by), times),
-            interval(row.by(by).effect, times),
-            agreement(row.by(by)),
-            chance(row.by(by)),
-            *_numbers(row.by(other), times),
-            direction(row.by(by).effect, per),
-            visible(name(row)),
+            *_format_numbers(row.select_effect(sort_by), scale),
+            format_interval(row.select_effect(sort_by).effect, scale),
+            format_agreement(row.select_effect(sort_by)),
+            format_q_value(row.select_effect(sort_by)),
+            *_format_numbers(row.select_effect(other), scale),
+            format_direction(row.select_effect(sort_by).effect, rate_unit),
+            escape_unprintable(format_function(row)),
         ]
         for row in rows
     ]
-    widths = [max(width(line[at]) for line in (head, *body)) for at in range(len(head) - 1)]
-    return ["  ".join([*_aligned(line[:-1], widths), line[-1]]).rstrip() for line in (head, *body)]
+    widths = [max(measure_width(line[at]) for line in (head, *body)) for at in range(len(head) - 1)]
+    return ["  ".join([*_align_cells(line[:-1], widths), line[-1]]).rstrip() for line in (head, *body)]
 
 
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> Iterable[str]:
+def _align_cells(cells: Sequence[str], widths: Sequence[int]) -> Iterable[str]:
     for at, (cell, wide) in enumerate(zip(cells, widths, strict=True)):
-        yield fit(cell, wide) if at == len(widths) - 1 else " " * (wide - width(cell)) + cell
+        yield fit_to_width(cell, wide) if at == len(widths) - 1 else " " * (wide - measure_width(cell)) + cell
 
 
-def _numbers(tested: Tested, times: float) -> list[str]:
+def _format_numbers(tested: TestedEffect, scale: float) -> list[str]:
     effect = tested.effect
     unknown = effect.direction == "no_data"
     return [
-        amount(effect.baseline, times),
-        amount(effect.comparison, times),
-        "-" if unknown else change(effect.delta, times),
+        format_rate(effect.baseline, scale),
+        format_rate(effect.comparison, scale),
+        "-" if unknown else format_difference(effect.delta, scale),
     ]

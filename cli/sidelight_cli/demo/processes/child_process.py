@@ -23,7 +23,7 @@ from sidelight_model.errors import Reason, SidelightError
 PR_SET_PDEATHSIG = 1
 PR_SET_PTRACER = 0x59616D61
 PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
-LOG_LINES = 12
+MAX_LOG_LINES = 12
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -32,87 +32,87 @@ class ChildFailed(SidelightError):
 
     reason = Reason.INTERNAL
 
-    def __init__(self, name: str, what: str, log: Path, hint: str) -> None:
-        lines = last_lines(log)
-        said = "\n".join(f"    {line}" for line in lines) if lines else "    (it wrote nothing)"
-        super().__init__(f"the {name} {what}; the last it said:\n{said}", hint=hint)
+    def __init__(self, name: str, event: str, log: Path, hint: str) -> None:
+        lines = read_last_lines(log)
+        excerpt = "\n".join(f"    {line}" for line in lines) if lines else "    (it wrote nothing)"
+        super().__init__(f"the {name} {event}; the last it said:\n{excerpt}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ChildCommand:
     """How to start a child: its name in messages, its arguments, and what to do when it fails.
 
-    A `watched` child may be read by any process of the same user, as a sidecar must. With `output` its
-    standard output is a pipe to read from, and its standard input one to write to; otherwise its output
+    A `allows_ptrace` child may be read by any process of the same user, as a sidecar must. With `has_pipes`
+    its standard output is a pipe to read from, and its standard input one to write to; otherwise its output
     goes to the log and it has no input.
     """
 
     name: str
     arguments: tuple[str, ...]
     hint: str
-    watched: bool = False
-    output: bool = False
+    allows_ptrace: bool = False
+    has_pipes: bool = False
 
 
-class Child:
+class ChildProcess:
     """One running child process; its standard error is in `log`."""
 
-    def __init__(self, command: Command, process: Process, log: Path) -> None:
+    def __init__(self, command: ChildCommand, process: Process, log: Path) -> None:
         self.command = command
         self.process = process
         self.log = log
 
     @classmethod
-    async def start(cls, command: Command, directory: Path) -> Child:
+    async def start(cls, command: ChildCommand, directory: Path) -> ChildProcess:
         """Start a command, with its log in that directory."""
         log = directory / f"{command.name.replace(' ', '-')}.log"
         parent = os.getpid()
         with log.open("ab") as file:
             process = await asyncio.create_subprocess_exec(
                 *command.arguments,
-                stdin=PIPE if command.output else DEVNULL,
-                stdout=PIPE if command.output else file,
+                stdin=PIPE if command.has_pipes else DEVNULL,
+                stdout=PIPE if command.has_pipes else file,
                 stderr=file,
-                env=clean_environment(os.environ),
+                env=build_clean_environment(os.environ),
                 process_group=0,
-                preexec_fn=lambda: _prepare(parent, watched=command.watched),
+                preexec_fn=lambda: _prepare_child(parent, allows_ptrace=command.allows_ptrace),
             )
         return cls(command, process, log)
 
-    def failure(self, what: str) -> ChildFailed:
+    def make_failure(self, event: str) -> ChildFailed:
         """The error that says what this child did, with its last log lines."""
-        return ChildFailed(self.command.name, what, self.log, self.command.hint)
+        return ChildFailed(self.command.name, event, self.log, self.command.hint)
 
-    async def ended(self) -> ChildFailed:
+    async def wait_for_failure(self) -> ChildFailed:
         """Wait until the process has ended, and say how."""
-        return self.failure(told(await self.process.wait()))
+        return self.make_failure(describe_exit(await self.process.wait()))
 
-    async def line(self, within_seconds: float) -> bytes:
+    async def read_line(self, within_seconds: float) -> bytes:
         """Wait for one more line of the child's standard output; raises ChildFailed when it does not come."""
         assert self.process.stdout is not None  # noqa: S101 - the command has `output`
         try:
             async with asyncio.timeout(within_seconds):
                 if line := await self.process.stdout.readline():
                     return line
-                raise await self.ended()
+                raise await self.wait_for_failure()
         except TimeoutError:
-            raise self.failure(f"wrote nothing for {within_seconds:g} s") from None
+            raise self.make_failure(f"wrote nothing for {within_seconds:g} s") from None
 
-    def send(self, line: str) -> None:
+    def write_line(self, line: str) -> None:
         """Write a short line to the child's standard input; without effect when it has ended."""
         assert self.process.stdin is not None  # noqa: S101 - the command has `output`
         self.process.stdin.write(f"{line}\n".encode())
 
-    async def port(self, file: Path, within_seconds: float) -> int:
+    async def wait_for_port(self, file: Path, within_seconds: float) -> int:
         """Wait for the file in which the child writes its port; raises ChildFailed when it does not come."""
         try:
             async with asyncio.timeout(within_seconds):
-                while (port := _written(file)) is None:
+                while (port := _read_port(file)) is None:
                     if self.process.returncode is not None:
-                        raise await self.ended()
+                        raise await self.wait_for_failure()
                     await asyncio.sleep(0.02)
         except TimeoutError:
-            raise self.failure(f"did not open its port within {within_seconds:g} s") from None
+            raise self.make_failure(f"did not open its port within {within_seconds:g} s") from None
         return port
 
     async def stop(self, within_seconds: float) -> int:
@@ -134,7 +134,7 @@ class Child:
             os.killpg(self.process.pid, signal.SIGKILL)
 
 
-async def stop_all(children: Iterable[Child], within_seconds: float) -> dict[str, int]:
+async def stop_children(children: Iterable[ChildProcess], within_seconds: float) -> dict[str, int]:
     """End children at the same time; their exit statuses by name."""
     async with asyncio.TaskGroup() as group:
         stops = {
@@ -146,20 +146,20 @@ async def stop_all(children: Iterable[Child], within_seconds: float) -> dict[str
     return {name: stop.result() for name, stop in stops.items()}
 
 
-def _prepare(parent: int, *, watched: bool) -> None:
+def _prepare_child(parent: int, *, allows_ptrace: bool) -> None:
     """Between fork and exec: ask for SIGTERM when the parent ends, and let sidecars in.
 
     Where Yama restricts ptrace to a process's ancestors (kernel.yama.ptrace_scope=1), PR_SET_PTRACER lifts
     that for this one process; it outlives exec. Where there is no Yama the call fails and is not needed.
     """
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if watched:
+    if allows_ptrace:
         _LIBC.prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
-def _written(file: Path) -> int | None:
+def _read_port(file: Path) -> int | None:
     """The port in a file, once it is there in full."""
     try:
         text = file.read_text()
@@ -168,25 +168,25 @@ def _written(file: Path) -> int | None:
     return int(text) if text.strip().isdigit() else None
 
 
-def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def build_clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without the demo's own settings, which mean something else to its children."""
     kept = {name: value for name, value in environ.items() if not name.startswith("SIDELIGHT_")}
     return {**kept, "PYTHONUNBUFFERED": "1"}
 
 
-def python(*arguments: str) -> tuple[str, ...]:
+def build_python_command(*arguments: str) -> tuple[str, ...]:
     """A command line for this same interpreter."""
     return (sys.executable, *arguments)
 
 
-def told(status: int) -> str:
+def describe_exit(status: int) -> str:
     """An exit status in words."""
     if status >= 0:
         return f"ended with exit status {status}"
     return f"was ended by {signal.Signals(-status).name}"
 
 
-def last_lines(log: Path, count: int = LOG_LINES) -> Sequence[str]:
+def read_last_lines(log: Path, count: int = MAX_LOG_LINES) -> Sequence[str]:
     """The end of a log; empty when there is none."""
     try:
         text = log.read_bytes()[-65536:].decode(errors="replace")

@@ -18,19 +18,19 @@ class Latency:
     max_ms: float | None
 
     @classmethod
-    def of(cls, seconds: Sequence[float]) -> Latency:
+    def summarize(cls, seconds: Sequence[float]) -> Latency:
         """Sum up latencies given in seconds, in any order."""
         if not seconds:
             return cls(0, None, None, None, None)
         ordered = sorted(seconds)
-        p50, p95, p99 = (_milliseconds(quantile(ordered, q)) for q in (0.5, 0.95, 0.99))
-        return cls(len(ordered), p50, p95, p99, _milliseconds(ordered[-1]))
+        p50, p95, p99 = (_to_milliseconds(compute_quantile(ordered, q)) for q in (0.5, 0.95, 0.99))
+        return cls(len(ordered), p50, p95, p99, _to_milliseconds(ordered[-1]))
 
 
-def quantile(ordered: Sequence[float], q: float) -> float:
+def compute_quantile(ordered: Sequence[float], q: float) -> float:
     """The smallest value that at least the share `q` of all values does not exceed (nearest rank)."""
     return ordered[max(0, math.ceil(q * len(ordered)) - 1)]
 
 
-def _milliseconds(seconds: float) -> float:
+def _to_milliseconds(seconds: float) -> float:
     return round(seconds * 1000, 3)

@@ -36,52 +36,56 @@ from sidelight.settings import BadSetting, setting
 from sidelight_cli.demo.processes.latency import Latency
 from sidelight_model.errors import SidelightError
 
-MOST_REQUESTS = 50_000_000
-MOST_SORTED = 10_000
-READY = b"ready\n"
+MAX_REQUESTS = 50_000_000
+MAX_SORTED_LATENCIES = 10_000
+READY_LINE = b"ready\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class LoadPlan:
     """What to ask, how often and for how long."""
 
     url: str = setting("", "the service, without a path", required=True)
     path: tuple[str, ...] = setting(("/50", "/125"), "asked in turn; may be repeated")
-    rate: float = setting(150.0, "requests per second, all paths together", read=house.positive)
-    seconds: float = setting(20.0, "length of a round", read=house.positive)
-    rounds: int = setting(1, "how many rounds, one right after the other", read=house.whole)
+    rate: float = setting(150.0, "requests per second, all paths together", parse=house.parse_positive_float)
+    seconds: float = setting(20.0, "length of a round", parse=house.parse_positive_float)
+    rounds: int = setting(1, "how many rounds, one right after the other", parse=house.parse_nonnegative_int)
     warm_up_seconds: float = setting(
-        0.0, "send for so long before the first round, uncounted", read=house.seconds
+        0.0, "send for so long before the first round, uncounted", parse=house.parse_seconds
     )
     progress_seconds: float = setting(
-        0.0, "write the first round's figures so far, so often; 0: never", read=house.seconds
+        0.0, "write the first round's figures so far, so often; 0: never", parse=house.parse_seconds
     )
     start_at: float = setting(
         0.0,
         "time of the first request, in seconds since 1970; late requests go at once; 0: now",
-        read=house.seconds,
+        parse=house.parse_seconds,
         metavar="T",
     )
     wait: bool = setting(
         False, "write a line when ready, then read the time of the first request from standard input"
     )
-    timeout_seconds: float = setting(10.0, "give up a request so long after sending it", read=house.positive)
-    max_in_flight: int = setting(800, "with so many unanswered, count instead of sending", read=house.whole)
+    timeout_seconds: float = setting(
+        10.0, "give up a request so long after sending it", parse=house.parse_positive_float
+    )
+    max_in_flight: int = setting(
+        800, "with so many unanswered, count instead of sending", parse=house.parse_nonnegative_int
+    )
 
     def __post_init__(self) -> None:
-        if self.rounds < 1 or self.per_round < 1:
+        if self.rounds < 1 or self.requests_per_round < 1:
             raise BadSetting("there is nothing to send", hint="Raise --rate, --seconds or --rounds.")
-        if self.per_round * self.rounds > MOST_REQUESTS:
-            raise BadSetting(f"over {MOST_REQUESTS} requests", hint="Lower --rate, --seconds or --rounds.")
+        if self.requests_per_round * self.rounds > MAX_REQUESTS:
+            raise BadSetting(f"over {MAX_REQUESTS} requests", hint="Lower --rate, --seconds or --rounds.")
 
     @property
-    def per_round(self) -> int:
+    def requests_per_round(self) -> int:
         """Requests in one round."""
         return round(self.rate * self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class LoadRound:
     """What one round of load saw. Times are seconds since 1970; the round covers [start, until).
 
     A round that is not `complete` goes on: it covers the time so far, and its latencies are those of the
@@ -100,36 +104,38 @@ class Round:
     complete: bool = True
 
     @property
-    def failed(self) -> int:
+    def failed_requests(self) -> int:
         """Requests without a good answer, for whatever reason."""
         return sum(self.errors.values())
 
-    def line(self) -> str:
+    def to_json_line(self) -> str:
         """One line of JSON."""
         return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
 
     @classmethod
-    def parse(cls, line: str | bytes) -> Round:
-        """Read what `line` wrote."""
-        read = json.loads(line)
-        paths = {path: Latency(**latency) for path, latency in read.pop("paths").items()}
-        return cls(overall=Latency(**read.pop("overall")), paths=paths, **read)
+    def parse(cls, line: str | bytes) -> LoadRound:
+        """Read what `to_json_line` wrote."""
+        document = json.loads(line)
+        paths = {path: Latency(**latency) for path, latency in document.pop("paths").items()}
+        return cls(overall=Latency(**document.pop("overall")), paths=paths, **document)
 
 
 @dataclass(slots=True)
-class _Tally:
+class _RoundTally:
     """What is seen of a round while it goes on; times in seconds of the event loop's clock."""
 
-    answered: dict[str, list[float]]
-    late: list[float] = field(default_factory=list)
+    latencies_by_path: dict[str, list[float]]
+    send_delays: list[float] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
-    last_sent: float = 0.0
+    last_sent_at: float = 0.0
 
 
-class Load:
+class LoadGenerator:
     """Sends the requests of a plan; `emit` receives the first round's progress, and each round, in order."""
 
-    def __init__(self, plan: Plan, session: aiohttp.ClientSession, emit: Callable[[Round], None]) -> None:
+    def __init__(
+        self, plan: LoadPlan, session: aiohttp.ClientSession, emit: Callable[[LoadRound], None]
+    ) -> None:
         self._plan = plan
         self._session = session
         self._emit = emit
@@ -145,49 +151,51 @@ class Load:
         warm_up = round(plan.rate * plan.warm_up_seconds)
         first = begin + warm_up / plan.rate
         async with asyncio.TaskGroup() as rounds:
-            unused = _Tally({path: [] for path in plan.path})
-            rounds.create_task(self._send(unused, begin, warm_up), name="warm up")
+            warm_up_tally = _RoundTally({path: [] for path in plan.path})
+            rounds.create_task(self._send_requests(warm_up_tally, begin, warm_up), name="warm up")
             for number in range(plan.rounds):
-                start = first + number * plan.per_round / plan.rate
-                await self._until(start - 0.01)
+                start = first + number * plan.requests_per_round / plan.rate
+                await self._sleep_until(start - 0.01)
                 progress = plan.progress_seconds if number == 0 else 0.0
-                rounds.create_task(self._round(start, epoch, progress), name=f"round {number}")
+                rounds.create_task(self._run_round(start, epoch, progress), name=f"round {number}")
 
-    async def _round(self, start: float, epoch: float, progress_seconds: float) -> None:
-        tally = _Tally({path: [] for path in self._plan.path})
+    async def _run_round(self, start: float, epoch: float, progress_seconds: float) -> None:
+        tally = _RoundTally({path: [] for path in self._plan.path})
         async with asyncio.TaskGroup() as group:
-            progress = group.create_task(self._progress(tally, start, epoch, progress_seconds))
-            await self._send(tally, start, self._plan.per_round)
+            progress = group.create_task(self._report_progress(tally, start, epoch, progress_seconds))
+            await self._send_requests(tally, start, self._plan.requests_per_round)
             progress.cancel()
-        self._emit(self._summed(tally, start, epoch, self._plan.per_round))
+        self._emit(self._summarize_round(tally, start, epoch, self._plan.requests_per_round))
 
-    async def _progress(self, tally: _Tally, start: float, epoch: float, every_seconds: float) -> None:
+    async def _report_progress(
+        self, tally: _RoundTally, start: float, epoch: float, every_seconds: float
+    ) -> None:
         while every_seconds:
             await asyncio.sleep(every_seconds)
-            if tally.late:
-                self._emit(self._summed(tally, start, epoch))
+            if tally.send_delays:
+                self._emit(self._summarize_round(tally, start, epoch))
 
-    async def _send(self, tally: _Tally, start: float, requests: int) -> None:
+    async def _send_requests(self, tally: _RoundTally, start: float, requests: int) -> None:
         plan = self._plan
         async with asyncio.TaskGroup() as group:
             for number in range(requests):
                 intended = start + number / plan.rate
-                await self._until(intended)
+                await self._sleep_until(intended)
                 path = plan.path[number % len(plan.path)]
-                tally.last_sent = self._clock()
-                tally.late.append(tally.last_sent - intended)
+                tally.last_sent_at = self._clock()
+                tally.send_delays.append(tally.last_sent_at - intended)
                 if self._in_flight < plan.max_in_flight:
                     self._in_flight += 1
-                    group.create_task(self._ask(path, intended, tally))
+                    group.create_task(self._send_request(path, intended, tally))
                 else:
                     tally.errors["not_sent"] += 1
 
-    async def _ask(self, path: str, intended: float, tally: _Tally) -> None:
+    async def _send_request(self, path: str, intended: float, tally: _RoundTally) -> None:
         try:
             async with self._session.get(self._plan.url + path) as answer:
                 await answer.read()
                 if answer.status == 200:
-                    tally.answered[path].append(self._clock() - intended)
+                    tally.latencies_by_path[path].append(self._clock() - intended)
                 else:
                     tally.errors[f"status_{answer.status}"] += 1
         except TimeoutError:
@@ -199,54 +207,59 @@ class Load:
         finally:
             self._in_flight -= 1
 
-    async def _until(self, moment: float) -> None:
+    async def _sleep_until(self, moment: float) -> None:
         """Wait for that moment; when it has passed already, go on at once."""
         if (wait := moment - self._clock()) > 0:
             await asyncio.sleep(wait)
 
-    def _summed(self, tally: _Tally, start: float, epoch: float, requests: int | None = None) -> Round:
+    def _summarize_round(
+        self, tally: _RoundTally, start: float, epoch: float, requests: int | None = None
+    ) -> LoadRound:
         """The figures of a round; of one that goes on when the number of its requests is not given.
 
         A round that goes on sums up its latest latencies only: sorting all would hold up the next request.
         """
         plan, complete = self._plan, requests is not None
-        begun = len(tally.late) if requests is None else requests
-        spent = tally.last_sent - start + 1 / plan.rate
+        started = len(tally.send_delays) if requests is None else requests
+        elapsed = tally.last_sent_at - start + 1 / plan.rate
         answered = {
-            path: latencies if complete else latencies[-MOST_SORTED:]
-            for path, latencies in tally.answered.items()
+            path: latencies if complete else latencies[-MAX_SORTED_LATENCIES:]
+            for path, latencies in tally.latencies_by_path.items()
         }
-        return Round(
+        return LoadRound(
             start=start + epoch,
-            until=start + epoch + begun / plan.rate,
+            until=start + epoch + started / plan.rate,
             asked_rate=plan.rate,
-            arrival_rate=round((begun - tally.errors["not_sent"]) / spent, 3),
-            sent=begun - tally.errors["not_sent"],
+            arrival_rate=round((started - tally.errors["not_sent"]) / elapsed, 3),
+            sent=started - tally.errors["not_sent"],
             errors={reason: count for reason, count in sorted(tally.errors.items()) if count},
-            late_p99_ms=Latency.of(tally.late if complete else tally.late[-MOST_SORTED:]).p99_ms or 0.0,
-            overall=Latency.of([latency for path in answered.values() for latency in path]),
-            paths={path: Latency.of(latencies) for path, latencies in answered.items()},
+            late_p99_ms=Latency.summarize(
+                tally.send_delays if complete else tally.send_delays[-MAX_SORTED_LATENCIES:]
+            ).p99_ms
+            or 0.0,
+            overall=Latency.summarize([latency for path in answered.values() for latency in path]),
+            paths={path: Latency.summarize(latencies) for path, latencies in answered.items()},
             complete=complete,
         )
 
 
-async def offer(plan: Plan, emit: Callable[[Round], None]) -> None:
+async def run_load(plan: LoadPlan, emit: Callable[[LoadRound], None]) -> None:
     """Carry out a plan over connections that are kept open, as many as are needed at once."""
     connector = aiohttp.TCPConnector(limit=0, force_close=False)
     timeout = aiohttp.ClientTimeout(total=plan.timeout_seconds)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
         if plan.wait:
-            plan = dataclasses.replace(plan, start_at=await start_time())
-        await Load(plan, session, emit).run()
+            plan = dataclasses.replace(plan, start_at=await read_start_time())
+        await LoadGenerator(plan, session, emit).run()
 
 
-async def start_time() -> float:
+async def read_start_time() -> float:
     """Write READY and read a start time, in seconds since 1970; raises EOFError when there is none."""
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
     try:
-        sys.stdout.write(READY.decode())
+        sys.stdout.write(READY_LINE.decode())
         sys.stdout.flush()
         if line := await reader.readline():
             return float(line)
@@ -258,19 +271,19 @@ async def start_time() -> float:
 def main(argv: Sequence[str]) -> int:
     """Run the load of a command line; 0 when the plan was carried out."""
     try:
-        plan = house.parse(Plan, "demo.load", "Ask a service at a constant rate.", argv, {})
+        plan = house.parse_settings(LoadPlan, "demo.load", "Ask a service at a constant rate.", argv, {})
     except SidelightError as error:
         sys.stderr.write(f"error: {error.message}\nhint: {error.hint}\n")
         return 2
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt, EOFError):
-        asyncio.run(offer(plan, _write))
+        asyncio.run(run_load(plan, _print_round))
         return 0
     return 130
 
 
-def _write(finished: Round) -> None:
-    sys.stdout.write(finished.line() + "\n")
+def _print_round(load_round: LoadRound) -> None:
+    sys.stdout.write(load_round.to_json_line() + "\n")
     sys.stdout.flush()
 
 

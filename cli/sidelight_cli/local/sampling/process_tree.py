@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sidelight_model.terminal_width import cut
+from sidelight_model.terminal_width import truncate_to_width
 from sidelight_sidecar.discovery.processes import Proc
 
-_MOST_CELLS = 80
-_TAKES_A_VALUE = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+_MAX_CELLS = 80
+_OPTIONS_WITH_VALUE = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 
 
-def descendants(procs: Iterable[Proc], roots: Iterable[int]) -> list[Proc]:
+def find_descendants(procs: Iterable[Proc], roots: Iterable[int]) -> list[Proc]:
     """The living processes below `roots`, by pid; `roots` themselves are not among them."""
     children: dict[int, list[Proc]] = {}
     for proc in procs:
-        if proc.alive:
+        if proc.is_alive:
             children.setdefault(proc.ppid, []).append(proc)
     found: dict[int, Proc] = {}
     todo = list(roots)
@@ -29,7 +29,7 @@ def descendants(procs: Iterable[Proc], roots: Iterable[int]) -> list[Proc]:
     return [found[pid] for pid in sorted(found)]
 
 
-def called(proc: Proc) -> str:
+def describe_process(proc: Proc) -> str:
     """A short name for a process: its program and, for Python, the script or module it runs.
 
     The arguments after that are left out: a profile is shown around, and they hold passwords.
@@ -38,15 +38,15 @@ def called(proc: Proc) -> str:
     program = program.rpartition("/")[2] or program
     if not program.startswith("python"):
         # A title that a process gave itself ("gunicorn: worker [shop]") is one word.
-        return cut(program, _MOST_CELLS)
+        return truncate_to_width(program, _MAX_CELLS)
     while words:
         word = words.pop(0)
         if word == "-m" and words:
-            return cut(f"{program} -m {words[0]}", _MOST_CELLS)
+            return truncate_to_width(f"{program} -m {words[0]}", _MAX_CELLS)
         if word in ("-c", "-"):
             return f"{program} {word}"
-        if word in _TAKES_A_VALUE and words:
+        if word in _OPTIONS_WITH_VALUE and words:
             words.pop(0)
         elif not word.startswith("-"):
-            return cut(f"{program} {word.rpartition('/')[2]}", _MOST_CELLS)
+            return truncate_to_width(f"{program} {word.rpartition('/')[2]}", _MAX_CELLS)
     return program

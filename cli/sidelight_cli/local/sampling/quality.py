@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sidelight_cli.local.sampling.sampling_engine import Batch
+from sidelight_cli.local.sampling.sampling_engine import EngineBatch
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class SamplingQuality:
     """Sums over batches, of one process or of several. Durations are nanoseconds.
 
     watched_ns: process time watched (two processes for a second are two seconds); attempts: ticks tried;
@@ -32,7 +32,7 @@ class Ledger:
     sampler_cpu_ns: int = 0
 
     @classmethod
-    def of(cls, batch: Batch) -> Ledger:
+    def from_batch(cls, batch: EngineBatch) -> SamplingQuality:
         return cls(
             watched_ns=batch.duration_ns,
             attempts=batch.attempts,
@@ -48,17 +48,17 @@ class Ledger:
             sampler_cpu_ns=batch.sampler_cpu_ns,
         )
 
-    def then(self, later: Ledger) -> Ledger:
+    def append(self, later: SamplingQuality) -> SamplingQuality:
         """This and what followed it, of one process."""
-        return self._with(later, threads=max(self.threads, later.threads))
+        return self._combine(later, threads=max(self.threads, later.threads))
 
-    def beside(self, other: Ledger) -> Ledger:
+    def merge(self, other: SamplingQuality) -> SamplingQuality:
         """This and what another process gave."""
-        return self._with(other, threads=self.threads + other.threads)
+        return self._combine(other, threads=self.threads + other.threads)
 
-    def _with(self, other: Ledger, *, threads: int) -> Ledger:
+    def _combine(self, other: SamplingQuality, *, threads: int) -> SamplingQuality:
         kinds = sorted({*self.errors, *other.errors})
-        return Ledger(
+        return SamplingQuality(
             watched_ns=self.watched_ns + other.watched_ns,
             attempts=self.attempts + other.attempts,
             samples=self.samples + other.samples,
@@ -74,7 +74,7 @@ class Ledger:
         )
 
     @property
-    def failed(self) -> int:
+    def failed_ticks(self) -> int:
         """Ticks that gave no stacks."""
         return sum(self.errors.values())
 
@@ -84,27 +84,27 @@ class Ledger:
         return self.attempts / (self.watched_ns / 1e9) if self.watched_ns else 0.0
 
     @property
-    def lost(self) -> float:
+    def stopped_share(self) -> float:
         """The share of its time that the target stood still for the sampler."""
         return self.stopped_ns / self.watched_ns if self.watched_ns else 0.0
 
-    def errors_text(self) -> str:
+    def format_errors(self) -> str:
         """`no errors`, or `3 errors (1 moved, 2 read)`."""
-        if not self.failed:
+        if not self.failed_ticks:
             return "no errors"
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.errors.items() if count)
-        return f"{self.failed:,} error{'' if self.failed == 1 else 's'} ({kinds})"
+        return f"{self.failed_ticks:,} error{'' if self.failed_ticks == 1 else 's'} ({kinds})"
 
 
-def beside(ledgers: Iterable[Ledger]) -> Ledger:
+def merge_qualities(qualities: Iterable[SamplingQuality]) -> SamplingQuality:
     """Several processes as one."""
-    total = Ledger()
-    for ledger in ledgers:
-        total = total.beside(ledger)
+    total = SamplingQuality()
+    for ledger in qualities:
+        total = total.merge(ledger)
     return total
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """A share as a percentage, with enough digits to tell a small one from none."""
     if 0 < share < 0.0001:
         return "<0.01 %"

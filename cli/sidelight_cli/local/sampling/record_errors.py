@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sidelight_model.errors import Reason
-from sidelight_sidecar.samplers.permissions import Rights
+from sidelight_sidecar.samplers.permissions import PtraceRights
 from sidelight_sidecar.samplers.sampler import SamplingError
 
-_MOST_NAMED = 8
+_MAX_NAMED_PROCESSES = 8
 
 
-def gone(pid: int) -> SamplingError:
+def make_not_found_error(pid: int) -> SamplingError:
     return SamplingError(
         f"there is no process {pid}",
         reason=Reason.PID_GONE,
@@ -19,35 +19,37 @@ def gone(pid: int) -> SamplingError:
     )
 
 
-def denied(pid: int, rights: Rights, *, target_uid: int | None, tracer: int) -> SamplingError:
+def make_denied_error(
+    pid: int, rights: PtraceRights, *, target_uid: int | None, tracer: int
+) -> SamplingError:
     """The refusal to read process `pid`; `tracer` is who traces it already, or 0."""
     return SamplingError(
         f"not allowed to read the memory of process {pid}",
         reason=Reason.PTRACE_DENIED,
-        hint=_way_in(rights, target_uid, tracer),
+        hint=_explain_denial(rights, target_uid, tracer),
     )
 
 
-def stopped(pid: int) -> SamplingError:
+def make_stopped_error(pid: int) -> SamplingError:
     return SamplingError(
         f"process {pid} is stopped", hint=f"It can be sampled once it runs again: kill -CONT {pid}."
     )
 
 
-def unreadable(problem: str, python_children: Sequence[int]) -> SamplingError:
+def make_unreadable_error(problem: str, python_children: Sequence[int]) -> SamplingError:
     """A process that is no Python the sampler knows; `problem` is a sentence about it.
 
     `python_children` descend from it and are Python.
     """
     hint = "CPython 3.3 to 3.15 can be read, free-threaded builds and PyPy cannot."
     if python_children:
-        named = ", ".join(map(str, python_children[:_MOST_NAMED]))
-        more = " and more" if len(python_children) > _MOST_NAMED else ""
+        named = ", ".join(map(str, python_children[:_MAX_NAMED_PROCESSES]))
+        more = " and more" if len(python_children) > _MAX_NAMED_PROCESSES else ""
         hint = f"Python runs below it, as {named}{more}: give --pid one of these, or --subprocesses."
     return SamplingError(problem, reason=Reason.NOT_PYTHON, hint=hint)
 
 
-def no_python(pid: int) -> SamplingError:
+def make_no_python_error(pid: int) -> SamplingError:
     return SamplingError(
         f"no Python runs in process {pid} or below it",
         reason=Reason.NOT_PYTHON,
@@ -55,16 +57,16 @@ def no_python(pid: int) -> SamplingError:
     )
 
 
-def failed(pid: int, problem: str) -> SamplingError:
+def make_failed_error(pid: int, problem: str) -> SamplingError:
     return SamplingError(f"process {pid} cannot be sampled: {problem}", hint="Try it once more.")
 
 
-def _way_in(rights: Rights, target_uid: int | None, tracer: int) -> str:
+def _explain_denial(rights: PtraceRights, target_uid: int | None, tracer: int) -> str:
     if tracer:
         return f"Process {tracer} traces it (a debugger, strace or another profiler): end that one first."
     if rights.yama == 3:
         return "kernel.yama.ptrace_scope is 3, which forbids it to everybody until the machine is restarted."
-    if rights.sys_ptrace:
+    if rights.has_sys_ptrace:
         return (
             "There is SYS_PTRACE, so something else forbids it: a seccomp or AppArmor profile (allow ptrace "
             "and process_vm_readv), or a target in another user namespace."

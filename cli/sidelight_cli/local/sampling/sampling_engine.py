@@ -13,7 +13,7 @@ from sidelight_sidecar.samplers import native_sampler
 from sidelight_sidecar.samplers.sampler import SamplingError
 
 
-class Batch(Protocol):
+class EngineBatch(Protocol):
     """What was counted in [start_ns, start_ns + duration_ns)."""
 
     @property
@@ -46,7 +46,7 @@ class Batch(Protocol):
     def sampler_cpu_ns(self) -> int: ...
 
 
-class Timeline(Protocol):
+class EngineTimeline(Protocol):
     """Samples one by one: (nanoseconds after start_ns, thread, stack, state 0 idle 1 running 2 gil)."""
 
     @property
@@ -61,7 +61,7 @@ class Timeline(Protocol):
     def dropped(self) -> int: ...
 
 
-class Session(Protocol):
+class EngineSession(Protocol):
     """One process being sampled."""
 
     @property
@@ -74,17 +74,17 @@ class Session(Protocol):
     def python(self) -> str: ...
     @property
     def ended(self) -> str | None: ...
-    def take(self) -> Batch: ...
-    def stop(self) -> Batch: ...
+    def take(self) -> EngineBatch: ...
+    def stop(self) -> EngineBatch: ...
     def set_rate(self, rate_hz: float) -> None: ...
-    def timeline(self, seconds: float | None = None) -> Timeline: ...
+    def timeline(self, seconds: float | None = None) -> EngineTimeline: ...
 
 
 _MAX_STOP_US = 20_000
 """Ten times what a sidecar allows itself: somebody looks on, and reads how long the longest stop was."""
 
 
-class Engine(Protocol):
+class SamplingEngine(Protocol):
     """One thread that samples any number of processes."""
 
     @property
@@ -98,17 +98,17 @@ class Engine(Protocol):
         max_depth: int = 1024,
         thread_names: bool = False,
         timed: int = 0,
-    ) -> Session: ...
+    ) -> EngineSession: ...
     def close(self) -> None: ...
 
 
-def engine() -> Engine:
+def create_engine() -> SamplingEngine:
     """A new engine. Raises SamplingError (`sampler_missing`) where the extension is not built."""
-    module = native_sampler.load()
+    module = native_sampler.load_extension()
     if module is None:
         raise SamplingError(
             "the sampler, the extension sidelight_native, is not installed for this Python",
             reason=Reason.SAMPLER_MISSING,
             hint="Install its wheel beside sidelight's (make native builds it), or use py-spy itself.",
         )
-    return cast("Engine", module.Engine(max_stop_us=_MAX_STOP_US))
+    return cast("SamplingEngine", module.Engine(max_stop_us=_MAX_STOP_US))

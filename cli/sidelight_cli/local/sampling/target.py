@@ -6,19 +6,19 @@ import time
 from collections.abc import Sequence
 
 from sidelight.settings import BadSetting
-from sidelight_cli.local.launch import Program
-from sidelight_cli.local.sampling.process_set import Watch
-from sidelight_cli.local.signals import Signals, ending
+from sidelight_cli.local.launch import LaunchedProgram
+from sidelight_cli.local.sampling.process_set import ProcessSet
+from sidelight_cli.local.signals import SignalWaiter, find_end_signal
 from sidelight_model.errors import Reason
 from sidelight_sidecar.discovery.processes import Proc
 from sidelight_sidecar.samplers.sampler import SamplingError
 
-END_SECONDS = 5.0
+STOP_TIMEOUT_SECONDS = 5.0
 _ATTACH_SECONDS = 10.0
-_PATIENCE_SECONDS = 0.02
+_POLL_SECONDS = 0.02
 
 
-def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+def split_command(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """Options and, after `--`, the command of a program."""
     words = list(argv)
     if "--" not in words:
@@ -27,7 +27,7 @@ def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     return words[:at], words[at + 1 :]
 
 
-def one_of_both(pid: int | None, command: Sequence[str], verb: str) -> None:
+def require_one_target(pid: int | None, command: Sequence[str], verb: str) -> None:
     """Raises BadSetting unless either a process or a program is named."""
     if (pid is None) == (not command):
         raise BadSetting(
@@ -36,33 +36,35 @@ def one_of_both(pid: int | None, command: Sequence[str], verb: str) -> None:
         )
 
 
-def begin(watch: Watch, program: Program | None, signals: Signals) -> list[Proc]:
+def attach(process_set: ProcessSet, program: LaunchedProgram | None, signals: SignalWaiter) -> list[Proc]:
     """Attach, with patience for a program that has just been started; what is sampled now.
 
     Raises SamplingError, and KeyboardInterrupt when a signal comes before; the program is then ended.
     """
     try:
-        return _begin(watch, program, signals)
+        return _attach_with_retries(process_set, program, signals)
     except (SamplingError, KeyboardInterrupt):
         if program is not None:
-            program.end(END_SECONDS)
+            program.terminate(STOP_TIMEOUT_SECONDS)
         raise
 
 
-def _begin(watch: Watch, program: Program | None, signals: Signals) -> list[Proc]:
+def _attach_with_retries(
+    process_set: ProcessSet, program: LaunchedProgram | None, signals: SignalWaiter
+) -> list[Proc]:
     deadline = time.monotonic() + _ATTACH_SECONDS
     while True:
-        attached = watch.look()
+        attached = process_set.attach_new()
         if attached:
             return attached
         if program is None or time.monotonic() >= deadline:
-            raise watch.refusal
-        if (code := program.code()) is not None:
+            raise process_set.attach_error
+        if (code := program.poll_exit_code()) is not None:
             raise SamplingError(
                 f"the program ended with code {code} before it could be sampled",
                 reason=Reason.PID_GONE,
                 hint="Either it ran for some milliseconds only, or it is not Python.",
             )
-        arrived, _ = signals.wait(_PATIENCE_SECONDS)
-        if ending(arrived):
+        arrived, _ = signals.wait(_POLL_SECONDS)
+        if find_end_signal(arrived):
             raise KeyboardInterrupt

@@ -15,22 +15,22 @@ import zstandard
 
 import sidelight
 from sidelight_collector.captures.capture_requests import BadBody
-from sidelight_collector.decompress import unpack
-from sidelight_collector.times import rfc3339
+from sidelight_collector.decompress import decompress_body
+from sidelight_collector.times import format_rfc3339
 from sidelight_model.errors import BadLabel
-from sidelight_model.export_formats.speedscope import speedscope_frame
+from sidelight_model.export_formats.speedscope import to_speedscope_frame
 from sidelight_model.labels import Labels
 
 FORMAT: Final = 1
-IDLE: Final = 0
+IDLE_STATE: Final = 0
 """The state of a sample of a thread that waited; 1 ran, 2 ran and held the GIL."""
-LAST_US: Final = 2**62
-_STATES: Final = frozenset((0, 1, 2))
-_SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
-_HINT: Final = "This is for sidecars: docs/formats.md says what a recording is."
+MAX_US: Final = 2**62
+_VALID_STATES: Final = frozenset((0, 1, 2))
+_SPEEDSCOPE_SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
+_FORMAT_HINT: Final = "This is for sidecars: docs/formats.md says what a recording is."
 
 
-class Listed(TypedDict):
+class RecordingSummary(TypedDict):
     """A recording in short."""
 
     name: str
@@ -45,7 +45,7 @@ class Listed(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
+class RecordedThread:
     """The samples of one thread in the order of time: microseconds since the start, stacks, states."""
 
     name: str
@@ -55,10 +55,10 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class CaptureRecording:
     """The samples of one process; stacks are of indices of frames, the root first."""
 
-    capture: str
+    capture_id: str
     agent: str
     labels: Labels
     pid: int
@@ -67,12 +67,12 @@ class Recording:
     dropped: int
     frames: Sequence[str]
     stacks: Sequence[Sequence[int]]
-    threads: Sequence[Thread]
+    threads: Sequence[RecordedThread]
     periods: Sequence[tuple[int, int]] = ()
     """Where the rate changed: since when (microseconds) a sample stands for how many."""
 
     @property
-    def samples(self) -> int:
+    def sample_count(self) -> int:
         return sum(len(thread.at_us) for thread in self.threads)
 
     @property
@@ -81,116 +81,118 @@ class Recording:
         return max((one.at_us[-1] + self.period_us for one in self.threads if one.at_us), default=0)
 
 
-def read_recording(text: bytes) -> Recording:
+def parse_recording(text: bytes) -> CaptureRecording:
     """A recording as a sidecar sends it, checked to its last number. Raises BadBody."""
     try:
         raw = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise BadBody(f"the recording is not JSON: {error}", hint=_HINT) from error
+        raise BadBody(f"the recording is not JSON: {error}", hint=_FORMAT_HINT) from error
     try:
         if raw["v"] != FORMAT:
-            raise _bad(f"it is in format {raw['v']!r:.20}, and this version reads {FORMAT}")
+            raise _make_recording_error(f"it is in format {raw['v']!r:.20}, and this version reads {FORMAT}")
         frames, stacks = raw["frames"], raw["stacks"]
         if not all(type(one) is str for one in frames):
-            raise _bad("a frame is not text")
-        most = len(frames)
-        if not all(type(at) is int and 0 <= at < most for stack in stacks for at in stack):
-            raise _bad("a stack names a frame that there is not")
-        recording = Recording(
+            raise _make_recording_error("a frame is not text")
+        frame_count = len(frames)
+        if not all(type(at) is int and 0 <= at < frame_count for stack in stacks for at in stack):
+            raise _make_recording_error("a stack names a frame that there is not")
+        recording = CaptureRecording(
             str(raw["capture"]),
             str(raw["agent"]),
-            Labels.check({name: value for name, value in raw["labels"].items() if value}),
-            _whole(raw, "pid"),
-            _whole(raw, "start_ns"),
-            _whole(raw, "period_us"),
-            _whole(raw, "dropped"),
+            Labels.parse({name: value for name, value in raw["labels"].items() if value}),
+            _parse_int(raw, "pid"),
+            _parse_int(raw, "start_ns"),
+            _parse_int(raw, "period_us"),
+            _parse_int(raw, "dropped"),
             frames,
             stacks,
-            [_thread(one, len(stacks)) for one in raw["threads"]],
-            _periods(raw.get("periods", [])),
+            [_parse_thread(one, len(stacks)) for one in raw["threads"]],
+            _parse_periods(raw.get("periods", [])),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _bad(f"{type(error).__name__}: {error}") from error
+        raise _make_recording_error(f"{type(error).__name__}: {error}") from error
     except BadLabel as error:
         raise BadBody(error.message, hint=error.hint) from error
     if not recording.period_us:
-        raise _bad("period_us is 0")
+        raise _make_recording_error("period_us is 0")
     return recording
 
 
-def _periods(raw: list[Any]) -> list[tuple[int, int]]:
+def _parse_periods(raw: list[Any]) -> list[tuple[int, int]]:
     periods = [(at, period) for at, period in raw]
     if not all(type(at) is type(period) is int and at >= 0 and period > 0 for at, period in periods):
-        raise _bad("a period is not two numbers of microseconds")
+        raise _make_recording_error("a period is not two numbers of microseconds")
     if any(one[0] >= two[0] for one, two in pairwise(periods)):
-        raise _bad("periods go back")
+        raise _make_recording_error("periods go back")
     return periods
 
 
-def _thread(raw: dict[str, Any], stacks: int) -> Thread:
+def _parse_thread(raw: dict[str, Any], stacks: int) -> RecordedThread:
     at_us, stack, state = raw["at_us"], raw["stack"], raw["state"]
     if not len(at_us) == len(stack) == len(state):
-        raise _bad("a thread has not as many times, stacks and states")
+        raise _make_recording_error("a thread has not as many times, stacks and states")
     if not all(type(at) is int and 0 <= at < 2**53 for at in at_us):
-        raise _bad("a time is not a number of microseconds since the start")
+        raise _make_recording_error("a time is not a number of microseconds since the start")
     if any(one > two for one, two in pairwise(at_us)):
-        raise _bad("times go back")
+        raise _make_recording_error("times go back")
     if not all(type(at) is int and 0 <= at < stacks for at in stack):
-        raise _bad("a sample names a stack that there is not")
-    if not _STATES.issuperset(state):
-        raise _bad("a state is not 0, 1 or 2")
-    return Thread(str(raw["name"])[:200], at_us, stack, state)
+        raise _make_recording_error("a sample names a stack that there is not")
+    if not _VALID_STATES.issuperset(state):
+        raise _make_recording_error("a state is not 0, 1 or 2")
+    return RecordedThread(str(raw["name"])[:200], at_us, stack, state)
 
 
-def packed(body: bytes, encoding: str, text: bytes) -> bytes:
+def compress_recording(body: bytes, encoding: str, text: bytes) -> bytes:
     """A checked recording as it is kept: compressed with zstd."""
     if encoding.strip().lower() == "zstd":
         return body
     return zstandard.ZstdCompressor(level=3).compress(text)
 
 
-def unpacked(content: bytes, max_bytes: int) -> Recording:
+def decompress_recording(content: bytes, max_bytes: int) -> CaptureRecording:
     """A recording as it was kept. Raises LimitExceeded, BadBody."""
-    return read_recording(unpack(content, "zstd", max_bytes))
+    return parse_recording(decompress_body(content, "zstd", max_bytes))
 
 
-def in_short(recording: Recording, name: str, size: int, labels: Labels) -> bytes:
+def encode_summary(recording: CaptureRecording, name: str, stored_bytes: int, labels: Labels) -> bytes:
     """What a list says of a recording, as JSON."""
-    listed: Listed = {
+    summary: RecordingSummary = {
         "name": name,
         "labels": dict(labels),
         "pid": recording.pid,
-        "samples": recording.samples,
-        "start": rfc3339(recording.start_ns),
+        "samples": recording.sample_count,
+        "start": format_rfc3339(recording.start_ns),
         "seconds": round(recording.end_us / 1e6, 3),
         "threads": len(recording.threads),
         "dropped": recording.dropped,
-        "bytes": size,
+        "bytes": stored_bytes,
     }
-    return orjson.dumps(listed)
+    return orjson.dumps(summary)
 
 
-def speedscope(recording: Recording, title: str, most: int) -> bytes:
+def render_speedscope(recording: CaptureRecording, title: str, max_frames: int) -> bytes:
     """A sampled profile in the order of time for each thread, as speedscope reads it, in microseconds.
 
     Samples that follow each other with the same stack and state are one. A thread that waited has `[idle]` on
-    top. Of more than `most` frames in all samples the end is left out, and the profile's name says so.
+    top. Of more than `max_frames` frames in all samples the end is left out, and the profile's name says so.
     """
-    frames = [speedscope_frame(frame) for frame in recording.frames]
+    frames = [to_speedscope_frame(frame) for frame in recording.frames]
     idle = len(frames)
     frames.append({"name": "[idle]"})
     profiles = []
-    share = most // max(1, len(recording.threads))
+    thread_frames = max_frames // max(1, len(recording.threads))
     for thread in recording.threads:
         if not thread.at_us:
             continue
         samples: list[Sequence[int]] = []
         weights: list[int] = []
-        room, end_us = share, 0
-        for start, end, stack, state in runs(thread, recording.periods or [(0, recording.period_us)]):
-            drawn = [*recording.stacks[stack], idle] if state == IDLE else recording.stacks[stack]
-            room -= len(drawn)
-            if room < 0:
+        free_frames, end_us = thread_frames, 0
+        for start, end, stack, state in merge_into_runs(
+            thread, recording.periods or [(0, recording.period_us)]
+        ):
+            drawn = [*recording.stacks[stack], idle] if state == IDLE_STATE else recording.stacks[stack]
+            free_frames -= len(drawn)
+            if free_frames < 0:
                 break
             if start > end_us:
                 # Nothing is known of the time between.
@@ -199,11 +201,13 @@ def speedscope(recording: Recording, title: str, most: int) -> bytes:
             samples.append(drawn)
             weights.append(end - start)
             end_us = end
-        cut = f" (only until {end_us / 1e6:.1f} s: the rest is too much to draw)" if room < 0 else ""
+        truncation_note = (
+            f" (only until {end_us / 1e6:.1f} s: the rest is too much to draw)" if free_frames < 0 else ""
+        )
         profiles.append(
             {
                 "type": "sampled",
-                "name": f"{thread.name}{cut}",
+                "name": f"{thread.name}{truncation_note}",
                 "unit": "microseconds",
                 "startValue": 0,
                 "endValue": end_us,
@@ -213,7 +217,7 @@ def speedscope(recording: Recording, title: str, most: int) -> bytes:
         )
     return orjson.dumps(
         {
-            "$schema": _SCHEMA,
+            "$schema": _SPEEDSCOPE_SCHEMA,
             "exporter": f"sidelight {sidelight.__version__}",
             "name": title,
             "activeProfileIndex": 0,
@@ -223,37 +227,39 @@ def speedscope(recording: Recording, title: str, most: int) -> bytes:
     )
 
 
-def runs(thread: Thread, periods: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int, int]]:
+def merge_into_runs(
+    thread: RecordedThread, periods: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int, int, int]]:
     """Samples that follow each other alike, as one: from, until (microseconds), stack, state.
 
     A sample lasts until the next, and at most two periods (given with when each began): longer, and samples
     are missing between.
     """
-    begun: list[int] = []
+    run: list[int] = []
     end = 0
-    later = list(periods[:0:-1])
+    upcoming = list(periods[:0:-1])
     period_us = periods[0][1]
     samples = zip(thread.at_us, thread.stack, thread.state, strict=True)
-    ends = [*thread.at_us[1:], LAST_US]
+    ends = [*thread.at_us[1:], MAX_US]
     for (at, stack, state), following in zip(samples, ends, strict=True):
-        while later and later[-1][0] <= at:
-            period_us = later.pop()[1]
-        if begun and (begun[1] != stack or begun[2] != state or at > end):
-            yield begun[0], end, begun[1], begun[2]
-            begun = []
-        if not begun:
-            begun = [at, stack, state]
+        while upcoming and upcoming[-1][0] <= at:
+            period_us = upcoming.pop()[1]
+        if run and (run[1] != stack or run[2] != state or at > end):
+            yield run[0], end, run[1], run[2]
+            run = []
+        if not run:
+            run = [at, stack, state]
         end = following if following <= at + 2 * period_us else at + period_us
-    if begun:
-        yield begun[0], end, begun[1], begun[2]
+    if run:
+        yield run[0], end, run[1], run[2]
 
 
-def _whole(raw: dict[str, Any], name: str) -> int:
+def _parse_int(raw: dict[str, Any], name: str) -> int:
     value = raw[name]
     if type(value) is not int or not 0 <= value < 2**63:
-        raise _bad(f"{name} is not a whole number")
+        raise _make_recording_error(f"{name} is not a whole number")
     return value
 
 
-def _bad(problem: str) -> BadBody:
-    return BadBody(f"the recording cannot be used: {problem}", hint=_HINT)
+def _make_recording_error(problem: str) -> BadBody:
+    return BadBody(f"the recording cannot be used: {problem}", hint=_FORMAT_HINT)

@@ -10,93 +10,118 @@ from typing import Final
 import orjson
 from aiohttp import web
 
-from sidelight_collector.captures.capture_repository import Shelf
+from sidelight_collector.captures.capture_repository import CaptureRepository
 from sidelight_collector.captures.recordings import recording_files
-from sidelight_collector.captures.recordings.loop_blocking import STRETCHES, holds
+from sidelight_collector.captures.recordings.loop_blocking import DEFAULT_MAX_SPANS, measure_loop_blocking
 from sidelight_collector.captures.recordings.subsecond_heatmap import (
-    LATEST_US,
-    Drawing,
-    Kept,
-    Recordings,
-    offsets,
-    picked,
-    read_moment,
-    read_step,
+    MAX_US,
+    CaptureRecordings,
+    RecordingFlameOptions,
+    StoredRecording,
+    build_recording_flame,
+    build_subsecond_heatmap,
+    parse_offset_us,
+    parse_step,
 )
-from sidelight_collector.http.api.parameters import Parameters
-from sidelight_collector.http.api.responses import Reply, json_reply, takes_gzip
+from sidelight_collector.http.api.parameters import QueryParameters
+from sidelight_collector.http.api.responses import EncodedResponse, accepts_gzip, encode_json_response
 from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.query.query_limits import QueryLimits
 
-OFFSETS: Final = ("type", "step_ms", "recording")
-LOOPS: Final = ("recording", "limit")
-FLAMEGRAPH: Final = ("type", "from_us", "until_us", "exclude_span", "recording", "nodes", "lines", "states")
+HEATMAP_PARAMETERS: Final = ("type", "step_ms", "recording")
+LOOP_PARAMETERS: Final = ("recording", "limit")
+FLAMEGRAPH_PARAMETERS: Final = (
+    "type",
+    "from_us",
+    "until_us",
+    "exclude_span",
+    "recording",
+    "nodes",
+    "lines",
+    "states",
+)
 
 
-class Picking:
+class RecordingRoutes:
     """The handlers; `one` lets one recording be read at a time, whose text has at most `text_bytes`."""
 
-    def __init__(self, shelf: Shelf, text_bytes: int, limits: QueryLimits, one: asyncio.Semaphore) -> None:
-        self._shelf = shelf
-        self._text_bytes = text_bytes
+    def __init__(
+        self,
+        repository: CaptureRepository,
+        max_text_bytes: int,
+        limits: QueryLimits,
+        read_lock: asyncio.Semaphore,
+    ) -> None:
+        self._repository = repository
+        self._max_text_bytes = max_text_bytes
         self._limits = limits
-        self._one = one
+        self._read_lock = read_lock
 
-    def routes(self, capture: str) -> list[web.RouteDef]:
+    def build_routes(self, capture_path: str) -> list[web.RouteDef]:
         """Below the path of a capture."""
         return [
-            web.get(f"{capture}/subsecond-heatmap", self.offsets),
-            web.get(f"{capture}/flamegraph", self.flamegraph),
-            web.get(f"{capture}/loops", self.loops),
+            web.get(f"{capture_path}/subsecond-heatmap", self.get_subsecond_heatmap),
+            web.get(f"{capture_path}/flamegraph", self.get_flamegraph),
+            web.get(f"{capture_path}/loops", self.get_loop_blocking),
         ]
 
-    async def offsets(self, request: web.Request) -> web.Response:
-        given = self._given(request, OFFSETS)
-        kind, step = given.kind(), read_step(request.query.get("step_ms", ""))
-        return await self._answer(request, lambda found: offsets(found, kind, step))
+    async def get_subsecond_heatmap(self, request: web.Request) -> web.Response:
+        given = self._parse_parameters(request, HEATMAP_PARAMETERS)
+        kind, step = given.parse_profile_type(), parse_step(request.query.get("step_ms", ""))
+        return await self._respond(request, lambda found: build_subsecond_heatmap(found, kind, step))
 
-    async def loops(self, request: web.Request) -> web.Response:
-        limit = self._given(request, LOOPS).limit(STRETCHES)
-        return await self._answer(request, lambda found: holds(found, limit))
+    async def get_loop_blocking(self, request: web.Request) -> web.Response:
+        limit = self._parse_parameters(request, LOOP_PARAMETERS).parse_limit(DEFAULT_MAX_SPANS)
+        return await self._respond(request, lambda found: measure_loop_blocking(found, limit))
 
-    async def flamegraph(self, request: web.Request) -> web.Response:
-        given = self._given(request, FLAMEGRAPH)
-        begin = read_moment("from_us", request.query.get("from_us", ""), 0)
-        end = read_moment("until_us", request.query.get("until_us", ""), LATEST_US)
+    async def get_flamegraph(self, request: web.Request) -> web.Response:
+        given = self._parse_parameters(request, FLAMEGRAPH_PARAMETERS)
+        begin = parse_offset_us("from_us", request.query.get("from_us", ""), 0)
+        end = parse_offset_us("until_us", request.query.get("until_us", ""), MAX_US)
         if begin >= end:
             raise BadParameter(
                 "from_us is not before until_us: the span is empty", hint="A span is from_us <= t < until_us."
             )
-        drawing = Drawing(
+        drawing = RecordingFlameOptions(
             self._limits.max_nodes,
-            given.nodes(),
-            lines=given.switch("lines", default=False),
-            states=given.switch("states", default=False),
-            rest=given.switch("exclude_span", default=False),
+            given.parse_max_nodes(),
+            by_line=given.parse_switch("lines", default=False),
+            by_state=given.parse_switch("states", default=False),
+            includes_outside=given.parse_switch("exclude_span", default=False),
         )
-        drawn = partial(picked, kind=given.kind(), from_us=begin, until_us=end, drawing=drawing)
-        return await self._answer(request, drawn)
+        build = partial(
+            build_recording_flame,
+            kind=given.parse_profile_type(),
+            from_us=begin,
+            until_us=end,
+            drawing=drawing,
+        )
+        return await self._respond(request, build)
 
-    def _given(self, request: web.Request, known: tuple[str, ...]) -> Parameters:
-        return Parameters(request.query, known, self._limits, 0)
+    def _parse_parameters(self, request: web.Request, allowed: tuple[str, ...]) -> QueryParameters:
+        return QueryParameters(request.query, allowed, self._limits, 0)
 
-    async def _answer(
-        self, request: web.Request, answered: Callable[[Recordings], Mapping[str, object]]
+    async def _respond(
+        self, request: web.Request, build_answer: Callable[[CaptureRecordings], Mapping[str, object]]
     ) -> web.Response:
         capture_id, name = request.match_info["id"], request.query.get("recording", "")
-        gzip = takes_gzip(request)
+        gzip = accepts_gzip(request)
 
-        def work() -> Reply:
-            capture = self._shelf.capture(capture_id)
-            kept = [
-                Kept(one, orjson.loads(short), partial(self._read, capture.id, one))
-                for one, short in self._shelf.recordings(capture.id)
+        def work() -> EncodedResponse:
+            capture = self._repository.get(capture_id)
+            stored = [
+                StoredRecording(one, orjson.loads(short), partial(self._load_recording, capture.id, one))
+                for one, short in self._repository.list_recordings(capture.id)
             ]
-            return json_reply(answered(Recordings.of(capture.id, kept, name)), gzip=gzip)
+            return encode_json_response(
+                build_answer(CaptureRecordings.select(capture.id, stored, name)), gzip=gzip
+            )
 
-        async with self._one:
-            found = await asyncio.to_thread(work)
-        return found.response(request)
+        async with self._read_lock:
+            answer = await asyncio.to_thread(work)
+        return answer.to_response(request)
 
-    def _read(self, capture_id: str, name: str) -> recording_files.Recording:
-        return recording_files.unpacked(self._shelf.recording(capture_id, name), self._text_bytes)
+    def _load_recording(self, capture_id: str, name: str) -> recording_files.CaptureRecording:
+        return recording_files.decompress_recording(
+            self._repository.get_recording(capture_id, name), self._max_text_bytes
+        )

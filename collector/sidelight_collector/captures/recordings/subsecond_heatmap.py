@@ -16,25 +16,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NotRequired, TypedDict
 
-from sidelight_collector.captures.recordings.recording_files import Recording
+from sidelight_collector.captures.recordings.recording_files import CaptureRecording
 from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.storage.tables import STATES
 from sidelight_collector.times import SECOND_NS, parse_time
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.frames import unescape, without_line
-from sidelight_model.tree import Row, Tree, build, prune
+from sidelight_model.frames import strip_line_number, unescape_frame
+from sidelight_model.tree import StackRow, Tree, build_tree_from_rows, prune_tree
 
-STEP_MS: Final = 20
-LEAST_STEP_MS: Final = 5
+DEFAULT_STEP_MS: Final = 20
+MIN_STEP_MS: Final = 5
 MAX_CELLS: Final = 500_000
 """Beyond it a heat map is asked for with longer steps."""
-LATEST_US: Final = 2**53
-_US: Final = 1_000_000
-_STATES: Final = {ProfileType.WALL: (0, 1, 2), ProfileType.CPU: (1, 2), ProfileType.GIL: (2,)}
+MAX_US: Final = 2**53
+_US_PER_SECOND: Final = 1_000_000
+_STATES_BY_TYPE: Final = {ProfileType.WALL: (0, 1, 2), ProfileType.CPU: (1, 2), ProfileType.GIL: (2,)}
 
 
-class NoRecordings(SidelightError):
+class RecordingNotFound(SidelightError):
     """A capture has nothing in the order of time."""
 
     reason = Reason.NOT_FOUND
@@ -49,15 +49,15 @@ class NoRecordings(SidelightError):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredRecording:
     """A recording as it is listed, and how to read it."""
 
     name: str
-    listed: Mapping[str, Any]
-    read: Callable[[], Recording]
+    summary: Mapping[str, Any]
+    load: Callable[[], CaptureRecording]
 
 
-class Told(TypedDict):
+class RecordingSpan(TypedDict):
     """A recording that an answer stands on; `from_us` and `until_us` are since the start."""
 
     name: str
@@ -69,7 +69,7 @@ class Told(TypedDict):
     until_us: int
 
 
-class Offsets(TypedDict):
+class SubsecondHeatmap(TypedDict):
     """Cells in columns, by second and bucket; where nothing at all was sampled there is none.
 
     `samples` are those of the type, `all_samples` those of any type.
@@ -84,10 +84,10 @@ class Offsets(TypedDict):
     bucket: list[int]
     samples: list[int]
     all_samples: list[int]
-    recordings: list[Told]
+    recordings: list[RecordingSpan]
 
 
-class States(TypedDict):
+class SamplesByState(TypedDict):
     """Samples by state."""
 
     idle: int
@@ -95,7 +95,7 @@ class States(TypedDict):
     gil: int
 
 
-class Span(TypedDict):
+class RecordingFlameSide(TypedDict):
     """What one side of a flame graph stands on, and its columns by node, by state if that was asked for.
 
     `pod_seconds` is how long its pods were watched.
@@ -104,14 +104,14 @@ class Span(TypedDict):
     samples: int
     seconds: float
     pod_seconds: float
-    states: States
+    states: SamplesByState
     self_samples: Sequence[int]
     self_us: Sequence[int]
     self_samples_by_state: NotRequired[dict[str, Sequence[int]]]
     self_us_by_state: NotRequired[dict[str, Sequence[int]]]
 
 
-class Picked(TypedDict):
+class RecordingFlame(TypedDict):
     """A call tree in pre-order, as a flame graph of windows has it; with the rest, that is the first side."""
 
     capture: str
@@ -123,98 +123,106 @@ class Picked(TypedDict):
     names: list[str]
     level: Sequence[int]
     name: Sequence[int]
-    sides: list[Span]
+    sides: list[RecordingFlameSide]
     pruned: dict[str, int | None]
-    recordings: list[Told]
+    recordings: list[RecordingSpan]
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """How a flame graph is drawn: with at most `nodes` nodes (None: `most`), beside the `rest` or alone."""
+class RecordingFlameOptions:
+    """How a flame graph is drawn: with at most `requested_nodes` nodes (None: `max_nodes`), beside the
+    `includes_outside` or alone.
+    """
 
-    most: int
-    nodes: int | None = None
-    lines: bool = False
-    states: bool = False
-    rest: bool = False
+    max_nodes: int
+    requested_nodes: int | None = None
+    by_line: bool = False
+    by_state: bool = False
+    includes_outside: bool = False
 
 
-class _Side:
+class _SideSamples:
     """The samples of some time, by state and stack: how many, and what they stand for in nanoseconds."""
 
     def __init__(self) -> None:
         self.rows: tuple[dict[tuple[str, ...], list[int]], ...] = tuple(
             defaultdict(lambda: [0, 0]) for _ in STATES
         )
-        self.watched_us: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self.observed_us: defaultdict[tuple[str, str], int] = defaultdict(int)
 
-    def add(self, recording: Recording, frames: Sequence[str], begin: int, end: int) -> None:
+    def add(self, recording: CaptureRecording, frames: Sequence[str], begin: int, end: int) -> None:
         """Take the samples in [begin, end), microseconds since the recording began."""
-        for (stack, state, period_us), samples in _counted(recording, begin, end):
+        for (stack, state, period_us), samples in _count_samples(recording, begin, end):
             row = self.rows[state][tuple(frames[at] for at in recording.stacks[stack])]
             row[0] += samples
             row[1] += samples * period_us * 1000
 
-    def watched(self, labels: Mapping[str, str], us: int) -> None:
+    def add_observed_time(self, labels: Mapping[str, str], us: int) -> None:
         """Processes of one pod are watched side by side."""
         pod = (labels.get("namespace", ""), labels.get("pod", ""))
-        self.watched_us[pod] = max(self.watched_us[pod], us)
+        self.observed_us[pod] = max(self.observed_us[pod], us)
 
-    def of(self, states: Iterable[int]) -> Iterator[Row]:
+    def iter_rows(self, states: Iterable[int]) -> Iterator[StackRow]:
         return ((stack, row[0], row[1]) for state in states for stack, row in self.rows[state].items())
 
-    def told(self, tree: Tree, first: int, kind: ProfileType, *, states: bool) -> Span:
-        samples, us = tree.self_samples[first], [ns // 1000 for ns in tree.self_ns[first]]
+    def to_json(
+        self, tree: Tree, first_column: int, kind: ProfileType, *, states: bool
+    ) -> RecordingFlameSide:
+        samples, us = tree.self_samples[first_column], [ns // 1000 for ns in tree.self_ns[first_column]]
         total = [sum(row[0] for row in rows.values()) for rows in self.rows]
-        told: Span = {
+        document: RecordingFlameSide = {
             "samples": sum(samples),
-            "seconds": sum(us) / _US,
-            "pod_seconds": sum(self.watched_us.values()) / _US,
+            "seconds": sum(us) / _US_PER_SECOND,
+            "pod_seconds": sum(self.observed_us.values()) / _US_PER_SECOND,
             "states": {"idle": total[0], "running": total[1], "gil": total[2]},
             "self_samples": samples,
             "self_us": us,
         }
         if states:
-            at = {state: first + 1 + place for place, state in enumerate(_STATES[kind])}
-            none = [0] * len(tree)
-            told["self_samples_by_state"] = {
-                name: tree.self_samples[at[state]] if state in at else none
+            column_of_state = {
+                state: first_column + 1 + place for place, state in enumerate(_STATES_BY_TYPE[kind])
+            }
+            zeros = [0] * len(tree)
+            document["self_samples_by_state"] = {
+                name: tree.self_samples[column_of_state[state]] if state in column_of_state else zeros
                 for state, name in enumerate(STATES)
             }
-            told["self_us_by_state"] = {
-                name: [ns // 1000 for ns in tree.self_ns[at[state]]] if state in at else none
+            document["self_us_by_state"] = {
+                name: [ns // 1000 for ns in tree.self_ns[column_of_state[state]]]
+                if state in column_of_state
+                else zeros
                 for state, name in enumerate(STATES)
             }
-        return told
+        return document
 
 
 @dataclass(frozen=True, slots=True)
-class Recordings:
+class CaptureRecordings:
     """The recordings of a capture, at least one; `start` is epoch seconds."""
 
-    capture: str
+    capture_id: str
     start: int
-    kept: Sequence[Kept]
+    stored: Sequence[StoredRecording]
 
     @classmethod
-    def of(cls, capture_id: str, kept: Sequence[Kept], name: str = "") -> Recordings:
+    def select(cls, capture_id: str, kept: Sequence[StoredRecording], name: str = "") -> CaptureRecordings:
         """Those of a capture, or the one with this name. Raises NoRecordings."""
-        chosen = [one for one in kept if not name or one.name == name]
-        if not chosen:
-            raise NoRecordings(capture_id, name)
-        return cls(capture_id, min(map(_begin_ns, kept)) // SECOND_NS, chosen)
+        selected = [one for one in kept if not name or one.name == name]
+        if not selected:
+            raise RecordingNotFound(capture_id, name)
+        return cls(capture_id, min(map(_parse_start_ns, kept)) // SECOND_NS, selected)
 
-    def each(self) -> Iterator[tuple[Told, Recording, int]]:
+    def iter_loaded(self) -> Iterator[tuple[RecordingSpan, CaptureRecording, int]]:
         """Each with where its own time begins, in microseconds since the start."""
-        for one in self.kept:
-            recording = one.read()
+        for one in self.stored:
+            recording = one.load()
             shift = (recording.start_ns - self.start * SECOND_NS) // 1000
             yield (
                 {
                     "name": one.name,
                     "labels": dict(recording.labels),
                     "pid": recording.pid,
-                    "samples": recording.samples,
+                    "samples": recording.sample_count,
                     "dropped": recording.dropped,
                     "from_us": shift,
                     "until_us": shift + recording.end_us,
@@ -224,29 +232,31 @@ class Recordings:
             )
 
 
-def offsets(recordings: Recordings, kind: ProfileType, step_ms: int, most: int = MAX_CELLS) -> Offsets:
+def build_subsecond_heatmap(
+    recordings: CaptureRecordings, kind: ProfileType, step_ms: int, max_cells: int = MAX_CELLS
+) -> SubsecondHeatmap:
     """How many samples there are in each step of each second. Raises BadParameter for too many cells."""
-    step, wanted = step_ms * 1000, _STATES[kind]
-    told: list[Told] = []
+    step, counted_states = step_ms * 1000, _STATES_BY_TYPE[kind]
+    told: list[RecordingSpan] = []
     sampled: defaultdict[int, int] = defaultdict(int)
     samples: defaultdict[int, int] = defaultdict(int)
-    for one, recording, shift in recordings.each():
+    for one, recording, shift in recordings.iter_loaded():
         told.append(one)
         for thread in recording.threads:
             for at, state in zip(thread.at_us, thread.state, strict=True):
                 cell = (at + shift) // step
                 sampled[cell] += 1
-                if state in wanted:
+                if state in counted_states:
                     samples[cell] += 1
-            if len(sampled) > most:
+            if len(sampled) > max_cells:
                 raise BadParameter(
-                    f"steps of {step_ms} ms make more than {most} cells of this capture",
+                    f"steps of {step_ms} ms make more than {max_cells} cells of this capture",
                     hint="Ask for longer steps with step_ms.",
                 )
     cells = sorted(sampled)
     buckets = 1000 // step_ms
     return {
-        "capture": recordings.capture,
+        "capture": recordings.capture_id,
         "type": kind.value,
         "start": float(recordings.start),
         "seconds": cells[-1] // buckets + 1 if cells else 0,
@@ -259,53 +269,60 @@ def offsets(recordings: Recordings, kind: ProfileType, step_ms: int, most: int =
     }
 
 
-def picked(
-    recordings: Recordings, kind: ProfileType, from_us: int, until_us: int, drawing: Drawing
-) -> Picked:
+def build_recording_flame(
+    recordings: CaptureRecordings,
+    kind: ProfileType,
+    from_us: int,
+    until_us: int,
+    drawing: RecordingFlameOptions,
+) -> RecordingFlame:
     """The call tree of the samples in [from_us, until_us), the lightest nodes as `(other)`."""
-    told: list[Told] = []
-    span, rest = _Side(), _Side()
-    for one, recording, shift in recordings.each():
+    told: list[RecordingSpan] = []
+    span, outside = _SideSamples(), _SideSamples()
+    for one, recording, shift in recordings.iter_loaded():
         told.append(one)
-        frames = recording.frames if drawing.lines else list(map(without_line, recording.frames))
+        frames = recording.frames if drawing.by_line else list(map(strip_line_number, recording.frames))
         begin, end = from_us - shift, until_us - shift
         inside = max(0, min(end, recording.end_us) - max(begin, 0))
         span.add(recording, frames, begin, end)
-        span.watched(recording.labels, inside)
-        if drawing.rest:
-            rest.add(recording, frames, 0, begin)
-            rest.add(recording, frames, end, LATEST_US)
-            rest.watched(recording.labels, recording.end_us - inside)
-    sides = [rest, span] if drawing.rest else [span]
-    own = [(states,) for states in _STATES[kind]] if drawing.states else []
-    columns = [side.of(states) for side in sides for states in (_STATES[kind], *own)]
-    limit = min(drawing.nodes or drawing.most, drawing.most)
-    whole = build(columns)
-    tree, dropped = prune(whole, limit)
-    codes = {code: number for number, code in enumerate(dict.fromkeys(tree.name))}
-    cut = drawing.nodes or len(whole) > drawing.most
+        span.add_observed_time(recording.labels, inside)
+        if drawing.includes_outside:
+            outside.add(recording, frames, 0, begin)
+            outside.add(recording, frames, end, MAX_US)
+            outside.add_observed_time(recording.labels, recording.end_us - inside)
+    sides = [outside, span] if drawing.includes_outside else [span]
+    state_columns = [(states,) for states in _STATES_BY_TYPE[kind]] if drawing.by_state else []
+    columns = [side.iter_rows(states) for side in sides for states in (_STATES_BY_TYPE[kind], *state_columns)]
+    limit = min(drawing.requested_nodes or drawing.max_nodes, drawing.max_nodes)
+    full_tree = build_tree_from_rows(columns)
+    tree, dropped = prune_tree(full_tree, limit)
+    codes = {code: number for number, code in enumerate(dict.fromkeys(tree.name_index))}
+    is_pruned = drawing.requested_nodes or len(full_tree) > drawing.max_nodes
     return {
-        "capture": recordings.capture,
+        "capture": recordings.capture_id,
         "type": kind.value,
-        "lines": drawing.lines,
+        "lines": drawing.by_line,
         "start": float(recordings.start),
         "from_us": from_us,
         "until_us": until_us,
-        "names": [unescape(tree.names[code]) for code in codes],
+        "names": [unescape_frame(tree.names[code]) for code in codes],
         "level": tree.level,
-        "name": [codes[code] for code in tree.name],
+        "name": [codes[code] for code in tree.name_index],
         "sides": [
-            side.told(tree, at * (1 + len(own)), kind, states=drawing.states) for at, side in enumerate(sides)
+            side.to_json(tree, at * (1 + len(state_columns)), kind, states=drawing.by_state)
+            for at, side in enumerate(sides)
         ],
-        "pruned": {"nodes": dropped, "limit": limit if cut else None},
+        "pruned": {"nodes": dropped, "limit": limit if is_pruned else None},
         "recordings": told,
     }
 
 
-def _counted(recording: Recording, from_us: int, until_us: int) -> Iterable[tuple[tuple[int, int, int], int]]:
+def _count_samples(
+    recording: CaptureRecording, from_us: int, until_us: int
+) -> Iterable[tuple[tuple[int, int, int], int]]:
     """How often each (stack, state, period) was seen in [from_us, until_us) since the recording began."""
     counted: defaultdict[tuple[int, int, int], int] = defaultdict(int)
-    for begin, end, period_us in _spans(recording):
+    for begin, end, period_us in _iter_periods(recording):
         for thread in recording.threads:
             first = bisect_left(thread.at_us, max(begin, from_us))
             last = bisect_left(thread.at_us, min(end, until_us))
@@ -314,36 +331,36 @@ def _counted(recording: Recording, from_us: int, until_us: int) -> Iterable[tupl
     return counted.items()
 
 
-def _spans(recording: Recording) -> Iterator[tuple[int, int, int]]:
+def _iter_periods(recording: CaptureRecording) -> Iterator[tuple[int, int, int]]:
     """From when until when a sample stands for how long, all in microseconds."""
     periods = recording.periods or [(0, recording.period_us)]
     begins = [0, *[at for at, _ in periods[1:]]]
-    for begin, end, (_, period_us) in zip(begins, [*begins[1:], LATEST_US], periods, strict=True):
+    for begin, end, (_, period_us) in zip(begins, [*begins[1:], MAX_US], periods, strict=True):
         yield begin, end, period_us
 
 
-def _begin_ns(kept: Kept) -> int:
-    return parse_time(str(kept.listed["start"]), parameter="start", now_ns=0)
+def _parse_start_ns(kept: StoredRecording) -> int:
+    return parse_time(str(kept.summary["start"]), parameter="start", now_ns=0)
 
 
-def read_step(text: str) -> int:
+def parse_step(text: str) -> int:
     """`step_ms`, of which there are a whole number in a second."""
     if not text:
-        return STEP_MS
+        return DEFAULT_STEP_MS
     step = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
-    if not LEAST_STEP_MS <= step <= 1000 or 1000 % step:
-        raise BadParameter.value(
+    if not MIN_STEP_MS <= step <= 1000 or 1000 % step:
+        raise BadParameter.invalid_value(
             "step_ms",
             text,
-            f"a whole number of milliseconds from {LEAST_STEP_MS} on by which 1000 can be divided",
+            f"a whole number of milliseconds from {MIN_STEP_MS} on by which 1000 can be divided",
         )
     return step
 
 
-def read_moment(name: str, text: str, default: int) -> int:
+def parse_offset_us(parameter: str, text: str, default: int) -> int:
     """`from_us` or `until_us`."""
     if not text:
         return default
-    if not (text.isascii() and text.isdigit() and len(text) < 17 and int(text) <= LATEST_US):
-        raise BadParameter.value(name, text, "microseconds since the capture's `start`")
+    if not (text.isascii() and text.isdigit() and len(text) < 17 and int(text) <= MAX_US):
+        raise BadParameter.invalid_value(parameter, text, "microseconds since the capture's `start`")
     return int(text)

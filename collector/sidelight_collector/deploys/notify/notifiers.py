@@ -20,34 +20,36 @@ import structlog
 
 from sidelight import __version__
 from sidelight_collector.deploys.deploy import Delivery, Deploy
-from sidelight_collector.deploys.deploy_repository import NoDeploy, Shelf
+from sidelight_collector.deploys.deploy_repository import DeployNotFound, DeployRepository
 from sidelight_collector.deploys.notify import notifications
 from sidelight_collector.deploys.notify.notifications import ALERTMANAGER, REGRESSED, RESOLVED, WEBHOOK
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.storage.lease import Stopped
+from sidelight_collector.storage.lease import ShouldStop
 from sidelight_collector.storage.objects import ObjectDamaged
 
 TIMEOUT_SECONDS: Final = 8.0
-ALERTS_AT_ONCE: Final = 100
-ANSWER_BYTES: Final = 2000
-SAID_CHARACTERS: Final = 200
-AGAIN: Final = (408, 425, 429)
+ALERT_BATCH_SIZE: Final = 100
+MAX_RESPONSE_BYTES: Final = 2000
+MAX_RESPONSE_CHARACTERS: Final = 200
+RETRYABLE_STATUSES: Final = (408, 425, 429)
 """Answers below 500 after which it is worth trying again."""
-API: Final = "/api/v2/alerts"
+ALERTS_PATH: Final = "/api/v2/alerts"
 _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
-    """Why a receiver did not take what it was sent; `final`: it never will, `away`: it takes nothing now."""
+class DeliveryFailure:
+    """Why a receiver did not take what it was sent; `is_permanent`: it never will, `is_unavailable`: it
+    takes nothing now.
+    """
 
     problem: str
-    final: bool
-    away: bool
+    is_permanent: bool
+    is_unavailable: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ReceiverAddress:
     """Where a receiver is; a user and a password in its URL are sent as such (RFC 7617)."""
 
     url: str = field(repr=False)
@@ -57,216 +59,245 @@ class Address:
         """Host and port: what may be told."""
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
-    def post(self, content: bytes, headers: Mapping[str, str], path: str = "") -> Missed | None:
+    def post(self, content: bytes, headers: Mapping[str, str], path: str = "") -> DeliveryFailure | None:
         """Send JSON there; None if it was taken. Redirects are not followed."""
         parts = urlsplit(self.url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        more: dict[str, Any] = {"context": ssl.create_default_context()} if parts.scheme == "https" else {}
+        tls_options: dict[str, Any] = (
+            {"context": ssl.create_default_context()} if parts.scheme == "https" else {}
+        )
         target = (parts.path.rstrip("/") if path else parts.path or "/") + path
-        told = {"Content-Type": "application/json", "User-Agent": f"sidelight/{__version__}", **headers}
+        request_headers = {
+            "Content-Type": "application/json",
+            "User-Agent": f"sidelight/{__version__}",
+            **headers,
+        }
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            told["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT_SECONDS, **more)
+            request_headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT_SECONDS, **tls_options)
         try:
-            connection.request("POST", target + (f"?{parts.query}" if parts.query else ""), content, told)
+            connection.request(
+                "POST", target + (f"?{parts.query}" if parts.query else ""), content, request_headers
+            )
             response = connection.getresponse()
-            status, said = response.status, response.read(ANSWER_BYTES)
+            status, content_start = response.status, response.read(MAX_RESPONSE_BYTES)
         except (OSError, http.client.HTTPException, ValueError) as error:
             cause = str(error) or type(error).__name__
-            return Missed(f"no answer from {self.host}: {cause}"[: 2 * SAID_CHARACTERS], False, True)
+            return DeliveryFailure(
+                f"no answer from {self.host}: {cause}"[: 2 * MAX_RESPONSE_CHARACTERS], False, True
+            )
         finally:
             connection.close()
         if 200 <= status < 300:
             return None
-        text = "".join(one if one.isprintable() else " " for one in said.decode(errors="replace"))
-        problem = f"{self.host} answered {status}: {text[:SAID_CHARACTERS].strip()}".rstrip(": ")
-        again = status >= 500 or status in AGAIN
-        return Missed(problem, not again, again)
+        text = "".join(one if one.isprintable() else " " for one in content_start.decode(errors="replace"))
+        problem = f"{self.host} answered {status}: {text[:MAX_RESPONSE_CHARACTERS].strip()}".rstrip(": ")
+        is_retryable = status >= 500 or status in RETRYABLE_STATUSES
+        return DeliveryFailure(problem, not is_retryable, is_retryable)
 
 
 @dataclass(slots=True)
-class _Away:
+class _ReceiverBackoff:
     """How often a receiver took nothing, one time after the other, and until when it is left alone."""
 
-    times: int = 0
-    until: float = 0.0
+    failures: int = 0
+    retry_at: float = 0.0
 
 
-class Receivers:
+class DeployNotifier:
     """Who is told of deploys; everything blocks. Nobody is, without any URL."""
 
     def __init__(
         self,
-        shelf: Shelf,
+        repository: DeployRepository,
         metrics: Metrics,
         *,
-        webhook: Address | None = None,
+        webhook: ReceiverAddress | None = None,
         secret: bytes | None = None,
-        alertmanagers: Sequence[Address] = (),
+        alertmanagers: Sequence[ReceiverAddress] = (),
         resend_seconds: float = 60.0,
         retry_seconds: float = 21_600.0,
         public_url: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._shelf = shelf
+        self._repository = repository
         self._metrics = metrics
         self._webhook = webhook
         self._secret = secret
         self._alertmanagers = alertmanagers
-        self._resend = resend_seconds
-        self._retry = retry_seconds
-        self._public = public_url.rstrip("/")
+        self._resend_seconds = resend_seconds
+        self._retry_seconds = retry_seconds
+        self._public_url = public_url.rstrip("/")
         self._clock = clock
-        self.names = [
+        self.receiver_names = [
             *([WEBHOOK] if webhook else []),
             *([ALERTMANAGER] if alertmanagers else []),
         ]
-        self._away = {name: _Away() for name in self.names}
-        self._sent: dict[str, float] = {}
-        self._firing: set[tuple[str, ...]] = set()
+        self._backoffs = {name: _ReceiverBackoff() for name in self.receiver_names}
+        self._alert_sent_at: dict[str, float] = {}
+        self._firing_labels: set[tuple[str, ...]] = set()
 
-    def tell(self, deploys: Iterable[Deploy], ended: Stopped) -> list[Deploy]:
+    def notify(self, deploys: Iterable[Deploy], should_stop: ShouldStop) -> list[Deploy]:
         """Tell what is to be told now; those of the deploys that were changed by it.
 
-        It goes on until `ended`: because of the lease, or because the collector ends.
+        It goes on until `should_stop`: because of the lease, or because the collector ends.
         """
-        changed: dict[str, Deploy] = {}
+        updated_deploys: dict[str, Deploy] = {}
         firing: list[Deploy] = []
         deploys = list(deploys)
-        self._firing = {tuple(one.labels.values()) for one in deploys if one.is_firing}
-        for deploy in deploys if self.names else ():
-            if ended():
+        self._firing_labels = {tuple(one.labels.values()) for one in deploys if one.is_firing}
+        for deploy in deploys if self.receiver_names else ():
+            if should_stop():
                 break
             now = self._clock()
             one = deploy
-            if notifications.noticed(one, self.names, now):
-                one = self._change(
-                    one, partial(notifications.noticed, receivers=self.names, now=now), changed
+            if notifications.update_deliveries(one, self.receiver_names, now):
+                one = self._update_deploy(
+                    one,
+                    partial(notifications.update_deliveries, receivers=self.receiver_names, now=now),
+                    updated_deploys,
                 )
-            for delivery in notifications.due(one, self.names, now):
-                if self._away[delivery.receiver].until <= now and not ended():
-                    one = self._try(one, delivery, changed, ended)
-            if one.is_firing and self._is_due_again(one):
+            for delivery in notifications.list_due_deliveries(one, self.receiver_names, now):
+                if self._backoffs[delivery.receiver].retry_at <= now and not should_stop():
+                    one = self._attempt_delivery(one, delivery, updated_deploys, should_stop)
+            if one.is_firing and self._needs_resend(one):
                 firing.append(one)
-        self._sent = {one.id: self._sent[one.id] for one in firing if one.id in self._sent} | {
-            name: at for name, at in self._sent.items() if self._clock() - at < self._resend
+        self._alert_sent_at = {
+            one.id: self._alert_sent_at[one.id] for one in firing if one.id in self._alert_sent_at
+        } | {
+            name: at for name, at in self._alert_sent_at.items() if self._clock() - at < self._resend_seconds
         }
-        self._send_again(firing, ended)
-        return list(changed.values())
+        self._resend_alerts(firing, should_stop)
+        return list(updated_deploys.values())
 
-    def _try(self, deploy: Deploy, delivery: Delivery, changed: dict[str, Deploy], ended: Stopped) -> Deploy:
+    def _attempt_delivery(
+        self, deploy: Deploy, delivery: Delivery, updated_deploys: dict[str, Deploy], should_stop: ShouldStop
+    ) -> Deploy:
         """Tell one receiver one thing, if nobody else does."""
-        now, mine = self._clock(), False
+        now, is_claimed = self._clock(), False
 
-        def claimed(each: Deploy) -> Deploy | None:
-            nonlocal mine
-            made = notifications.tried(each, delivery, now)
-            mine = made is not None
+        def claim_attempt(each: Deploy) -> Deploy | None:
+            nonlocal is_claimed
+            made = notifications.record_attempt(each, delivery, now)
+            is_claimed = made is not None
             return made
 
-        after = self._change(deploy, claimed, changed)
-        if not mine:
+        after = self._update_deploy(deploy, claim_attempt, updated_deploys)
+        if not is_claimed:
             return after
         claim = next(one for one in after.deliveries if one.receiver == delivery.receiver)
-        missed = self._send(after, claim, ended)
+        failure = self._send(after, claim, should_stop)
         now = self._clock()
-        self._noted(delivery.receiver, missed, now)
-        if missed is None:
-            result = notifications.taken(claim, now)
+        self._update_backoff(delivery.receiver, failure, now)
+        if failure is None:
+            result = notifications.mark_delivered(claim, now)
         else:
-            result = notifications.missed(
-                claim, missed.problem, now, final=missed.final, retry_seconds=self._retry
+            result = notifications.mark_failed(
+                claim,
+                failure.problem,
+                now,
+                is_permanent=failure.is_permanent,
+                retry_seconds=self._retry_seconds,
             )
         outcome = {"sent": "sent", "refused": "refused", "failed": "given_up"}.get(result.outcome, "failed")
         self._metrics.deploy_alerts.labels(delivery.receiver, outcome).inc()
-        log = _log.info if missed is None else _log.warning
+        log = _log.info if failure is None else _log.warning
         log(
-            "told of a deploy" if missed is None else "not told of a deploy",
+            "told of a deploy" if failure is None else "not told of a deploy",
             id=deploy.id,
             receiver=delivery.receiver,
             notice=delivery.event,
             outcome=outcome,
             problem=result.problem,
         )
-        return self._change(after, lambda each: notifications.changed(each, result), changed)
+        return self._update_deploy(
+            after, lambda each: notifications.replace_delivery(each, result), updated_deploys
+        )
 
-    def _send(self, deploy: Deploy, delivery: Delivery, ended: Stopped) -> Missed | None:
+    def _send(self, deploy: Deploy, delivery: Delivery, should_stop: ShouldStop) -> DeliveryFailure | None:
         now = self._clock()
         if delivery.receiver == ALERTMANAGER:
-            if delivery.event == RESOLVED and tuple(deploy.labels.values()) in self._firing:
+            if delivery.event == RESOLVED and tuple(deploy.labels.values()) in self._firing_labels:
                 return None  # the version came back, and its alert there is now that of another deploy
-            told = notifications.alert(deploy, delivery.event, now, self._resend, self._public)
-            self._sent[deploy.id] = now
-            return self._to_alertmanagers([told], ended)
-        content = orjson.dumps(notifications.body(deploy, delivery, self._public))
-        headers = notifications.headers(deploy, delivery, content, self._secret, now)
+            alert = notifications.build_alert(
+                deploy, delivery.event, now, self._resend_seconds, self._public_url
+            )
+            self._alert_sent_at[deploy.id] = now
+            return self._post_alerts([alert], should_stop)
+        content = orjson.dumps(notifications.build_webhook_body(deploy, delivery, self._public_url))
+        headers = notifications.build_webhook_headers(deploy, delivery, content, self._secret, now)
         return self._webhook.post(content, headers) if self._webhook else None
 
-    def _to_alertmanagers(self, told: Sequence[Mapping[str, Any]], ended: Stopped) -> Missed | None:
+    def _post_alerts(
+        self, alerts: Sequence[Mapping[str, Any]], should_stop: ShouldStop
+    ) -> DeliveryFailure | None:
         """Send alerts to each; None if one took them: the others get them the next time.
 
         A collector that ends waits for no more than the one that it is at.
         """
-        content, missed, taken = orjson.dumps(told), list[Missed](), False
+        content, failures, is_delivered = orjson.dumps(alerts), list[DeliveryFailure](), False
         for address in self._alertmanagers:
-            if missed and ended():
+            if failures and should_stop():
                 break
-            failure = address.post(content, {}, API)
+            failure = address.post(content, {}, ALERTS_PATH)
             if failure is not None:
-                missed.append(failure)
+                failures.append(failure)
                 if len(self._alertmanagers) > 1:
                     _log.warning("an alertmanager did not take alerts", problem=failure.problem)
             else:
-                taken = True
-        if taken:
+                is_delivered = True
+        if is_delivered:
             return None
-        return next((one for one in missed if not one.final), missed[0])
+        return next((one for one in failures if not one.is_permanent), failures[0])
 
-    def _is_due_again(self, deploy: Deploy) -> bool:
+    def _needs_resend(self, deploy: Deploy) -> bool:
         """Whether Alertmanager has an alert that would end by itself."""
-        told = any(
+        is_sent = any(
             one.receiver == ALERTMANAGER and one.event == REGRESSED and one.outcome == "sent"
             for one in deploy.deliveries
         )
-        last = self._sent.get(deploy.id, float("-inf"))
-        return told and self._clock() - last >= self._resend
+        last = self._alert_sent_at.get(deploy.id, float("-inf"))
+        return is_sent and self._clock() - last >= self._resend_seconds
 
-    def _send_again(self, firing: Sequence[Deploy], ended: Stopped) -> None:
-        for start in range(0, len(firing), ALERTS_AT_ONCE):
+    def _resend_alerts(self, firing: Sequence[Deploy], should_stop: ShouldStop) -> None:
+        for start in range(0, len(firing), ALERT_BATCH_SIZE):
             now = self._clock()
-            if ended() or self._away[ALERTMANAGER].until > now:
+            if should_stop() or self._backoffs[ALERTMANAGER].retry_at > now:
                 return
-            some = firing[start : start + ALERTS_AT_ONCE]
-            told = [notifications.alert(one, REGRESSED, now, self._resend, self._public) for one in some]
-            missed = self._to_alertmanagers(told, ended)
-            self._noted(ALERTMANAGER, missed, now)
-            outcome = "sent" if missed is None else "refused" if missed.final else "failed"
-            self._metrics.deploy_alerts.labels(ALERTMANAGER, outcome).inc(len(some))
-            if missed is not None:
-                _log.warning("alerts not sent again", alerts=len(some), problem=missed.problem)
-                if not missed.final:
+            batch = firing[start : start + ALERT_BATCH_SIZE]
+            alerts = [
+                notifications.build_alert(one, REGRESSED, now, self._resend_seconds, self._public_url)
+                for one in batch
+            ]
+            failure = self._post_alerts(alerts, should_stop)
+            self._update_backoff(ALERTMANAGER, failure, now)
+            outcome = "sent" if failure is None else "refused" if failure.is_permanent else "failed"
+            self._metrics.deploy_alerts.labels(ALERTMANAGER, outcome).inc(len(batch))
+            if failure is not None:
+                _log.warning("alerts not sent again", alerts=len(batch), problem=failure.problem)
+                if not failure.is_permanent:
                     return
-            for one in some:
-                self._sent[one.id] = now
+            for one in batch:
+                self._alert_sent_at[one.id] = now
 
-    def _noted(self, receiver: str, missed: Missed | None, now: float) -> None:
+    def _update_backoff(self, receiver: str, failure: DeliveryFailure | None, now: float) -> None:
         """A receiver that takes nothing is left alone for a while, whatever there is to tell."""
-        away = self._away[receiver]
-        if missed is None or not missed.away:
-            away.times, away.until = 0, 0.0
+        backoff = self._backoffs[receiver]
+        if failure is None or not failure.is_unavailable:
+            backoff.failures, backoff.retry_at = 0, 0.0
             return
-        away.times += 1
-        away.until = now + min(
-            notifications.MOST_SECONDS, notifications.FIRST_SECONDS * 2 ** (away.times - 1)
+        backoff.failures += 1
+        backoff.retry_at = now + min(
+            notifications.MAX_RETRY_SECONDS, notifications.FIRST_RETRY_SECONDS * 2 ** (backoff.failures - 1)
         )
 
-    def _change(
-        self, deploy: Deploy, change: Callable[[Deploy], Deploy | None], changed: dict[str, Deploy]
+    def _update_deploy(
+        self, deploy: Deploy, change: Callable[[Deploy], Deploy | None], updated_deploys: dict[str, Deploy]
     ) -> Deploy:
         try:
-            after = self._shelf.change(deploy.id, change)
-        except (NoDeploy, ObjectDamaged):
+            after = self._repository.update(deploy.id, change)
+        except (DeployNotFound, ObjectDamaged):
             return deploy  # whoever looks after it will see
-        changed[after.id] = after
+        updated_deploys[after.id] = after
         return after

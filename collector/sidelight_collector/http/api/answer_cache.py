@@ -18,126 +18,137 @@ from typing import Final
 
 import xxhash
 
-from sidelight_collector.http.api.responses import Reply
-from sidelight_collector.lru import Lru
-from sidelight_collector.query.engine.query_engine import QueryEngine, until_complete
-from sidelight_collector.query.query_context import Deadline, Reading
+from sidelight_collector.http.api.responses import EncodedResponse
+from sidelight_collector.lru import LruCache
+from sidelight_collector.query.engine.query_engine import QueryEngine, run_until_complete
+from sidelight_collector.query.query_context import Deadline, QueryContext
 from sidelight_collector.query.query_errors import QueryTimeout
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 
 OVERHEAD_BYTES: Final = 1024
 """What an answer takes besides its body."""
 
 
-class Origin(StrEnum):
+class AnswerOrigin(StrEnum):
     """Where an answer comes from: it was made, an equal question was having it made, or it was kept."""
 
-    MADE = "miss"
+    COMPUTED = "miss"
     SHARED = "coalesced"
-    KEPT = "hit"
+    CACHED = "hit"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question: `words` tell it from any other, `sides` say what it reads, `make` makes the answer."""
+class CacheableQuery:
+    """A question: `identity` tell it from any other, `sides` say what it reads, `compute` makes the
+    answer.
+    """
 
-    words: str
-    sides: Sequence[Question]
-    make: Callable[[Reading], Reply]
+    identity: str
+    sides: Sequence[WindowQuery]
+    compute: Callable[[QueryContext], EncodedResponse]
 
 
 @dataclass(frozen=True, slots=True)
-class _Flight:
+class _InFlightAnswer:
     """An answer in the making, and the deadline of those who wait for it."""
 
     deadline: Deadline
-    landed: Future[Reply] = field(default_factory=Future)
+    future: Future[EncodedResponse] = field(default_factory=Future)
 
 
-class Answers:
+class AnswerCache:
     """Answers questions of one engine; `told` hears where each answer came from."""
 
-    def __init__(self, engine: QueryEngine, told: Callable[[Origin], None] = lambda _: None) -> None:
+    def __init__(
+        self, engine: QueryEngine, on_answer: Callable[[AnswerOrigin], None] = lambda _: None
+    ) -> None:
         self._engine = engine
-        self._told = told
-        self._kept: Lru[Reply] = Lru(engine.limits.answer_bytes)
+        self._on_answer = on_answer
+        self._cache: LruCache[EncodedResponse] = LruCache(engine.limits.answer_bytes)
         self._lock = threading.Lock()
-        self._flights: dict[str, _Flight] = {}
+        self._in_flight: dict[str, _InFlightAnswer] = {}
 
-    async def answer(self, asked: Callable[[], Asked]) -> Reply:
-        """The answer, with an etag if nothing is missing from it. Raises what QueryEngine.ask and `asked` do.
+    async def get(self, build_query: Callable[[], CacheableQuery]) -> EncodedResponse:
+        """The answer, with an etag if nothing is missing from it. Raises what QueryEngine.ask and
+        `build_query` do.
 
-        `asked` tells the question, in a query's thread. Who waits for an answer that another question has
-        begun waits no longer than that one may take.
+        `build_query` tells the question, in a query's thread. Who waits for an answer that another question
+        has begun waits no longer than that one may take.
         """
         limit = self._engine.limits.timeout_seconds
         try:
             async with asyncio.timeout(limit):
                 while True:
-                    found = await self._engine.ask(lambda reading: self._found(asked(), reading))
-                    if isinstance(found, Reply):
+                    found = await self._engine.run(
+                        lambda reading: self._get_or_compute(build_query(), reading)
+                    )
+                    if isinstance(found, EncodedResponse):
                         return found
-                    if shared := await _shared(found):
-                        self._told(Origin.SHARED)
+                    if shared := await _wait_for_answer(found):
+                        self._on_answer(AnswerOrigin.SHARED)
                         return shared
         except TimeoutError:
             raise QueryTimeout(limit) from None
 
-    def _found(self, asked: Asked, reading: Reading) -> Reply | _Flight:
+    def _get_or_compute(
+        self, query: CacheableQuery, context: QueryContext
+    ) -> EncodedResponse | _InFlightAnswer:
         """The answer, kept or made, or the flight that brings it; runs in a query's thread."""
-        key = _key(asked, reading)
-        own = _Flight(reading.deadline)
-        own.landed.set_running_or_notify_cancel()  # so that nobody who waits for it can cancel it
+        key = _compute_cache_key(query, context)
+        own = _InFlightAnswer(context.deadline)
+        own.future.set_running_or_notify_cancel()  # so that nobody who waits for it can cancel it
         with self._lock:
-            kept = self._kept.peek(key)
-            other = self._flights.get(key)
-            if kept is None and (other is None or other.deadline.over):
-                self._flights[key] = own
+            kept = self._cache.get(key)
+            other = self._in_flight.get(key)
+            if kept is None and (other is None or other.deadline.is_over):
+                self._in_flight[key] = own
                 other = None
         if kept is not None:
-            self._told(Origin.KEPT)
+            self._on_answer(AnswerOrigin.CACHED)
             return kept
-        return other or self._made(asked, reading, key, own)
+        return other or self._compute(query, context, key, own)
 
-    def _made(self, asked: Asked, reading: Reading, key: str, own: _Flight) -> Reply:
+    def _compute(
+        self, query: CacheableQuery, context: QueryContext, key: str, own: _InFlightAnswer
+    ) -> EncodedResponse:
         try:
-            made = until_complete(asked.make, reading)
-            if not reading.unreadable and not reading.passing:
+            made = run_until_complete(query.compute, context)
+            if not context.unreadable_count and not context.is_transient:
                 made = replace(made, etag=xxhash.xxh3_128_hexdigest(made.body))
-                self._kept.keep(key, made, len(made.body) + OVERHEAD_BYTES)
-            self._told(Origin.MADE)
-            own.landed.set_result(made)
+                self._cache.put(key, made, len(made.body) + OVERHEAD_BYTES)
+            self._on_answer(AnswerOrigin.COMPUTED)
+            own.future.set_result(made)
         except BaseException as error:
-            own.landed.set_exception(error)
+            own.future.set_exception(error)
             raise
         else:
             return made
         finally:
             with self._lock:
-                if self._flights.get(key) is own:
-                    del self._flights[key]
+                if self._in_flight.get(key) is own:
+                    del self._in_flight[key]
 
 
-async def _shared(flight: _Flight) -> Reply | None:
+async def _wait_for_answer(in_flight: _InFlightAnswer) -> EncodedResponse | None:
     """What another question brings; None if it has been given up, as nobody waited for it any longer."""
-    if flight.landed.done():
-        return flight.landed.result()
-    if not flight.deadline.join():
+    if in_flight.future.done():
+        return in_flight.future.result()
+    if not in_flight.deadline.join():
         return None
     try:
-        return await asyncio.wrap_future(flight.landed)
+        return await asyncio.wrap_future(in_flight.future)
     finally:
-        flight.deadline.abandon()
+        in_flight.deadline.abandon()
 
 
-def _key(asked: Asked, reading: Reading) -> str:
+def _compute_cache_key(query: CacheableQuery, context: QueryContext) -> str:
     """A name for a question and all that its answer follows from."""
-    digest = sha256(asked.words.encode())
-    for side in asked.sides:
-        refs = reading.segments(side.from_ns, side.until_ns)
+    digest = sha256(query.identity.encode())
+    for side in query.sides:
+        refs = context.list_segments(side.from_ns, side.until_ns)
         counting = (f"{ref.key_prefix} {' '.join(sorted(ref.parts))}" for ref in refs)
         digest.update(b"\0" + "\n".join(counting).encode())
-    digest.update(b"\0%d" % reading.unreadable)
+    digest.update(b"\0%d" % context.unreadable_count)
     return digest.hexdigest()

@@ -3,6 +3,6 @@
 from importlib.resources import files
 
 
-def text() -> bytes:
+def read_document() -> bytes:
     """openapi.json as it is served."""
     return files("sidelight_collector.http.api").joinpath("openapi.json").read_bytes()

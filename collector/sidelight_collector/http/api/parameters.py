@@ -6,70 +6,81 @@ from typing import Final
 
 from multidict import MultiMapping
 
-from sidelight_collector.comparison.request import Wanted
+from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.query.query_limits import QueryLimits
-from sidelight_collector.query.select.matchers import pattern_check, read_selector
-from sidelight_collector.query.stack_filter import Pick
+from sidelight_collector.query.select.matchers import make_pattern_check, parse_re2_selector
+from sidelight_collector.query.stack_filter import StackFilter
 from sidelight_collector.query.windows import (
-    Question,
+    WindowQuery,
 )
 from sidelight_collector.times import SECOND_NS, parse_time
 from sidelight_model.counts import ProfileType
-from sidelight_model.gates import Condition, parse
+from sidelight_model.gates import Condition, parse_condition
 from sidelight_model.labels import LabelLimits
 from sidelight_model.selectors import Selector
 
-RANGE: Final = ("query", "from", "until")
+RANGE_PARAMETERS: Final = ("query", "from", "until")
 """Parameters of every question about windows."""
-SIDES: Final = (
+SIDE_PARAMETERS: Final = (
     *("baseline", "baseline_from", "baseline_until"),
     *("comparison", "comparison_from", "comparison_until"),
 )
 """Parameters of a question with two sides."""
 
-MANY: Final = ("conditions",)
+REPEATABLE_PARAMETERS: Final = ("conditions",)
 """Parameters that may be given more than once."""
-REQUESTS: Final = ("baseline_requests", "comparison_requests")
-LOADS: Final = ("unknown", "equal")
+REQUEST_COUNT_PARAMETERS: Final = ("baseline_requests", "comparison_requests")
+LOAD_VALUES: Final = ("unknown", "equal")
 """Whether the load of sides at different times is unknown or assumed to be equal."""
 
-JUDGED: Final = ("min_effect", "analysis_index", "alpha", "min_coverage", "load", *REQUESTS, "limit", *MANY)
+COMPARISON_PARAMETERS: Final = (
+    "min_effect",
+    "analysis_index",
+    "alpha",
+    "min_coverage",
+    "load",
+    *REQUEST_COUNT_PARAMETERS,
+    "limit",
+    *REPEATABLE_PARAMETERS,
+)
 """Parameters of a verdict."""
 
-STACKS: Final = ("min_depth", "max_depth", "function", "focus")
+STACK_FILTER_PARAMETERS: Final = ("min_depth", "max_depth", "function", "focus")
 """Parameters of every question about stacks."""
 
 _FOCUS: Final = re.compile(r"[0-9a-f]{16}\..+", re.DOTALL)
 _DAY_SECONDS: Final = 86_400
-_LENGTH: Final = re.compile(r"(\d{1,9})([smhd]?)", re.ASCII)
+_DURATION: Final = re.compile(r"(\d{1,9})([smhd]?)", re.ASCII)
 _UNIT_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": _DAY_SECONDS}
-MOST_REQUESTS: Final = 1e18
+MAX_REQUEST_COUNT: Final = 1e18
 _NUMBER: Final = re.compile(r"\d{1,18}(\.\d{1,18})?|\.\d{1,18}", re.ASCII)
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
-_SWITCH: Final = {"0": False, "1": True}
+_SWITCH_VALUES: Final = {"0": False, "1": True}
 
 
-def once(given: MultiMapping[str], known: Collection[str], many: Collection[str] = ()) -> Mapping[str, str]:
-    """The parameters given, each known and but for those of `many` given once. Raises BadParameter."""
+def read_single_values(
+    given: MultiMapping[str], known: Collection[str], repeatable: Collection[str] = ()
+) -> Mapping[str, str]:
+    """The parameters given, each known and but for those of `repeatable` given once. Raises BadParameter."""
     for name in given:
         if name not in known:
             raise BadParameter.unknown(name, known)
-        if len(given.getall(name)) > 1 and name not in many:
-            raise BadParameter.twice(name)
+        if len(given.getall(name)) > 1 and name not in repeatable:
+            raise BadParameter.duplicate(name)
     return dict(given)
 
 
-def count(name: str, text: str, default: int, besides: str = "") -> int:
+def parse_count(name: str, text: str, default: int, alternatives: str = "") -> int:
     """A whole number above 0, the default where nothing is given. Raises BadParameter."""
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
-        raise BadParameter.value(name, text, f"a whole number above 0{besides}")
+        raise BadParameter.invalid_value(name, text, f"a whole number above 0{alternatives}")
     return int(text)
 
 
-class Parameters:
+class QueryParameters:
     """The query parameters of one request, each read into what it means.
 
     Every reader raises BadParameter, BadTime or BadSelector, naming the parameter and saying what it takes.
@@ -81,150 +92,163 @@ class Parameters:
         known: Collection[str],
         limits: QueryLimits,
         now_ns: int,
-        must: Selector | None = None,
+        required: Selector | None = None,
     ) -> None:
-        """`must` is ANDed to whatever is asked for."""
-        self._given = once(given, known, MANY)
-        self._many = {name: given.getall(name, []) for name in MANY}
+        """`required` is ANDed to whatever is asked for."""
+        self._values = read_single_values(given, known, REPEATABLE_PARAMETERS)
+        self._repeated_values = {name: given.getall(name, []) for name in REPEATABLE_PARAMETERS}
         self._limits = limits
         self._now_ns = now_ns
-        self._must = must or Selector()
+        self._required = required or Selector()
 
-    def question(self) -> Question:
+    def parse_window_query(self) -> WindowQuery:
         """The windows of `query`, `from` and `until`."""
-        return self._question(self._base(), "")
+        return self._build_window_query(self._parse_base_selector(), "")
 
-    def sides(self) -> list[Question]:
+    def parse_sides(self) -> list[WindowQuery]:
         """Baseline and comparison, each ANDed with `query`; they begin and end as `from` and `until` say."""
-        base = self._base()
-        return [self._question(base & self._selector(side), side) for side in ("baseline", "comparison")]
+        base = self._parse_base_selector()
+        return [
+            self._build_window_query(base & self._parse_selector(side), side)
+            for side in ("baseline", "comparison")
+        ]
 
-    def one_or_two(self) -> list[Question]:
+    def parse_one_or_two_sides(self) -> list[WindowQuery]:
         """Both sides if one of them is named, else the one side of `query`."""
-        return self.sides() if any(name in self._given for name in SIDES) else [self.question()]
-
-    def wanted(self) -> Wanted:
-        """What is wanted of a verdict."""
-        limits, usual = self._limits, Wanted()
-        return Wanted(
-            detect=self._number("min_effect", usual.detect, most=10),
-            look=count("analysis_index", self._given.get("analysis_index", ""), usual.look),
-            alpha=self._number("alpha", usual.alpha, most=0.5),
-            limit=self.limit(usual.limit),
-            requests=self._requests(),
-            trouble=self._trouble(),
-            conditions=self._conditions(),
-            least_coverage=self._number("min_coverage", usual.least_coverage, most=1),
-            most_rows=limits.max_verdict_rows,
-            most_tested=limits.max_verdict_tests,
-            assume_equal_load=self.word("load", LOADS) == "equal",
+        return (
+            self.parse_sides()
+            if any(name in self._values for name in SIDE_PARAMETERS)
+            else [self.parse_window_query()]
         )
 
-    def _conditions(self) -> tuple[Condition, ...]:
-        check = pattern_check()
-        return tuple(parse(text, check) for text in self._many["conditions"])
+    def parse_comparison_options(self) -> ComparisonOptions:
+        """What is wanted of a verdict."""
+        limits, usual = self._limits, ComparisonOptions()
+        return ComparisonOptions(
+            min_effect=self._parse_number("min_effect", usual.min_effect, maximum=10),
+            analysis_index=parse_count(
+                "analysis_index", self._values.get("analysis_index", ""), usual.analysis_index
+            ),
+            alpha=self._parse_number("alpha", usual.alpha, maximum=0.5),
+            max_functions=self.parse_limit(usual.max_functions),
+            request_counts=self._parse_requests(),
+            missing_requests_reason=self._describe_missing_requests(),
+            conditions=self._parse_conditions(),
+            min_coverage=self._parse_number("min_coverage", usual.min_coverage, maximum=1),
+            max_rows=limits.max_verdict_rows,
+            max_tests=limits.max_verdict_tests,
+            assume_equal_load=self.parse_choice("load", LOAD_VALUES) == "equal",
+        )
 
-    def _trouble(self) -> str:
+    def _parse_conditions(self) -> tuple[Condition, ...]:
+        check = make_pattern_check()
+        return tuple(parse_condition(text, check) for text in self._repeated_values["conditions"])
+
+    def _describe_missing_requests(self) -> str:
         """Why there are no rates per request although there are numbers."""
-        given = [bool(self._given.get(name)) for name in REQUESTS]
-        return f"{REQUESTS[given.index(False)]} is not given" if any(given) and not all(given) else ""
+        given = [bool(self._values.get(name)) for name in REQUEST_COUNT_PARAMETERS]
+        return (
+            f"{REQUEST_COUNT_PARAMETERS[given.index(False)]} is not given"
+            if any(given) and not all(given)
+            else ""
+        )
 
-    def _requests(self) -> tuple[float, float] | None:
-        if not all(self._given.get(name) for name in REQUESTS):
+    def _parse_requests(self) -> tuple[float, float] | None:
+        if not all(self._values.get(name) for name in REQUEST_COUNT_PARAMETERS):
             return None
-        a, b = (self._number(name, 0, most=MOST_REQUESTS) for name in REQUESTS)
+        a, b = (self._parse_number(name, 0, maximum=MAX_REQUEST_COUNT) for name in REQUEST_COUNT_PARAMETERS)
         return a, b
 
-    def _number(self, name: str, default: float, *, most: float) -> float:
+    def _parse_number(self, name: str, default: float, *, maximum: float) -> float:
         """A number above 0."""
-        text = self._given.get(name, "")
+        text = self._values.get(name, "")
         if not text:
             return default
-        if not _NUMBER.fullmatch(text) or not 0 < float(text) <= most:
-            raise BadParameter.value(name, text, f"a number above 0, at most {most:g}")
+        if not _NUMBER.fullmatch(text) or not 0 < float(text) <= maximum:
+            raise BadParameter.invalid_value(name, text, f"a number above 0, at most {maximum:g}")
         return float(text)
 
     def has(self, name: str) -> bool:
         """Whether a parameter is given."""
-        return name in self._given
+        return name in self._values
 
-    def kind(self) -> ProfileType:
-        return ProfileType(self.word("type", [kind.value for kind in ProfileType]))
+    def parse_profile_type(self) -> ProfileType:
+        return ProfileType(self.parse_choice("type", [kind.value for kind in ProfileType]))
 
-    def word(self, name: str, words: Collection[str]) -> str:
+    def parse_choice(self, name: str, choices: Collection[str]) -> str:
         """One of a few words; the first is the default."""
-        word = self._given.get(name, next(iter(words)))
-        if word not in words:
-            raise BadParameter.value(name, word, f"one of {', '.join(words)}")
+        word = self._values.get(name, next(iter(choices)))
+        if word not in choices:
+            raise BadParameter.invalid_value(name, word, f"one of {', '.join(choices)}")
         return word
 
-    def text(self, name: str, default: str = "") -> str:
+    def get_text(self, name: str, default: str = "") -> str:
         """Any text."""
-        return self._given.get(name, default)
+        return self._values.get(name, default)
 
-    def switch(self, name: str, *, default: bool) -> bool:
-        text = self._given.get(name, "1" if default else "0")
-        if text not in _SWITCH:
-            raise BadParameter.value(name, text, "0 or 1")
-        return _SWITCH[text]
+    def parse_switch(self, name: str, *, default: bool) -> bool:
+        text = self._values.get(name, "1" if default else "0")
+        if text not in _SWITCH_VALUES:
+            raise BadParameter.invalid_value(name, text, "0 or 1")
+        return _SWITCH_VALUES[text]
 
-    def nodes(self) -> int | None:
+    def parse_max_nodes(self) -> int | None:
         """Most nodes to draw; None for all."""
-        text = self._given.get("nodes", "")
-        return None if text == "all" else count("nodes", text, self._limits.default_nodes, " or all")
+        text = self._values.get("nodes", "")
+        return None if text == "all" else parse_count("nodes", text, self._limits.default_nodes, " or all")
 
-    def pick(self) -> Pick:
+    def parse_stack_filter(self) -> StackFilter:
         """Which stacks are looked at."""
-        least, most = (self._depth(name) for name in ("min_depth", "max_depth"))
+        least, most = (self._parse_depth(name) for name in ("min_depth", "max_depth"))
         if least and most and least > most:
             raise BadParameter(
                 f"min_depth={least} is above max_depth={most}: no stack is that deep",
                 hint="Both ends are included: min_depth <= depth <= max_depth.",
             )
-        focus = self._given.get("focus", "")
+        focus = self._values.get("focus", "")
         if focus and not _FOCUS.fullmatch(focus):
-            raise BadParameter.value(
+            raise BadParameter.invalid_value(
                 "focus", focus, "16 hexadecimal digits, a dot and a name, as in the addresses of the pages"
             )
-        return Pick(least, most, self._given.get("function", ""), focus)
+        return StackFilter(least, most, self._values.get("function", ""), focus)
 
-    def _depth(self, name: str) -> int | None:
-        text = self._given.get(name, "")
-        return count(name, text, 0) if text else None
+    def _parse_depth(self, name: str) -> int | None:
+        text = self._values.get(name, "")
+        return parse_count(name, text, 0) if text else None
 
-    def limit(self, default: int) -> int:
+    def parse_limit(self, default: int) -> int:
         """Most rows of a table."""
-        return min(count("limit", self._given.get("limit", ""), default), self._limits.max_rows)
+        return min(parse_count("limit", self._values.get("limit", ""), default), self._limits.max_rows)
 
-    def rows(self) -> str:
+    def parse_heatmap_rows(self) -> str:
         """What rows of a heatmap are: a label, or hours of the day."""
-        text = self._given.get("rows", "pod")
+        text = self._values.get("rows", "pod")
         if not _LABEL.fullmatch(text) or len(text) > LabelLimits().max_name_bytes:
-            raise BadParameter.value("rows", text, "pod, hour, or the name of a label")
+            raise BadParameter.invalid_value("rows", text, "pod, hour, or the name of a label")
         return text
 
-    def step_ns(self) -> int | None:
+    def parse_step_ns(self) -> int | None:
         """The length of a step; None when it is left to the collector."""
-        text = self._given.get("step")
+        text = self._values.get("step")
         if text is None:
             return None
-        found = _LENGTH.fullmatch(text)
+        found = _DURATION.fullmatch(text)
         seconds = int(found[1]) * _UNIT_SECONDS[found[2]] if found else 0
         if not seconds:
-            raise BadParameter.value(
+            raise BadParameter.invalid_value(
                 "step", text, "whole seconds above 0, or a length such as 30s, 5m, 1h or 1d"
             )
         return seconds * SECOND_NS
 
-    def _base(self) -> Selector:
-        return self._selector("query") & self._must
+    def _parse_base_selector(self) -> Selector:
+        return self._parse_selector("query") & self._required
 
-    def _selector(self, name: str) -> Selector:
-        return read_selector(self._given.get(name, ""))
+    def _parse_selector(self, name: str) -> Selector:
+        return parse_re2_selector(self._values.get(name, ""))
 
-    def _question(self, selector: Selector, side: str) -> Question:
-        start, start_ns = self._time(side, "from", "-1h")
-        end, end_ns = self._time(side, "until", "now")
+    def _build_window_query(self, selector: Selector, side: str) -> WindowQuery:
+        start, start_ns = self._parse_time(side, "from", "-1h")
+        end, end_ns = self._parse_time(side, "until", "now")
         if start_ns >= end_ns:
             raise BadParameter(
                 f"{start} is not before {end}: the range is empty", hint="A range is from <= start < until."
@@ -235,9 +259,9 @@ class Parameters:
                 f"a range of {days:.1f} days is longer than the {self._limits.max_range_days:g} days allowed",
                 hint=f"Ask for less between {start} and {end}.",
             )
-        return Question(selector, start_ns, end_ns)
+        return WindowQuery(selector, start_ns, end_ns)
 
-    def _time(self, side: str, edge: str, default: str) -> tuple[str, int]:
+    def _parse_time(self, side: str, edge: str, default: str) -> tuple[str, int]:
         own = f"{side}_{edge}"
-        name = own if own in self._given else edge
-        return name, parse_time(self._given.get(name, default), parameter=name, now_ns=self._now_ns)
+        name = own if own in self._values else edge
+        return name, parse_time(self._values.get(name, default), parameter=name, now_ns=self._now_ns)

@@ -15,16 +15,16 @@ _GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class EncodedResponse:
     """A finished body and how it is sent; its etag, if it has one, is that of exactly these bytes."""
 
     body: bytes
     content_type: str
-    gzipped: bool = False
+    is_gzipped: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
     etag: str | None = None
 
-    def response(self, request: web.Request) -> web.Response:
+    def to_response(self, request: web.Request) -> web.Response:
         """The response; readers may keep an answer only for themselves, and ask again before using it.
 
         To one who has these bytes already it is 304 and nothing else (RFC 9110, 13.1.2).
@@ -36,27 +36,29 @@ class Reply:
                 return web.Response(status=304, headers=headers)
         headers.update(self.headers)
         headers["Content-Type"] = self.content_type
-        if self.gzipped:
+        if self.is_gzipped:
             headers["Content-Encoding"] = "gzip"
         return web.Response(body=self.body, headers=headers)
 
 
-def reply(body: bytes, content_type: str, *, gzip: bool, headers: Mapping[str, str] | None = None) -> Reply:
+def encode_response(
+    body: bytes, content_type: str, *, gzip: bool, headers: Mapping[str, str] | None = None
+) -> EncodedResponse:
     """A body, compressed if the reader takes gzip and it is long enough to gain by it."""
     if not gzip or len(body) < COMPRESS_FROM_BYTES:
-        return Reply(body, content_type, headers=headers or {})
+        return EncodedResponse(body, content_type, headers=headers or {})
     compressor = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_FORMAT)
-    return Reply(compressor.compress(body) + compressor.flush(), content_type, True, headers or {})
+    return EncodedResponse(compressor.compress(body) + compressor.flush(), content_type, True, headers or {})
 
 
-def json_reply(
+def encode_json_response(
     answer: Mapping[str, object], *, gzip: bool, headers: Mapping[str, str] | None = None
-) -> Reply:
-    """An answer as JSON, compressed as `reply` does."""
-    return reply(encoded(answer), "application/json; charset=utf-8", gzip=gzip, headers=headers)
+) -> EncodedResponse:
+    """An answer as JSON, compressed as `encode_response` does."""
+    return encode_response(encode_json(answer), "application/json; charset=utf-8", gzip=gzip, headers=headers)
 
 
-def encoded(answer: Mapping[str, object]) -> bytes:
+def encode_json(answer: Mapping[str, object]) -> bytes:
     """An answer as JSON text."""
     try:
         return orjson.dumps(answer)
@@ -65,7 +67,7 @@ def encoded(answer: Mapping[str, object]) -> bytes:
         return json.dumps(answer, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
-def takes_gzip(request: web.Request) -> bool:
+def accepts_gzip(request: web.Request) -> bool:
     """Whether the reader accepts gzip (RFC 9110, 12.5.3; `gzip;q=0` does not)."""
     for part in request.headers.get("Accept-Encoding", "").lower().split(","):
         coding, _, weight = part.partition(";")

@@ -5,25 +5,25 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
-from sidelight_collector.lru import Lru
+from sidelight_collector.lru import LruCache
 from sidelight_collector.query.query_cache import TableCache
 from sidelight_collector.query.query_context import (
     Deadline,
-    Incomplete,
-    Reading,
+    QueryContext,
+    SegmentUnreadable,
     Stage1,
 )
 from sidelight_collector.query.query_errors import QueryTimeout, TooManyQueries
 from sidelight_collector.query.query_limits import QueryLimits
-from sidelight_collector.query.request_counts import RequestCounts
+from sidelight_collector.query.request_counts import RequestCountSource
 from sidelight_collector.storage.manifest import Manifest
 from sidelight_collector.storage.objects import ObjectStore, StoreError
 from sidelight_collector.storage.segments import ROOT
 
 Answer = TypeVar("Answer")
 
-STORE_SECONDS: Final = 5.0
-MANIFESTS: Final = 8
+STORE_CHECK_SECONDS: Final = 5.0
+MANIFEST_CACHE_DIVISOR: Final = 8
 """Of the memory for tables, an eighth as much again is for manifests."""
 
 
@@ -40,83 +40,83 @@ class QueryEngine:
         self,
         store: ObjectStore,
         limits: QueryLimits,
-        left_out: Callable[[int], None] = lambda _: None,
+        on_unreadable: Callable[[int], None] = lambda _: None,
         stage1: Stage1 | None = None,
-        doubt: Callable[[str], None] = lambda _: None,
-        prometheus: RequestCounts | None = None,
+        on_corrupt: Callable[[str], None] = lambda _: None,
+        request_counts: RequestCountSource | None = None,
     ) -> None:
         self.limits = limits
         self.cache = TableCache(limits.cache_bytes)
-        self._manifests: Lru[Manifest] = Lru(limits.cache_bytes // MANIFESTS)
+        self._manifests: LruCache[Manifest] = LruCache(limits.cache_bytes // MANIFEST_CACHE_DIVISOR)
         self._store = store
-        self._left_out = left_out
+        self._on_unreadable = on_unreadable
         self._stage1 = stage1
-        self._doubt = doubt
-        self._prometheus = prometheus
-        self._queries = ThreadPoolExecutor(limits.running, thread_name_prefix="query")
-        self._reads = ThreadPoolExecutor(limits.reads, thread_name_prefix="query-read")
-        self._places = limits.running + limits.waiting
-        self._taken: set[Future[Any]] = set()
+        self._on_corrupt = on_corrupt
+        self._request_counts = request_counts
+        self._query_executor = ThreadPoolExecutor(limits.running, thread_name_prefix="query")
+        self._read_executor = ThreadPoolExecutor(limits.reads, thread_name_prefix="query-read")
+        self._max_active = limits.running + limits.waiting
+        self._active: set[Future[Any]] = set()
 
-    async def ask(self, answer: Callable[[Reading], Answer]) -> Answer:
-        """What `answer` makes of the store, made in a thread.
+    async def run(self, compute: Callable[[QueryContext], Answer]) -> Answer:
+        """What `compute` makes of the store, made in a thread.
 
-        `answer` is called again when segments it relied on turn out unreadable, then without them. Raises
-        TooManyQueries, QueryTimeout, StoreUnavailable, and what `answer` raises.
+        `compute` is called again when segments it relied on turn out unreadable, then without them. Raises
+        TooManyQueries, QueryTimeout, StoreUnavailable, and what `compute` raises.
         """
-        self._taken = {future for future in self._taken if not future.done()}
-        if len(self._taken) >= self._places:
+        self._active = {future for future in self._active if not future.done()}
+        if len(self._active) >= self._max_active:
             raise TooManyQueries(self.limits.running, self.limits.waiting)
         deadline = Deadline(self.limits.timeout_seconds)
-        reading = Reading(
+        context = QueryContext(
             self._store,
             self.cache,
-            self._reads,
+            self._read_executor,
             deadline,
             self._stage1,
             self._manifests,
-            self._doubt,
-            self._prometheus,
+            self._on_corrupt,
+            self._request_counts,
         )
-        future = self._queries.submit(until_complete, answer, reading)
-        self._taken.add(future)
+        future = self._query_executor.submit(run_until_complete, compute, context)
+        self._active.add(future)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self.limits.timeout_seconds)
         except TimeoutError:
             raise QueryTimeout(self.limits.timeout_seconds) from None
         finally:
             deadline.abandon()
-            self._left_out(reading.unreadable)
+            self._on_unreadable(context.unreadable_count)
 
-    async def store_answers(self) -> bool:
+    async def is_store_available(self) -> bool:
         """Whether the store can be listed right now; a store that takes longer than STORE_SECONDS cannot."""
-        future = self._reads.submit(_listable, self._store)
+        future = self._read_executor.submit(_can_list, self._store)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), STORE_SECONDS)
+            return await asyncio.wait_for(asyncio.wrap_future(future), STORE_CHECK_SECONDS)
         except TimeoutError:
             return False
 
     @property
-    def running(self) -> int:
+    def active_queries(self) -> int:
         """Queries that hold a place, waiting ones included."""
-        return sum(not future.done() for future in self._taken)
+        return sum(not future.done() for future in self._active)
 
     def close(self) -> None:
         """End the threads; queries that are still queued are dropped."""
-        self._queries.shutdown(cancel_futures=True)
-        self._reads.shutdown(cancel_futures=True)
+        self._query_executor.shutdown(cancel_futures=True)
+        self._read_executor.shutdown(cancel_futures=True)
 
 
-def until_complete(answer: Callable[[Reading], Answer], reading: Reading) -> Answer:
-    """What `answer` makes of what can be read."""
+def run_until_complete(compute: Callable[[QueryContext], Answer], context: QueryContext) -> Answer:
+    """What `compute` makes of what can be read."""
     while True:
         try:
-            return answer(reading)
-        except Incomplete:
+            return compute(context)
+        except SegmentUnreadable:
             continue  # each time at least one more segment is left out, so this ends
 
 
-def _listable(store: ObjectStore) -> bool:
+def _can_list(store: ObjectStore) -> bool:
     try:
         next(iter(store.list(ROOT)), None)
     except StoreError:

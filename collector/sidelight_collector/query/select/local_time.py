@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight_collector.arrow_ops import Array, Column, integers, one
+from sidelight_collector.arrow_ops import Array, Column, combine_chunks, to_ints
 from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.storage.tables import HOUR_NS
 from sidelight_collector.times import SECOND_NS
@@ -22,60 +22,62 @@ QUARTER_NS: Final = 900 * SECOND_NS
 """Clocks everywhere have been whole quarters of an hour from UTC since 1972."""
 
 _OFFSET: Final = re.compile(r"([+-])(\d\d):?(\d\d)", re.ASCII)
-_MOST_OFFSET: Final = timedelta(hours=18)
+_MAX_OFFSET: Final = timedelta(hours=18)
 _HOUR: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Days:
+class CalendarDays:
     """The days of a range: when each begins (Unix seconds), and the clock that they are of.
 
-    Within `unit_ns` of UTC the clock shows one hour.
+    Within `offset_unit_ns` of UTC the clock shows one hour.
     """
 
-    start: Sequence[float]
-    first: date
-    clock: tzinfo
-    unit_ns: int
+    midnights: Sequence[float]
+    first_date: date
+    time_zone: tzinfo
+    offset_unit_ns: int
 
-    def places(self, moments: Column) -> tuple[Array, Array]:
+    def locate(self, timestamps: Column) -> tuple[Array, Array]:
         """For each moment (Unix ns) the hour that the clock shows, and which of the days it is."""
-        quarters = pc.divide(one(moments), pa.scalar(QUARTER_NS)).dictionary_encode()
+        quarters = pc.divide(combine_chunks(timestamps), pa.scalar(QUARTER_NS)).dictionary_encode()
         shown = [
-            datetime.fromtimestamp(quarter * 900, self.clock) for quarter in integers(quarters.dictionary)
+            datetime.fromtimestamp(quarter * 900, self.time_zone) for quarter in to_ints(quarters.dictionary)
         ]
         hour = pa.array([moment.hour for moment in shown], pa.int32())
-        day = pa.array([(moment.date() - self.first).days for moment in shown], pa.int64())
+        day = pa.array([(moment.date() - self.first_date).days for moment in shown], pa.int64())
         return hour.take(quarters.indices), day.take(quarters.indices)
 
 
-def clock_of(zone: str) -> tzinfo:
+def parse_time_zone(zone: str) -> tzinfo:
     """The clock of `Europe/Berlin`, `+02:00` or `UTC`. Raises BadParameter."""
     if zone == "UTC":
         return UTC
     if offset := _OFFSET.fullmatch(zone):
         length = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
-        if length <= _MOST_OFFSET and int(offset[3]) % 15 == 0:
+        if length <= _MAX_OFFSET and int(offset[3]) % 15 == 0:
             return timezone(-length if offset[1] == "-" else length)
     else:
         try:
             return ZoneInfo(zone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             pass
-    raise BadParameter.value(
+    raise BadParameter.invalid_value(
         "zone", zone, "UTC, an offset in quarters of an hour such as +05:30, or a name such as Europe/Berlin"
     )
 
 
-def days(from_ns: int, until_ns: int, clock: tzinfo) -> Days:
+def list_calendar_days(from_ns: int, until_ns: int, time_zone: tzinfo) -> CalendarDays:
     """The days that have a part in a range, `until` excluded."""
-    first, last = (datetime.fromtimestamp(at // SECOND_NS, clock).date() for at in (from_ns, until_ns - 1))
+    first, last = (
+        datetime.fromtimestamp(at // SECOND_NS, time_zone).date() for at in (from_ns, until_ns - 1)
+    )
     count = (last - first).days + 1
     midnights = [
-        datetime.combine(first + timedelta(days=at), datetime.min.time(), clock).timestamp()
+        datetime.combine(first + timedelta(days=at), datetime.min.time(), time_zone).timestamp()
         for at in range(count)
     ]
     hours = from_ns // HOUR_NS, -(-until_ns // HOUR_NS)
-    shown = (datetime.fromtimestamp(hour * 3600, clock) for hour in range(hours[0], hours[1] + 1, 12))
+    shown = (datetime.fromtimestamp(hour * 3600, time_zone) for hour in range(hours[0], hours[1] + 1, 12))
     whole = all(not (moment.utcoffset() or timedelta()) % _HOUR for moment in shown)
-    return Days(midnights, first, clock, HOUR_NS if whole else QUARTER_NS)
+    return CalendarDays(midnights, first, time_zone, HOUR_NS if whole else QUARTER_NS)

@@ -15,34 +15,34 @@ import pyarrow.compute as pc
 from sidelight_collector.arrow_ops import (
     Array,
     Column,
-    filtered,
-    integers,
-    numbered,
-    one,
-    ordered,
+    combine_chunks,
+    factorize_rows,
+    filter_rows,
     row_numbers,
+    sort_table,
+    to_ints,
 )
 from sidelight_collector.times import SECOND_NS
 
 
-def processes(rows: pa.Table) -> pa.Table:
+def filter_process_rows(rows: pa.Table) -> pa.Table:
     """Those rows that tell of whole processes."""
-    return filtered(rows, pc.greater(rows["processes"], pa.scalar(0)))
+    return filter_rows(rows, pc.greater(rows["processes"], pa.scalar(0)))
 
 
-def pod_seconds(rows: pa.Table) -> float:
+def sum_pod_seconds(rows: pa.Table) -> float:
     """Seconds that pods were watched, all pods of these rows added up."""
-    return fsum(seconds for _, seconds in watched_seconds(rows))
+    return fsum(seconds for _, seconds in iter_pod_seconds(rows))
 
 
-def watched_seconds(rows: pa.Table, *keys: str) -> Iterator[tuple[int, float]]:
+def iter_pod_seconds(rows: pa.Table, *keys: str) -> Iterator[tuple[int, float]]:
     """The seconds that each pod was watched, with its first row; apart for each value of these columns."""
-    return ((first, seconds) for first, seconds, _ in watched_and_time(rows, *keys))
+    return ((first, seconds) for first, seconds, _ in iter_pod_time(rows, *keys))
 
 
-def watched_and_time(rows: pa.Table, *keys: str) -> Iterator[tuple[int, float, int]]:
+def iter_pod_time(rows: pa.Table, *keys: str) -> Iterator[tuple[int, float, int]]:
     """The same, with the time (ns) that windows cover, whatever their coverage."""
-    number = numbered(rows.select([*keys, "namespace", "pod"]))
+    number = factorize_rows(rows.select([*keys, "namespace", "pod"]))
     counted = pc.subtract(pc.add(rows["duration_ns"], rows["covered_ns"]), rows["ticking_ns"])
     table = pa.table(
         {
@@ -55,49 +55,54 @@ def watched_and_time(rows: pa.Table, *keys: str) -> Iterator[tuple[int, float, i
     added = table.group_by("number", use_threads=False).aggregate(
         [("row", "min"), ("duration", "sum"), ("covered", "sum")]
     )
-    time = union_ns(rows, number)
+    time = compute_union_ns(rows, number)
     for at, first, duration, covered in zip(*(column.to_pylist() for column in added.columns), strict=True):
         if duration:
             yield first, time[at] * covered / duration / SECOND_NS, time[at]
 
 
-def union_ns(rows: pa.Table, number: Array) -> dict[int, int]:
+def compute_union_ns(rows: pa.Table, group_ids: Array) -> dict[int, int]:
     """How much time at least one span covers, of all rows with the same number."""
-    starts = one(rows["starts"])
+    starts = combine_chunks(rows["starts"])
     spans = pa.table(
         {
-            "number": number.take(pc.list_parent_indices(starts)),
+            "number": group_ids.take(pc.list_parent_indices(starts)),
             "start": pc.list_flatten(starts),
-            "end": pc.list_flatten(one(rows["ends"])),
+            "end": pc.list_flatten(combine_chunks(rows["ends"])),
         }
     )
-    spans = ordered(spans, ["number", "start"])
-    end = one(spans["end"])
-    time = pa.table({"number": spans["number"], "ns": _beyond(spans, _latest_before(spans["number"], end))})
+    spans = sort_table(spans, ["number", "start"])
+    end = combine_chunks(spans["end"])
+    time = pa.table(
+        {
+            "number": spans["number"],
+            "ns": _compute_uncovered_ns(spans, _compute_latest_end(spans["number"], end)),
+        }
+    )
     added = time.group_by("number", use_threads=False).aggregate([("ns", "sum")])
-    return dict(zip(integers(added["number"]), integers(added["ns_sum"]), strict=True))
+    return dict(zip(to_ints(added["number"]), to_ints(added["ns_sum"]), strict=True))
 
 
-def _beyond(spans: pa.Table, latest: Array) -> Array:
+def _compute_uncovered_ns(spans: pa.Table, latest_end: Array) -> Array:
     """The time of each span after the latest end of those before it (null: there are none)."""
-    start, end = one(spans["start"]), one(spans["end"])
-    begin = pc.max_element_wise(start, latest)  # passes over nulls
-    return one(pc.max_element_wise(pc.subtract(end, begin), pa.scalar(0)))
+    start, end = combine_chunks(spans["start"]), combine_chunks(spans["end"])
+    begin = pc.max_element_wise(start, latest_end)  # passes over nulls
+    return combine_chunks(pc.max_element_wise(pc.subtract(end, begin), pa.scalar(0)))
 
 
-def _latest_before(number: Column, end: Array) -> Array:
+def _compute_latest_end(group_ids: Column, end: Array) -> Array:
     """For each row the latest end of earlier rows with the same number; rows are in order of number.
 
     Rows of a later number rank above all earlier ones, so one running maximum of ranks serves all numbers.
     """
     rows = pa.scalar(max(len(end), 1), pa.int64())
     order = pc.sort_indices(end)
-    group = one(number).cast(pa.int64())
+    group = combine_chunks(group_ids).cast(pa.int64())
     rank = pc.add(pc.multiply(group, rows), pc.sort_indices(order).cast(pa.int64()))
-    highest = one(pc.cumulative_max(rank))
+    highest = combine_chunks(pc.cumulative_max(rank))
     before = pa.concat_arrays([pa.nulls(min(len(end), 1), pa.int64()), highest[:-1]])
     of = pc.divide(before, rows)
     at = pc.if_else(
         pc.equal(of, group), pc.subtract(before, pc.multiply(of, rows)), pa.scalar(None, pa.int64())
     )
-    return one(end.take(order).take(at))
+    return combine_chunks(end.take(order).take(at))

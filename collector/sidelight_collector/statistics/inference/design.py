@@ -16,60 +16,65 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.inference.autocorrelation import DAY, Passing, passing
+from sidelight_collector.statistics.inference.autocorrelation import (
+    DAY_SECONDS,
+    HarWeights,
+    estimate_har_weights,
+)
 
 F64 = NDArray[np.float64]
 
-ROWS: Final = 16
+MAX_ROWS: Final = 16
 """More pods than these share rows, so that a thousand pods take no more memory."""
-BLOCKS: Final = 16
+MAX_BLOCKS: Final = 16
 """Into so many blocks a range is cut, where its windows are short enough."""
 
 
-ROOM: Final = 0.8
+SINGLE_TEST_LEVEL_FACTOR: Final = 0.8
 """What is tested for itself spends this part of its level. How often few pods differ by luck depends on which
 pods they are: by recordings (`bench/verdicts`) false changes lie up to a quarter above what is spent."""
 
 
-class Load(StrEnum):
+class LoadAssumption(StrEnum):
     """How it is known how far load alone makes two sides differ.
 
     `CONCURRENT`: both had it at the same time. `ASSUMED_EQUAL`: the caller says that both had the same, and
-    what passes within the sides is luck that forgets fast. `COURSE`: what is compared is no time, and changes
-    slowly as its own course within the sides shows. `UNKNOWN`: nothing tells, so that nothing is said of a
-    difference.
+    what passes within the sides is luck that forgets fast. `OWN_SERIES`: what is compared is no time, and
+    changes slowly as its own course within the sides shows. `UNKNOWN`: nothing tells, so that nothing is
+    said of a difference.
     """
 
     CONCURRENT = "concurrent"
     ASSUMED_EQUAL = "assumed_equal"
-    COURSE = "course"
+    OWN_SERIES = "course"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SideMatrix:
     """What was watched of one side: pod-seconds (or requests) in each of (P, T) cells.
 
-    `pods` names the pods of each row, `seconds` is the length of a block. A cell that nobody watched is 0.
+    `pods` names the pods of each row, `block_seconds` is the length of a block. A cell that nobody watched
+    is 0.
     """
 
-    watched: F64
+    exposure: F64
     pods: tuple[tuple[str, ...], ...]
-    seconds: float
+    block_seconds: float
 
     @property
-    def whole(self) -> float:
-        return float(self.watched.sum())
+    def total_exposure(self) -> float:
+        return float(self.exposure.sum())
 
     @property
-    def rows(self) -> int:
+    def row_count(self) -> int:
         """The rows in which something was watched."""
-        return int((self.watched.sum(1) > 0).sum())
+        return int((self.exposure.sum(1) > 0).sum())
 
     @property
-    def blocks(self) -> int:
+    def block_count(self) -> int:
         """The blocks in which something was watched."""
-        return int((self.watched.sum(0) > 0).sum())
+        return int((self.exposure.sum(0) > 0).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,36 +83,36 @@ class Design:
 
     `same_time`: a column of A and the same of B belong together, as they had the same load (a canary) or,
     with `other_days`, were the same hours of other days, whose loads resemble each other and are not the
-    same. `same_pods`: a row of A and the same of B are the same pods. `passing`: how the passing of time is
-    judged, for each side, or once for their difference where columns are paired. `alpha`: the level that is
-    spent at this look. `detect`: the relative change one wants to see. `load`: how it is known what load
-    does.
+    same. `same_pods`: a row of A and the same of B are the same pods. `har_weights`: how the passing of
+    time is judged, for each side, or once for their difference where columns are paired. `alpha`: the level
+    that is spent at this look. `min_effect`: the relative change one wants to see. `load`: how it is known
+    what load does.
     """
 
-    a: Side
-    b: Side
+    a: SideMatrix
+    b: SideMatrix
     same_time: bool
     other_days: bool
     same_pods: bool
-    passing: Passing
+    har_weights: HarWeights
     alpha: float
-    detect: float
-    load: Load = Load.UNKNOWN
+    min_effect: float
+    load: LoadAssumption = LoadAssumption.UNKNOWN
 
     @property
-    def tested(self) -> float:
+    def single_test_alpha(self) -> float:
         """At which level a single quantity is tested, so that `alpha` is kept whichever pods there are."""
-        return ROOM * self.alpha
+        return SINGLE_TEST_LEVEL_FACTOR * self.alpha
 
     @property
-    def frequencies(self) -> int:
+    def frequency_count(self) -> int:
         """Of how many waves of each series the passing of time is judged; 0 where there is one block."""
-        return min(len(weights) for weights in self.passing.weights)
+        return min(len(weights) for weights in self.har_weights.weights)
 
 
-def design(
-    a: Side,
-    b: Side,
+def build_design(
+    a: SideMatrix,
+    b: SideMatrix,
     whole_a: F64,
     whole_b: F64,
     *,
@@ -115,9 +120,9 @@ def design(
     other_days: bool = False,
     same_pods: bool = False,
     alpha: float = 0.05,
-    look: int = 0,
-    detect: float = 0.05,
-    load: Load = Load.UNKNOWN,
+    analysis_index: int = 0,
+    min_effect: float = 0.05,
+    load: LoadAssumption = LoadAssumption.UNKNOWN,
 ) -> Design:
     """How these sides are compared; the whole time of each cell, (P, T) of each side, tells how slowly what
     is compared changes. `load`: how it is known what load does where sides are not of the same time.
@@ -125,46 +130,52 @@ def design(
     Sides that are to be paired have as many columns (or rows) each: ValueError where they do not.
     """
     for side, whole in ((a, whole_a), (b, whole_b)):
-        if side.watched.shape != whole.shape or len(side.pods) != len(side.watched):
+        if side.exposure.shape != whole.shape or len(side.pods) != len(side.exposure):
             raise ValueError(
-                f"a side of {side.watched.shape} cells and {len(side.pods)} rows has {whole.shape} sums"
+                f"a side of {side.exposure.shape} cells and {len(side.pods)} rows has {whole.shape} sums"
             )
-    if same_time and a.watched.shape[1] != b.watched.shape[1]:
+    if same_time and a.exposure.shape[1] != b.exposure.shape[1]:
         raise ValueError("sides of the same time have as many blocks")
-    if same_pods and a.watched.shape[0] != b.watched.shape[0]:
+    if same_pods and a.exposure.shape[0] != b.exposure.shape[0]:
         raise ValueError("sides of the same pods have as many rows")
-    rows = [residuals(side, whole) for side, whole in ((a, whole_a), (b, whole_b))]
+    rows = [compute_cell_residuals(side, whole) for side, whole in ((a, whole_a), (b, whole_b))]
     series = [cells.sum(0) for cells in rows]
     if same_time:
         series = [series[1] - series[0]]
-    level = spent(alpha, look)
-    seconds = [a.seconds] if same_time else [a.seconds, b.seconds]
-    apart = not same_time or other_days
-    fast = load is Load.ASSUMED_EQUAL
-    found = passing(series, seconds, ROOM * level, None if same_time else DAY, fast=fast)
-    by = load if apart else Load.CONCURRENT
-    return Design(a, b, same_time, other_days, same_pods, found, level, detect, by)
+    level = spend_alpha(alpha, analysis_index)
+    seconds = [a.block_seconds] if same_time else [a.block_seconds, b.block_seconds]
+    at_different_times = not same_time or other_days
+    fast = load is LoadAssumption.ASSUMED_EQUAL
+    found = estimate_har_weights(
+        series,
+        seconds,
+        SINGLE_TEST_LEVEL_FACTOR * level,
+        None if same_time else DAY_SECONDS,
+        is_uncorrelated=fast,
+    )
+    assumption = load if at_different_times else LoadAssumption.CONCURRENT
+    return Design(a, b, same_time, other_days, same_pods, found, level, min_effect, assumption)
 
 
-def spent(alpha: float, look: int) -> float:
+def spend_alpha(alpha: float, analysis_index: int) -> float:
     """What of `alpha` a look spends: all of it where it is the only one (0).
 
     Where there are more to come the k-th spends alpha/(k(k+1)), which adds up to alpha over any number of
     looks.
     """
-    return alpha / (look * (look + 1)) if look else alpha
+    return alpha / (analysis_index * (analysis_index + 1)) if analysis_index else alpha
 
 
-def residuals(side: Side, cells: F64) -> F64:
+def compute_cell_residuals(side: SideMatrix, cells: F64) -> F64:
     """What each cell adds to the error of the rate, relative to it: (P, T), their sum is 0."""
-    whole, seconds = side.whole, float(cells.sum())
+    whole, seconds = side.total_exposure, float(cells.sum())
     if whole <= 0 or seconds <= 0:
-        return np.zeros_like(side.watched)
-    relative: F64 = cells / seconds - side.watched / whole
+        return np.zeros_like(side.exposure)
+    relative: F64 = cells / seconds - side.exposure / whole
     return relative
 
 
-def row_of(namespace: str, pod: str, rows: int = ROWS) -> int:
+def assign_row(namespace: str, pod: str, rows: int = MAX_ROWS) -> int:
     """The row that a pod shares where there are more pods than rows: the same in every question."""
     name = f"{namespace}/{pod}".encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(name, digest_size=8).digest(), "big") % rows

@@ -12,7 +12,7 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-_STEPS: Final = np.geomspace(1e-15, 0.1, 145).tolist()
+_P_VALUE_STEPS: Final = np.geomspace(1e-15, 0.1, 145).tolist()
 
 
 def benjamini_hochberg(p: ArrayLike) -> F64:
@@ -44,12 +44,12 @@ def tree_rejections(level: I32, p: F64, q: float = 0.05) -> Flags:
         return np.zeros(0, bool)
     own = np.nan_to_num(np.asarray(p, float), nan=1.0)
     depth = np.asarray(level, np.int64)
-    parent, end = family(depth)
-    subtree = _simes(own, end)
+    parent, end = compute_parents_and_ends(depth)
+    subtree = _compute_simes_p(own, end)
     by_depth = np.argsort(depth, kind="stable")
     ends = np.searchsorted(depth[by_depth], np.arange(depth.max() + 2))
     allowed = np.zeros(count)
-    most = np.zeros(count)
+    max_rank = np.zeros(count)
     rejected = np.zeros(count, bool)
     allowed[0], rejected[0] = q, subtree[0] <= q
     for at in range(1, int(depth.max()) + 1):
@@ -57,23 +57,23 @@ def tree_rejections(level: I32, p: F64, q: float = 0.05) -> Flags:
         nodes = nodes[rejected[parent[nodes]]]
         if not len(nodes):
             break
-        order, rank, size = _ranked(parent[nodes], subtree[nodes])
+        order, rank, size = _rank_siblings(parent[nodes], subtree[nodes])
         nodes = nodes[order]
         above = parent[nodes]
         passes = subtree[nodes] <= allowed[above] * rank / size
-        np.maximum.at(most, above, np.where(passes, rank, 0))
-        rejected[nodes] = rank <= most[above]
-        allowed[nodes] = allowed[above] * most[above] / size
+        np.maximum.at(max_rank, above, np.where(passes, rank, 0))
+        rejected[nodes] = rank <= max_rank[above]
+        allowed[nodes] = allowed[above] * max_rank[above] / size
     changed: Flags = rejected & (own <= allowed)
     return changed
 
 
-def parents(level: I64) -> I64:
+def compute_parents(level: I64) -> I64:
     """The parent of each node of a pre-order tree (-1 for the root)."""
-    return family(level)[0]
+    return compute_parents_and_ends(level)[0]
 
 
-def family(level: I64) -> tuple[I64, I64]:
+def compute_parents_and_ends(level: I64) -> tuple[I64, I64]:
     """The parent of each node of a pre-order tree (-1 for the root), and the first node after its subtree."""
     parent, end = np.full(len(level), -1, np.int64), np.full(len(level), len(level), np.int64)
     path: list[int] = []
@@ -86,7 +86,7 @@ def family(level: I64) -> tuple[I64, I64]:
     return parent, end
 
 
-def _simes(own: F64, end: I64) -> F64:
+def _compute_simes_p(own: F64, end: I64) -> F64:
     """The p of each subtree: the least of p times its nodes by how many have so small a p.
 
     Subtrees are runs of nodes, so how many have a p of at most some step is a difference of two sums. Between
@@ -95,7 +95,7 @@ def _simes(own: F64, end: I64) -> F64:
     start = np.arange(len(own))
     size = end - start
     least = np.where(size == 1, own, 1.0)
-    for step in _STEPS:
+    for step in _P_VALUE_STEPS:
         small = np.concatenate([[0], np.cumsum(own <= step)])
         if small[-1]:
             many = small[end] - small[start]
@@ -103,10 +103,10 @@ def _simes(own: F64, end: I64) -> F64:
     return least
 
 
-def _ranked(of: I64, values: F64) -> tuple[NDArray[np.int64], F64, F64]:
+def _rank_siblings(parent: I64, values: F64) -> tuple[NDArray[np.int64], F64, F64]:
     """An order by family and value, and in it each one's rank in its family and the family's size."""
-    order: NDArray[np.int64] = np.lexsort((values, of))
-    ordered = of[order]
+    order: NDArray[np.int64] = np.lexsort((values, parent))
+    ordered = parent[order]
     starts: NDArray[np.int64] = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     sizes = np.diff(np.r_[starts, len(ordered)])
     rank = (np.arange(len(ordered)) - np.repeat(starts, sizes) + 1).astype(np.float64)

@@ -9,35 +9,35 @@ from typing import Final
 import numpy as np
 
 from sidelight_collector.statistics.inference.cluster_variance import Effects
-from sidelight_collector.statistics.inference.design import ROWS, Design, Load, Side
-from sidelight_collector.statistics.inference.student_t import MOST_DF, power_needs
+from sidelight_collector.statistics.inference.design import MAX_ROWS, Design, LoadAssumption, SideMatrix
+from sidelight_collector.statistics.inference.student_t import MAX_DF, compute_required_errors
 
-MOST_PODS: Final = 1000
+MAX_PODS: Final = 1000
 """Where more pods would be needed no number is told."""
-LONG_MINUTES: Final = 1440
+MAX_MINUTES_WITHOUT_PODS: Final = 1440
 """Where it takes longer, more pods are told too if they would do."""
 
 
 @dataclass(frozen=True, slots=True)
-class More:
+class SampleSizeAdvice:
     """What would do to see the change that is to be detected.
 
-    `minutes` of the same pods in all, or so many `pods` of each side; neither where not even the `most`
-    would, both where either would and time alone takes long. `differ` is how far pods differ for good,
-    relative to what they take. `brief`: it was watched for so short that luck and change cannot be told
-    apart, and `minutes` is the least that would do. `passing`: most of what blurs it comes and goes, and may
-    be load that both sides share at the same time.
+    `minutes` of the same pods in all, or so many `pods` of each side; neither where not even the `max_pods`
+    would, both where either would and time alone takes long. `pod_variation` is how far pods differ for good,
+    relative to what they take. `is_too_brief`: it was watched for so short that luck and change cannot be
+    told apart, and `minutes` is the least that would do. `is_transient`: most of what blurs it comes and
+    goes, and may be load that both sides share at the same time.
     """
 
     minutes: float | None
     pods: int | None
-    differ: float = 0.0
-    brief: bool = False
-    passing: bool = False
-    most: int = MOST_PODS
+    pod_variation: float = 0.0
+    is_too_brief: bool = False
+    is_transient: bool = False
+    max_pods: int = MAX_PODS
 
 
-def more(found: Effects, design: Design, index: int = 0) -> More | None:
+def advise_sample_size(found: Effects, design: Design, index: int = 0) -> SampleSizeAdvice | None:
     """What is lacking, `None` where nothing is, or where load is unknown.
 
     Minutes are in all, of each side; time shrinks what does not last.
@@ -45,55 +45,67 @@ def more(found: Effects, design: Design, index: int = 0) -> More | None:
     rate, other, variance, lasting, needed, detectable = (
         float(values[index])
         for values in (
-            *(found.baseline, found.comparison, found.variance, found.lasting, found.needed),
+            *(
+                found.baseline,
+                found.comparison,
+                found.variance,
+                found.lasting_variance,
+                found.required_errors,
+            ),
             found.min_detectable_effect,
         )
     )
-    counted = float(found.counting_a[index] + found.counting_b[index])
+    counted = float(found.counting_variance_a[index] + found.counting_variance_b[index])
     sides = (design.a, design.b)
-    if rate <= 0 or min(side.whole for side in sides) <= 0:
+    if rate <= 0 or min(side.total_exposure for side in sides) <= 0:
         return None
-    level = 1 - design.tested / 2
+    level = 1 - design.single_test_alpha / 2
     # B's errors grow with it, at most as fast
-    wanted = design.detect / (1 + design.detect) * rate
-    watched = max(side.watched.shape[1] * side.seconds for side in sides)
-    brief = not design.frequencies
-    blind = brief and min(side.rows for side in sides) == 1
-    if not blind and (detectable <= design.detect or (design.load is Load.UNKNOWN and not brief)):
+    wanted = design.min_effect / (1 + design.min_effect) * rate
+    watched = max(side.exposure.shape[1] * side.block_seconds for side in sides)
+    is_too_brief = not design.frequency_count
+    is_variance_unknown = is_too_brief and min(side.row_count for side in sides) == 1
+    if not is_variance_unknown and (
+        detectable <= design.min_effect or (design.load is LoadAssumption.UNKNOWN and not is_too_brief)
+    ):
         return None
-    if brief:
-        surest = float(power_needs(level, np.array(MOST_DF), np.array(MOST_DF)))
-        block = min(side.seconds for side in sides if side.watched.shape[1] == 1)
+    if is_too_brief:
+        surest = float(compute_required_errors(level, np.array(MAX_DF), np.array(MAX_DF)))
+        block = min(side.block_seconds for side in sides if side.exposure.shape[1] == 1)
         least = watched * counted / (wanted / surest) ** 2
-        return More(max(watched + block, least) / 60, None, brief=True)
-    aim = (wanted / needed) ** 2
-    own = [_pods(side) for side in sides]
+        return SampleSizeAdvice(max(watched + block, least) / 60, None, is_too_brief=True)
+    target_variance = (wanted / needed) ** 2
+    own = [_count_pods(side) for side in sides]
     # Of one pod a side nobody knows how far pods differ.
-    several = min(side.rows for side in sides) > 1
-    pods = _more_pods(variance, own, design, wanted) if several else None
-    if lasting < aim:
+    several = min(side.row_count for side in sides) > 1
+    pods = _find_pod_count(variance, own, design, wanted) if several else None
+    if lasting < target_variance:
         passes = 2 * (variance - lasting - counted) > variance - lasting
-        helps = not passes or (design.same_time and not design.other_days)
-        minutes = watched * (variance - lasting) / (aim - lasting) / 60
-        long = minutes - watched / 60 > LONG_MINUTES
-        return More(minutes, pods if long and helps else None, passing=not helps)
-    differ = (lasting / (rate**2 / own[0] + other**2 / own[1])) ** 0.5
-    return More(None, pods, differ)
+        can_more_pods_help = not passes or (design.same_time and not design.other_days)
+        minutes = watched * (variance - lasting) / (target_variance - lasting) / 60
+        long = minutes - watched / 60 > MAX_MINUTES_WITHOUT_PODS
+        return SampleSizeAdvice(
+            minutes, pods if long and can_more_pods_help else None, is_transient=not can_more_pods_help
+        )
+    pod_variation = (lasting / (rate**2 / own[0] + other**2 / own[1])) ** 0.5
+    return SampleSizeAdvice(None, pods, pod_variation)
 
 
-def _more_pods(variance: float, own: Sequence[int], design: Design, wanted: float) -> int | None:
+def _find_pod_count(variance: float, own: Sequence[int], design: Design, wanted: float) -> int | None:
     """How many pods of each side would do; None where it is more than the most."""
     each = variance / (1 / own[0] + 1 / own[1])
-    for count in range(min(own) + 1, MOST_PODS + 1):
+    for count in range(min(own) + 1, MAX_PODS + 1):
         one, two = (max(pods, count) for pods in own)
-        freedom = np.array(float(count - 1 if design.same_pods else min(one, ROWS) + min(two, ROWS) - 2))
-        needed = float(power_needs(1 - design.tested / 2, freedom, freedom))
+        freedom = np.array(
+            float(count - 1 if design.same_pods else min(one, MAX_ROWS) + min(two, MAX_ROWS) - 2)
+        )
+        needed = float(compute_required_errors(1 - design.single_test_alpha / 2, freedom, freedom))
         if needed * (each * (1 / one + 1 / two)) ** 0.5 <= wanted:
             return count
     return None
 
 
-def _pods(side: Side) -> int:
+def _count_pods(side: SideMatrix) -> int:
     """How many pods were watched, also where several share a row."""
-    rows = zip(side.pods, side.watched.sum(1) > 0, strict=True)
-    return max(sum(len(pods) for pods, seen in rows if seen), side.rows, 1)
+    rows = zip(side.pods, side.exposure.sum(1) > 0, strict=True)
+    return max(sum(len(pods) for pods, seen in rows if seen), side.row_count, 1)

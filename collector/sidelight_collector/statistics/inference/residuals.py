@@ -16,7 +16,7 @@ from sidelight_collector.statistics.inference.design import Design
 
 F64 = NDArray[np.float64]
 
-AT_ONCE: Final = 512
+BATCH_QUANTITIES: Final = 512
 """So many quantities are worked on together: what is made of them stays near the processor."""
 
 
@@ -26,58 +26,58 @@ class Residuals:
     q).
 
     `series` (K, q) is what all rows add in each wave, `squares` (K, q) what rows beside it do, squared.
-    `weight` (q,) makes variances of squares of waves. `between` (K,) is the variance between rows with
-    `freedom` degrees, `shares` (P,) what part of all was watched in each row, `concentration` how unequally
-    rows were watched: one over their number where all were alike.
+    `wave_weights` (q,) makes variances of squares of waves. `between_variance` (K,) is the variance between
+    rows with `df` degrees, `exposure_shares` (P,) what part of all was watched in each row, `concentration`
+    how unequally rows were watched: one over their number where all were alike.
     """
 
-    whole: float
+    total_exposure: float
     rate: F64
-    row: F64
-    wave: F64
+    row_residuals: F64
+    wave_residuals: F64
     series: F64
     squares: F64
-    weight: F64
-    between: F64
-    freedom: int
-    shares: F64
+    wave_weights: F64
+    between_variance: F64
+    df: int
+    exposure_shares: F64
 
     @property
     def concentration(self) -> float:
-        return float(self.shares @ self.shares)
+        return float(self.exposure_shares @ self.exposure_shares)
 
     @property
-    def cosines(self) -> int:
-        return max(len(self.weight), 1)
+    def wave_count(self) -> int:
+        return max(len(self.wave_weights), 1)
 
     @property
-    def part(self) -> F64:
+    def variance_factor(self) -> F64:
         """What one pod's variance, relative to its rate squared, is in the variance of the side."""
         return self.rate**2 * self.concentration
 
 
-def residuals(design: Design, which: int, cells: F64) -> Residuals:
+def compute_residuals(design: Design, side_index: int, cells: F64) -> Residuals:
     """The residuals of K quantities, of which one side has so many seconds in its cells, (K, P, T)."""
-    side, passing = (design.a, design.b)[which], design.passing
-    waves, weight = passing.waves[-which], passing.weights[-which]
-    whole, count, waved = side.whole or 1.0, len(cells), waves.shape[1]
-    at_once, watched = side.watched.sum(1), side.watched @ waves
-    shares = at_once / whole
-    rate, row, wave = np.empty(count), np.empty(cells.shape[:2]), np.empty((*cells.shape[:2], waved))
-    series, squares = np.empty((count, waved)), np.empty((count, waved))
-    freedom = max(side.rows - 1, 0)
-    for start in range(0, count, AT_ONCE):
-        some = slice(start, start + AT_ONCE)
+    side, har_weights = (design.a, design.b)[side_index], design.har_weights
+    waves, weight = har_weights.waves[-side_index], har_weights.weights[-side_index]
+    whole, count, wave_count = side.total_exposure or 1.0, len(cells), waves.shape[1]
+    row_exposure, wave_exposure = side.exposure.sum(1), side.exposure @ waves
+    shares = row_exposure / whole
+    rate, row, wave = np.empty(count), np.empty(cells.shape[:2]), np.empty((*cells.shape[:2], wave_count))
+    series, squares = np.empty((count, wave_count)), np.empty((count, wave_count))
+    df = max(side.row_count - 1, 0)
+    for start in range(0, count, BATCH_QUANTITIES):
+        batch = slice(start, start + BATCH_QUANTITIES)
         # products of flat matrices: numpy multiplies stacks of small ones one by one
-        flat = cells[some].reshape(row[some].size, len(waves))
-        sums = (flat @ np.ones(len(waves))).reshape(row[some].shape)
-        rate[some] = sums.sum(1) / whole
+        flat = cells[batch].reshape(row[batch].size, len(waves))
+        sums = (flat @ np.ones(len(waves))).reshape(row[batch].shape)
+        rate[batch] = sums.sum(1) / whole
         # divided at the end: what is even stays so to the last digit
-        row[some] = (sums - rate[some, None] * at_once) / whole
-        projected = (flat @ waves).reshape(wave[some].shape)
-        np.subtract(projected, rate[some, None, None] * watched, out=wave[some])
-        wave[some] /= whole
-        series[some], squares[some] = _passing(wave[some], shares, freedom)
+        row[batch] = (sums - rate[batch, None] * row_exposure) / whole
+        projected = (flat @ waves).reshape(wave[batch].shape)
+        np.subtract(projected, rate[batch, None, None] * wave_exposure, out=wave[batch])
+        wave[batch] /= whole
+        series[batch], squares[batch] = _split_common(wave[batch], shares, df)
     return Residuals(
         whole,
         rate,
@@ -86,40 +86,40 @@ def residuals(design: Design, which: int, cells: F64) -> Residuals:
         series,
         squares,
         weight,
-        between_rows(row, freedom),
-        freedom,
+        compute_between_variance(row, df),
+        df,
         shares,
     )
 
 
-def _passing(wave: F64, shares: F64, freedom: int) -> tuple[F64, F64]:
+def _split_common(wave: F64, shares: F64, df: int) -> tuple[F64, F64]:
     """What passes in all rows at once, and squares of what passes in each beside it, (K, q): one row shows
     none of these."""
     count, rows, waves = wave.shape
     # to add up over an axis in the middle takes numpy five times as long
     series = wave.reshape(count, rows * waves) @ np.tile(np.eye(waves), (rows, 1))
-    if not freedom:
+    if not df:
         return series, np.zeros_like(series)
     beside = wave - shares[:, None] * series[:, None, :]
-    return series, np.einsum("kpq,kpq->kq", beside, beside) * ((freedom + 1) / freedom)
+    return series, np.einsum("kpq,kpq->kq", beside, beside) * ((df + 1) / df)
 
 
-def between_rows(row: F64, freedom: int) -> F64:
+def compute_between_variance(row: F64, df: int) -> F64:
     """The variance of a sum over rows, from how far they lie apart; of one row nothing can be seen."""
-    if not freedom:
+    if not df:
         return np.zeros(len(row))
-    between: F64 = (row**2).sum(1) * ((freedom + 1) / freedom)
+    between: F64 = (row**2).sum(1) * ((df + 1) / df)
     return between
 
 
-def paired_squares(a: Residuals, b: Residuals) -> F64:
+def compute_paired_squares(a: Residuals, b: Residuals) -> F64:
     """Squares of what passes in B's rows beside the same of A, (K, q)."""
-    like_a, like_b = of_mean(a, b)
-    wave = b.wave * like_b[:, None, None] - a.wave * like_a[:, None, None]
-    return _passing(wave, b.shares, b.freedom)[1]
+    like_a, like_b = scale_to_mean(a, b)
+    wave = b.wave_residuals * like_b[:, None, None] - a.wave_residuals * like_a[:, None, None]
+    return _split_common(wave, b.exposure_shares, b.df)[1]
 
 
-def of_mean(a: Residuals, b: Residuals) -> tuple[F64, F64]:
+def scale_to_mean(a: Residuals, b: Residuals) -> tuple[F64, F64]:
     """What makes errors of both sides those of their mean rate, (K,) each.
 
     What they have in common they have in parts of their rates: it would not cancel where one takes more.

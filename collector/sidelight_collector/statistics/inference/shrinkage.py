@@ -22,55 +22,62 @@ from numpy.typing import NDArray
 
 F64 = NDArray[np.float64]
 
-FEWEST: Final = 10
+MIN_FUNCTIONS: Final = 10
 """So many functions (and samples of each) at least tell what is usual."""
-_HALVES: Final = np.geomspace(0.05, 1000, 200)
-_STEPS: Final = 40
+_HALF_DF_GRID: Final = np.geomspace(0.05, 1000, 200)
+_BISECTION_STEPS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
-    """How functions usually scatter: `part` of their rate's square beside counting noise, as if that had been
-    seen with `gained` degrees of freedom."""
+class PriorVariance:
+    """How functions usually scatter: `rate_factor` of their rate's square beside counting noise, as if that
+    had been seen with `df` degrees of freedom."""
 
-    part: float = 0.0
-    gained: float = 0.0
+    rate_factor: float = 0.0
+    df: float = 0.0
 
-    def moderated(self, variance: F64, df: F64, counting: F64, rate: F64) -> F64:
+    def shrink(self, variance: F64, df: F64, counting: F64, rate: F64) -> F64:
         """The variances of K quantities of so many degrees each, (K,), drawn to what is usual, and never
         lower."""
-        usual = counting + self.part * rate**2
-        both: F64 = (df * variance + self.gained * usual) / (df + self.gained)
+        prior_variance = counting + self.rate_factor * rate**2
+        both: F64 = (df * variance + self.df * prior_variance) / (df + self.df)
         return np.maximum(variance, both)
 
 
-def learned(variance: F64, df: F64, counting: F64, rate: F64, errors: F64) -> Usual:
+def estimate_prior_variance(variance: F64, df: F64, counting: F64, rate: F64, errors: F64) -> PriorVariance:
     """What K quantities tell of how they scatter.
 
     Each has a variance with degrees of freedom, of which `counting` is counting noise, and takes `rate`,
     (K,). `errors` (K, D) are what each is made of: their directions tell who scatters together.
     """
-    told = (rate**2 >= FEWEST * counting) & (rate**2 > 0) & (variance > 0)
-    if told.sum() < FEWEST:
-        return Usual()
-    independent = distinct(errors[told])
+    is_usable = (rate**2 >= MIN_FUNCTIONS * counting) & (rate**2 > 0) & (variance > 0)
+    if is_usable.sum() < MIN_FUNCTIONS:
+        return PriorVariance()
+    independent = count_independent(errors[is_usable])
     if independent <= 1:
-        return Usual()
-    seen, half, least, square = variance[told], df[told] / 2, counting[told], rate[told] ** 2
+        return PriorVariance()
+    seen, half, least, square = (
+        variance[is_usable],
+        df[is_usable] / 2,
+        counting[is_usable],
+        rate[is_usable] ** 2,
+    )
     beyond = np.log(seen) - _digamma(half) + np.log(half)
     unknown = float(_trigamma(half).mean())
     # the logarithm of the part with which what is usual lies in the middle
     high = float((np.log(seen) - np.log(square)).max()) + 3
     low, gained = high - 50, 0.0
-    for _ in range(_STEPS):
+    for _ in range(_BISECTION_STEPS):
         tried = (low + high) / 2
         apart = beyond - np.log(least + np.exp(tried) * square)
-        gained, spare = _prior(apart, unknown, independent)
+        gained, spare = _fit_prior_df(apart, unknown, independent)
         low, high = (tried, high) if spare > 0 else (low, tried)
-    return Usual(float(np.exp(high)), min(gained, (independent - 1) * float(np.median(df[told]))))
+    return PriorVariance(
+        float(np.exp(high)), min(gained, (independent - 1) * float(np.median(df[is_usable])))
+    )
 
 
-def distinct(errors: F64) -> float:
+def count_independent(errors: F64) -> float:
     """How many of K quantities scatter for themselves, by the directions of their errors, (K, D).
 
     Squares of cosines between directions at random are 1/D; what is said twice has 1. Errors of a side add up
@@ -86,13 +93,13 @@ def distinct(errors: F64) -> float:
     return found
 
 
-def _prior(apart: F64, unknown: float, independent: float) -> tuple[float, float]:
+def _fit_prior_df(log_ratios: F64, unknown: float, independent: float) -> tuple[float, float]:
     """The degrees of freedom that what is usual stands for, and by how much variances exceed it in the
     middle."""
-    scatter = float(apart.var(ddof=1)) * (1 + np.sqrt(2 / independent)) - unknown
-    half = float(np.interp(-scatter, -_SCATTERS, _HALVES))
+    scatter = float(log_ratios.var(ddof=1)) * (1 + np.sqrt(2 / independent)) - unknown
+    half = float(np.interp(-scatter, -_TRIGAMMA_GRID, _HALF_DF_GRID))
     middle = _digamma(np.array([half])) - np.log(half)
-    return 2 * half, float(apart.mean() + middle[0])
+    return 2 * half, float(log_ratios.mean() + middle[0])
 
 
 def _digamma(x: F64) -> F64:
@@ -113,4 +120,4 @@ def _trigamma(x: F64) -> F64:
     return found
 
 
-_SCATTERS: Final = _trigamma(_HALVES)
+_TRIGAMMA_GRID: Final = _trigamma(_HALF_DF_GRID)

@@ -18,103 +18,103 @@ from numpy.typing import ArrayLike, NDArray
 
 F64 = NDArray[np.float64]
 
-MOST_DF: Final = 1e6
+MAX_DF: Final = 1e6
 """More degrees of freedom are counted as so many: the quantiles differ from the normal's by 1e-6."""
 POWER: Final = 0.8
 """With which chance a change of the size that is called detectable is found."""
-_LEAST_DF: Final = 0.5
-_NODES: Final = 32
+_MIN_DF: Final = 0.5
+_CHEBYSHEV_NODES: Final = 32
 _TINY: Final = 1e-300
-_FARTHER: Final = 100
-_UNHEARD: Final = 0.001
+_TAIL_RATIO: Final = 100
+_MIN_TAIL_SHARE: Final = 0.001
 """Parts of a mixture that together make up less of a tail are left out."""
-_FREEDOMS: Final = np.geomspace(1.0, MOST_DF, 200)
+_DF_GRID: Final = np.geomspace(1.0, MAX_DF, 200)
 
 
-def two_sided(t: ArrayLike, df: ArrayLike) -> F64:
+def two_sided_p_value(t: ArrayLike, df: ArrayLike) -> F64:
     """The probability of a value at least as far from nothing as `t`, of either sign. NaN counts as no
     evidence: 1."""
-    far, freedom = np.broadcast_arrays(np.abs(np.asarray(t, float)), _df(df))
+    far, freedom = np.broadcast_arrays(np.abs(np.asarray(t, float)), _clip_df(df))
     far = np.where(np.isnan(far), 0.0, np.minimum(far, 1e150))
     square = far * far
-    return _beta(freedom / 2, freedom / (freedom + square), square / (freedom + square))
+    return _incomplete_beta(freedom / 2, freedom / (freedom + square), square / (freedom + square))
 
 
-def cdf(t: ArrayLike, df: ArrayLike) -> F64:
+def t_cdf(t: ArrayLike, df: ArrayLike) -> F64:
     """The probability of a value of at most `t`."""
-    half = two_sided(t, df) / 2
+    half = two_sided_p_value(t, df) / 2
     return np.where(np.asarray(t, float) > 0, 1 - half, half)
 
 
-def quantile(p: float, df: ArrayLike) -> F64:
+def t_quantile(p: float, df: ArrayLike) -> F64:
     """The value that is exceeded with probability 1 - `p`; `p` between 0 and 1."""
     if p < 0.5:
-        return -quantile(1 - p, df)
-    freedom = _df(df)
+        return -t_quantile(1 - p, df)
+    freedom = _clip_df(df)
     if p == 0.5:
         return np.zeros_like(freedom)
-    found: F64 = np.exp(chebyshev.chebval(2 * _LEAST_DF / freedom - 1, _series(p)))
+    found: F64 = np.exp(chebyshev.chebval(2 * _MIN_DF / freedom - 1, _fit_log_quantiles(p)))
     return found
 
 
-def mixed(weighed: F64, variance: F64, df: F64, alpha: float) -> tuple[float, float]:
+def mixture_quantile(weights: F64, variance: F64, df: F64, alpha: float) -> tuple[float, float]:
     """What is exceeded with probability `alpha`, of either sign, by a mixture of Student's t, (G,).
 
     And the degrees of freedom of the one whose tails go on as far from there to a hundredth of `alpha`.
     """
-    levels = alpha, alpha / _FARTHER
-    some = weighed > _UNHEARD * levels[1] / len(weighed)
-    weighed, df, scale = weighed[some], df[some], np.sqrt(variance[some])
+    levels = alpha, alpha / _TAIL_RATIO
+    some = weights > _MIN_TAIL_SHARE * levels[1] / len(weights)
+    weights, df, scale = weights[some], df[some], np.sqrt(variance[some])
     at = np.geomspace(
-        (quantile(1 - levels[0] / 2, df) * scale).min(),
-        (quantile(1 - levels[1] / 2, df) * scale).max(),
+        (t_quantile(1 - levels[0] / 2, df) * scale).min(),
+        (t_quantile(1 - levels[1] / 2, df) * scale).max(),
         48,
     )
-    beyond = two_sided(at[:, None] / scale, df) @ weighed
+    beyond = two_sided_p_value(at[:, None] / scale, df) @ weights
     near, far = np.exp(np.interp(np.log(levels), np.log(beyond[::-1]), np.log(at[::-1])))
-    ratios = quantile(1 - levels[1] / 2, _FREEDOMS) / quantile(1 - levels[0] / 2, _FREEDOMS)
-    freedom = float(np.exp(np.interp(-far / near, -ratios, np.log(_FREEDOMS))))
+    ratios = t_quantile(1 - levels[1] / 2, _DF_GRID) / t_quantile(1 - levels[0] / 2, _DF_GRID)
+    freedom = float(np.exp(np.interp(-far / near, -ratios, np.log(_DF_GRID))))
     return float(near), freedom
 
 
-def power_needs(level: float, df: F64, doubted: F64) -> F64:
+def compute_required_errors(level: float, df: F64, replication_df: F64) -> F64:
     """How many standard errors a change must have to be found with the power.
 
-    What is to be exceeded scatters itself, as standard errors of so many degrees of freedom do (`doubted`):
-    by their mean and variance (Johnson and Welch, 1940), and the one that is seen is taken for their median
-    (Wilson and Hilferty, 1931).
+    What is to be exceeded scatters itself, as standard errors of so many degrees of freedom do
+    (`replication_df`): by their mean and variance (Johnson and Welch, 1940), and the one that is seen is
+    taken for their median (Wilson and Hilferty, 1931).
     """
-    least, mean = quantile(level, df), 1 - 1 / (4 * doubted)
+    least, mean = t_quantile(level, df), 1 - 1 / (4 * replication_df)
     needed: F64 = least * mean + NormalDist().inv_cdf(POWER) * np.sqrt(1 + least**2 * (1 - mean**2))
-    return needed * (1 - 2 / (9 * doubted)) ** -1.5
+    return needed * (1 - 2 / (9 * replication_df)) ** -1.5
 
 
 @lru_cache(maxsize=64)
-def _series(p: float) -> F64:
+def _fit_log_quantiles(p: float) -> F64:
     """The logarithm of a quantile is smooth in 1/df: a few solved exactly give all others to nine digits."""
-    at = np.cos(np.pi * (np.arange(_NODES) + 0.5) / _NODES)
-    series = chebyshev.chebfit(at, np.log(_solved(p, 2 * _LEAST_DF / (at + 1))), _NODES - 1)
+    at = np.cos(np.pi * (np.arange(_CHEBYSHEV_NODES) + 0.5) / _CHEBYSHEV_NODES)
+    series = chebyshev.chebfit(at, np.log(_solve_quantiles(p, 2 * _MIN_DF / (at + 1))), _CHEBYSHEV_NODES - 1)
     return np.asarray(series, np.float64)
 
 
-def _solved(p: float, df: F64) -> F64:
+def _solve_quantiles(p: float, df: F64) -> F64:
     tail = 2 * (1 - p)
-    found: F64 = _start(tail, NormalDist().inv_cdf(p), df)
-    log_scale = _log_ratio(df / 2) - 0.5 * np.log(df * pi)
+    found: F64 = _approximate_quantiles(tail, NormalDist().inv_cdf(p), df)
+    log_scale = _log_gamma_ratio(df / 2) - 0.5 * np.log(df * pi)
     for _ in range(5):
         density: F64 = np.exp(log_scale - (df + 1) / 2 * np.log1p(found * found / df))
         # on the log scale, where tails are nearly straight: no step overshoots
-        now = two_sided(found, df)
+        now = two_sided_p_value(found, df)
         found = found + np.maximum(now / (2 * density) * np.log(now / tail), -0.9 * found)
     return found
 
 
-def _df(df: ArrayLike) -> F64:
-    freedom: F64 = np.clip(np.asarray(df, float), _LEAST_DF, MOST_DF)
+def _clip_df(df: ArrayLike) -> F64:
+    freedom: F64 = np.clip(np.asarray(df, float), _MIN_DF, MAX_DF)
     return freedom
 
 
-def _log_ratio(a: F64) -> F64:
+def _log_gamma_ratio(a: F64) -> F64:
     """log Γ(a + 1/2)/Γ(a): Stirling's series (DLMF 5.11.13) of a + 8, and by steps back to a."""
     steps = np.ones_like(a)
     for step in range(8):
@@ -128,42 +128,52 @@ def _log_ratio(a: F64) -> F64:
     return ratio
 
 
-def _start(tail: float, normal: float, df: F64) -> F64:
+def _approximate_quantiles(tail: float, normal: float, df: F64) -> F64:
     """Of a heavy tail the power law, of a light one the normal quantile with its first terms in 1/df."""
     z = normal
     expansion = z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df * df)
     power = np.exp(
-        (_log_ratio(df / 2) - 0.5 * np.log(df * pi) + (df + 1) / 2 * np.log(df) - np.log(df) - log(tail / 2))
+        (
+            _log_gamma_ratio(df / 2)
+            - 0.5 * np.log(df * pi)
+            + (df + 1) / 2 * np.log(df)
+            - np.log(df)
+            - log(tail / 2)
+        )
         / df
     )
     return np.where(df < 3, np.minimum(power, 1e150), expansion) if tail < 1 else np.zeros_like(df)
 
 
-def _beta(a: F64, x: F64, rest: F64) -> F64:
-    """The regularised incomplete beta function I_x(a, 1/2), `rest` being 1 - x without loss of digits."""
+def _incomplete_beta(a: F64, x: F64, complement: F64) -> F64:
+    """The regularised incomplete beta function I_x(a, 1/2), `complement` being 1 - x without loss of
+    digits.
+    """
     turn = x >= (a + 1) / (a + 2.5)
     half = np.full_like(a, 0.5)
     first, second = np.where(turn, half, a), np.where(turn, a, half)
-    at = np.where(turn, rest, x)
+    at = np.where(turn, complement, x)
     with np.errstate(divide="ignore"):
-        front = a * np.log(x) + 0.5 * np.log(rest)
-    value = np.exp(front + _log_ratio(a) - 0.5 * log(pi)) * _fraction(first, second, at) / first
+        front = a * np.log(x) + 0.5 * np.log(complement)
+    value = (
+        np.exp(front + _log_gamma_ratio(a) - 0.5 * log(pi)) * _continued_fraction(first, second, at) / first
+    )
     return np.clip(np.where(turn, 1 - value, value), 0.0, 1.0)
 
 
-def _fraction(a: F64, b: F64, x: F64) -> F64:
+def _continued_fraction(a: F64, b: F64, x: F64) -> F64:
     total = a + b
     c = np.ones_like(x)
-    d = 1 / _away(1 - total * x / (a + 1))
+    d = 1 / _avoid_zero(1 - total * x / (a + 1))
     whole = d
     for m in range(1, 300):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        d = 1 / _away(1 + even * d)
-        c = _away(1 + even / c)
+        d = 1 / _avoid_zero(1 + even * d)
+        c = _avoid_zero(1 + even / c)
         whole = whole * d * c
         odd = -(a + m) * (total + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        d = 1 / _away(1 + odd * d)
-        c = _away(1 + odd / c)
+        d = 1 / _avoid_zero(1 + odd * d)
+        c = _avoid_zero(1 + odd / c)
         step = d * c
         whole = whole * step
         if np.all(np.abs(step - 1) < 1e-14):
@@ -171,5 +181,5 @@ def _fraction(a: F64, b: F64, x: F64) -> F64:
     return whole
 
 
-def _away(value: F64) -> F64:
+def _avoid_zero(value: F64) -> F64:
     return np.where(np.abs(value) < _TINY, _TINY, value)

@@ -19,35 +19,35 @@ from numpy.typing import NDArray
 
 F64 = NDArray[np.float64]
 
-LEAST: Final = 0.2
+MIN_POD_SHARE: Final = 0.2
 """A pod has a function where it takes so much of what the average pod takes of it."""
-FEWEST: Final = 10
+MIN_SAMPLES: Final = 10
 """Of fewer samples nothing is said."""
 
 
-def absent(seconds: F64, samples: F64, watched: F64, others: F64) -> F64:
+def compute_zero_count_p_value(seconds: F64, samples: F64, exposure: F64, other_exposure: F64) -> F64:
     """The chance of seeing nothing in any of the other side's rows of what rows of this side took, (K, P), of
     so many samples, (K,).
 
-    `watched` (P,) and `others` (Q,) are how long rows of either side were. Doubled, as Student's t is asked
-    too; 1 where not all of two rows or more have it.
+    `exposure` (P,) and `other_exposure` (Q,) are how long rows of either side were. Doubled, as Student's t
+    is asked too; 1 where not all of two rows or more have it.
     """
     nothing = np.ones(len(seconds))
-    alive, there = watched > 0, others[others > 0]
+    alive, there = exposure > 0, other_exposure[other_exposure > 0]
     if alive.sum() < 2 or not len(there):
         return nothing
-    whole = watched[alive].sum()
+    whole = exposure[alive].sum()
     mean = seconds.sum(1) / whole
-    everywhere = (seconds[:, alive] / watched[alive]).min(1) >= LEAST * mean
-    told = everywhere & (mean > 0) & (samples >= FEWEST) & np.isfinite(samples)
-    expected = np.where(told, samples, 0.0)[:, None] * (there / whole)
-    return np.where(told, np.minimum(2 * np.exp(-np.log1p(expected).sum(1)), 1.0), nothing)
+    everywhere = (seconds[:, alive] / exposure[alive]).min(1) >= MIN_POD_SHARE * mean
+    is_testable = everywhere & (mean > 0) & (samples >= MIN_SAMPLES) & np.isfinite(samples)
+    expected = np.where(is_testable, samples, 0.0)[:, None] * (there / whole)
+    return np.where(is_testable, np.minimum(2 * np.exp(-np.log1p(expected).sum(1)), 1.0), nothing)
 
 
-def at_most(level: float, samples: F64, watched: F64, others: F64) -> F64:
+def upper_bound_for_zero(level: float, samples: F64, exposure: F64, other_exposure: F64) -> F64:
     """What part of this side's rate, from 0 to 1, the other may have and show nothing with the chance
     `level`, (K,)."""
-    rows = max(int((others > 0).sum()), 1)
-    each = samples * (others.sum() / rows / watched.sum())
+    rows = max(int((other_exposure > 0).sum()), 1)
+    each = samples * (other_exposure.sum() / rows / exposure.sum())
     part: F64 = np.minimum((level ** (-1 / rows) - 1) / each, 1.0)
     return part

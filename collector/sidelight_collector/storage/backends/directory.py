@@ -37,10 +37,10 @@ from sidelight_collector.storage.objects import (
     check_key,
 )
 
-ABANDONED_SECONDS: Final = 3600.0
+STALE_TEMP_FILE_SECONDS: Final = 3600.0
 _ATTEMPTS: Final = 100
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-_FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+_DISK_FULL_ERRNOS: Final = (errno.ENOSPC, errno.EDQUOT)
+_PERMISSION_ERRNOS: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class DirectoryStore:
@@ -53,24 +53,24 @@ class DirectoryStore:
 
     def __init__(self, root: Path, *, read_only: bool = False) -> None:
         self._root = root.absolute()
-        self._writing = self._root / ".writing"
-        self._lock = self._root / ".lock"
+        self._temp_dir = self._root / ".writing"
+        self._lock_file = self._root / ".lock"
         if read_only:
-            with self._explained("look"):
+            with self._translate_errors("look"):
                 os.scandir(self._root).close()
             return
-        with self._explained("create"):
-            self._writing.mkdir(parents=True, exist_ok=True)
-            self._lock.touch()
-            self._remove_abandoned(time.time() - ABANDONED_SECONDS)
+        with self._translate_errors("create"):
+            self._temp_dir.mkdir(parents=True, exist_ok=True)
+            self._lock_file.touch()
+            self._remove_stale_temp_files(time.time() - STALE_TEMP_FILE_SECONDS)
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         return str(self._root)
 
     def get(self, key: str) -> bytes:
         path = self._path(key)
-        with self._explained("read"):
+        with self._translate_errors("read"):
             try:
                 return path.read_bytes()
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -83,40 +83,40 @@ class DirectoryStore:
     def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         check_condition(if_absent=if_absent, if_match=if_match)
         path = self._path(key)
-        with self._explained("write"):
-            written = self._writing / token_hex(16)
+        with self._translate_errors("write"):
+            written = self._temp_dir / token_hex(16)
             try:
-                _write(written, content)
-                with self._locked(exclusive=if_match is not None):
+                _write_durably(written, content)
+                with self._acquire_lock(exclusive=if_match is not None):
                     if if_match is not None:
-                        self._compare(key, if_match)
+                        self._require_etag(key, if_match)
                     self._publish(key, written, path, replace=not if_absent)
-                    self._sync_upwards(path.parent)
+                    self._fsync_up_to_root(path.parent)
             finally:
                 written.unlink(missing_ok=True)
         return _etag(content)
 
     def delete(self, key: str) -> None:
         path = self._path(key)
-        with self._explained("delete"), self._locked(exclusive=False):
+        with self._translate_errors("delete"), self._acquire_lock(exclusive=False):
             try:
                 path.unlink()
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return
             with suppress(FileNotFoundError):
-                _sync(path.parent)
+                _fsync_directory(path.parent)
             for directory in path.parents:
-                if directory == self._root or not _removed_empty(directory):
+                if directory == self._root or not _remove_if_empty(directory):
                     break
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectEntry]:
         # Without etags: they are made of the content, and nothing else of a file always changes with it.
-        with self._explained("list"):
+        with self._translate_errors("list"):
             yield from self._walk(self._root, "", prefix, start_after)
 
-    def _walk(self, directory: Path, above: str, prefix: str, start_after: str) -> Iterator[ObjectEntry]:
-        for name, entry in _in_key_order(directory):
-            key = above + name
+    def _walk(self, directory: Path, parent_key: str, prefix: str, start_after: str) -> Iterator[ObjectEntry]:
+        for name, entry in _list_in_key_order(directory):
+            key = parent_key + name
             if not (key.startswith(prefix) or prefix.startswith(key)):
                 continue
             if name.endswith("/"):
@@ -130,7 +130,7 @@ class DirectoryStore:
     def _path(self, key: str) -> Path:
         return self._root.joinpath(*map(_file_name, check_key(key).split("/")))
 
-    def _compare(self, key: str, etag: str) -> None:
+    def _require_etag(self, key: str, etag: str) -> None:
         try:
             changed = self.get_with_etag(key)[1] != etag
         except ObjectMissing:
@@ -138,56 +138,56 @@ class DirectoryStore:
         if changed:
             raise ObjectChanged(key)
 
-    def _publish(self, key: str, written: Path, path: Path, *, replace: bool) -> None:
+    def _publish(self, key: str, temp_file: Path, path: Path, *, replace: bool) -> None:
         for _ in range(_ATTEMPTS):
-            if not _made(path.parent):
+            if not _ensure_directory(path.parent):
                 continue  # a delete removed the directory, empty for a moment
             try:
                 if replace:
-                    written.rename(path)
+                    temp_file.rename(path)
                 else:
-                    path.hardlink_to(written)
+                    path.hardlink_to(temp_file)
                 return
             except FileExistsError:
                 raise ObjectExists(key) from None
             except FileNotFoundError:
                 continue
-        raise StoreUnavailable(f"the directory of {key!r} keeps disappearing from {self.where}")
+        raise StoreUnavailable(f"the directory of {key!r} keeps disappearing from {self.location}")
 
-    def _sync_upwards(self, directory: Path) -> None:
+    def _fsync_up_to_root(self, directory: Path) -> None:
         # Directories that another writer has just made need not be durable yet, so all are synced.
         while directory != self._root:
-            _sync(directory)
+            _fsync_directory(directory)
             directory = directory.parent
-        _sync(self._root)
+        _fsync_directory(self._root)
 
-    def _remove_abandoned(self, before: float) -> None:
-        for path in self._writing.iterdir():
+    def _remove_stale_temp_files(self, modified_before: float) -> None:
+        for path in self._temp_dir.iterdir():
             with suppress(FileNotFoundError):
-                if path.stat().st_mtime < before:
+                if path.stat().st_mtime < modified_before:
                     path.unlink()
 
     @contextmanager
-    def _locked(self, *, exclusive: bool) -> Iterator[None]:
-        with self._lock.open("rb") as file:
+    def _acquire_lock(self, *, exclusive: bool) -> Iterator[None]:
+        with self._lock_file.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
             yield
 
     @contextmanager
-    def _explained(self, verb: str) -> Iterator[None]:
+    def _translate_errors(self, operation: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise _store_error(verb, self.where, error) from error
+            raise _to_store_error(operation, self.location, error) from error
 
 
-def _store_error(verb: str, where: str, error: OSError) -> StoreError:
-    message = f"cannot {verb} in the store directory {where}: {error.strerror}"
-    if error.errno in _FULL:
+def _to_store_error(operation: str, location: str, error: OSError) -> StoreError:
+    message = f"cannot {operation} in the store directory {location}: {error.strerror}"
+    if error.errno in _DISK_FULL_ERRNOS:
         return StoreUnavailable(
             message, hint="Free space on that file system, or shorten --retention-raw-days."
         )
-    if error.errno in _FORBIDDEN:
+    if error.errno in _PERMISSION_ERRNOS:
         return StoreRefused(message, hint=f"Let user {os.geteuid()} write there, or choose another --store.")
     return StoreUnavailable(
         message, hint="--store is a directory on a local file system, or s3://bucket/prefix."
@@ -203,7 +203,7 @@ def _file_name(part: str) -> str:
     return "%2E" + name[1:] if name.startswith(".") else name
 
 
-def _in_key_order(directory: Path) -> list[tuple[str, os.DirEntry[str]]]:
+def _list_in_key_order(directory: Path) -> list[tuple[str, os.DirEntry[str]]]:
     """What lies in a directory: key parts, those of directories with their `/`, which counts in the order."""
     try:
         with os.scandir(directory) as found:
@@ -214,7 +214,7 @@ def _in_key_order(directory: Path) -> list[tuple[str, os.DirEntry[str]]]:
     return sorted(named, key=lambda pair: pair[0])
 
 
-def _made(directory: Path) -> bool:
+def _ensure_directory(directory: Path) -> bool:
     """Whether the directory stands there now; false if it appeared and was removed while it was looked at."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -235,7 +235,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _removed_empty(directory: Path) -> bool:
+def _remove_if_empty(directory: Path) -> bool:
     try:
         directory.rmdir()
     except OSError:
@@ -243,14 +243,14 @@ def _removed_empty(directory: Path) -> bool:
     return True
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write_durably(path: Path, content: bytes) -> None:
     with path.open("xb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _sync(directory: Path) -> None:
+def _fsync_directory(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -34,26 +34,26 @@ import xxhash
 
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.storage import manifest, segments
-from sidelight_collector.storage.checksum import is_sound
+from sidelight_collector.storage.checksum import is_intact
 from sidelight_collector.storage.objects import ObjectEntry, ObjectStore
 
 FOLDER: Final = "sidelight-objects"
 BLOCK_BYTES: Final = 4096
 """A file takes whole blocks."""
-WAITING_BYTES: Final = 64 << 20
+MAX_PENDING_BYTES: Final = 64 << 20
 """Most bytes that wait to be written; what comes then is not kept this time."""
-LEFT: Final = 0.9
+EVICTION_TARGET: Final = 0.9
 """Where room is made, so much of the bound is left at most, or it would have to be made for each file."""
-LOCK_SECONDS: Final = 1.0
-LOCK_PAUSE_SECONDS: Final = 0.005
+LOCK_TIMEOUT_SECONDS: Final = 1.0
+LOCK_RETRY_SECONDS: Final = 0.005
 
-_IMMUTABLE: Final = (segments.ROOT, manifest.BLOCKS)
-_COPY: Final = re.compile(r"[0-9a-f]{32}")
+_IMMUTABLE: Final = (segments.ROOT, manifest.BLOCK_ROOT)
+_COPY_NAME: Final = re.compile(r"[0-9a-f]{32}")
 _CHECKSUM_BYTES: Final = 16
 _log = structlog.get_logger(__name__)
 
 
-class _Busy(Exception):
+class _LockTimeout(Exception):
     """Another process writes into the folder, and for long."""
 
 
@@ -70,35 +70,35 @@ class DiskCachedStore:
         self._folder = folder.absolute() / FOLDER
         self._max_bytes = max_bytes
         self._metrics = metrics
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="disk-cache")
+        self._write_executor = ThreadPoolExecutor(1, thread_name_prefix="disk-cache")
         self._lock = threading.Lock()
-        self._waiting = 0
-        self._warned = False
-        self._patient = True
-        self._usable = False
-        with self._survived("create"):
+        self._pending_bytes = 0
+        self._has_warned = False
+        self._can_wait_for_lock = True
+        self._is_usable = False
+        with self._suppress_disk_errors("create"):
             self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._make_folder()
-            self._usable = True
-            self._writer.submit(self._clean)
+            self._ensure_folder()
+            self._is_usable = True
+            self._write_executor.submit(self._enforce_limit)
 
     @property
     def kind(self) -> str:
         return self._store.kind
 
     @property
-    def where(self) -> str:
-        return self._store.where
+    def location(self) -> str:
+        return self._store.location
 
     def get(self, key: str) -> bytes:
-        if not (self._usable and key.startswith(_IMMUTABLE)):
+        if not (self._is_usable and key.startswith(_IMMUTABLE)):
             return self._store.get(key)
         path = self._path(key)
-        content = self._copy(path)
+        content = self._read_copy(path)
         self._metrics.disk_cache_reads.labels("miss" if content is None else "hit").inc()
         if content is None:
             content = self._store.get(key)
-            if is_sound(content):
+            if is_intact(content):
                 self._write_later(path, content)
         return content
 
@@ -110,26 +110,28 @@ class DiskCachedStore:
 
     def delete(self, key: str) -> None:
         self._store.delete(key)
-        self.forget(key)
+        self.invalidate(key)
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectEntry]:
         return self._store.list(prefix, start_after)
 
-    def forget(self, key: str) -> None:
+    def invalidate(self, key: str) -> None:
         """Remove the copy of an object that is not what it should be: it may be mended in the store."""
-        if self._usable and key.startswith(_IMMUTABLE):
-            self._writer.submit(self._remove, self._path(key))  # after it is written, if it waits to be
+        if self._is_usable and key.startswith(_IMMUTABLE):
+            self._write_executor.submit(
+                self._remove, self._path(key)
+            )  # after it is written, if it waits to be
 
     def close(self) -> None:
         """Wait until the copies that are to be written are; nothing is read after that."""
-        self._writer.shutdown()
+        self._write_executor.shutdown()
 
     def _path(self, key: str) -> Path:
-        return self._folder / xxhash.xxh3_128_hexdigest(f"{self._store.where}\0{key}".encode())
+        return self._folder / xxhash.xxh3_128_hexdigest(f"{self._store.location}\0{key}".encode())
 
-    def _copy(self, path: Path) -> bytes | None:
+    def _read_copy(self, path: Path) -> bytes | None:
         """What a copy holds, which is used now; None if there is none that is whole."""
-        with self._survived("read"):
+        with self._suppress_disk_errors("read"):
             try:
                 with path.open("rb", buffering=0) as file:
                     checksum, content = file.read(_CHECKSUM_BYTES), file.readall()
@@ -145,82 +147,82 @@ class DiskCachedStore:
         return None
 
     def _write_later(self, path: Path, content: bytes) -> None:
-        if BLOCK_BYTES + _size(content) > self._max_bytes:
+        if BLOCK_BYTES + _compute_disk_size(content) > self._max_bytes:
             return
         with self._lock:
-            kept = self._waiting + len(content) <= WAITING_BYTES
+            kept = self._pending_bytes + len(content) <= MAX_PENDING_BYTES
             if kept:
-                self._waiting += len(content)
+                self._pending_bytes += len(content)
         if kept:
-            self._writer.submit(self._write, path, content)
+            self._write_executor.submit(self._write, path, content)
         else:
             self._metrics.disk_cache_skipped.inc()
 
     def _write(self, path: Path, content: bytes) -> None:
         try:
-            with self._survived("write"), self._alone() as writing:
+            with self._suppress_disk_errors("write"), self._lock_exclusively() as writing:
                 if path.exists():
                     return
-                self._reserve(_size(content))
+                self._reserve_space(_compute_disk_size(content))
                 descriptor = os.open(writing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
                 with open(descriptor, "wb") as file:  # noqa: PTH123
                     file.write(_checksum(path, content))
                     file.write(content)
                 writing.rename(path)
                 self._metrics.disk_cache_written_bytes.inc(len(content))
-        except _Busy:
+        except _LockTimeout:
             self._metrics.disk_cache_skipped.inc()
         finally:
             with self._lock:
-                self._waiting -= len(content)
+                self._pending_bytes -= len(content)
 
     def _remove(self, path: Path) -> None:
-        with self._survived("remove"):
+        with self._suppress_disk_errors("remove"):
             path.unlink(missing_ok=True)
 
-    def _clean(self) -> None:
+    def _enforce_limit(self) -> None:
         """Go back within the bound, which may have been another, and remove what a process left that died."""
-        with suppress(_Busy), self._survived("clean"), self._alone():
-            self._make_room(0)
+        with suppress(_LockTimeout), self._suppress_disk_errors("clean"), self._lock_exclusively():
+            self._evict(0)
 
-    def _reserve(self, size: int) -> None:
+    def _reserve_space(self, size: int) -> None:
         try:
             used = int((self._folder / "used").read_bytes())
         except (FileNotFoundError, ValueError):
             used = self._max_bytes
         if used + size > self._max_bytes:
-            self._make_room(size)
+            self._evict(size)
         else:
-            self._say_used(used + size)
+            self._record_usage(used + size)
 
-    def _make_room(self, size: int) -> None:
+    def _evict(self, size: int) -> None:
         """Remove copies, those used least recently first, until `size` bytes more are within the bound."""
-        copies = sorted(self._copies())
+        copies = sorted(self._list_copies())
         used = BLOCK_BYTES + sum(taken for _, taken, _ in copies)
         if used + size > self._max_bytes:
-            most = min(self._max_bytes * LEFT, self._max_bytes - size)
+            most = min(self._max_bytes * EVICTION_TARGET, self._max_bytes - size)
             for _, taken, path in copies:
                 if used <= most:
                     break
                 path.unlink(missing_ok=True)
                 used -= taken
-        self._say_used(used + size)
+        self._record_usage(used + size)
 
-    def _copies(self) -> Iterator[tuple[float, int, Path]]:
+    def _list_copies(self) -> Iterator[tuple[float, int, Path]]:
         """When each was last used, and the bytes that it takes."""
         with os.scandir(self._folder) as found:
             for entry in found:
-                if _COPY.fullmatch(entry.name):
+                if _COPY_NAME.fullmatch(entry.name):
                     with suppress(FileNotFoundError):
                         known = entry.stat(follow_symlinks=False)
-                        yield known.st_mtime, _blocks(known.st_size), Path(entry.path)
+                        yield known.st_mtime, _round_up_to_blocks(known.st_size), Path(entry.path)
 
-    def _say_used(self, used: int) -> None:
+    def _record_usage(self, used: int) -> None:
         # A process that dies in the middle leaves no number at all: then all is counted again.
         (self._folder / "used").write_bytes(b"%d" % used)
         self._metrics.disk_cache_bytes.set(used)
 
-    def _make_folder(self) -> None:
+    def _ensure_folder(self) -> None:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         known = self._folder.lstat()
         if known.st_uid != os.geteuid() or not stat.S_ISDIR(known.st_mode):
@@ -229,12 +231,12 @@ class DiskCachedStore:
             self._folder.chmod(0o700)
 
     @contextmanager
-    def _alone(self) -> Iterator[Path]:
+    def _lock_exclusively(self) -> Iterator[Path]:
         """Be the only one who writes, in all processes; gives the file that becomes a copy. Raises _Busy."""
-        self._make_folder()  # somebody may have removed everything
+        self._ensure_folder()  # somebody may have removed everything
         lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            self._wait_for(lock)
+            self._acquire_lock(lock)
             writing = self._folder / "writing"
             writing.unlink(missing_ok=True)
             try:
@@ -244,29 +246,29 @@ class DiskCachedStore:
         finally:
             os.close(lock)
 
-    def _wait_for(self, lock: int) -> None:
+    def _acquire_lock(self, lock: int) -> None:
         """A process that was stopped may hold it for ever: then each is waited for once, and no longer."""
-        end = time.monotonic() + (LOCK_SECONDS if self._patient else 0.0)
+        end = time.monotonic() + (LOCK_TIMEOUT_SECONDS if self._can_wait_for_lock else 0.0)
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                self._patient = time.monotonic() < end
-                if not self._patient:
-                    raise _Busy from None
-                time.sleep(LOCK_PAUSE_SECONDS)
+                self._can_wait_for_lock = time.monotonic() < end
+                if not self._can_wait_for_lock:
+                    raise _LockTimeout from None
+                time.sleep(LOCK_RETRY_SECONDS)
             else:
-                self._patient = True
+                self._can_wait_for_lock = True
                 return
 
     @contextmanager
-    def _survived(self, operation: str) -> Iterator[None]:
+    def _suppress_disk_errors(self, operation: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             self._metrics.disk_cache_errors.labels(operation).inc()
             with self._lock:
-                first, self._warned = not self._warned, True
+                first, self._has_warned = not self._has_warned, True
             if first:
                 _log.warning(
                     "trouble with the disk cache: queries read from the store",
@@ -282,9 +284,9 @@ def _checksum(path: Path, content: bytes) -> bytes:
     return xxhash.xxh3_128_digest(path.name.encode() + xxhash.xxh3_128_digest(content))
 
 
-def _size(content: bytes) -> int:
-    return _blocks(_CHECKSUM_BYTES + len(content))
+def _compute_disk_size(content: bytes) -> int:
+    return _round_up_to_blocks(_CHECKSUM_BYTES + len(content))
 
 
-def _blocks(size: int) -> int:
+def _round_up_to_blocks(size: int) -> int:
     return -(-size // BLOCK_BYTES) * BLOCK_BYTES

@@ -17,7 +17,7 @@ from sidelight_collector.storage.objects import (
 )
 
 
-class CountedStore:
+class InstrumentedStore:
     """Another store, its operations timed and its failures counted; answers such as "missing" are none."""
 
     def __init__(self, store: ObjectStore, metrics: Metrics) -> None:
@@ -29,31 +29,31 @@ class CountedStore:
         return self._store.kind
 
     @property
-    def where(self) -> str:
-        return self._store.where
+    def location(self) -> str:
+        return self._store.location
 
     def get(self, key: str) -> bytes:
-        with self._counted("get"):
+        with self._measure("get"):
             return self._store.get(key)
 
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
-        with self._counted("get"):
+        with self._measure("get"):
             return self._store.get_with_etag(key)
 
     def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
-        with self._counted("put"):
+        with self._measure("put"):
             return self._store.put(key, content, if_absent=if_absent, if_match=if_match)
 
     def delete(self, key: str) -> None:
-        with self._counted("delete"):
+        with self._measure("delete"):
             self._store.delete(key)
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectEntry]:
-        with self._counted("list"):
+        with self._measure("list"):
             yield from self._store.list(prefix, start_after)
 
     @contextmanager
-    def _counted(self, operation: str) -> Iterator[None]:
+    def _measure(self, operation: str) -> Iterator[None]:
         start = time.perf_counter()
         try:
             yield

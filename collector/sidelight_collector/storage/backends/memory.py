@@ -22,7 +22,7 @@ class MemoryStore:
     """Keeps objects in a dict under one lock."""
 
     kind = "memory"
-    where = "memory"
+    location = "memory"
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -15,7 +15,7 @@ from sidelight_collector.storage.objects import (
 )
 
 
-class UnconditionalStore:
+class SingleWriterStore:
     """Looks before it writes, one write with a condition at a time; other processes are not kept out."""
 
     def __init__(self, store: ObjectStore) -> None:
@@ -27,8 +27,8 @@ class UnconditionalStore:
         return self._store.kind
 
     @property
-    def where(self) -> str:
-        return self._store.where
+    def location(self) -> str:
+        return self._store.location
 
     def get(self, key: str) -> bytes:
         return self._store.get(key)

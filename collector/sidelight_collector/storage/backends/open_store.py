@@ -20,11 +20,11 @@ from sidelight_collector.storage.objects import (
 
 FORMAT: Final = 1
 CONFIG_KEY: Final = "v1/config.json"
-PROBES: Final = "v1/probe/"
+PROBE_ROOT: Final = "v1/probe/"
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class StoreCapabilities:
     """What was found out about a store: its format, and whether conditional writes hold there."""
 
     format: int
@@ -52,43 +52,43 @@ def open_store(
     return S3Store(bucket, prefix, endpoint=s3_endpoint, timeout=timeout_seconds)
 
 
-def verify(store: ObjectStore) -> Verified:
+def verify_store(store: ObjectStore) -> StoreCapabilities:
     """Write, read, replace, list and delete a probe, then create or check the format marker.
 
     Raises StoreError: the cause the collector exits with at start-up.
     """
-    conditional = probe(store)
-    return Verified(_format(store, conditional=conditional), conditional)
+    conditional = probe_store(store)
+    return StoreCapabilities(_ensure_format_marker(store, conditional_writes=conditional), conditional)
 
 
-def probe(store: ObjectStore) -> bool:
+def probe_store(store: ObjectStore) -> bool:
     """Write, read, replace, list and delete an object; whether conditional writes hold. Raises StoreError."""
-    key = f"{PROBES}{token_hex(16)}"
+    key = f"{PROBE_ROOT}{token_hex(16)}"
     content = token_hex(16).encode()
     store.put(key, content)
     try:
         found, etag = store.get_with_etag(key)
         if found != content or [entry.key for entry in store.list(key)] != [key]:
             raise StoreRefused(
-                f"{store.where} does not give back what was written a moment ago",
+                f"{store.location} does not give back what was written a moment ago",
                 hint="The collector needs a store that is consistent after each write, as S3 is.",
             )
-        return _keeps_conditions(store, key, etag)
+        return _has_conditional_writes(store, key, etag)
     finally:
         store.delete(key)
 
 
-def _keeps_conditions(store: ObjectStore, key: str, etag: str) -> bool:
+def _has_conditional_writes(store: ObjectStore, key: str, etag: str) -> bool:
     try:
         store.put(key, b"if absent", if_absent=True)
     except ObjectExists:
-        return _keeps_etags(store, key, etag)
+        return _has_if_match(store, key, etag)
     except StoreRefused:
         return False
     return False
 
 
-def _keeps_etags(store: ObjectStore, key: str, etag: str) -> bool:
+def _has_if_match(store: ObjectStore, key: str, etag: str) -> bool:
     try:
         store.put(key, b"replaced", if_match=etag)
         store.put(key, b"replaced again", if_match=etag)
@@ -99,19 +99,19 @@ def _keeps_etags(store: ObjectStore, key: str, etag: str) -> bool:
     return False
 
 
-def _format(store: ObjectStore, *, conditional: bool) -> int:
+def _ensure_format_marker(store: ObjectStore, *, conditional_writes: bool) -> int:
     try:
         raw = store.get(CONFIG_KEY)
     except ObjectMissing:
         raw = json.dumps({"format": FORMAT}).encode()
         try:
-            store.put(CONFIG_KEY, raw, if_absent=conditional)
+            store.put(CONFIG_KEY, raw, if_absent=conditional_writes)
         except ObjectExists:
             raw = store.get(CONFIG_KEY)
-    return format_told(raw, store.where)
+    return parse_format_marker(raw, store.location)
 
 
-def format_told(raw: bytes, where: str) -> int:
+def parse_format_marker(raw: bytes, location: str) -> int:
     """The format that a marker tells. Raises StoreIncompatible for a later one, and for what is no marker."""
     try:
         found = json.loads(raw)["format"]
@@ -119,12 +119,12 @@ def format_told(raw: bytes, where: str) -> int:
         found = None
     if not isinstance(found, int) or found < 1:
         raise StoreIncompatible(
-            f"{CONFIG_KEY} in {where} is not a format marker of Sidelight",
+            f"{CONFIG_KEY} in {location} is not a format marker of Sidelight",
             hint="Choose another --store, or another prefix in the bucket.",
         )
     if found > FORMAT:
         raise StoreIncompatible(
-            f"{where} is in format {found}, and this version reads up to {FORMAT}",
+            f"{location} is in format {found}, and this version reads up to {FORMAT}",
             hint="Run the version of Sidelight that wrote it, or a later one.",
         )
     return found

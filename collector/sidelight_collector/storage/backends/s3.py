@@ -37,13 +37,13 @@ from sidelight_collector.storage.objects import (
     check_key,
 )
 
-_CONNECTIONS: Final = 32
+_MAX_CONNECTIONS: Final = 32
 _CONFLICT_ATTEMPTS: Final = 10
-_MISSING: Final = ("NoSuchKey", "404", "NotFound")
-_PRECONDITION: Final = ("PreconditionFailed", "412")
+_MISSING_CODES: Final = ("NoSuchKey", "404", "NotFound")
+_PRECONDITION_CODES: Final = ("PreconditionFailed", "412")
 # Another try helps where two conditional writes met, and where a gateway in front of a file system met a
 # directory that another client's delete was just emptying.
-_CONFLICT: Final = ("ConditionalRequestConflict", "OperationAborted", "ExistingObjectIsDirectory")
+_CONFLICT_CODES: Final = ("ConditionalRequestConflict", "OperationAborted", "ExistingObjectIsDirectory")
 _HINTS: Final = {
     "NoSuchBucket": "Create the bucket first: the collector never does.",
     "AccessDenied": "Allow s3:GetObject, s3:PutObject, s3:DeleteObject and s3:ListBucket on this bucket.",
@@ -66,7 +66,7 @@ class S3Store:
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self._endpoint = endpoint
         session = boto3.session.Session()
-        with self._explained(""):
+        with self._translate_errors(""):
             self._client = session.client(
                 "s3",
                 endpoint_url=endpoint,
@@ -75,7 +75,7 @@ class S3Store:
                     connect_timeout=min(timeout, 5.0),
                     read_timeout=timeout,
                     retries={"mode": "standard", "total_max_attempts": 3},
-                    max_pool_connections=_CONNECTIONS,
+                    max_pool_connections=_MAX_CONNECTIONS,
                     # Many servers that are not AWS know nothing of the newer trailing checksums.
                     request_checksum_calculation="when_required",
                     response_checksum_validation="when_required",
@@ -84,7 +84,7 @@ class S3Store:
             )
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
 
     @property
@@ -96,24 +96,24 @@ class S3Store:
         return self.get_with_etag(key)[0]
 
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
-        name = self._name(key)
-        with self._explained(key):
+        name = self._full_key(key)
+        with self._translate_errors(key):
             answer = self._client.get_object(Bucket=self._bucket, Key=name)
             return answer["Body"].read(), answer["ETag"]
 
     def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         check_condition(if_absent=if_absent, if_match=if_match)
-        name = self._name(key)
-        with self._explained(key, replacing=if_match is not None):
+        name = self._full_key(key)
+        with self._translate_errors(key, replacing=if_match is not None):
             for attempt in range(_CONFLICT_ATTEMPTS):
                 try:
-                    return self._put(name, content, if_absent=if_absent, if_match=if_match)
+                    return self._put_once(name, content, if_absent=if_absent, if_match=if_match)
                 except ClientError as error:
-                    if _code(error) not in _CONFLICT or attempt == _CONFLICT_ATTEMPTS - 1:
+                    if _error_code(error) not in _CONFLICT_CODES or attempt == _CONFLICT_ATTEMPTS - 1:
                         raise
         raise AssertionError("the last attempt returns or raises")
 
-    def _put(self, name: str, content: bytes, *, if_absent: bool, if_match: str | None) -> str:
+    def _put_once(self, name: str, content: bytes, *, if_absent: bool, if_match: str | None) -> str:
         if if_absent:
             answer = self._client.put_object(Bucket=self._bucket, Key=name, Body=content, IfNoneMatch="*")
         elif if_match is not None:
@@ -123,9 +123,9 @@ class S3Store:
         return answer["ETag"]
 
     def delete(self, key: str) -> None:
-        name = self._name(key)
+        name = self._full_key(key)
         try:
-            with self._explained(key):
+            with self._translate_errors(key):
                 self._client.delete_object(Bucket=self._bucket, Key=name)
         except ObjectMissing:
             return
@@ -136,7 +136,7 @@ class S3Store:
             Prefix=self._prefix + prefix,
             StartAfter=self._prefix + start_after if start_after else "",
         )
-        with self._explained(prefix):
+        with self._translate_errors(prefix):
             for page in pages:
                 for found in page.get("Contents", []):
                     if not found["Key"].endswith("/"):  # what some servers show for a directory
@@ -144,7 +144,7 @@ class S3Store:
                         modified = found["LastModified"].timestamp()
                         yield ObjectEntry(key, found["Size"], modified, found.get("ETag"))
 
-    def expire_segments(self, days: int, *, apply: bool) -> str:
+    def set_segment_expiration(self, days: int, *, apply: bool) -> str:
         """The lifecycle rule, as JSON, by which the bucket deletes segments after so many days.
 
         It is put if `apply`; the bucket's other rules stay as they are.
@@ -158,62 +158,69 @@ class S3Store:
             "Expiration": {"Days": days},
         }
         if apply:
-            with self._explained(prefix):
-                rules = [*(each for each in self._rules() if each.get("ID") != rule["ID"]), rule]
+            with self._translate_errors(prefix):
+                rules = [
+                    *(each for each in self._get_lifecycle_rules() if each.get("ID") != rule["ID"]),
+                    rule,
+                ]
                 self._client.put_bucket_lifecycle_configuration(
                     Bucket=self._bucket, LifecycleConfiguration={"Rules": rules}
                 )
         return json.dumps(rule)
 
-    def _rules(self) -> Sequence[Any]:
+    def _get_lifecycle_rules(self) -> Sequence[Any]:
         try:
             answer = self._client.get_bucket_lifecycle_configuration(Bucket=self._bucket)
         except ClientError as error:
-            if _code(error) == "NoSuchLifecycleConfiguration":
+            if _error_code(error) == "NoSuchLifecycleConfiguration":
                 return []
             raise
         return answer.get("Rules", [])
 
-    def _name(self, key: str) -> str:
+    def _full_key(self, key: str) -> str:
         return check_key(self._prefix + check_key(key))
 
     @contextmanager
-    def _explained(self, key: str, *, replacing: bool = False) -> Iterator[None]:
+    def _translate_errors(self, key: str, *, replacing: bool = False) -> Iterator[None]:
         try:
             yield
         except ClientError as error:
-            raise self._refusal(key, error, replacing=replacing) from error
+            raise self._to_store_error(key, error, replacing=replacing) from error
         except (NoCredentialsError, PartialCredentialsError) as error:
             raise StoreRefused(
-                f"no credentials for {self.where}",
+                f"no credentials for {self.location}",
                 hint="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the process a role.",
             ) from error
         except (EndpointConnectionError, HTTPClientError, IncompleteReadError) as error:
             raise StoreUnavailable(
-                f"{self.where} at {self._endpoint or 'its default endpoint'} does not answer: {error}",
+                f"{self.location} at {self._endpoint or 'its default endpoint'} does not answer: {error}",
                 hint="Check --s3-endpoint, the network and that the service runs.",
             ) from error
         except (BotoCoreError, ValueError) as error:
             raise StoreRefused(
-                f"{self.where} cannot be used: {error}",
+                f"{self.location} cannot be used: {error}",
                 hint="Check --store, --s3-endpoint and the credentials.",
             ) from error
 
-    def _refusal(self, key: str, error: ClientError, *, replacing: bool) -> StoreError:
-        code = _code(error)
-        if code in _PRECONDITION:
+    def _to_store_error(self, key: str, error: ClientError, *, replacing: bool) -> StoreError:
+        code = _error_code(error)
+        if code in _PRECONDITION_CODES:
             return ObjectChanged(key) if replacing else ObjectExists(key)
-        if code in _MISSING:
+        if code in _MISSING_CODES:
             return ObjectChanged(key) if replacing else ObjectMissing(key)
         message = (
-            f"{self.where} answered {code}: {error.response['Error'].get('Message') or 'no reason given'}"
+            f"{self.location} answered {code}: {error.response['Error'].get('Message') or 'no reason given'}"
         )
         status = error.response["ResponseMetadata"]["HTTPStatusCode"]
         hint = _HINTS.get(code, "") or (_HINTS["AccessDenied"] if status == 403 else "")
-        if (status >= 500 and code != "NotImplemented") or code in ("SlowDown", "RequestTimeout", *_CONFLICT):
+        if (status >= 500 and code != "NotImplemented") or code in (
+            "SlowDown",
+            "RequestTimeout",
+            *_CONFLICT_CODES,
+        ):
             return StoreUnavailable(message, hint="The service has trouble; the collector goes on trying.")
         return StoreRefused(message, hint=hint or "The service's own log says more.")
 
 
-def _code(error: ClientError) -> str:
+def _error_code(error: ClientError) -> str:
     return error.response["Error"].get("Code", "")

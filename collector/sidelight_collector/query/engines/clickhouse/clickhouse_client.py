@@ -19,10 +19,10 @@ import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError
 
 import sidelight
-from sidelight_collector.settings.engine_url import EngineUrl
+from sidelight_collector.settings.engine_url import ClickHouseUrl
 
-CONNECTIONS: Final = 64
-CONNECT_SECONDS: Final = 2.0
+MAX_CONNECTIONS: Final = 64
+CONNECT_TIMEOUT_SECONDS: Final = 2.0
 GRACE_SECONDS: Final = 1.0
 """How long the server may take to say that it was out of time."""
 MAX_ERROR_CHARACTERS: Final = 400
@@ -33,35 +33,37 @@ _TIMEOUT_EXCEEDED: Final = (
 )
 
 
-class Cause(StrEnum):
+class EngineFailure(StrEnum):
     """Why an engine did not answer: a closed set of words."""
 
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
     REFUSED = "refused"
-    WRONG = "invalid"
+    INVALID_RESPONSE = "invalid"
 
 
-class EngineFailed(Exception):
+class ClickHouseError(Exception):
     """The engine did not do what it was asked; the text has no secrets."""
 
-    def __init__(self, cause: Cause, text: str) -> None:
+    def __init__(self, cause: EngineFailure, text: str) -> None:
         super().__init__(text)
         self.cause = cause
 
 
-class ClickHouse:
+class ClickHouseClient:
     """One server, asked from many threads at once."""
 
-    def __init__(self, at: EngineUrl) -> None:
-        self.at = at
-        if at.secure:
+    def __init__(self, server: ClickHouseUrl) -> None:
+        self.server = server
+        if server.secure:
             self._pool: urllib3.HTTPConnectionPool = urllib3.HTTPSConnectionPool(
-                at.host, at.port, maxsize=CONNECTIONS, retries=False, cert_reqs="CERT_REQUIRED"
+                server.host, server.port, maxsize=MAX_CONNECTIONS, retries=False, cert_reqs="CERT_REQUIRED"
             )
         else:
-            self._pool = urllib3.HTTPConnectionPool(at.host, at.port, maxsize=CONNECTIONS, retries=False)
-        login = b64encode(f"{at.user}:{at.password}".encode()).decode()
+            self._pool = urllib3.HTTPConnectionPool(
+                server.host, server.port, maxsize=MAX_CONNECTIONS, retries=False
+            )
+        login = b64encode(f"{server.user}:{server.password}".encode()).decode()
         self._headers = {
             "Authorization": f"Basic {login}",
             "User-Agent": f"sidelight/{sidelight.__version__}",
@@ -69,17 +71,23 @@ class ClickHouse:
             "Connection": "close",
         }
 
-    def ask(
-        self, statement: str, parameters: Mapping[str, str], seconds: float, remaining: Callable[[], float]
+    def query(
+        self,
+        statement: str,
+        parameters: Mapping[str, str],
+        timeout_seconds: float,
+        remaining: Callable[[], float],
     ) -> pa.Table:
         """What a statement that ends in FORMAT Arrow answers within so many seconds. Raises EngineFailed.
 
         `remaining` tells the seconds until nobody waits any longer, and raises what is to be raised then.
         """
-        url = "/?" + urlencode({"wait_end_of_query": 1, "max_execution_time": max(math.floor(seconds), 1)})
+        url = "/?" + urlencode(
+            {"wait_end_of_query": 1, "max_execution_time": max(math.floor(timeout_seconds), 1)}
+        )
         fields = {"query": statement, **{f"param_{name}": value for name, value in parameters.items()}}
-        wait = min(seconds + GRACE_SECONDS, remaining())
-        timeout = urllib3.Timeout(connect=min(CONNECT_SECONDS, wait), read=wait)
+        wait = min(timeout_seconds + GRACE_SECONDS, remaining())
+        timeout = urllib3.Timeout(connect=min(CONNECT_TIMEOUT_SECONDS, wait), read=wait)
         try:
             with self._pool.request(
                 "POST",
@@ -95,22 +103,24 @@ class ClickHouse:
                     body += chunk
                     remaining()
         except (ConnectTimeoutError, NewConnectionError) as error:
-            raise EngineFailed(Cause.UNREACHABLE, self._clean(str(error))) from error
+            raise ClickHouseError(EngineFailure.UNREACHABLE, self._sanitize(str(error))) from error
         except ReadTimeoutError as error:
-            raise EngineFailed(Cause.TIMEOUT, f"no answer within {wait:.1f} s") from error
+            raise ClickHouseError(EngineFailure.TIMEOUT, f"no answer within {wait:.1f} s") from error
         except HTTPError as error:
-            raise EngineFailed(Cause.UNREACHABLE, self._clean(str(error))) from error
+            raise ClickHouseError(EngineFailure.UNREACHABLE, self._sanitize(str(error))) from error
         if answer.status != 200:
             code = answer.headers.get("X-ClickHouse-Exception-Code", "")
-            cause = Cause.TIMEOUT if code == _TIMEOUT_EXCEEDED else Cause.REFUSED
-            raise EngineFailed(cause, self._clean(f"{answer.status}: {body.decode(errors='replace')}"))
+            cause = EngineFailure.TIMEOUT if code == _TIMEOUT_EXCEEDED else EngineFailure.REFUSED
+            raise ClickHouseError(cause, self._sanitize(f"{answer.status}: {body.decode(errors='replace')}"))
         try:
             return pa.ipc.open_file(pa.BufferReader(bytes(body))).read_all()
         except (pa.ArrowException, OSError) as error:
-            raise EngineFailed(Cause.WRONG, f"the answer is no Arrow table: {error}") from error
+            raise ClickHouseError(
+                EngineFailure.INVALID_RESPONSE, f"the answer is no Arrow table: {error}"
+            ) from error
 
-    def _clean(self, text: str) -> str:
+    def _sanitize(self, text: str) -> str:
         """A text of another's as it may be logged: short, in one line, without the password."""
-        plain = text.replace(self.at.password, "***") if self.at.password else text
+        plain = text.replace(self.server.password, "***") if self.server.password else text
         line = " ".join(plain.split())
         return line if len(line) <= MAX_ERROR_CHARACTERS else f"{line[:MAX_ERROR_CHARACTERS]} …"

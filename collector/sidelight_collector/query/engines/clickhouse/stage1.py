@@ -15,30 +15,34 @@ import pyarrow as pa
 import structlog
 
 from sidelight.settings import BadSetting
-from sidelight_collector.arrow_ops import total, words
+from sidelight_collector.arrow_ops import dictionary_encode, sum_ints
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.query.engine.window_sums import ROWS, Scan, added_up, combined, plan
-from sidelight_collector.query.engines.clickhouse.clickhouse_client import Cause, ClickHouse, EngineFailed
-from sidelight_collector.query.engines.clickhouse.sql import statements
-from sidelight_collector.query.query_context import Reading
+from sidelight_collector.query.engine.window_sums import SUM_SCHEMA, Scan, merge_sums, plan_scans, run_scans
+from sidelight_collector.query.engines.clickhouse.clickhouse_client import (
+    ClickHouseClient,
+    ClickHouseError,
+    EngineFailure,
+)
+from sidelight_collector.query.engines.clickhouse.sql import build_statements
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_errors import EngineUnavailable
 from sidelight_collector.query.windows import (
-    Windows,
+    SelectedWindows,
 )
-from sidelight_collector.settings.engine_url import EngineUrl
+from sidelight_collector.settings.engine_url import ClickHouseUrl
 from sidelight_collector.storage.tables import STATES
 
-USED: Final = "clickhouse"
-FALLBACK: Final = "fallback"
+ENGINE_CLICKHOUSE: Final = "clickhouse"
+ENGINE_FALLBACK: Final = "fallback"
 """What an answer says about where its samples were added up."""
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9._/-]+")
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9._/-]+")
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class ClickHouseStage1:
     """Adds up on ClickHouse.
 
     place: what comes before every key, as the server knows the objects.
@@ -46,62 +50,62 @@ class Elsewhere:
     fallback: whether this process does it when ClickHouse did not; if not, the query fails.
     """
 
-    clickhouse: ClickHouse
-    place: str
+    client: ClickHouseClient
+    object_prefix: str
     metrics: Metrics
     timeout_seconds: float
-    fallback: bool
+    can_fall_back: bool
 
-    def sums(self, reading: Reading, windows: Windows) -> pa.Table:
+    def sum_stacks(self, context: QueryContext, windows: SelectedWindows) -> pa.Table:
         """Samples by state of each (service, h, period_ns). Raises EngineUnavailable without fallback."""
-        scans = plan(reading, windows)
+        scans = plan_scans(context, windows)
         # Who waited for it once in a query does not wait for it again.
-        if not scans or reading.engine == FALLBACK:
-            return added_up(reading, scans)
+        if not scans or context.engine == ENGINE_FALLBACK:
+            return run_scans(context, scans)
         start = time.perf_counter()
         try:
-            table = self._asked(reading, scans)
-            _check(table, windows)
-        except EngineFailed as failed:
+            table = self._run_statements(context, scans)
+            _check_totals(table, windows)
+        except ClickHouseError as failed:
             self.metrics.clickhouse_errors.labels(failed.cause).inc()
             log.warning(
                 "clickhouse did not add up",
-                where=str(self.clickhouse.at),
+                where=str(self.client.server),
                 cause=failed.cause,
                 error=str(failed),
             )
-            if not self.fallback:
+            if not self.can_fall_back:
                 raise EngineUnavailable(failed.cause, str(failed)) from failed
-            reading.engine = FALLBACK
-            return added_up(reading, scans)
+            context.engine = ENGINE_FALLBACK
+            return run_scans(context, scans)
         self.metrics.clickhouse_seconds.observe(time.perf_counter() - start)
-        reading.engine = USED
+        context.engine = ENGINE_CLICKHOUSE
         return table
 
-    def _asked(self, reading: Reading, scans: Sequence[Scan]) -> pa.Table:
+    def _run_statements(self, context: QueryContext, scans: Sequence[Scan]) -> pa.Table:
         until = time.monotonic() + self.timeout_seconds
         parts: list[pa.Table] = []
-        for one in statements(self.clickhouse.at, self.place, scans):
-            seconds = min(until - time.monotonic(), reading.deadline.remaining())
+        for one in build_statements(self.client.server, self.object_prefix, scans):
+            seconds = min(until - time.monotonic(), context.deadline.remaining())
             if seconds <= 0:
-                raise EngineFailed(Cause.TIMEOUT, f"not done within {self.timeout_seconds:g} s")
-            answer = self.clickhouse.ask(one.text, one.parameters, seconds, reading.deadline.remaining)
-            parts.append(_rows(answer))
-        return parts[0] if len(parts) == 1 else combined(parts)
+                raise ClickHouseError(EngineFailure.TIMEOUT, f"not done within {self.timeout_seconds:g} s")
+            answer = self.client.query(one.text, one.parameters, seconds, context.deadline.remaining)
+            parts.append(_parse_rows(answer))
+        return parts[0] if len(parts) == 1 else merge_sums(parts)
 
 
-def place(at: EngineUrl, store: str, s3_endpoint: str | None) -> str:
+def build_object_prefix(server: ClickHouseUrl, store: str, s3_endpoint: str | None) -> str:
     """What comes before every key of an s3:// store where ClickHouse looks. Raises BadSetting."""
     bucket, _, prefix = store.removeprefix("s3://").partition("/")
     prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-    if not _PLAIN.fullmatch(bucket + prefix):
+    if not _PLAIN_KEY.fullmatch(bucket + prefix):
         raise BadSetting(
             f"ClickHouse would take {store!r} for a pattern, or read it otherwise",
             hint="With --clickhouse-url, a bucket and a prefix have letters, digits and . _ - / only.",
         )
-    if at.collection:
+    if server.collection:
         return prefix
-    if endpoint := at.endpoint or s3_endpoint:
+    if endpoint := server.endpoint or s3_endpoint:
         return f"{endpoint.rstrip('/')}/{bucket}/{prefix}"
     # Imported here because the SDK takes a third of a second that others need not pay.
     from sidelight_collector.storage.backends.s3 import S3Store
@@ -109,24 +113,33 @@ def place(at: EngineUrl, store: str, s3_endpoint: str | None) -> str:
     return S3Store(bucket, prefix).url
 
 
-def _rows(answer: pa.Table) -> pa.Table:
+def _parse_rows(answer: pa.Table) -> pa.Table:
     """An answer as stage 1 has it. Raises EngineFailed when it has other columns."""
-    if answer.num_columns != len(ROWS):
-        raise EngineFailed(Cause.WRONG, f"{answer.num_columns} columns where {len(ROWS)} were asked for")
+    if answer.num_columns != len(SUM_SCHEMA):
+        raise ClickHouseError(
+            EngineFailure.INVALID_RESPONSE,
+            f"{answer.num_columns} columns where {len(SUM_SCHEMA)} were asked for",
+        )
     try:
         columns = [
-            words(column.cast(pa.string())) if field.name == "service" else column.cast(field.type)
-            for column, field in zip(answer.columns, ROWS, strict=True)
+            dictionary_encode(column.cast(pa.string()))
+            if field.name == "service"
+            else column.cast(field.type)
+            for column, field in zip(answer.columns, SUM_SCHEMA, strict=True)
         ]
         if any(column.null_count for column in columns):
-            raise EngineFailed(Cause.WRONG, "an object lacks a column")
-        return pa.table(columns, schema=ROWS)
+            raise ClickHouseError(EngineFailure.INVALID_RESPONSE, "an object lacks a column")
+        return pa.table(columns, schema=SUM_SCHEMA)
     except (pa.ArrowException, ValueError) as error:
-        raise EngineFailed(Cause.WRONG, f"a column is of another type: {error}") from error
+        raise ClickHouseError(
+            EngineFailure.INVALID_RESPONSE, f"a column is of another type: {error}"
+        ) from error
 
 
-def _check(table: pa.Table, windows: Windows) -> None:
+def _check_totals(table: pa.Table, windows: SelectedWindows) -> None:
     for state in STATES:
-        found, wanted = total(table[state]), total(windows.table[state])
+        found, wanted = sum_ints(table[state]), sum_ints(windows.table[state])
         if found != wanted:
-            raise EngineFailed(Cause.WRONG, f"{found} {state} samples where the windows have {wanted}")
+            raise ClickHouseError(
+                EngineFailure.INVALID_RESPONSE, f"{found} {state} samples where the windows have {wanted}"
+            )
