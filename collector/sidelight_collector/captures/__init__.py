@@ -4,6 +4,7 @@ capture              the state of one
 capture_requests     what people and sidecars send
 routes               the paths
 coordinator          gives jobs to sidecars and follows them
+poll_response        what a poll is answered
 agents               the sidecars that poll
 agent_polls          their long polls
 capture_repository   captures in the store

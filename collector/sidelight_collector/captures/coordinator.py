@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from secrets import token_hex
 from typing import Final, TypeVar
 
@@ -35,7 +35,6 @@ from sidelight_collector.captures.capture import (
     CaptureRequest,
     Claim,
     PartsByAgent,
-    build_capture_job,
     build_outcome,
     choose_later_state,
     claim_slots,
@@ -51,11 +50,11 @@ from sidelight_collector.captures.capture_repository import (
     generate_capture_id,
     unix_now,
 )
+from sidelight_collector.captures.poll_response import RESEND_SECONDS, ActiveCapture, build_poll_response
 from sidelight_collector.metrics import Metrics
 from sidelight_model.capture_protocol import (
     AgentPoll,
     AgentPollResponse,
-    CaptureJob,
     CaptureReport,
     CaptureState,
 )
@@ -66,24 +65,11 @@ REPORT_WRITE_SECONDS: Final = 1.5
 AGENT_EXCHANGE_SECONDS: Final = 15.0
 """So often other processes are told which sidecars ask here."""
 LISTING_GRACE_SECONDS: Final = 0.5
-RESEND_SECONDS: Final = 1.0
-"""So often a sidecar is told what it has not confirmed."""
 _log = structlog.get_logger()
 T = TypeVar("T")
 
 WindowCounter = Callable[[Capture, float], Awaitable[int]]
 """How many windows of a capture a query finds that began by this moment (Unix seconds)."""
-
-
-@dataclass(slots=True)
-class _ActiveCapture:
-    """A capture that has not ended, as far as this process knows, and what it heard of it."""
-
-    capture: Capture
-    parts: dict[str, CapturePart] = field(default_factory=dict)
-    written_at: dict[str, float] = field(default_factory=dict)
-    sent_at: dict[str, float] = field(default_factory=dict)
-    """When each sidecar was last told to begin it, or to end what it has not begun."""
 
 
 class CaptureCoordinator:
@@ -110,7 +96,7 @@ class CaptureCoordinator:
         self._clock = clock
         self._instance_id = token_hex(8)
         self._agents = AgentRegistry(2 * max_polls)
-        self._active: dict[str, _ActiveCapture] = {}
+        self._active: dict[str, ActiveCapture] = {}
         self._polls = PendingPolls(max_polls, metrics)
         self._claim_lock = asyncio.Lock()
         self._check_requested = asyncio.Event()
@@ -204,7 +190,9 @@ class CaptureCoordinator:
                 await self._assign_agents(one.capture.id)
         while True:
             now = await self._reload_due_captures(agent, reported_ids)
-            response, pending = self._build_response(agent, reported_ids, unknown_ids, now)
+            response, pending = build_poll_response(
+                self._active.values(), name, reported_ids, unknown_ids, self.policy, now
+            )
             left = deadline - asyncio.get_running_loop().time()
             if response or left <= 0 or self.is_closed:
                 return response
@@ -217,7 +205,8 @@ class CaptureCoordinator:
     async def get_progress(self, capture_id: str) -> tuple[Capture, CaptureProgress, PartsByAgent]:
         """A capture and how far it has come. Raises NoCapture."""
         capture, parts = await asyncio.to_thread(self._repository.get_with_parts, capture_id)
-        self._overlay_newer_parts(capture_id, parts)
+        if active := self._active.get(capture_id):
+            active.overlay_newer_parts(parts)
         # Nobody may be looking after it: the collector that did may have ended.
         is_abandoned = capture.outcome is None and capture_id not in self._active
         if is_abandoned and (outcome := await self._compute_outcome(capture, parts)):
@@ -311,9 +300,9 @@ class CaptureCoordinator:
                 return
             self._merge_if_active(capture)
 
-    def _merge(self, capture: Capture) -> _ActiveCapture:
+    def _merge(self, capture: Capture) -> ActiveCapture:
         """Keep a capture as it was read or written, unless it was changed here meanwhile; wake its polls."""
-        known, old = self._active.setdefault(capture.id, _ActiveCapture(capture)), None
+        known, old = self._active.setdefault(capture.id, ActiveCapture(capture)), None
         if known.capture is not capture:
             old, known.capture = known.capture, choose_later_state(capture, known.capture)
         if old is None or (old.stop_at, old.claims) != (known.capture.stop_at, known.capture.claims):
@@ -334,7 +323,9 @@ class CaptureCoordinator:
         while True:
             now = self._clock()
             due_captures = [
-                one.capture for one in self._active.values() if self._must_send(one, agent, reported_ids, now)
+                active.capture
+                for active in self._active.values()
+                if active.must_send(agent.status.agent, reported_ids, now)
             ]
             unread = [one.id for one in due_captures if one.stop_at is None and one.id not in confirmed]
             if not unread:
@@ -350,16 +341,6 @@ class CaptureCoordinator:
                     self._active.pop(capture_id, None)
                 self._merge_if_active(capture)
 
-    def _must_send(self, active: _ActiveCapture, agent: Agent, reported_ids: set[str], now: float) -> bool:
-        """Whether a sidecar has a capture that it did not tell of, and was not told of lately."""
-        name = agent.status.agent
-        return (
-            name not in active.parts
-            and active.capture.id not in reported_ids
-            and now >= active.sent_at.get(name, 0.0) + RESEND_SECONDS
-            and any(claim.agent == name for claim in active.capture.claims)
-        )
-
     def _can_claim(self, agent: Agent, capture: Capture) -> bool:
         """Whether a capture has room for this sidecar, which is there and has nothing else to do."""
         now = self._clock()
@@ -373,39 +354,10 @@ class CaptureCoordinator:
             return False
         for one in self._active.values():
             part = one.parts.get(name)
-            at_work = part is None or part.report.state not in FINAL_STATES
-            if at_work and any(claim.agent == name for claim in one.capture.claims):
+            is_working = part is None or part.report.state not in FINAL_STATES
+            if is_working and one.is_claimed_by(name):
                 return False
         return True
-
-    def _build_response(
-        self, agent: Agent, reported_ids: set[str], unknown_ids: Iterable[str], now: float
-    ) -> tuple[AgentPollResponse, bool]:
-        """What there is for a sidecar that told of these captures, of which some are unknown here.
-
-        And whether it has been told lately of what it has not confirmed.
-        """
-        name, is_pending = agent.status.agent, False
-        jobs: list[CaptureJob] = []
-        stop = list(unknown_ids)
-        for one in self._active.values():
-            capture, part = one.capture, one.parts.get(name)
-            if not any(claim.agent == name for claim in capture.claims):
-                continue
-            if part is not None or capture.id in reported_ids:
-                # While it samples it asks about once a second.
-                sampling = part is None or part.report.state is CaptureState.SAMPLING
-                stop += [capture.id] if sampling and capture.stop_at is not None else []
-            elif not self._must_send(one, agent, reported_ids, now):
-                is_pending = True
-            else:
-                # One that is to stop may have been ordered just now.
-                one.sent_at[name] = now
-                if capture.stop_at is None:
-                    jobs.append(build_capture_job(capture, self.policy))
-                else:
-                    stop.append(capture.id)
-        return AgentPollResponse(tuple(jobs), tuple(dict.fromkeys(stop))), is_pending
 
     async def _record_report(self, agent: str, report: CaptureReport) -> str:
         """Take a report; the id of its capture if there is no such capture, or not for this sidecar."""
@@ -450,19 +402,12 @@ class CaptureCoordinator:
             self._check_requested.set()
         return ""
 
-    def _overlay_newer_parts(self, capture_id: str, parts: dict[str, CapturePart]) -> None:
-        """Put what this process heard in the place of what it wrote before."""
-        known = self._active.get(capture_id)
-        for agent, part in known.parts.items() if known else ():
-            if agent not in parts or parts[agent].last_seen <= part.last_seen:
-                parts[agent] = part
-
     async def _finish_captures(self) -> None:
         """Write down of captures that have ended that and how they did."""
         for capture_id, known in list(self._active.items()):
             try:
                 capture, parts = await asyncio.to_thread(self._repository.get_with_parts, capture_id)
-                self._overlay_newer_parts(capture_id, parts)
+                known.overlay_newer_parts(parts)
                 for agent, part in parts.items():
                     known.parts[agent] = part
                     known.written_at.setdefault(agent, part.last_seen)

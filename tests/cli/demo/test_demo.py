@@ -96,7 +96,7 @@ def test_every_documented_field_is_in_the_report(finished: Finished) -> None:
 
 def test_without_a_terminal_it_prints_addresses_and_tables_as_plain_lines(finished: Finished) -> None:
     said = finished.demo.said()
-    sides = "a=version:tornado-async&b=version:aiohttp"
+    sides = "baseline=version:tornado-async&comparison=version:aiohttp"
     assert f"127.0.0.1:{finished.port_in_use} is in use" in said
     assert re.search(r"^collector +http://127.0.0.1:\d+ ", said, re.MULTILINE)
     assert re.search(rf"compare +http://127.0.0.1:\d+/s/demo/compare\?from=-15m&{sides}\n", said)

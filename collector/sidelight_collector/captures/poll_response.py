@@ -1,0 +1,83 @@
+"""What a poll of a sidecar is answered: jobs to start and captures to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final
+
+from sidelight_collector.captures.capture import Capture, CapturePart, CapturePolicy, build_capture_job
+from sidelight_model.capture_protocol import AgentPollResponse, CaptureJob, CaptureState
+
+RESEND_SECONDS: Final = 1.0
+"""Interval at which a job is repeated until the sidecar confirms it."""
+
+
+@dataclass(slots=True)
+class ActiveCapture:
+    """A capture that has not ended, as this process knows it. Times are Unix seconds.
+
+    `parts` are the last reports by agent, `written_at` says when each was last stored, and `sent_at` when
+    each agent was last sent the job, or told to stop a capture that it has not started.
+    """
+
+    capture: Capture
+    parts: dict[str, CapturePart] = field(default_factory=dict)
+    written_at: dict[str, float] = field(default_factory=dict)
+    sent_at: dict[str, float] = field(default_factory=dict)
+
+    def is_claimed_by(self, agent: str) -> bool:
+        """Whether this agent took the capture."""
+        return any(claim.agent == agent for claim in self.capture.claims)
+
+    def must_send(self, agent: str, reported_ids: AbstractSet[str], now: float) -> bool:
+        """Whether the agent has not confirmed the capture and was not sent it lately."""
+        return (
+            agent not in self.parts
+            and self.capture.id not in reported_ids
+            and now >= self.sent_at.get(agent, 0.0) + RESEND_SECONDS
+            and self.is_claimed_by(agent)
+        )
+
+    def overlay_newer_parts(self, parts: dict[str, CapturePart]) -> None:
+        """Replace stored reports by later ones that this process received."""
+        for agent, part in self.parts.items():
+            if agent not in parts or parts[agent].last_seen <= part.last_seen:
+                parts[agent] = part
+
+
+def build_poll_response(
+    active_captures: Iterable[ActiveCapture],
+    agent: str,
+    reported_ids: AbstractSet[str],
+    unknown_ids: Iterable[str],
+    policy: CapturePolicy,
+    now: float,
+) -> tuple[AgentPollResponse, bool]:
+    """The response to a poll that reported these captures, of which `unknown_ids` do not exist.
+
+    The second value says whether something was sent lately and is not confirmed yet. `sent_at` of what is
+    sent becomes `now`.
+    """
+    is_pending = False
+    jobs: list[CaptureJob] = []
+    stop = list(unknown_ids)
+    for active in active_captures:
+        capture, part = active.capture, active.parts.get(agent)
+        if not active.is_claimed_by(agent):
+            continue
+        if part is not None or capture.id in reported_ids:
+            # A sampling agent polls about once a second.
+            is_sampling = part is None or part.report.state is CaptureState.SAMPLING
+            stop += [capture.id] if is_sampling and capture.stop_at is not None else []
+        elif not active.must_send(agent, reported_ids, now):
+            is_pending = True
+        else:
+            active.sent_at[agent] = now
+            if capture.stop_at is None:
+                jobs.append(build_capture_job(capture, policy))
+            else:
+                # Its job may have been sent a moment ago.
+                stop.append(capture.id)
+    return AgentPollResponse(tuple(jobs), tuple(dict.fromkeys(stop))), is_pending
