@@ -3,6 +3,7 @@
 command               `sidelight collector`
 settings
 main                  builds the parts and runs the root tasks
+settings_wiring       policies and clients from settings
 runtime               processes and the HTTP server
 http                  the application, the API, the UI's files
 auth                  who may read and write

@@ -18,9 +18,9 @@ import uvloop
 from aiohttp import web
 
 from sidelight import __version__, logs
-from sidelight.settings import BadSetting, mask_secrets
+from sidelight.settings import mask_secrets
 from sidelight_collector import native_kernel
-from sidelight_collector.auth.authorizer import BearerTokens, read_tokens
+from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.auth_wiring import AuthContext, load_read_policy, load_tokens
 from sidelight_collector.captures.capture import CapturePolicy as CaptureRules
 from sidelight_collector.captures.capture_repository import CaptureRepository
@@ -39,14 +39,9 @@ from sidelight_collector.ingest.memory_budget import MemoryBudget
 from sidelight_collector.ingest.segment_writer import SegmentWriter
 from sidelight_collector.ingest.shared_stats import SharedIngestStats
 from sidelight_collector.ingest.stats import IngestStats
-from sidelight_collector.ingest.validation import IngestLimits
 from sidelight_collector.kubernetes_wiring import allow_one_time_tokens, build_cluster_features, open_cluster
 from sidelight_collector.metrics import Metrics, enable_multiprocess_metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
-from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouseClient
-from sidelight_collector.query.engines.clickhouse.stage1 import ClickHouseStage1, build_object_prefix
-from sidelight_collector.query.engines.prometheus import PrometheusClient
-from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.runtime import worker
 from sidelight_collector.runtime.http_server import (
     announce_address,
@@ -58,19 +53,24 @@ from sidelight_collector.runtime.http_server import (
 from sidelight_collector.runtime.loop_lag import measure_loop_lag
 from sidelight_collector.runtime.supervisor import SIGNALS, Job, usable_cores
 from sidelight_collector.runtime.worker import WorkerContext
-from sidelight_collector.settings.collector import DAY_SECONDS, Settings
-from sidelight_collector.settings.types import RetentionDays
-from sidelight_collector.storage.backends.disk_cache import DiskCachedStore
+from sidelight_collector.settings.collector import Settings
+from sidelight_collector.settings_wiring import (
+    build_clickhouse_stage1,
+    build_compaction_policy,
+    build_disk_cache,
+    build_ingest_limits,
+    build_prometheus,
+    build_query_limits,
+    build_retention_policy,
+)
 from sidelight_collector.storage.backends.instrumented import InstrumentedStore
 from sidelight_collector.storage.backends.no_conditional_writes import SingleWriterStore
 from sidelight_collector.storage.backends.open_store import open_store, verify_store
 from sidelight_collector.storage.lease import Leases
-from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
-from sidelight_collector.storage.lifecycle.retention import Retention, RetentionPolicy
+from sidelight_collector.storage.lifecycle.compaction import Compaction
+from sidelight_collector.storage.lifecycle.retention import Retention
 from sidelight_collector.storage.objects import ObjectStore, StoreError
 from sidelight_model.errors import SidelightError
-from sidelight_model.labels import LabelLimits
-from sidelight_model.window import WindowLimits
 
 LINGER_SECONDS: Final = 3.0
 """How long a client that was refused may go on sending before the connection is closed."""
@@ -414,110 +414,3 @@ def build_capture_routes(
         check_interval_seconds=settings.capture_check_interval_seconds,
     )
     return CaptureRoutes(desk, shelf, rules, sizes, metrics, settings.path_prefix, engine.limits)
-
-
-def build_ingest_limits(settings: Settings) -> IngestLimits:
-    """The rules at the door, from the settings."""
-    return IngestLimits(
-        WindowLimits(
-            max_windows=settings.max_windows,
-            max_stacks=settings.max_stacks,
-            max_depth=settings.max_depth,
-            labels=LabelLimits(settings.max_labels, max_value_bytes=settings.max_label_bytes),
-        ),
-        settings.max_body_bytes,
-        int(settings.max_future_seconds * 1e9),
-        int(settings.max_age_days * DAY_SECONDS * 1e9),
-    )
-
-
-def build_compaction_policy(settings: Settings) -> CompactionPolicy:
-    """When blocks are made, from the settings."""
-    return CompactionPolicy(
-        min_segments=settings.compact_min_segments,
-        max_wait_seconds=settings.compact_max_wait_seconds,
-        max_block_rows=settings.compact_max_block_rows,
-        deletion_delay_seconds=settings.deletion_delay_seconds,
-        orphan_age_seconds=settings.orphan_age_seconds,
-    )
-
-
-def build_retention_policy(settings: Settings) -> RetentionPolicy:
-    """What is kept for how long, from the settings."""
-    if settings.compact_interval_seconds:
-        return RetentionPolicy(
-            settings.retention_days, dict(settings.retention_services), settings.retention_bytes
-        )
-    # Nothing is added up: windows go for good.
-    services = {
-        name: RetentionDays(days.window, days.window, days.window)
-        for name, days in settings.retention_services
-    }
-    raw = settings.retention_raw_days
-    return RetentionPolicy(RetentionDays(raw, raw, raw), services, settings.retention_bytes)
-
-
-def build_clickhouse_stage1(settings: Settings, metrics: Metrics) -> ClickHouseStage1 | None:
-    """What adds up in the place of this process, from the settings. Raises BadSetting."""
-    at, file = settings.clickhouse_url, settings.clickhouse_password_file
-    if at is None:
-        return None
-    if file is not None:
-        try:
-            at = replace(at, password=file.read_text("utf-8").rstrip("\r\n"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadSetting(
-                f"cannot read the password in {file}: {error}", hint="Check the path and mode."
-            ) from error
-    where = build_object_prefix(at, settings.store, settings.s3_endpoint)
-    _log.info("clickhouse adds up for queries", where=str(at), cluster=at.cluster, objects=where)
-    return ClickHouseStage1(
-        ClickHouseClient(at),
-        where,
-        metrics,
-        settings.clickhouse_timeout_seconds,
-        settings.clickhouse_fallback,
-    )
-
-
-def build_prometheus(settings: Settings, metrics: Metrics) -> PrometheusClient | None:
-    """What tells the requests of services, from the settings. Raises BadSetting."""
-    if settings.prometheus_url is None:
-        return None
-    file = settings.prometheus_token_file
-    token = None if file is None else (read_tokens(file) or ("",))[0]
-    return PrometheusClient(
-        settings.prometheus_url,
-        settings.prometheus_requests_query,
-        settings.prometheus_timeout_seconds,
-        token,
-        lambda cause: metrics.prometheus_errors.labels(cause).inc(),
-    )
-
-
-def build_disk_cache(settings: Settings, store: ObjectStore, metrics: Metrics) -> DiskCachedStore | None:
-    """The store as queries read it, if they are to keep copies on a local disk."""
-    if settings.cache_dir is None:
-        return None
-    return DiskCachedStore(store, settings.cache_dir, settings.cache_disk_bytes, metrics)
-
-
-def build_query_limits(settings: Settings) -> QueryLimits:
-    """The bounds of queries, from the settings."""
-    return QueryLimits(
-        timeout_seconds=settings.query_timeout_seconds,
-        running=settings.max_queries,
-        waiting=settings.max_waiting_queries,
-        reads=settings.query_read_concurrency,
-        cache_bytes=settings.query_cache_bytes,
-        answer_bytes=settings.answer_cache_bytes,
-        max_range_days=settings.max_range_days,
-        default_nodes=settings.default_nodes,
-        max_nodes=settings.max_nodes,
-        max_points=settings.max_points,
-        max_rows=settings.max_rows,
-        max_cells=settings.max_cells,
-        max_verdict_rows=settings.max_verdict_rows,
-        max_verdict_tests=settings.max_verdict_tests,
-        max_export_frames=settings.max_export_frames,
-    )

@@ -25,13 +25,14 @@ from sidelight.settings import (
     setting,
 )
 from sidelight_collector.answers.catalog import ServiceList, list_services
-from sidelight_collector.main import build_retention_policy
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.windows import (
     WindowQuery,
 )
-from sidelight_collector.settings.collector import DAY_SECONDS, Settings
+from sidelight_collector.settings.collector import Settings
+from sidelight_collector.settings.types import DAY_SECONDS
+from sidelight_collector.settings_wiring import build_retention_policy
 from sidelight_collector.storage.backends.open_store import open_store
 from sidelight_collector.storage.lifecycle.retention import (
     BlockChange,

@@ -10,7 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from sidelight_collector.http.api.routes import PARAMETERS, PREFIX
+from sidelight_collector.http.api.parameters import PARAMETERS
+from sidelight_collector.http.api.routes import PREFIX
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.window import Quality

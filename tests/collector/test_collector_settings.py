@@ -10,9 +10,13 @@ import pytest
 
 from sidelight.settings import BadSetting, parse_settings
 from sidelight_collector.auth.authorizer import read_tokens
-from sidelight_collector.main import build_ingest_limits, build_query_limits, build_retention_policy
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.settings.types import RetentionDays
+from sidelight_collector.settings_wiring import (
+    build_ingest_limits,
+    build_query_limits,
+    build_retention_policy,
+)
 from sidelight_collector.storage.lifecycle.retention import RetentionPolicy, last_expired_day
 
 CENTURY = {

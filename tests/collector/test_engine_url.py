@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from sidelight.settings import BadSetting, mask_secrets, parse_settings
-from sidelight_collector.main import build_clickhouse_stage1
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engines.clickhouse.stage1 import build_object_prefix
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.settings.engine_url import ClickHouseUrl, parse_clickhouse_url
+from sidelight_collector.settings_wiring import build_clickhouse_stage1
 
 SECRET = "s3cr%2Ft"
 

@@ -19,7 +19,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from sidelight.settings import BadSetting
-from sidelight_collector import main
+from sidelight_collector import settings_wiring
 from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.comparison.answer import query_verdict
 from sidelight_collector.comparison.model import Verdict
@@ -155,7 +155,7 @@ def test_requests_of_each_pod_tell_pods_that_are_asked_more_from_those_that_take
 
 
 def test_numbers_that_are_given_come_before_those_of_prometheus(server: Server) -> None:
-    found = said(two(busy=1.5), patient(server.url), requests=(1e6, 1e6))
+    found = said(two(busy=1.5), patient(server.url), request_counts=(1e6, 1e6))
     assert found["direction"] == "increased"
 
 
@@ -311,9 +311,9 @@ def test_the_settings_make_it(tmp_path: Path) -> None:
         prometheus_token_file=tmp_path / "token",
         prometheus_timeout_seconds=2,
     )
-    made = main.build_prometheus(settings, Metrics())
+    made = settings_wiring.build_prometheus(settings, Metrics())
     assert made == PrometheusClient("https://p:9090/x", QUERY, 2, "s3cret")
-    assert main.build_prometheus(Settings(store="given"), Metrics()) is None
+    assert settings_wiring.build_prometheus(Settings(store="given"), Metrics()) is None
 
 
 def counted(
@@ -324,7 +324,7 @@ def counted(
     settings = Settings(
         store="given", prometheus_url=url, prometheus_requests_query=query, prometheus_timeout_seconds=seconds
     )
-    found = said(two(), main.build_prometheus(settings, metrics), sides)
+    found = said(two(), settings_wiring.build_prometheus(settings, metrics), sides)
     name = "sidelight_prometheus_errors_total"
     causes = {
         each: metrics.registry.get_sample_value(name, {"cause": each}) or 0.0 for each in RequestCountFailure

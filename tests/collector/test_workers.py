@@ -254,14 +254,14 @@ from sidelight_collector import main
 from sidelight_collector.storage.backends.open_store import open_store
 
 if __name__ == "__main__":
-    root, verify = sys.argv[1], main.verify
+    root, verify = sys.argv[1], main.verify_store
     def verified(store):
         found = verify(store)
         import shutil
         shutil.rmtree(root)
         open(root, "w").close()
         return found
-    main.verify = verified
+    main.verify_store = verified
     options = ["--listen", "127.0.0.1:0", "--workers", "2", "--max-worker-restarts", "1"]
     sys.exit(run(["collector", "--store", root, *options]))
 """

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from statistics import NormalDist
+from dataclasses import asdict, replace
 from typing import Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sidelight_collector.arrow_ops import (
     F64,
-    I64,
 )
 from sidelight_collector.comparison.blocking_summary import compare_event_loops
 from sidelight_collector.comparison.blocking_summary import to_event_loop_json as told_loop
@@ -24,24 +21,29 @@ from sidelight_collector.comparison.cost_tables import (
     build_function_costs,
     build_node_costs,
 )
+from sidelight_collector.comparison.effects import (
+    CHANGED_DIRECTIONS,
+    EffectFamily,
+    describe_method,
+    describe_old_name,
+    exceeds_counting_noise,
+    mark_not_comparable,
+    rank_functions,
+)
 from sidelight_collector.comparison.matrix import (
     PairedObservations,
 )
 from sidelight_collector.comparison.model import (
-    ComparisonMethod,
     ConditionJson,
     DepthEffectsJson,
-    EffectColumns,
     EffectJson,
     EventLoopJson,
     ExplanationJson,
     ThreadIdleJson,
     Verdict,
     build_exact_effect,
-    finite_or_none,
     to_check_json,
     to_depth_json,
-    to_effect_columns,
     to_effect_json,
 )
 from sidelight_collector.comparison.rename_matching import (
@@ -61,13 +63,11 @@ from sidelight_collector.query.select.matchers import find_full_matches
 from sidelight_collector.statistics.attribution import explain_change, explain_self_time
 from sidelight_collector.statistics.comparability import (
     CheckContext,
-    CheckResult,
     run_checks,
     select_blocking_checks,
 )
 from sidelight_collector.statistics.depths import DepthComparison, compare_depths
 from sidelight_collector.statistics.event_loop import has_event_loop_frames
-from sidelight_collector.statistics.inference.bootstrap import DEFAULT_ROUNDS, MIN_PODS
 from sidelight_collector.statistics.inference.cluster_variance import (
     NO_PRIOR,
     Effects,
@@ -80,7 +80,6 @@ from sidelight_collector.statistics.inference.design import (
     LoadAssumption,
     SideMatrix,
     build_design,
-    spend_alpha,
 )
 from sidelight_collector.statistics.inference.fdr import benjamini_hochberg, tree_rejections
 from sidelight_collector.statistics.inference.power import SampleSizeAdvice, advise_sample_size
@@ -100,9 +99,6 @@ from sidelight_model.gates import DEPTH_SUBJECTS, FUNCTION_SUBJECTS, Condition, 
 
 MINUTE_SECONDS: Final = 60
 MIN_ROWS: Final = 2
-CHANGED_DIRECTIONS: Final = frozenset(
-    (Direction.INCREASED, Direction.DECREASED, Direction.NEW, Direction.REMOVED)
-)
 
 
 class ComparisonBuilder:
@@ -130,12 +126,8 @@ class ComparisonBuilder:
         has_lines: bool,
         requests: tuple[F64, F64] | None = None,
     ) -> None:
-        self._observations, self._tree, self._kind, self._options = (
-            (observations.baseline, observations.comparison),
-            tree,
-            kind,
-            options,
-        )
+        self._observations = observations.baseline, observations.comparison
+        self._tree, self._kind, self._options = tree, kind, options
         self._pairing, self._same_pods = observations.pairing, observations.same_pods
         requests_a, requests_b = requests or (None, None)
         self._is_per_request = requests is not None
@@ -143,11 +135,8 @@ class ComparisonBuilder:
             summarize_sampling(observations.baseline, requests_a),
             summarize_sampling(observations.comparison, requests_b),
         )
-        self._load_rows, self._build_wall_tree, self._lineless_stacks = (
-            load_rows,
-            build_wall_tree,
-            lineless_stacks,
-        )
+        self._load_rows, self._build_wall_tree = load_rows, build_wall_tree
+        self._lineless_stacks = lineless_stacks
         self._check_context = CheckContext(
             kind,
             observations.pairing,
@@ -195,14 +184,11 @@ class ComparisonBuilder:
     def build(self) -> Verdict:
         """The whole of it."""
         of, own, total = self._function_costs, self._self_effects, self._total_effects
-        order = _rank_functions(own, total)[: self._options.max_functions]
+        order = rank_functions(own, total)[: self._options.max_functions]
         frames = [Frame.parse(unescape_frame(of.names[at])) for at in order.tolist()]
-        required, idle, depths_ = (
-            self._find_required_sample(),
-            self._compare_idle(None),
-            self._compare_depths(),
-        )
-        depth = to_depth_json(depths_, self._apply_checks) if depths_ else None
+        required, idle = self._find_required_sample(), self._compare_idle(None)
+        depths = self._compare_depths()
+        depth = to_depth_json(depths, self._apply_checks) if depths else None
         return {
             "summary": self._summarize(required),
             "direction": self._rate_effects.direction[0].value,
@@ -218,13 +204,22 @@ class ComparisonBuilder:
                 "function": [frame.function for frame in frames],
                 "file": [frame.file for frame in frames],
                 "renamed_from": [
-                    _describe_old_name(self._old_names[at], of.names[at]) for at in order.tolist()
+                    describe_old_name(self._old_names[at], of.names[at]) for at in order.tolist()
                 ],
                 "self": own.to_columns(order),
                 "total": total.to_columns(order),
             },
             "functions_total": of.function_count,
-            "method": self._describe_method(),
+            "method": describe_method(
+                self._design,
+                self._sampled_effects,
+                self._options,
+                paired=self._pairing,
+                same_pods=self._same_pods,
+                pods=[own.pod_count for own in self._observations],
+                unit=REQUEST if self._is_per_request else POD_SECOND,
+                rate_source=self._time_source(self._kind),
+            ),
             "required": None if required is None else {"minutes": required.minutes, "pods": required.pods},
             "conditions": self._evaluate_conditions(idle, depth),
         }
@@ -240,14 +235,10 @@ class ComparisonBuilder:
         """Which nodes are outside noise. Those that are not by counting alone need no closer look."""
         of, level = self._node_costs, self._design.alpha
         p = np.ones(len(of.node_ids))
-        if (
-            self._blocking_checks
-            or self._is_variance_unknown
-            or self._design.a.total_exposure <= 0
-            or self._design.b.total_exposure <= 0
-        ):
+        no_exposure = min(self._design.a.total_exposure, self._design.b.total_exposure) <= 0
+        if self._blocking_checks or self._is_variance_unknown or no_exposure:
             return np.zeros(len(p), bool)
-        near = np.flatnonzero(_exceeds_counting_noise(of.total_costs, self._design))
+        near = np.flatnonzero(exceeds_counting_noise(of.total_costs, self._design))
         if len(near):
             table = of.total_costs.take(near)
             sides = table.a, table.b, table.samples_a, table.samples_b
@@ -256,7 +247,7 @@ class ComparisonBuilder:
             ).p
         return tree_rejections(of.level, p, level)
 
-    def _explain(self, self_effects: _EffectFamily) -> ExplanationJson:
+    def _explain(self, self_effects: EffectFamily) -> ExplanationJson:
         """What accounts for the change: the fewest call paths, and functions by their own time."""
         of, sampled = self._node_costs, self._sampled_effects
         a, b = (
@@ -336,7 +327,7 @@ class ComparisonBuilder:
             if by_clock
             else self._compute_raw_effect(of, (a, b), (samples_a, samples_b))
         )
-        return to_effect_json(_mark_not_comparable(found, refused))
+        return to_effect_json(mark_not_comparable(found, refused))
 
     def _time_source(self, kind: ProfileType) -> str:
         """What the whole of a type is taken from."""
@@ -417,14 +408,10 @@ class ComparisonBuilder:
         )
 
     def _apply_checks(self, found: Effects) -> Effects:
-        if (
-            not self._blocking_checks
-            and self._is_variance_unknown
-            and self._design.a.total_exposure > 0
-            and self._design.b.total_exposure > 0
-        ):
+        has_exposure = min(self._design.a.total_exposure, self._design.b.total_exposure) > 0
+        if not self._blocking_checks and self._is_variance_unknown and has_exposure:
             return replace(found, direction=(Direction.INCONCLUSIVE,) * len(found.direction))
-        return _mark_not_comparable(found, self._blocking_checks)
+        return mark_not_comparable(found, self._blocking_checks)
 
     @property
     def _is_variance_unknown(self) -> bool:
@@ -434,14 +421,14 @@ class ComparisonBuilder:
             and min(self._design.a.row_count, self._design.b.row_count) < MIN_ROWS
         )
 
-    def _compare_family(self, table: CostTable) -> _EffectFamily:
+    def _compare_family(self, table: CostTable) -> EffectFamily:
         """Effects of many, of which only those count as changed that are no false discoveries."""
         sides = table.a, table.b, table.samples_a, table.samples_b
         found = compute_effects(self._design, *sides, with_shrinkage=True)
         q = benjamini_hochberg(found.p)
         found = self._apply_checks(assign_directions(found, self._design, q <= self._design.alpha))
         agree, rows = count_agreeing_rows(found, self._design, table.b)
-        return _EffectFamily(found, q, agree, rows)
+        return EffectFamily(found, q, agree, rows)
 
     def _compare_idle(self, thread: str | None) -> EffectJson | None:
         """The idle share of wall time, of all threads or one kind; None where it is not known of a side."""
@@ -503,83 +490,3 @@ class ComparisonBuilder:
             blocking_reason=blocking_reason,
             required=required_sample,
         )
-
-    def _describe_method(self) -> ComparisonMethod:
-        of, sampled = self._design, self._sampled_effects
-        sides = (of.a, of.b)
-        counting = (
-            (sampled.variance_a, sampled.counting_variance_a),
-            (sampled.variance_b, sampled.counting_variance_b),
-        )
-        return {
-            "alpha": self._options.alpha,
-            "analysis_index": self._options.analysis_index,
-            "alpha_spent": spend_alpha(self._options.alpha, self._options.analysis_index),
-            "min_effect": self._options.min_effect,
-            "fdr": of.alpha,
-            "unit": REQUEST if self._is_per_request else POD_SECOND,
-            "pods": [own.pod_count for own in self._observations],
-            "pod_groups": [side.row_count for side in sides],
-            "time_blocks": [side.block_count for side in sides],
-            "frequencies": of.frequency_count,
-            "paired": self._pairing,
-            "same_pods": self._same_pods,
-            "bootstrap": "pods" if min(side.row_count for side in sides) >= MIN_PODS else "blocks",
-            "bootstrap_rounds": DEFAULT_ROUNDS,
-            "over_dispersion": [
-                finite_or_none(float(variance[0] / counted[0])) if counted[0] > 0 else None
-                for variance, counted in counting
-            ],
-            "rate_source": self._time_source(self._kind),
-            "load": of.load.value,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class _EffectFamily:
-    """Effects of many things with their q, and how many rows of B agree."""
-
-    effects: Effects
-    q: F64
-    agreeing_rows: NDArray[np.int64]
-    row_count: int
-
-    @property
-    def is_changed(self) -> Flags:
-        return np.array([direction in CHANGED_DIRECTIONS for direction in self.effects.direction], bool)
-
-    def to_columns(self, indices: I64) -> EffectColumns:
-        return to_effect_columns(self.effects, self.q, self.agreeing_rows, self.row_count, indices)
-
-
-def _mark_not_comparable(effects: Effects, blocking_checks: Sequence[CheckResult]) -> Effects:
-    if not blocking_checks:
-        return effects
-    return replace(effects, direction=(Direction.NOT_COMPARABLE,) * len(effects.direction))
-
-
-def _exceeds_counting_noise(table: CostTable, design: Design) -> Flags:
-    """What differs by more than counting alone allows: the rest cannot be outside noise."""
-    rates = [
-        cells.sum((1, 2)) / side.total_exposure for cells, side in ((table.a, design.a), (table.b, design.b))
-    ]
-    counts = (table.samples_a, table.samples_b)
-    variance = sum(rate**2 / np.maximum(count, 1) for rate, count in zip(rates, counts, strict=True))
-    differs: Flags = np.abs(rates[1] - rates[0]) > NormalDist().inv_cdf(1 - design.alpha / 2) * np.sqrt(
-        variance
-    )
-    return differs
-
-
-def _describe_old_name(old: str | None, new: str) -> str | None:
-    """What a function was called: with its file where that is another."""
-    if old is None:
-        return None
-    was, now = Frame.parse(unescape_frame(old)), Frame.parse(unescape_frame(new))
-    return was.function if was.file == now.file else was.text
-
-
-def _rank_functions(self_effects: _EffectFamily, total_effects: _EffectFamily) -> I64:
-    """Functions that changed first, then by how much all their stacks did."""
-    changed = self_effects.is_changed | total_effects.is_changed
-    return np.lexsort((-np.abs(self_effects.effects.delta), -np.abs(total_effects.effects.delta), ~changed))

@@ -25,7 +25,7 @@ import structlog
 from aiohttp import web
 
 from sidelight_collector.auth.authorizer import NotFound, get_principal
-from sidelight_collector.settings.collector import DAY_SECONDS
+from sidelight_collector.settings.types import DAY_SECONDS
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreError
 from sidelight_model.errors import Reason, SidelightError
 

@@ -16,23 +16,20 @@ from sidelight.settings import (
     setting,
 )
 from sidelight_collector.auth.read_rules import Network, parse_header_name, parse_network
-from sidelight_collector.settings.comparison import ComparisonSettings
 from sidelight_collector.settings.engine_url import ClickHouseUrl, parse_clickhouse_url
+from sidelight_collector.settings.kubernetes import KubernetesSettings
 from sidelight_collector.settings.types import (
+    DAY_SECONDS,
     RetentionDays,
+    check_bounds,
     parse_log_level,
-    parse_namespace,
-    parse_namespace_or_all,
     parse_path_prefix,
     parse_role,
     parse_service_days,
 )
-from sidelight_kubernetes.label_names import AUDIENCE
 
-DAY_SECONDS = 86_400.0
 MIN_ORPHAN_AGE_SECONDS = 600.0
 MAX_LEASE_SECONDS = 3600.0
-MAX_NAMESPACES = 20
 
 _POSITIVE_SETTINGS = (
     "max_windows",
@@ -58,10 +55,6 @@ _POSITIVE_SETTINGS = (
     "timeline_recording_max_speedscope_frames",
     "max_export_frames",
     "max_link_bytes",
-    "token_cache_entries",
-    "token_review_concurrency",
-    "discovery_max_pods",
-    "discovery_max_rollouts",
 )
 
 _CENTURY_DAYS = 36_525
@@ -79,20 +72,12 @@ _SETTING_MAXIMUMS = {
     "capture_agent_timeout_seconds": DAY_SECONDS,
     "capture_poll_timeout_seconds": 600.0,
     "capture_retention_days": _CENTURY_DAYS,
-    "token_cache_seconds": DAY_SECONDS,
-    "token_negative_cache_seconds": 600.0,
-    "token_stale_if_error_seconds": DAY_SECONDS,
-    "token_review_concurrency": 64,
-    "discovery_stale_seconds": DAY_SECONDS,
-    "discovery_publish_interval_seconds": 60.0,
-    "discovery_lease_seconds": 600.0,
-    "attach_wait_seconds": DAY_SECONDS,
 }
 """Beyond these, moments are no longer dates or no longer 64 bits of nanoseconds, and workers of no use."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(ComparisonSettings):
+class Settings(KubernetesSettings):
     """A collector's settings; a flag and a SIDELIGHT_ variable each."""
 
     listen: str = setting(
@@ -147,42 +132,6 @@ class Settings(ComparisonSettings):
         "addresses and networks whose headers count; may be repeated",
         parse=parse_network,
         metavar="NETWORK",
-    )
-
-    kubernetes: str = setting(
-        "off",
-        "whose API server vouches for sidecars: off, in-cluster, or the path of a kubeconfig",
-        metavar="WHERE",
-    )
-    token_audience: str = setting(AUDIENCE, "audience that the tokens of sidecars must name")
-    kubernetes_namespaces: tuple[str, ...] = setting(
-        (),
-        "ask only for pods of this namespace what they are called; may be repeated; none: of all",
-        parse=parse_namespace,
-        metavar="NAMESPACE",
-    )
-    token_cache_seconds: float = setting(
-        300.0,
-        "how long the result of a TokenReview is used for an accepted token",
-        parse=parse_positive_float,
-    )
-    token_negative_cache_seconds: float = setting(10.0, "the same for a rejected token", parse=parse_seconds)
-    token_stale_if_error_seconds: float = setting(
-        3600.0,
-        "how much longer an accepted token is used while the API server does not answer, unless it expires",
-        parse=parse_seconds,
-    )
-    token_cache_entries: int = setting(
-        20_000,
-        "results in memory; the least recently used go first",
-        parse=parse_nonnegative_int,
-        metavar="COUNT",
-    )
-    token_review_concurrency: int = setting(
-        8,
-        "TokenReviews sent at the same time; a thousand more may wait",
-        parse=parse_nonnegative_int,
-        metavar="COUNT",
     )
 
     flush_seconds: float = setting(
@@ -379,51 +328,6 @@ class Settings(ComparisonSettings):
         parse=parse_positive_float,
     )
 
-    discovery: bool = setting(
-        default=True, help="watch pods and what owns them, where --kubernetes says which cluster"
-    )
-    discovery_namespaces: tuple[str, ...] = setting(
-        (), "watch only this namespace; may be repeated", parse=parse_namespace, metavar="NAMESPACE"
-    )
-    discovery_max_pods: int = setting(
-        50_000,
-        "most pods that are kept; those beyond it are counted",
-        parse=parse_nonnegative_int,
-        metavar="COUNT",
-    )
-    discovery_stale_seconds: float = setting(
-        180.0, "time without a report after which a sidecar that runs is stale", parse=parse_positive_float
-    )
-    discovery_publish_interval_seconds: float = setting(
-        5.0,
-        "time between updates from the collector that watches the cluster to the others",
-        parse=parse_positive_float,
-    )
-    discovery_lease_seconds: float = setting(
-        30.0,
-        "another takes the watch over when it has not been heard of for so long",
-        parse=parse_positive_float,
-    )
-    discovery_max_rollouts: int = setting(
-        5000,
-        "most rollouts that are kept, the latest of all workloads",
-        parse=parse_nonnegative_int,
-        metavar="COUNT",
-    )
-    attach_image: str = setting(
-        "", "image of sidecars that captures attach to pods without one; empty: none are", metavar="IMAGE"
-    )
-    attach_namespaces: tuple[str, ...] = setting(
-        (),
-        "namespaces in which they may be attached; may be repeated, and * means all",
-        parse=parse_namespace_or_all,
-        metavar="NAMESPACE",
-    )
-    attach_collector_url: str = setting("", "URL of this collector for attached sidecars", metavar="URL")
-    attach_wait_seconds: float = setting(
-        120.0, "how long a capture waits for sidecars it attached", parse=parse_positive_float
-    )
-
     links: bool = setting(default=True, help="keep short links to views of the pages, for whoever may query")
     link_retention_days: int = setting(
         400, "whole days a link is kept after it was last made; 0: without end", parse=parse_nonnegative_int
@@ -465,12 +369,8 @@ class Settings(ComparisonSettings):
     def __post_init__(self) -> None:
         self.check_deploys()
         self.check_comparison()
-        for name in _POSITIVE_SETTINGS:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
-        for name, most in _SETTING_MAXIMUMS.items():
-            if getattr(self, name) > most:
-                raise ValueError(f"{name} must be at most {most:g}")
+        self.check_kubernetes()
+        check_bounds(self, _POSITIVE_SETTINGS, _SETTING_MAXIMUMS)
         if self.max_body_bytes < 1 or self.max_pending_bytes < self.max_body_bytes:
             raise BadSetting(
                 "max_pending_bytes is below max_body_bytes",
@@ -518,13 +418,6 @@ class Settings(ComparisonSettings):
                 "read_proxy_header and trusted_proxies go together",
                 hint="A header counts only from proxies that are named: give both, or neither.",
             )
-        if len(self.discovery_namespaces) > MAX_NAMESPACES:
-            raise BadSetting(
-                f"discovery_namespaces has more than {MAX_NAMESPACES} names",
-                hint="Each takes six watches: give none, and a ClusterRole, to watch all namespaces at once.",
-            )
-        if self.attach_image:
-            self._check_attach()
         if self.write_tokens_file is None and not (
             self.in_cluster
             or self.allow_anonymous_writes
@@ -535,20 +428,6 @@ class Settings(ComparisonSettings):
                 f"anybody who reaches {self.address[0]} could write profiles",
                 hint="Give --write-tokens-file or --kubernetes, or listen on 127.0.0.1, or "
                 "--allow-anonymous-writes.",
-            )
-
-    def _check_attach(self) -> None:
-        if self.kubernetes == "off":
-            raise BadSetting("attach_image is given, and kubernetes is off", hint="Give --kubernetes too.")
-        if not self.attach_namespaces:
-            raise BadSetting(
-                "attach_image is given without attach_namespaces",
-                hint="Name the namespaces in which captures may attach sidecars, or give '*' for all.",
-            )
-        if not self.attach_collector_url.startswith(("http://", "https://")):
-            raise BadSetting(
-                "attach_image is given without attach_collector_url",
-                hint="Give the address of this collector as pods reach it: http://sidelight.NAMESPACE:8080.",
             )
 
     def _check_retention(self, service: str, days: RetentionDays) -> None:
@@ -570,11 +449,6 @@ class Settings(ComparisonSettings):
     def retention_days(self) -> RetentionDays:
         """How long windows of services are kept that have no days of their own."""
         return RetentionDays(self.retention_raw_days, self.retention_hour_days, self.retention_day_days)
-
-    @property
-    def in_cluster(self) -> bool:
-        """Whether a cluster vouches for sidecars."""
-        return self.kubernetes not in ("", "off")
 
     @property
     def address(self) -> tuple[str, int]:

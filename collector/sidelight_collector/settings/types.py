@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+DAY_SECONDS: Final = 86_400.0
 
 
 def parse_path_prefix(text: str) -> str:
@@ -59,3 +62,13 @@ def parse_role(text: str) -> str:
     if text not in ("all", "serve", "compactor"):
         raise ValueError(f"{text!r} is not all, serve or compactor")
     return text
+
+
+def check_bounds(settings: object, positive: Iterable[str], maximums: Mapping[str, float]) -> None:
+    """Raises ValueError if a setting named in `positive` is below 1, or one is above its maximum."""
+    for name in positive:
+        if getattr(settings, name) < 1:
+            raise ValueError(f"{name} must be at least 1")
+    for name, maximum in maximums.items():
+        if getattr(settings, name) > maximum:
+            raise ValueError(f"{name} must be at most {maximum:g}")

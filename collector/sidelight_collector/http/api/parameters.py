@@ -49,6 +49,67 @@ COMPARISON_PARAMETERS: Final = (
 STACK_FILTER_PARAMETERS: Final = ("min_depth", "max_depth", "function", "focus")
 """Parameters of every question about stacks."""
 
+PARAMETERS: Final[Mapping[str, Collection[str]]] = {
+    "/services": RANGE_PARAMETERS,
+    "/overview": (*RANGE_PARAMETERS, "type", "limit"),
+    "/labels": RANGE_PARAMETERS,
+    "/labels/{name}/values": RANGE_PARAMETERS,
+    "/timeline": (*RANGE_PARAMETERS, "type", "step"),
+    "/flamegraph": (*RANGE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type", "nodes", "lines", "states"),
+    "/compare": (
+        *RANGE_PARAMETERS,
+        *SIDE_PARAMETERS,
+        *STACK_FILTER_PARAMETERS,
+        "type",
+        "nodes",
+        "lines",
+        "states",
+        "verdict",
+        *COMPARISON_PARAMETERS,
+    ),
+    "/verdict": (
+        *RANGE_PARAMETERS,
+        *SIDE_PARAMETERS,
+        *STACK_FILTER_PARAMETERS,
+        "type",
+        "nodes",
+        *COMPARISON_PARAMETERS,
+    ),
+    "/heatmap": (*RANGE_PARAMETERS, "type", "rows", "step", "zone", "limit"),
+    "/depth": (*RANGE_PARAMETERS, *SIDE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type"),
+    "/stack-composition": (*RANGE_PARAMETERS, *SIDE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type", "limit"),
+    "/top": (*RANGE_PARAMETERS, *SIDE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type", "by", "limit"),
+    "/lines": (*RANGE_PARAMETERS, *SIDE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type", "file", "limit"),
+    "/export": (
+        *RANGE_PARAMETERS,
+        *STACK_FILTER_PARAMETERS,
+        "type",
+        "format",
+        "lines",
+        "states",
+        "nodes",
+        "about",
+    ),
+    "/export/compare": (
+        *(
+            *RANGE_PARAMETERS,
+            *SIDE_PARAMETERS,
+            *STACK_FILTER_PARAMETERS,
+            "type",
+            "format",
+            "lines",
+            "states",
+            "nodes",
+            "about",
+            "load",
+        ),
+    ),
+    "/export/{name}.speedscope.json": (*RANGE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type", "lines", "nodes"),
+    "/status": (),
+    "/openapi.json": (),
+}
+"""The query parameters of each path; any other is refused."""
+
 _FOCUS: Final = re.compile(r"[0-9a-f]{16}\..+", re.DOTALL)
 _DAY_SECONDS: Final = 86_400
 _DURATION: Final = re.compile(r"(\d{1,9})([smhd]?)", re.ASCII)

@@ -1,0 +1,137 @@
+"""Effects of functions and nodes, and the method behind them, as parts of a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight_collector.arrow_ops import (
+    F64,
+    I64,
+)
+from sidelight_collector.comparison.cost_tables import (
+    CostTable,
+)
+from sidelight_collector.comparison.model import (
+    ComparisonMethod,
+    EffectColumns,
+    finite_or_none,
+    to_effect_columns,
+)
+from sidelight_collector.comparison.request import (
+    ComparisonOptions,
+)
+from sidelight_collector.query.call_tree import Flags
+from sidelight_collector.statistics.comparability import (
+    CheckResult,
+)
+from sidelight_collector.statistics.inference.bootstrap import DEFAULT_ROUNDS, MIN_PODS
+from sidelight_collector.statistics.inference.cluster_variance import (
+    Effects,
+)
+from sidelight_collector.statistics.inference.design import (
+    Design,
+    spend_alpha,
+)
+from sidelight_model.change import Direction
+from sidelight_model.frames import Frame, unescape_frame
+
+CHANGED_DIRECTIONS: Final = frozenset(
+    (Direction.INCREASED, Direction.DECREASED, Direction.NEW, Direction.REMOVED)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EffectFamily:
+    """Effects of many things with their q, and how many rows of B agree."""
+
+    effects: Effects
+    q: F64
+    agreeing_rows: NDArray[np.int64]
+    row_count: int
+
+    @property
+    def is_changed(self) -> Flags:
+        return np.array([direction in CHANGED_DIRECTIONS for direction in self.effects.direction], bool)
+
+    def to_columns(self, indices: I64) -> EffectColumns:
+        return to_effect_columns(self.effects, self.q, self.agreeing_rows, self.row_count, indices)
+
+
+def mark_not_comparable(effects: Effects, blocking_checks: Sequence[CheckResult]) -> Effects:
+    if not blocking_checks:
+        return effects
+    return replace(effects, direction=(Direction.NOT_COMPARABLE,) * len(effects.direction))
+
+
+def exceeds_counting_noise(table: CostTable, design: Design) -> Flags:
+    """What differs by more than counting alone allows: the rest cannot be outside noise."""
+    rates = [
+        cells.sum((1, 2)) / side.total_exposure for cells, side in ((table.a, design.a), (table.b, design.b))
+    ]
+    counts = (table.samples_a, table.samples_b)
+    variance = sum(rate**2 / np.maximum(count, 1) for rate, count in zip(rates, counts, strict=True))
+    differs: Flags = np.abs(rates[1] - rates[0]) > NormalDist().inv_cdf(1 - design.alpha / 2) * np.sqrt(
+        variance
+    )
+    return differs
+
+
+def describe_old_name(old: str | None, new: str) -> str | None:
+    """What a function was called: with its file where that is another."""
+    if old is None:
+        return None
+    was, now = Frame.parse(unescape_frame(old)), Frame.parse(unescape_frame(new))
+    return was.function if was.file == now.file else was.text
+
+
+def rank_functions(self_effects: EffectFamily, total_effects: EffectFamily) -> I64:
+    """Functions that changed first, then by how much all their stacks did."""
+    changed = self_effects.is_changed | total_effects.is_changed
+    return np.lexsort((-np.abs(self_effects.effects.delta), -np.abs(total_effects.effects.delta), ~changed))
+
+
+def describe_method(
+    design: Design,
+    sampled_effects: Effects,
+    options: ComparisonOptions,
+    *,
+    paired: str,
+    same_pods: bool,
+    pods: list[int],
+    unit: str,
+    rate_source: str,
+) -> ComparisonMethod:
+    """How a comparison was made: its levels, the observations behind it, and where the rate is from."""
+    sides = (design.a, design.b)
+    counting = (
+        (sampled_effects.variance_a, sampled_effects.counting_variance_a),
+        (sampled_effects.variance_b, sampled_effects.counting_variance_b),
+    )
+    return {
+        "alpha": options.alpha,
+        "analysis_index": options.analysis_index,
+        "alpha_spent": spend_alpha(options.alpha, options.analysis_index),
+        "min_effect": options.min_effect,
+        "fdr": design.alpha,
+        "unit": unit,
+        "pods": pods,
+        "pod_groups": [side.row_count for side in sides],
+        "time_blocks": [side.block_count for side in sides],
+        "frequencies": design.frequency_count,
+        "paired": paired,
+        "same_pods": same_pods,
+        "bootstrap": "pods" if min(side.row_count for side in sides) >= MIN_PODS else "blocks",
+        "bootstrap_rounds": DEFAULT_ROUNDS,
+        "over_dispersion": [
+            finite_or_none(float(variance[0] / counted[0])) if counted[0] > 0 else None
+            for variance, counted in counting
+        ],
+        "rate_source": rate_source,
+        "load": design.load.value,
+    }

@@ -1,0 +1,79 @@
+"""What the handlers of the query API share: parameters, and answers through the cache."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from aiohttp import web
+
+from sidelight_collector.auth.authorizer import get_principal
+from sidelight_collector.http.api.answer_cache import AnswerCache, CacheableQuery
+from sidelight_collector.http.api.parameters import (
+    PARAMETERS,
+    QueryParameters,
+)
+from sidelight_collector.http.api.responses import (
+    EncodedResponse,
+    accepts_gzip,
+    encode_json_response,
+)
+from sidelight_collector.query.engine.query_engine import QueryEngine
+from sidelight_collector.query.query_context import QueryContext
+
+Answer = TypeVar("Answer")
+JsonAnswer = TypeVar("JsonAnswer", bound=Mapping[str, object])
+
+
+@dataclass(frozen=True, slots=True)
+class ApiContext:
+    """The engine, the cache of its answers, and the clock (Unix nanoseconds)."""
+
+    engine: QueryEngine
+    answers: AnswerCache
+    clock_ns: Callable[[], int]
+
+
+class ApiHandler:
+    """Base of the handlers. Selectors are parsed in the query's thread: some take seconds."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
+        self._answers = context.answers
+        self._limits = context.engine.limits
+
+    def read_parameters(self, request: web.Request, path: str) -> QueryParameters:
+        # Whole milliseconds: the range that an answer names can be asked for again exactly, by a browser too.
+        now_ns = self._context.clock_ns() // 1_000_000 * 1_000_000
+        must = get_principal(request).selector
+        return QueryParameters(request.query, PARAMETERS[path], self._limits, now_ns, must)
+
+    async def respond(
+        self, request: web.Request, build_answer: Callable[[], partial[JsonAnswer]]
+    ) -> web.Response:
+        gzip = accepts_gzip(request)
+
+        def encode_answer(make: partial[JsonAnswer], reading: QueryContext) -> EncodedResponse:
+            made = make(reading)
+            return encode_json_response(made, gzip=gzip, headers=build_engine_headers(reading))
+
+        def build_query() -> CacheableQuery:
+            make = build_answer()
+            return build_cacheable_query(make, gzip, partial(encode_answer, make))
+
+        return (await self._answers.get(build_query)).to_response(request)
+
+
+def build_cacheable_query(
+    make: partial[Answer], gzip: bool, compute: Callable[[QueryContext], EncodedResponse]
+) -> CacheableQuery:
+    # `make` is a function of the query package with its keywords, of which one is `query` or `sides`. They
+    # are the words, so that no parameter can be missing from them.
+    given = make.keywords
+    words = (make.func.__name__, *sorted((name, repr(value)) for name, value in given.items()), gzip)
+    return CacheableQuery(repr(words), given.get("sides") or [given["query"]], compute)
+
+
+def build_engine_headers(context: QueryContext) -> Mapping[str, str]:
+    """Where samples were added up, if a collector has a choice."""
+    return {"Sidelight-Engine": context.engine} if context.engine else {}

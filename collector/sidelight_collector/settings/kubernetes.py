@@ -1,0 +1,151 @@
+"""Settings of a collector that has to do with a Kubernetes cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sidelight.settings import BadSetting, parse_nonnegative_int, parse_positive_float, parse_seconds, setting
+from sidelight_collector.settings.comparison import ComparisonSettings
+from sidelight_collector.settings.types import (
+    DAY_SECONDS,
+    check_bounds,
+    parse_namespace,
+    parse_namespace_or_all,
+)
+from sidelight_kubernetes.label_names import AUDIENCE
+
+MAX_NAMESPACES: Final = 20
+
+_POSITIVE_SETTINGS: Final = (
+    "token_cache_entries",
+    "token_review_concurrency",
+    "discovery_max_pods",
+    "discovery_max_rollouts",
+)
+_SETTING_MAXIMUMS: Final = {
+    "token_cache_seconds": DAY_SECONDS,
+    "token_negative_cache_seconds": 600.0,
+    "token_stale_if_error_seconds": DAY_SECONDS,
+    "token_review_concurrency": 64,
+    "discovery_stale_seconds": DAY_SECONDS,
+    "discovery_publish_interval_seconds": 60.0,
+    "discovery_lease_seconds": 600.0,
+    "attach_wait_seconds": DAY_SECONDS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesSettings(ComparisonSettings):
+    """Identities from the cluster, discovery of its pods, and sidecars that captures attach."""
+
+    kubernetes: str = setting(
+        "off",
+        "whose API server vouches for sidecars: off, in-cluster, or the path of a kubeconfig",
+        metavar="WHERE",
+    )
+    token_audience: str = setting(AUDIENCE, "audience that the tokens of sidecars must name")
+    kubernetes_namespaces: tuple[str, ...] = setting(
+        (),
+        "ask only for pods of this namespace what they are called; may be repeated; none: of all",
+        parse=parse_namespace,
+        metavar="NAMESPACE",
+    )
+    token_cache_seconds: float = setting(
+        300.0,
+        "how long the result of a TokenReview is used for an accepted token",
+        parse=parse_positive_float,
+    )
+    token_negative_cache_seconds: float = setting(10.0, "the same for a rejected token", parse=parse_seconds)
+    token_stale_if_error_seconds: float = setting(
+        3600.0,
+        "how much longer an accepted token is used while the API server does not answer, unless it expires",
+        parse=parse_seconds,
+    )
+    token_cache_entries: int = setting(
+        20_000,
+        "results in memory; the least recently used go first",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
+    )
+    token_review_concurrency: int = setting(
+        8,
+        "TokenReviews sent at the same time; a thousand more may wait",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
+    )
+
+    discovery: bool = setting(
+        default=True, help="watch pods and what owns them, where --kubernetes says which cluster"
+    )
+    discovery_namespaces: tuple[str, ...] = setting(
+        (), "watch only this namespace; may be repeated", parse=parse_namespace, metavar="NAMESPACE"
+    )
+    discovery_max_pods: int = setting(
+        50_000,
+        "most pods that are kept; those beyond it are counted",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
+    )
+    discovery_stale_seconds: float = setting(
+        180.0, "time without a report after which a sidecar that runs is stale", parse=parse_positive_float
+    )
+    discovery_publish_interval_seconds: float = setting(
+        5.0,
+        "time between updates from the collector that watches the cluster to the others",
+        parse=parse_positive_float,
+    )
+    discovery_lease_seconds: float = setting(
+        30.0,
+        "another takes the watch over when it has not been heard of for so long",
+        parse=parse_positive_float,
+    )
+    discovery_max_rollouts: int = setting(
+        5000,
+        "most rollouts that are kept, the latest of all workloads",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
+    )
+    attach_image: str = setting(
+        "", "image of sidecars that captures attach to pods without one; empty: none are", metavar="IMAGE"
+    )
+    attach_namespaces: tuple[str, ...] = setting(
+        (),
+        "namespaces in which they may be attached; may be repeated, and * means all",
+        parse=parse_namespace_or_all,
+        metavar="NAMESPACE",
+    )
+    attach_collector_url: str = setting("", "URL of this collector for attached sidecars", metavar="URL")
+    attach_wait_seconds: float = setting(
+        120.0, "how long a capture waits for sidecars it attached", parse=parse_positive_float
+    )
+
+    def check_kubernetes(self) -> None:
+        """Raises BadSetting or ValueError for settings that cannot be."""
+        check_bounds(self, _POSITIVE_SETTINGS, _SETTING_MAXIMUMS)
+        if len(self.discovery_namespaces) > MAX_NAMESPACES:
+            raise BadSetting(
+                f"discovery_namespaces has more than {MAX_NAMESPACES} names",
+                hint="Each takes six watches: give none, and a ClusterRole, to watch all namespaces at once.",
+            )
+        if self.attach_image:
+            self._check_attach()
+
+    @property
+    def in_cluster(self) -> bool:
+        """Whether a cluster vouches for sidecars."""
+        return self.kubernetes not in ("", "off")
+
+    def _check_attach(self) -> None:
+        if self.kubernetes == "off":
+            raise BadSetting("attach_image is given, and kubernetes is off", hint="Give --kubernetes too.")
+        if not self.attach_namespaces:
+            raise BadSetting(
+                "attach_image is given without attach_namespaces",
+                hint="Name the namespaces in which captures may attach sidecars, or give '*' for all.",
+            )
+        if not self.attach_collector_url.startswith(("http://", "https://")):
+            raise BadSetting(
+                "attach_image is given without attach_collector_url",
+                hint="Give the address of this collector as pods reach it: http://sidelight.NAMESPACE:8080.",
+            )

@@ -1,0 +1,133 @@
+"""Policies, limits and clients that the parts of a collector take, from its settings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import structlog
+
+from sidelight.settings import BadSetting
+from sidelight_collector.auth.authorizer import read_tokens
+from sidelight_collector.ingest.validation import IngestLimits
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouseClient
+from sidelight_collector.query.engines.clickhouse.stage1 import ClickHouseStage1, build_object_prefix
+from sidelight_collector.query.engines.prometheus import PrometheusClient
+from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.settings.collector import Settings
+from sidelight_collector.settings.types import DAY_SECONDS, RetentionDays
+from sidelight_collector.storage.backends.disk_cache import DiskCachedStore
+from sidelight_collector.storage.lifecycle.compaction import CompactionPolicy
+from sidelight_collector.storage.lifecycle.retention import RetentionPolicy
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.labels import LabelLimits
+from sidelight_model.window import WindowLimits
+
+_log = structlog.get_logger()
+
+
+def build_ingest_limits(settings: Settings) -> IngestLimits:
+    """The rules at the door, from the settings."""
+    return IngestLimits(
+        WindowLimits(
+            max_windows=settings.max_windows,
+            max_stacks=settings.max_stacks,
+            max_depth=settings.max_depth,
+            labels=LabelLimits(settings.max_labels, max_value_bytes=settings.max_label_bytes),
+        ),
+        settings.max_body_bytes,
+        int(settings.max_future_seconds * 1e9),
+        int(settings.max_age_days * DAY_SECONDS * 1e9),
+    )
+
+
+def build_compaction_policy(settings: Settings) -> CompactionPolicy:
+    """When blocks are made, from the settings."""
+    return CompactionPolicy(
+        min_segments=settings.compact_min_segments,
+        max_wait_seconds=settings.compact_max_wait_seconds,
+        max_block_rows=settings.compact_max_block_rows,
+        deletion_delay_seconds=settings.deletion_delay_seconds,
+        orphan_age_seconds=settings.orphan_age_seconds,
+    )
+
+
+def build_retention_policy(settings: Settings) -> RetentionPolicy:
+    """What is kept for how long, from the settings."""
+    if settings.compact_interval_seconds:
+        return RetentionPolicy(
+            settings.retention_days, dict(settings.retention_services), settings.retention_bytes
+        )
+    # Nothing is added up: windows go for good.
+    services = {
+        name: RetentionDays(days.window, days.window, days.window)
+        for name, days in settings.retention_services
+    }
+    raw = settings.retention_raw_days
+    return RetentionPolicy(RetentionDays(raw, raw, raw), services, settings.retention_bytes)
+
+
+def build_clickhouse_stage1(settings: Settings, metrics: Metrics) -> ClickHouseStage1 | None:
+    """What adds up in the place of this process, from the settings. Raises BadSetting."""
+    at, file = settings.clickhouse_url, settings.clickhouse_password_file
+    if at is None:
+        return None
+    if file is not None:
+        try:
+            at = replace(at, password=file.read_text("utf-8").rstrip("\r\n"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadSetting(
+                f"cannot read the password in {file}: {error}", hint="Check the path and mode."
+            ) from error
+    where = build_object_prefix(at, settings.store, settings.s3_endpoint)
+    _log.info("clickhouse adds up for queries", where=str(at), cluster=at.cluster, objects=where)
+    return ClickHouseStage1(
+        ClickHouseClient(at),
+        where,
+        metrics,
+        settings.clickhouse_timeout_seconds,
+        settings.clickhouse_fallback,
+    )
+
+
+def build_prometheus(settings: Settings, metrics: Metrics) -> PrometheusClient | None:
+    """What tells the requests of services, from the settings. Raises BadSetting."""
+    if settings.prometheus_url is None:
+        return None
+    file = settings.prometheus_token_file
+    token = None if file is None else (read_tokens(file) or ("",))[0]
+    return PrometheusClient(
+        settings.prometheus_url,
+        settings.prometheus_requests_query,
+        settings.prometheus_timeout_seconds,
+        token,
+        lambda cause: metrics.prometheus_errors.labels(cause).inc(),
+    )
+
+
+def build_disk_cache(settings: Settings, store: ObjectStore, metrics: Metrics) -> DiskCachedStore | None:
+    """The store as queries read it, if they are to keep copies on a local disk."""
+    if settings.cache_dir is None:
+        return None
+    return DiskCachedStore(store, settings.cache_dir, settings.cache_disk_bytes, metrics)
+
+
+def build_query_limits(settings: Settings) -> QueryLimits:
+    """The bounds of queries, from the settings."""
+    return QueryLimits(
+        timeout_seconds=settings.query_timeout_seconds,
+        running=settings.max_queries,
+        waiting=settings.max_waiting_queries,
+        reads=settings.query_read_concurrency,
+        cache_bytes=settings.query_cache_bytes,
+        answer_bytes=settings.answer_cache_bytes,
+        max_range_days=settings.max_range_days,
+        default_nodes=settings.default_nodes,
+        max_nodes=settings.max_nodes,
+        max_points=settings.max_points,
+        max_rows=settings.max_rows,
+        max_cells=settings.max_cells,
+        max_verdict_rows=settings.max_verdict_rows,
+        max_verdict_tests=settings.max_verdict_tests,
+        max_export_frames=settings.max_export_frames,
+    )
