@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from sidelight_collector.captures.capture import CaptureRequest
 from sidelight_collector.query.select.matchers import is_full_match
+from sidelight_collector.storage.documents import rename_fields
 from sidelight_model.capture_protocol import AgentPoll, AgentStatus, CaptureState
 from sidelight_model.errors import SidelightError
 from sidelight_model.selectors import FullMatch
@@ -196,10 +197,7 @@ def agent_to_json(agent: Agent) -> dict[str, Any]:
 def _parse_agents(document: Mapping[str, Any]) -> list[Agent]:
     try:
         renamed = _FORMAT_1 if document.get("format", 1) == 1 else {}
-        return [
-            _parse_agent({renamed.get(name, name): value for name, value in one.items()})
-            for one in document["agents"]
-        ]
+        return [_parse_agent(rename_fields(agent, renamed)) for agent in document["agents"]]
     except (KeyError, TypeError, ValueError, AttributeError, SidelightError):
         return []
 

@@ -17,6 +17,7 @@ from sidelight_collector.captures.capture import (
     EphemeralSidecar,
 )
 from sidelight_collector.query.select.matchers import parse_re2_selector
+from sidelight_collector.storage.documents import parse_document, rename_fields
 from sidelight_collector.storage.objects import ObjectDamaged
 from sidelight_model.capture_protocol import BadMessage, CaptureReport, CaptureState
 
@@ -85,7 +86,7 @@ def decode_capture(key: str, content: bytes) -> Capture:
                     float(one["at"]),
                     EphemeralSidecar(**one["ephemeral_sidecar"]) if one.get("ephemeral_sidecar") else None,
                 )
-                for one in (_renamed(claim, renamed["claim"]) for claim in document["claims"])
+                for one in (rename_fields(claim, renamed["claim"]) for claim in document["claims"])
             ),
             None if document["stop_at"] is None else float(document["stop_at"]),
             None
@@ -127,7 +128,7 @@ def decode_part(key: str, content: bytes) -> CapturePart:
     """The last report of a sidecar as it was written. Raises ObjectDamaged."""
     document, renamed = _parse_document(key, content, "part")
     try:
-        report = _renamed(document["report"], renamed["report"])
+        report = rename_fields(document["report"], renamed["report"])
         if document["format"] == 1:
             top = [{"function": name, "self_samples": samples} for name, samples in report["top_functions"]]
             report["top_functions"] = top
@@ -140,19 +141,6 @@ def _parse_document(
     key: str, content: bytes, what: str
 ) -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, str]]]:
     """An object by its names of today, and the names to be changed in what it holds."""
-    try:
-        document = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise ObjectDamaged(key, str(error)) from error
-    if not isinstance(document, dict) or not isinstance(document.get("format"), int):
-        raise ObjectDamaged(key, "it is no JSON object with a format")
-    if document["format"] > FORMAT:
-        raise ObjectDamaged(
-            key, f"it is in format {document['format']}, and this version reads up to {FORMAT}"
-        )
+    document = parse_document(key, content, FORMAT)
     renamed = _FORMAT_1 if document["format"] == 1 else _NO_NAMES
-    return _renamed(document, renamed[what]), renamed
-
-
-def _renamed(raw: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    return {names.get(name, name): value for name, value in raw.items()}
+    return rename_fields(document, renamed[what]), renamed

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
@@ -31,23 +30,16 @@ from sidelight_collector.captures.capture_codec import (
     encode_part,
 )
 from sidelight_collector.decompress import decompress_body
-from sidelight_collector.lru import LruCache
+from sidelight_collector.storage.documents import READ_CONCURRENCY, DocumentStore
 from sidelight_collector.storage.objects import (
-    ObjectChanged,
-    ObjectDamaged,
     ObjectEntry,
-    ObjectExists,
     ObjectMissing,
     ObjectStore,
-    StoreUnavailable,
 )
 from sidelight_model.errors import Reason, SidelightError
 
 ROOT: Final = "v1/captures/"
 AGENTS_ROOT: Final = "v1/agents/"
-MAX_ATTEMPTS: Final = 20
-"""So often a change is tried anew because another collector was faster."""
-READ_CONCURRENCY: Final = 8
 MAX_AGENTS_BYTES: Final = 64 << 20
 """What a list of sidecars may unfold to."""
 CACHE_BYTES: Final = 4 << 20
@@ -85,82 +77,70 @@ class CaptureRepository:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._read_pool = ThreadPoolExecutor(READ_CONCURRENCY, thread_name_prefix="captures-read")
-        self._cache: LruCache[Capture] = LruCache(CACHE_BYTES)
+        self._captures = DocumentStore(
+            store,
+            encode_capture,
+            decode_capture,
+            name="captures",
+            cache_bytes=CACHE_BYTES,
+            measure=lambda _, size: size * MEMORY_BYTES_PER_JSON_BYTE,
+        )
+        self._parts = DocumentStore(store, encode_part, decode_part, name="capture-parts")
 
     def close(self) -> None:
-        """End the threads."""
-        self._read_pool.shutdown(cancel_futures=True)
+        """Stop the reading threads."""
+        self._captures.close()
+        self._parts.close()
 
     def create(self, capture: Capture) -> None:
-        """Write a new capture."""
-        self._store.put(_state_key(capture.id), encode_capture(capture), if_absent=True)
+        """Write a new capture. Raises ObjectExists."""
+        self._captures.create(_state_key(capture.id), capture)
 
     def get(self, capture_id: str) -> Capture:
-        """One capture. Raises NoCapture."""
-        return self._load(capture_id)[0]
+        """One capture. Raises CaptureNotFound."""
+        try:
+            return self._captures.load(_checked_state_key(capture_id)).document
+        except ObjectMissing:
+            raise CaptureNotFound(capture_id) from None
 
     def get_with_parts(self, capture_id: str) -> tuple[Capture, dict[str, CapturePart]]:
-        """One capture and what its sidecars told. Raises NoCapture."""
+        """One capture and the last reports of its sidecars by agent. Raises CaptureNotFound."""
         capture = self.get(capture_id)
         keys = [entry.key for entry in self._store.list(f"{ROOT}{capture_id}/parts/")]
-        found = self._read_pool.map(
-            self._load_part, [key for key in keys if _PART_KEY_PATTERN.fullmatch(key)]
-        )
-        return capture, {part.agent: part for part in found if part is not None}
+        parts = self._parts.load_all(key for key in keys if _PART_KEY_PATTERN.fullmatch(key))
+        return capture, {part.agent: part for part in parts}
 
     def update(self, capture_id: str, change: CaptureChange) -> Capture:
-        """Change a capture; what it is then. `update` is called again when another was faster.
+        """Change a capture and return it; `change` is called again after a faster collector.
 
-        Raises NoCapture, and StoreUnavailable when others are faster again and again.
+        Raises CaptureNotFound, and StoreUnavailable when others are faster again and again.
         """
-        for _ in range(MAX_ATTEMPTS):
-            capture, etag = self._load(capture_id)
-            changed = change(capture)
-            if changed is None:
-                return capture
-            try:
-                self._store.put(_state_key(capture_id), encode_capture(changed), if_match=etag)
-            except ObjectChanged:
-                continue
-            return changed
-        raise StoreUnavailable(
-            f"the capture {capture_id} is changed by others all the time", hint="Ask again."
-        )
+        try:
+            return self._captures.update(_checked_state_key(capture_id), change)
+        except ObjectMissing:
+            raise CaptureNotFound(capture_id) from None
 
     def put_part(self, capture_id: str, part: CapturePart) -> bool:
-        """Write what a sidecar told; False if it was told something later already."""
-        key = f"{ROOT}{capture_id}/parts/{part.agent}.json"
-        for _ in range(MAX_ATTEMPTS):
-            etag, old = None, None
-            with suppress(ObjectMissing):
-                content, etag = self._store.get_with_etag(key)
-                with suppress(ObjectDamaged):
-                    old = decode_part(key, content)
-            if not is_newer_report(old, part):
-                return False
-            try:
-                self._store.put(key, encode_part(part), if_absent=etag is None, if_match=etag)
-            except (ObjectChanged, ObjectExists):
-                continue
-            return True
-        raise StoreUnavailable(f"a part of {capture_id} is changed by others all the time", hint="Ask again.")
+        """Write a report of a sidecar; False if a later one is stored already."""
+        return self._parts.upsert(
+            f"{ROOT}{capture_id}/parts/{part.agent}.json",
+            lambda stored: part if is_newer_report(stored, part) else None,
+        )
 
     def list_since(self, since_unix: float) -> list[Capture]:
         """Captures made after this moment, the oldest first; damaged ones are left out."""
         after = f"{ROOT}c_{ULID.from_timestamp(max(0.0, since_unix))}"
-        states = list(self._list_states(after))
-        return [one for one in self._read_pool.map(self._load_listed, states) if one is not None]
+        return list(self._captures.load_listed(self._list_states(after)))
 
     def list_newest(self, limit: int, predicate: Callable[[Capture], bool]) -> list[Capture]:
-        """The newest that are wanted, the newest first."""
+        """At most `limit` captures for which `predicate` holds, the newest first."""
         states = list(self._list_states(""))
-        found: list[Capture] = []
-        while states and len(found) < limit:
-            batch = [states.pop() for _ in range(min(len(states), max(READ_CONCURRENCY, limit - len(found))))]
-            kept = self._read_pool.map(self._load_listed, batch)
-            found += [one for one in kept if one is not None and predicate(one)]
-        return found[:limit]
+        newest: list[Capture] = []
+        while states and len(newest) < limit:
+            size = min(len(states), max(READ_CONCURRENCY, limit - len(newest)))
+            batch = [states.pop() for _ in range(size)]
+            newest += [capture for capture in self._captures.load_listed(batch) if predicate(capture)]
+        return newest[:limit]
 
     def delete(self, capture_id: str) -> None:
         """Remove a capture with all that belongs to it. Raises NoCapture."""
@@ -181,7 +161,7 @@ class CaptureRepository:
         ]
         names = [match["name"] for match in matches if match]
         keys = [f"{ROOT}{capture_id}/recordings/{name}.json" for name in names]
-        found = zip(names, self._read_pool.map(self._load_bytes, keys), strict=True)
+        found = zip(names, self._captures.load_contents(keys), strict=True)
         return [(name, content) for name, content in found if content is not None]
 
     def get_recording(self, capture_id: str, name: str) -> bytes:
@@ -209,7 +189,7 @@ class CaptureRepository:
         entries = [entry for entry in self._store.list(AGENTS_ROOT) if entry.modified >= since]
         keys = [entry.key for entry in entries if entry.key != f"{AGENTS_ROOT}{excluded_instance}.json.zst"]
         documents: list[Mapping[str, object]] = []
-        for content in self._read_pool.map(self._load_bytes, keys):
+        for content in self._captures.load_contents(keys):
             with suppress(SidelightError, ValueError):
                 if content is not None:
                     documents.append(orjson.loads(decompress_body(content, "zstd", MAX_AGENTS_BYTES)))
@@ -236,43 +216,8 @@ class CaptureRepository:
         for entry in list(self._store.list(f"{ROOT}{capture_id}/")):
             self._store.delete(entry.key)
 
-    def _load(self, capture_id: str) -> tuple[Capture, str]:
-        if not CAPTURE_ID_PATTERN.fullmatch(capture_id):
-            raise CaptureNotFound(capture_id)
-        key = _state_key(capture_id)
-        try:
-            content, etag = self._store.get_with_etag(key)
-        except ObjectMissing:
-            raise CaptureNotFound(capture_id) from None
-        return decode_capture(key, content), etag
-
     def _list_states(self, after: str) -> Iterator[ObjectEntry]:
         return (entry for entry in self._store.list(ROOT, after) if _STATE_KEY_PATTERN.fullmatch(entry.key))
-
-    def _load_listed(self, entry: ObjectEntry) -> Capture | None:
-        """A capture that was listed; from memory if it is still the same."""
-        known = (entry.key, entry.etag)
-        if entry.etag is not None and (kept := self._cache.get(known)):
-            return kept
-        try:
-            content, etag = self._store.get_with_etag(entry.key)
-            capture = decode_capture(entry.key, content)
-        except (ObjectMissing, ObjectDamaged):
-            return None
-        self._cache.put((entry.key, etag), capture, len(content) * MEMORY_BYTES_PER_JSON_BYTE)
-        return capture
-
-    def _load_part(self, key: str) -> CapturePart | None:
-        try:
-            return decode_part(key, self._store.get(key))
-        except (ObjectMissing, ObjectDamaged):
-            return None
-
-    def _load_bytes(self, key: str) -> bytes | None:
-        try:
-            return self._store.get(key)
-        except ObjectMissing:
-            return None
 
 
 def is_capture_key(key: str) -> bool:
@@ -288,6 +233,12 @@ def generate_capture_id(now: float) -> str:
 def unix_now() -> float:
     """The clock, to the millisecond."""
     return round(time.time(), 3)
+
+
+def _checked_state_key(capture_id: str) -> str:
+    if not CAPTURE_ID_PATTERN.fullmatch(capture_id):
+        raise CaptureNotFound(capture_id)
+    return _state_key(capture_id)
 
 
 def _state_key(capture_id: str) -> str:

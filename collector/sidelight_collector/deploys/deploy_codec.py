@@ -19,6 +19,7 @@ from sidelight_collector.deploys.deploy import (
     ObservedSpan,
     TimeRange,
 )
+from sidelight_collector.storage.documents import parse_document, rename_fields
 from sidelight_collector.storage.objects import ObjectDamaged
 
 FORMAT: Final = 2
@@ -91,10 +92,8 @@ def encode_deploy(deploy: Deploy) -> bytes:
 
 def decode_deploy(key: str, content: bytes) -> Deploy:
     """A deploy as it was written. Raises ObjectDamaged."""
+    told: Mapping[str, Any] = parse_document(key, content, FORMAT)
     try:
-        told: Any = orjson.loads(content)
-        if told["format"] not in (1, FORMAT):
-            raise ValueError(f"format {told['format']}")
         if told["format"] == 1:
             told = _of_format_1(told)
         return Deploy(
@@ -134,10 +133,10 @@ def _parse_end(told: Mapping[str, Any] | None) -> DeployEnd | None:
 
 
 def _of_format_1(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    told = _renamed(raw, "deploy")
+    told = rename_fields(raw, _FORMAT_1["deploy"])
     told["state"] = _FORMAT_1_VALUES.get(told["state"], told["state"])
     told["conclusion"] = _FORMAT_1_VALUES.get(told["conclusion"], told["conclusion"])
-    told["analyses"] = [_renamed(one, "analysis") for one in told["analyses"]]
+    told["analyses"] = [rename_fields(one, _FORMAT_1["analysis"]) for one in told["analyses"]]
     for one in told["analyses"]:
         one["state"] = _FORMAT_1_VALUES.get(one["state"], one["state"])
         one["comparison_mode"] = _FORMAT_1_MODES.get(one["comparison_mode"], one["comparison_mode"])
@@ -145,13 +144,9 @@ def _of_format_1(raw: Mapping[str, Any]) -> Mapping[str, Any]:
         one["conditions"] = _verdict_of_format_1(one["conditions"])
     told["verdict"] = _verdict_of_format_1(told["verdict"])
     for name in ("finished", "resolved"):
-        told[name] = _renamed(told[name], name) if told[name] else None
-    told["deliveries"] = [_renamed(one, "delivery") for one in told["deliveries"]]
+        told[name] = rename_fields(told[name], _FORMAT_1[name]) if told[name] else None
+    told["deliveries"] = [rename_fields(one, _FORMAT_1["delivery"]) for one in told["deliveries"]]
     return told
-
-
-def _renamed(raw: Mapping[str, Any], what: str) -> dict[str, Any]:
-    return {_FORMAT_1[what].get(name, name): value for name, value in raw.items()}
 
 
 def _verdict_of_format_1(part: Any) -> Any:

@@ -11,32 +11,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Final
 
-import structlog
-
 from sidelight_collector.deploys.deploy import DEPLOY_ID_PATTERN, Deploy, build_service_prefix
 from sidelight_collector.deploys.deploy_codec import decode_deploy, encode_deploy
-from sidelight_collector.lru import LruCache
+from sidelight_collector.storage.documents import DocumentStore
 from sidelight_collector.storage.objects import (
-    ObjectChanged,
-    ObjectDamaged,
-    ObjectEntry,
     ObjectExists,
     ObjectMissing,
     ObjectStore,
-    StoreUnavailable,
 )
 from sidelight_model.errors import Reason, SidelightError
 
 ROOT: Final = "v1/deploys/"
 VERSIONS_KEY: Final = f"{ROOT}seen.json.zst"
-MAX_ATTEMPTS: Final = 20
-READ_CONCURRENCY: Final = 8
 CACHE_BYTES: Final = 32 << 20
 DEPLOY_MEMORY_BYTES: Final = 4 << 10
 ANALYSIS_MEMORY_BYTES: Final = 8 << 10
@@ -45,7 +36,6 @@ _DAY_SECONDS: Final = 86_400
 _KEY_PATTERN: Final = re.compile(
     rf"{ROOT}(?P<day>\d{{4}}-\d\d-\d\d)/(?P<id>{DEPLOY_ID_PATTERN.pattern})\.json"
 )
-_log = structlog.get_logger()
 
 DeployChange = Callable[[Deploy], Deploy | None]
 """What becomes of a deploy; None if it stays as it is."""
@@ -63,54 +53,49 @@ class DeployNotFound(SidelightError):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDeploy:
-    """A deploy as it was read, with the etag of what was read."""
-
-    deploy: Deploy
-    etag: str
-
-
 class DeployRepository:
     """The deploys in a store; safe to use from many threads."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._read_pool = ThreadPoolExecutor(READ_CONCURRENCY, thread_name_prefix="deploys-read")
-        self._cache: LruCache[StoredDeploy] = LruCache(CACHE_BYTES)
+        self._deploys = DocumentStore(
+            store,
+            encode_deploy,
+            decode_deploy,
+            name="deploys",
+            cache_bytes=CACHE_BYTES,
+            measure=lambda deploy, _: DEPLOY_MEMORY_BYTES + ANALYSIS_MEMORY_BYTES * len(deploy.analyses),
+            summarize=lambda deploy: replace(deploy, verdict=None),
+        )
 
     def close(self) -> None:
-        """End the threads."""
-        self._read_pool.shutdown(cancel_futures=True)
+        """Stop the reading threads."""
+        self._deploys.close()
 
     def create(self, deploy: Deploy) -> bool:
         """Write a new deploy; False if there is one with its id already."""
         try:
-            self._store.put(build_deploy_key(deploy.id), encode_deploy(deploy), if_absent=True)
+            self._deploys.create(build_deploy_key(deploy.id), deploy)
         except ObjectExists:
             return False
         return True
 
     def get(self, deploy_id: str) -> Deploy:
-        """One deploy. Raises NoDeploy."""
-        return self._load(deploy_id).deploy
+        """One deploy. Raises DeployNotFound."""
+        try:
+            return self._deploys.load(_checked_key(deploy_id)).document
+        except ObjectMissing:
+            raise DeployNotFound(deploy_id) from None
 
     def update(self, deploy_id: str, change: DeployChange) -> Deploy:
-        """Change a deploy; what it is then. `update` is called again when another was faster.
+        """Change a deploy and return it; `change` is called again after a faster collector.
 
-        Raises NoDeploy, and StoreUnavailable when others are faster again and again.
+        Raises DeployNotFound, and StoreUnavailable when others are faster again and again.
         """
-        for _ in range(MAX_ATTEMPTS):
-            kept = self._load(deploy_id)
-            changed = change(kept.deploy)
-            if changed is None:
-                return kept.deploy
-            try:
-                self._store.put(build_deploy_key(deploy_id), encode_deploy(changed), if_match=kept.etag)
-            except ObjectChanged:
-                continue
-            return changed
-        raise StoreUnavailable(f"the deploy {deploy_id} is changed by others all the time", hint="Ask again.")
+        try:
+            return self._deploys.update(_checked_key(deploy_id), change)
+        except ObjectMissing:
+            raise DeployNotFound(deploy_id) from None
 
     def list_days(self) -> list[date]:
         """The days of which there are deploys, the latest first."""
@@ -129,8 +114,7 @@ class DeployRepository:
         """Those of one day without their verdicts, the newest first; what cannot be read is left out."""
         begins = f"{ROOT}{day.isoformat()}/{day:%Y%m%d}-" + (build_service_prefix(service) if service else "")
         entries = [one for one in self._store.list(begins) if _KEY_PATTERN.fullmatch(one.key)]
-        found = [one.deploy for one in self._read_pool.map(self._load_listed, entries) if one is not None]
-        return sorted(found, key=lambda one: (-one.first_seen, one.id))
+        return sorted(self._deploys.load_listed(entries), key=lambda one: (-one.first_seen, one.id))
 
     def list_etags(self, day: date) -> dict[str, str | None]:
         """The ids of those of one day, with their etags where a listing has them."""
@@ -192,33 +176,6 @@ class DeployRepository:
                 return
             yield from (one for one in self.list_day(day, service) if start <= one.first_seen < until)
 
-    def _load(self, deploy_id: str) -> StoredDeploy:
-        if not DEPLOY_ID_PATTERN.fullmatch(deploy_id):
-            raise DeployNotFound(deploy_id)
-        key = build_deploy_key(deploy_id)
-        try:
-            content, etag = self._store.get_with_etag(key)
-        except ObjectMissing:
-            raise DeployNotFound(deploy_id) from None
-        return StoredDeploy(decode_deploy(key, content), etag)
-
-    def _load_listed(self, entry: ObjectEntry) -> StoredDeploy | None:
-        """A deploy that was listed; from memory if it is still the same."""
-        if entry.etag is not None and (known := self._cache.get((entry.key, entry.etag))):
-            return known
-        try:
-            content, etag = self._store.get_with_etag(entry.key)
-            kept = StoredDeploy(replace(decode_deploy(entry.key, content), verdict=None), etag)
-        except ObjectMissing:
-            return None
-        except ObjectDamaged as error:
-            _log.warning("a deploy cannot be read", error=error.message)
-            return None
-        self._cache.put(
-            (entry.key, etag), kept, DEPLOY_MEMORY_BYTES + ANALYSIS_MEMORY_BYTES * len(kept.deploy.analyses)
-        )
-        return kept
-
 
 def is_deploy_key(key: str) -> bool:
     """Whether an object is of deploys, and goes with them."""
@@ -228,3 +185,9 @@ def is_deploy_key(key: str) -> bool:
 def build_deploy_key(deploy_id: str) -> str:
     """Where a deploy lies."""
     return f"{ROOT}{deploy_id[:4]}-{deploy_id[4:6]}-{deploy_id[6:8]}/{deploy_id}.json"
+
+
+def _checked_key(deploy_id: str) -> str:
+    if not DEPLOY_ID_PATTERN.fullmatch(deploy_id):
+        raise DeployNotFound(deploy_id)
+    return build_deploy_key(deploy_id)

@@ -31,6 +31,7 @@ from sidelight_collector.kubernetes_discovery.rollouts import (
     encode_rollouts,
     merge_rollouts,
 )
+from sidelight_collector.storage.documents import parse_document, rename_fields
 from sidelight_collector.storage.objects import ObjectChanged, ObjectExists, ObjectMissing, ObjectStore
 from sidelight_model.errors import SidelightError
 
@@ -157,7 +158,7 @@ class SharedClusterState:
             return self._cached[1]
         try:
             content, etag = self._store.get_with_etag(SNAPSHOT_KEY)
-            snapshot = _parse_snapshot(orjson.loads(decompress_body(content, "zstd", MAX_SNAPSHOT_BYTES)))
+            snapshot = _parse_snapshot(decompress_body(content, "zstd", MAX_SNAPSHOT_BYTES))
         except (SidelightError, ValueError, KeyError, TypeError):
             return None
         self._cached = (etag, snapshot)
@@ -214,11 +215,10 @@ def _parse_lease_seconds(content: bytes, default: float) -> float:
         return default
 
 
-def _parse_snapshot(document: Mapping[str, Any]) -> ClusterSnapshot:
+def _parse_snapshot(content: bytes) -> ClusterSnapshot:
+    document: Mapping[str, Any] = parse_document(SNAPSHOT_KEY, content, FORMAT)
     if document["format"] == 1:
         document = _of_format_1(document)
-    elif document["format"] != FORMAT:
-        raise ValueError("of another version")
     pods = tuple(_parse_pod(one) for one in document["pods"])
     namespaces = tuple(Namespace(**one) for one in document["namespaces"])
     inventory = ClusterInventory(pods, (), (), namespaces, int(document["pods_omitted"]))
@@ -242,14 +242,12 @@ def _parse_pod(document: dict[str, Any]) -> Pod:
 
 
 def _of_format_1(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    told = _renamed(raw, "seen")
+    told = rename_fields(raw, _FORMAT_1["seen"])
     told["state"] = "unreachable" if told["state"] == "away" else told["state"]
-    told["namespaces"] = [_renamed(one, "namespace") for one in told["namespaces"]]
-    told["pods"] = [_renamed(one, "pod") for one in told["pods"]]
+    told["namespaces"] = [rename_fields(one, _FORMAT_1["namespace"]) for one in told["namespaces"]]
+    told["pods"] = [rename_fields(one, _FORMAT_1["pod"]) for one in told["pods"]]
     for pod in told["pods"]:
-        pod["sidecar"] = None if pod["sidecar"] is None else _renamed(pod["sidecar"], "sidecar")
+        pod["sidecar"] = (
+            None if pod["sidecar"] is None else rename_fields(pod["sidecar"], _FORMAT_1["sidecar"])
+        )
     return told
-
-
-def _renamed(raw: Mapping[str, Any], what: str) -> dict[str, Any]:
-    return {_FORMAT_1[what].get(name, name): value for name, value in raw.items()}

@@ -2,6 +2,7 @@
 
 objects        the interface of an object store
 backends       its implementations
+documents      JSON that several collectors change
 tables         the columns
 segments       written by ingest
 blocks         made by compaction
