@@ -5,7 +5,7 @@ A share is of the time watched: 100 % is one thread all the time, so several thr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sidelight_cli.local.sampling.quality import SamplingQuality, format_percent
@@ -138,12 +138,18 @@ def sort_rows(table_rows: Sequence[FunctionCounts], view: TableView) -> list[Fun
         for row in table_rows
         if row.total_counts.for_type(profile_type) or (view.sort == "idle" and row.total_counts.idle)
     ]
-    weights = {
-        "self": lambda row: (row.own.of(profile_type), row.total.of(profile_type)),
-        "total": lambda row: (row.total.of(profile_type), row.own.of(profile_type)),
-        "gil": lambda row: (row.own.gil, row.total.gil),
-        "running": lambda row: (row.own.running, row.total.running),
-        "idle": lambda row: (row.own.idle, row.total.idle),
+    weights: Mapping[str, Callable[[FunctionCounts], tuple[int, int]]] = {
+        "self": lambda row: (
+            row.self_counts.for_type(profile_type),
+            row.total_counts.for_type(profile_type),
+        ),
+        "total": lambda row: (
+            row.total_counts.for_type(profile_type),
+            row.self_counts.for_type(profile_type),
+        ),
+        "gil": lambda row: (row.self_counts.gil, row.total_counts.gil),
+        "running": lambda row: (row.self_counts.running, row.total_counts.running),
+        "idle": lambda row: (row.self_counts.idle, row.total_counts.idle),
     }
     selected.sort(key=lambda row: (row.function, row.file, row.line))
     if view.sort in weights:

@@ -70,11 +70,11 @@ def test_wall_shows_who_waits_and_lines_are_rows_of_their_own_when_asked() -> No
 
 def test_failed_ticks_take_nothing_from_a_share() -> None:
     ledger = SamplingQuality(watched_ns=10**9, attempts=200, errors={"read": 100})
-    assert table(TableView(), shown(ledger=ledger))[0].split()[0] == "36.0"
+    assert table(TableView(), shown(quality=ledger))[0].split()[0] == "36.0"
 
 
 def test_a_second_process_does_not_halve_the_shares() -> None:
-    both = shown(ledger=SamplingQuality(watched_ns=2 * 10**9, attempts=200), processes=2)
+    both = shown(quality=SamplingQuality(watched_ns=2 * 10**9, attempts=200), process_count=2)
     assert table(TableView(), both)[0].split()[0] == "36.0"
 
 

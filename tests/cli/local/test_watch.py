@@ -45,7 +45,7 @@ def test_a_process_is_attached_to_once_and_gives_what_it_has() -> None:
 
 def test_children_are_followed_when_asked_whenever_they_start() -> None:
     clock, engine, procfs = Clock(), FakeEngine(), FakeProcFs([proc(7), proc(8, 7), proc(9, 1)])
-    one = watch(engine, procfs, clock, follow=True)
+    one = watch(engine, procfs, clock, include_children=True)
     one.attach_new()
     procfs.table.append(proc(10, 8))
     clock.now += 1
@@ -60,7 +60,7 @@ def test_children_are_followed_when_asked_whenever_they_start() -> None:
 
 def test_a_shell_that_is_named_is_not_sampled_and_its_python_children_are() -> None:
     engine = FakeEngine()
-    one = watch(engine, FakeProcFs([proc(7, 1, "sh", python=None), proc(8, 7)]), follow=True)
+    one = watch(engine, FakeProcFs([proc(7, 1, "sh", python=None), proc(8, 7)]), include_children=True)
     one.attach_new()
     assert (engine.asked, one.attach_errors) == ([8], [])
 
@@ -164,7 +164,7 @@ def test_a_process_that_replaces_itself_by_no_python_is_over_after_a_while() -> 
 
 def test_a_pid_that_is_used_again_is_not_the_process_that_was_named() -> None:
     engine, procfs, clock = FakeEngine(), FakeProcFs([proc(7)]), Clock()
-    one = watch(engine, procfs, clock, follow=True)
+    one = watch(engine, procfs, clock, include_children=True)
     one.attach_new()
     engine.sessions[7].ended = "exited"
     assert list(one.take())
@@ -176,7 +176,7 @@ def test_a_pid_that_is_used_again_is_not_the_process_that_was_named() -> None:
 
 def test_a_supervisor_is_waited_for_while_it_lives() -> None:
     engine, procfs, clock = FakeEngine(), FakeProcFs([proc(7, 1, "sh", python=None), proc(8, 7)]), Clock()
-    one = watch(engine, procfs, clock, follow=True)
+    one = watch(engine, procfs, clock, include_children=True)
     one.attach_new()
     engine.sessions[8].ended = "exited"
     assert list(one.take())
@@ -203,7 +203,7 @@ def test_a_pause_holds_nobody_and_is_not_counted_as_watched() -> None:
 
 def test_closing_ends_every_session_and_gives_what_was_left() -> None:
     engine = FakeEngine(gives=lambda pid: [batch(f"a 0 0 {pid}")])
-    one = watch(engine, FakeProcFs([proc(7), proc(8, 7)]), follow=True, timed=10)
+    one = watch(engine, FakeProcFs([proc(7), proc(8, 7)]), include_children=True, timeline_samples=10)
     one.attach_new()
     left: Iterator[object] = one.close()
     assert [some.batch.samples for some in left] == [7, 8]  # type: ignore[attr-defined]
