@@ -1,4 +1,4 @@
-"""Commands of people and pipelines.
+"""The command-line interface for people and pipelines.
 
 local            `sidelight record` and `sidelight top`
 compare          `sidelight compare`
@@ -6,6 +6,6 @@ capture_command  `sidelight capture`
 export_command   `sidelight export`
 query_command    `sidelight query`
 demo             `sidelight demo`
-collector_api    HTTP client
-download         profiles to files
+collector_api    client of the collector's HTTP API
+download         writes profiles to files
 """

@@ -1,4 +1,4 @@
-"""`sidelight capture`: ask sidecars of a service to sample now, and follow what becomes of it."""
+"""`sidelight capture`: request a capture from a service's sidecars and follow it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ DESCRIPTION: Final = (
 SUBCOMMANDS: Final = ("start", "list", "show", "stop", "delete")
 FINAL_STATES: Final = ("ready", "stopped", "failed")
 LOG_INTERVAL_SECONDS: Final = 10.0
-"""Without a terminal a line is written so often, and whenever the state changes."""
+"""Time between progress lines without a terminal, unless the state changes."""
 UNREACHABLE_TIMEOUT_SECONDS: Final = 120.0
-"""A collector that does not answer for so long while a capture goes on is given up."""
+"""Time without a response from the collector after which the command stops following a capture."""
 
 
 def parse_pods(text: str) -> int | str | list[str]:
-    """How many, which, or all."""
+    """Parse a number of pods, a comma-separated list of names, or `all`."""
     if text == "all":
         return text
     if text.isascii() and text.isdigit():
@@ -52,7 +52,7 @@ def parse_pods(text: str) -> int | str | list[str]:
 
 @dataclass(frozen=True, slots=True)
 class CaptureSettings:
-    """What `sidelight capture` is told."""
+    """Settings of `sidelight capture`."""
 
     what: str = setting("", "a service, or list, show, stop, delete", positional=True)
     which: str = setting("", "the id of a capture, or a service after start", positional=True, metavar="ID")
@@ -97,8 +97,11 @@ class CaptureSettings:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Do it; 0 when there is a profile to query, 1 when the capture failed. Raises SidelightError."""
-    # Of the variables only this one: --rate and --mode must not be what was set for a sidecar.
+    """Run the command; returns 0, or 1 if the capture failed.
+
+    Raises SidelightError.
+    """
+    # No other environment variable applies: SIDELIGHT_RATE and SIDELIGHT_MODE are for sidecars.
     address = os.environ.get("SIDELIGHT_COLLECTOR")
     default = [f"--collector={address}"] if address else []
     settings = parse_settings(CaptureSettings, "capture", DESCRIPTION, [*default, *argv], None)
@@ -163,9 +166,9 @@ def _list_captures(client: CollectorApiClient, settings: CaptureSettings) -> int
         _print_result(json.dumps(captures))
         return 0
     rows = [("id", "state", "service", "created", "seconds", "pods", "samples")]
-    for one in captures:
-        told = (one["id"], one["state"], one["service"], one["created"][:19] + "Z")
-        rows.append((*told, f"{one['seconds']:g}", str(one["pods"]), str(one["samples"])))
+    for capture in captures:
+        names = (capture["id"], capture["state"], capture["service"], capture["created"][:19] + "Z")
+        rows.append((*names, f"{capture['seconds']:g}", str(capture["pods"]), str(capture["samples"])))
     widths = [max(len(_escape_unprintable(row[at])) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
         cells = zip(row, widths, strict=True)
@@ -191,7 +194,12 @@ def _report_result(capture: Mapping[str, Any], settings: CaptureSettings) -> int
 def wait_for_capture(
     client: CollectorApiClient, capture: Mapping[str, Any], progress: CaptureProgressLine
 ) -> Mapping[str, Any]:
-    """The capture once it has ended; the first Ctrl-C ends it, a second one raises KeyboardInterrupt."""
+    """Wait until a capture has ended; returns its last state.
+
+    The first Ctrl-C ends the capture, a second one raises KeyboardInterrupt. Temporary failures (no response,
+    HTTP 5xx or 429) are retried for `UNREACHABLE_TIMEOUT_SECONDS`, then raised as CollectorUnreachable or
+    RequestRefused.
+    """
     path, last_response_at = f"captures/{capture['id']}", time.monotonic()
     with _catch_first_interrupt() as interrupted:
         stop_requested = False
@@ -221,7 +229,7 @@ def wait_for_capture(
 
 
 class CaptureProgressLine:
-    """One line that is written over on a terminal, else a line now and then."""
+    """A progress line that is overwritten on a terminal; elsewhere occasional lines."""
 
     def __init__(
         self, terminal: bool, print_line: Callable[[str], None], clock: Callable[[], float] = time.monotonic
@@ -234,7 +242,7 @@ class CaptureProgressLine:
         self._last_note = ""
 
     def show(self, capture: Mapping[str, Any]) -> None:
-        """How far it has come."""
+        """Show the progress of a capture."""
         self._last_note = ""
         line = format_progress(capture)
         if self._is_terminal:
@@ -249,21 +257,21 @@ class CaptureProgressLine:
             self._printed_state, self._printed_at = capture["state"], self._clock()
 
     def note(self, text: str) -> None:
-        """Something else to say, once."""
+        """Write a line of its own, unless it repeats the last note."""
         if text != self._last_note:
             self.end()
             self._print_line(_escape_unprintable(text))
             self._last_note = text
 
     def end(self) -> None:
-        """Nothing more is written over."""
+        """Clear the progress line on a terminal."""
         if self._is_terminal:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
 
 def format_progress(capture: Mapping[str, Any]) -> str:
-    """How far a capture has come, in one line."""
+    """Format the progress of a capture in one line."""
     state = "ending" if capture.get("stopping") else capture["state"]
     parts = [state]
     if capture["state"] in ("sampling", "uploading"):
@@ -273,9 +281,9 @@ def format_progress(capture: Mapping[str, Any]) -> str:
         parts.append(f"{capture['pods']} pod{'s' if capture['pods'] != 1 else ''}")
     samples_by_function: dict[str, int] = {}
     for part in capture.get("parts", ()):
-        for one in part.get("top_functions", ()):
-            samples_by_function[one["function"]] = (
-                samples_by_function.get(one["function"], 0) + one["self_samples"]
+        for row in part.get("top_functions", ()):
+            samples_by_function[row["function"]] = (
+                samples_by_function.get(row["function"], 0) + row["self_samples"]
             )
     if samples_by_function:
         heaviest = max(samples_by_function, key=lambda name: samples_by_function[name])
@@ -284,7 +292,7 @@ def format_progress(capture: Mapping[str, Any]) -> str:
 
 
 def format_capture(capture: Mapping[str, Any]) -> Iterator[str]:
-    """What a capture is and became, for people."""
+    """Format a capture with its parts, problems and hints as lines of text."""
     samples = f"{capture['samples']:,} samples in {capture['elapsed_seconds']:.1f} s"
     yield _escape_unprintable(f"{capture['id']}  {capture['service']}  {capture['state']}: {samples}")
     for part in capture.get("parts", ()):
@@ -308,7 +316,7 @@ def format_capture(capture: Mapping[str, Any]) -> Iterator[str]:
 
 
 def format_export_command(collector: str, capture: Mapping[str, Any]) -> str:
-    """The command that writes its profile."""
+    """Format the command that exports the capture's profile."""
     return (
         f"sidelight export --collector {collector} --from {capture['from']} --until {capture['until']} "
         f"--type wall '{{capture=\"{capture['id']}\"}}' > {capture['id']}.folded"
@@ -317,7 +325,10 @@ def format_export_command(collector: str, capture: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _catch_first_interrupt() -> Iterator[Callable[[], bool]]:
-    """Says whether there was a Ctrl-C; the next one is as always."""
+    """Catch the first Ctrl-C; a second one raises KeyboardInterrupt.
+
+    Yields a function that returns whether there was a Ctrl-C.
+    """
     is_interrupted = False
 
     def handle_first(*_: object) -> None:
@@ -337,7 +348,7 @@ def _build_page_url(settings: CaptureSettings, capture: Mapping[str, Any]) -> st
 
 
 def _escape_unprintable(text: str) -> str:
-    """Text that moves no cursor, whatever a function or a pod is called."""
+    """Replace unprintable characters, so that names cannot control the terminal."""
     return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 

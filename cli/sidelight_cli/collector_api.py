@@ -1,4 +1,4 @@
-"""A small client of the collector's read API, on the standard library alone."""
+"""A small client of the collector's API that needs only the standard library."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ NOT_A_COLLECTOR_HINT: Final = (
 
 
 class CollectorUnreachable(SidelightError):
-    """The collector did not answer, or stopped in the middle of its answer."""
+    """The collector sent no valid response, or broke off in the middle of it."""
 
     reason = Reason.COLLECTOR_UNREACHABLE
 
 
 class RequestRefused(SidelightError):
-    """The collector answered that it will not; reason, message and hint are its own."""
+    """The collector refused a request.
+
+    Reason, message and hint come from its response; `status` is the HTTP status.
+    """
 
     def __init__(self, status: int, reason: Reason, message: str, hint: str) -> None:
         super().__init__(message, reason=reason, hint=hint)
@@ -43,26 +46,30 @@ class RequestRefused(SidelightError):
 
 @dataclass(frozen=True, slots=True)
 class ResponseStream:
-    """An answer under way: `chunks` are its body as it arrives, not compressed."""
+    """A response being received; `chunks` yields its uncompressed body as it arrives."""
 
     headers: Mapping[str, str]
     chunks: Iterator[bytes]
 
     def get_int(self, header: str) -> int:
-        """A header that is a whole number; 0 when it is absent."""
+        """Return an integer header; 0 if it is absent or no integer."""
         text = self.headers.get(header) or ""
         return int(text) if text.isdigit() else 0
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Redirects are refused: following one would hand the token to whoever is named there."""
+    """Refuses redirects: following one would send the token to another server."""
 
     def redirect_request(self, *_: object) -> None:
         return None
 
 
 class CollectorApiClient:
-    """Asks one collector; `url` is where its UI is, with a path prefix if it has one."""
+    """A client of one collector.
+
+    `url` is the address of its UI, including a path prefix if there is one. The constructor raises
+    SidelightError if the URL or the token is invalid.
+    """
 
     def __init__(self, url: str, *, token: str = "", timeout_seconds: float = 60.0) -> None:
         if not is_collector_url(url):
@@ -81,15 +88,18 @@ class CollectorApiClient:
                 hint="Give one token: a file of several is for the collector.",
             )
         if token:
-            # http.client writes headers as Latin-1; the bytes that go out are UTF-8.
+            # http.client encodes headers as Latin-1; this makes it send the token as UTF-8.
             self._headers["Authorization"] = f"Bearer {token}".encode().decode("latin-1")
         self._opener = urllib.request.build_opener(_NoRedirects)
 
     def send(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
-        """The JSON answer of `/api/v1/<path>` to a request that changes something; None if it has no body."""
+        """Send a request that changes something to `/api/v1/<path>`.
+
+        Returns the JSON response, or None if it has no body. Raises CollectorUnreachable or RequestRefused.
+        """
         content = None if body is None else json.dumps(body).encode()
-        with self.stream(path, {}, method=method, content=content) as answer:
-            text = b"".join(answer.chunks)
+        with self.stream(path, {}, method=method, content=content) as response:
+            text = b"".join(response.chunks)
         if not text:
             return None
         try:
@@ -100,9 +110,12 @@ class CollectorApiClient:
             ) from error
 
     def get(self, path: str, parameters: Mapping[str, str | Sequence[str]]) -> Any:
-        """The JSON answer of `/api/v1/<path>`. Raises Unreachable or Refused."""
-        with self.stream(path, parameters) as answer:
-            text = b"".join(answer.chunks)
+        """Return the JSON response of `/api/v1/<path>`.
+
+        Raises CollectorUnreachable or RequestRefused.
+        """
+        with self.stream(path, parameters) as response:
+            text = b"".join(response.chunks)
         try:
             return json.loads(text)
         except ValueError as error:
@@ -119,9 +132,10 @@ class CollectorApiClient:
         method: str = "GET",
         content: bytes | None = None,
     ) -> Iterator[ResponseStream]:
-        """The answer of `/api/v1/<path>` as it arrives; a parameter of several values is given several times.
+        """Stream the response of `/api/v1/<path>`.
 
-        Raises Unreachable or Refused.
+        A parameter with several values is repeated in the query. Raises CollectorUnreachable or
+        RequestRefused.
         """
         url = f"{self._url}/api/v1/{path}?{urllib.parse.urlencode(parameters, doseq=True)}"
         headers = self._headers if content is None else {**self._headers, "Content-Type": "application/json"}
@@ -135,7 +149,7 @@ class CollectorApiClient:
                 raise _parse_refusal(error) from error
         except _NETWORK_ERRORS as error:
             if isinstance(error, BrokenPipeError):
-                raise  # the reader of our own output went away
+                raise  # from the caller: the reader of its output has closed the pipe
             cause = error.reason if isinstance(error, urllib.error.URLError) else error
             raise CollectorUnreachable(
                 f"no answer from {self._url}: {cause or type(error).__name__}",
@@ -144,7 +158,10 @@ class CollectorApiClient:
 
 
 def read_token(file: Path | None) -> str:
-    """The bearer token in a file, empty without a file. Raises BadSetting."""
+    """Read the bearer token from a file; empty without a file.
+
+    Raises BadSetting if the file cannot be read or has no token.
+    """
     if file is None:
         return ""
     try:
@@ -163,7 +180,7 @@ _NETWORK_ERRORS: Final = (
 
 
 def is_collector_url(url: str) -> bool:
-    """Whether this is a URL that paths can be added to."""
+    """Whether this is an HTTP URL that API paths can be appended to."""
     try:
         parts = urllib.parse.urlsplit(url)
     except ValueError:
@@ -187,11 +204,11 @@ def _read_chunk(response: http.client.HTTPResponse) -> bytes:
     try:
         return response.read(CHUNK_BYTES)
     except OSError as error:
-        raise urllib.error.URLError(error) from error  # unlike one of whoever takes the chunks
+        raise urllib.error.URLError(error) from error  # distinct from an OSError of the chunks' consumer
 
 
 def _parse_refusal(error: urllib.error.HTTPError) -> RequestRefused:
-    """What the collector said; something in between may have answered in its place, in any words."""
+    """Parse an error response, which a proxy may have sent instead of the collector."""
     try:
         document = json.loads(error.read())
         return RequestRefused(

@@ -1,4 +1,4 @@
-"""Writes a capture's profile to a file, in the format that its name says, and opens its page."""
+"""Write a capture's profile to a file, and open its page in a browser."""
 
 from __future__ import annotations
 
@@ -22,19 +22,22 @@ FORMATS_BY_SUFFIX: Final = {
     ".html": "html",
     ".csv": "csv",
 }
-"""The format that the end of a file's name stands for."""
+"""Export format by suffix of the file name."""
 
 
 def parse_output_path(text: str) -> Path:
-    """A file whose name says a format; raises ValueError."""
-    if not any(text.endswith(end) for end in FORMATS_BY_SUFFIX):
+    """Parse a file name; raises ValueError if its suffix has no format."""
+    if not any(text.endswith(suffix) for suffix in FORMATS_BY_SUFFIX):
         raise ValueError(f"{text!r} does not end with one of {', '.join(FORMATS_BY_SUFFIX)}")
     return Path(text)
 
 
 def save_profile(client: CollectorApiClient, capture: Mapping[str, Any], file: Path) -> None:
-    """Write the profile of a capture that is ready. Raises SidelightError; then there is no such file."""
-    format_name = next(word for end, word in FORMATS_BY_SUFFIX.items() if file.name.endswith(end))
+    """Write the profile of a finished capture, in the format of the file's suffix.
+
+    Raises SidelightError; then the file is not written.
+    """
+    format_name = next(name for suffix, name in FORMATS_BY_SUFFIX.items() if file.name.endswith(suffix))
     parameters = {
         "query": f'{{capture="{capture["id"]}"}}',
         "from": str(capture["from"]),
@@ -44,11 +47,11 @@ def save_profile(client: CollectorApiClient, capture: Mapping[str, Any], file: P
     }
     partial_file = file.with_name(f".{file.name}.part")
     try:
-        with client.stream("export", parameters) as answer, partial_file.open("wb") as written:
-            if "Sidelight-Windows" not in answer.headers:
+        with client.stream("export", parameters) as response, partial_file.open("wb") as output:
+            if "Sidelight-Windows" not in response.headers:
                 raise CollectorUnreachable("what answered is no profile", hint=NOT_A_COLLECTOR_HINT)
-            for chunk in answer.chunks:
-                written.write(chunk)
+            for chunk in response.chunks:
+                output.write(chunk)
         partial_file.replace(file)
     except OSError as error:
         raise SidelightError(
@@ -59,7 +62,7 @@ def save_profile(client: CollectorApiClient, capture: Mapping[str, Any], file: P
 
 
 def open_in_browser(address: str) -> bool:
-    """Show a page in a browser of this machine; whether there is one."""
+    """Open a page in a local browser; returns whether there is one."""
     has_display = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
-    # Without a screen only a browser for terminals would be found, in the place of this one.
+    # Without a display, `webbrowser` would start a text browser in this terminal.
     return (has_display or sys.platform == "darwin") and webbrowser.open(address)

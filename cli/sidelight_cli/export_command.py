@@ -1,4 +1,4 @@
-"""`sidelight export`: a stored profile, or two sides of one, in any format that the collector has."""
+"""`sidelight export`: write a stored profile, or two sides, in an export format."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ BOOLEAN_PARAMETERS: Final = ("lines", "states", "about")
 
 @dataclass(frozen=True, slots=True)
 class ExportSettings:
-    """What `sidelight export` is told."""
+    """Settings of `sidelight export`."""
 
     selector: str = setting(
         "", 'which windows, as Prometheus matchers: \'{service="shop", version=~"2026.*"}\'', positional=True
@@ -83,7 +83,7 @@ class ExportSettings:
 
     @property
     def is_comparison(self) -> bool:
-        """Whether there are two sides."""
+        """Whether two sides are exported."""
         return any(getattr(self, name) for name in SIDES)
 
     def __post_init__(self) -> None:
@@ -95,11 +95,14 @@ class ExportSettings:
 
 
 class ExportWriteFailed(SidelightError):
-    """Standard output does not take the profile."""
+    """The profile cannot be written to standard output."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Export once; 0 when something or nothing matched. Raises SidelightError for the rest."""
+    """Export once; returns 0, even if nothing matched.
+
+    Raises SidelightError.
+    """
     settings = parse_settings(ExportSettings, "export", DESCRIPTION, join_negative_times(argv), os.environ)
     token = read_token(settings.token_file)
     client = CollectorApiClient(settings.collector, token=token, timeout_seconds=settings.timeout_seconds)
@@ -116,10 +119,10 @@ def run(argv: Sequence[str]) -> int:
                 sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()
     except OSError as error:
-        # Nothing must be flushed at exit into what takes no more.
+        # Python must not fail again when it flushes standard output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
-            return 0  # whoever read the output has seen enough
+            return 0  # a reader that closes the pipe is no failure
         raise ExportWriteFailed(
             f"cannot write to standard output: {error.strerror}",
             hint="What was written before this is only the beginning of the profile.",
@@ -129,7 +132,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def build_parameters(settings: ExportSettings) -> Mapping[str, str]:
-    """The query of the request; what is left to the collector is left out."""
+    """Build the query parameters, without those left to the collector's defaults."""
     values = {
         "query": settings.selector,
         "from": settings.from_,
@@ -156,12 +159,12 @@ def build_parameters(settings: ExportSettings) -> Mapping[str, str]:
 
 
 def format_optional_int(value: int | None) -> str:
-    """A number as a parameter; none is left out."""
+    """Format a number as a parameter; None gives an empty text."""
     return "" if value is None else str(value)
 
 
 def list_notes(response: ResponseStream, settings: ExportSettings) -> Iterable[str]:
-    """What a person should know about the output, for standard error."""
+    """Yield warnings and notes about the output, for standard error."""
     if unreadable := response.get_int("Sidelight-Unreadable-Segments"):
         yield f"warning: {unreadable} stored segments could not be read; their windows are missing here"
     if unresolved := response.get_int("Sidelight-Unresolved-Windows"):

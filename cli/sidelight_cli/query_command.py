@@ -1,4 +1,4 @@
-"""`sidelight query`: the JSON answer of any path of the read API, for scripts and for a person's eyes."""
+"""`sidelight query`: print the JSON response of any path of the read API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DESCRIPTION: Final = (
 
 
 def parse_parameter(text: str) -> tuple[str, str]:
-    """A query parameter: `from=-15m`."""
+    """Parse a query parameter such as `from=-15m` into name and value."""
     name, separator, value = text.partition("=")
     if not (name and separator):
         raise ValueError(f"{text!r} is not NAME=VALUE")
@@ -30,7 +30,7 @@ def parse_parameter(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class QuerySettings:
-    """What `sidelight query` is told."""
+    """Settings of `sidelight query`."""
 
     path: str = setting("status", "what to ask: services, timeline, depth, top, heatmap …", positional=True)
     collector: str = setting("", "the collector's address", required=True, metavar="URL")
@@ -42,12 +42,12 @@ class QuerySettings:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Ask once. Raises SidelightError when there is no answer."""
+    """Send one request and write the response. Raises SidelightError if there is none."""
     settings = parse_settings(QuerySettings, "query", DESCRIPTION, argv, os.environ)
     token = read_token(settings.token_file)
     client = CollectorApiClient(settings.collector, token=token, timeout_seconds=settings.timeout_seconds)
-    with client.stream(quote(settings.path, safe="/"), dict(settings.param)) as answer:
-        for chunk in answer.chunks:
+    with client.stream(quote(settings.path, safe="/"), dict(settings.param)) as response:
+        for chunk in response.chunks:
             sys.stdout.buffer.write(chunk)
     sys.stdout.buffer.write(b"\n")
     sys.stdout.buffer.flush()

@@ -1,15 +1,15 @@
-"""`sidelight compare`: two sides of a collector, or two files.
+"""`sidelight compare`: compare two sides on a collector, or two files.
 
 command
 settings
-compare_client    asks the collector
-polling           until there is enough data
-files             two recordings
+compare_client    fetches a verdict from the collector
+polling           waits until there is enough data
+files             reads recordings
 speedscope_input
 sample_counts
 sampling_noise    statistics of two recordings
-local_comparison  compares them
-comparison_model  the result
+local_comparison  compares two recordings
+comparison_model  the verdict as values
 reports           text, Markdown, JSON, JUnit
 exit_codes
 """

@@ -1,4 +1,4 @@
-"""`sidelight compare`: what differs between two sides, and whether that is allowed."""
+"""`sidelight compare`: compare two sides and evaluate the conditions on them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ NO_VERDICT_MESSAGE: Final = "nothing was judged"
 
 
 def run(argv: Sequence[str]) -> int:
-    """Compare once, or once there is enough data; the exit code, which is one of `Code`, whatever happens."""
+    """Run the command and return its exit code, one of `ExitCode`, whatever happens.
+
+    With `--wait`, the comparison happens once there is enough data or the time is over.
+    """
     try:
         with raise_on_sigterm():
             return _compare_once(read_settings(argv, os.environ))
@@ -71,7 +74,7 @@ def _compare_once(settings: CompareSettings) -> int:
 
 
 def compare_on_collector(settings: CompareSettings) -> ComparisonVerdict:
-    """What the collector says, once there is enough data for it or the time to wait is over."""
+    """Fetch the collector's verdict, waiting for enough data as the settings allow."""
     token = read_token(settings.token_file)
     client = CollectorApiClient(settings.collector, token=token, timeout_seconds=settings.timeout_seconds)
     progress = VerdictProgressLine(sys.stderr)
@@ -85,7 +88,7 @@ def compare_on_collector(settings: CompareSettings) -> ComparisonVerdict:
 
 
 def compare_files(settings: CompareSettings) -> ComparisonVerdict:
-    """What two files say."""
+    """Compare two recordings."""
     kind = ProfileType(settings.type)
     a, b = (
         count_samples(file, read_recording_file(Path(file), kind), kind)
@@ -99,12 +102,12 @@ def compare_files(settings: CompareSettings) -> ComparisonVerdict:
 
 
 def determine_outcome(verdict: ComparisonVerdict) -> tuple[str, ExitCode]:
-    """The outcome in a word (empty without conditions), and the exit code."""
+    """Return the outcome as one word (empty without conditions) and the exit code."""
     if not verdict.conditions:
         return "", ExitCode.PASS
     if verdict.sides_without_windows:
         return "no_data", ExitCode.NO_INPUT
-    state = combine_statuses(one.state for one in verdict.conditions)
+    state = combine_statuses(condition.state for condition in verdict.conditions)
     return state, EXIT_CODES[state]
 
 
@@ -123,14 +126,16 @@ def _write_reports(
             lambda: render_markdown(verdict, by, limit, significant=significant),
         ),
     }
-    for flag, (file, written) in formats.items():
+    for flag, (file, render) in formats.items():
         if file and file != STDOUT:
             try:
-                Path(file).write_text(written(), encoding="utf-8")
+                Path(file).write_text(render(), encoding="utf-8")
             except OSError as error:
                 raise OutputNotWritable(f"{flag}: cannot write {file}: {error.strerror}") from error
-    standard = next((written for file, written in formats.values() if file == STDOUT), None)
-    _write_stdout(standard() if standard else render_text(verdict, by, limit, significant=significant))
+    render_stdout = next((render for file, render in formats.values() if file == STDOUT), None)
+    _write_stdout(
+        render_stdout() if render_stdout else render_text(verdict, by, limit, significant=significant)
+    )
 
 
 def _write_stdout(content: str) -> None:
@@ -138,7 +143,7 @@ def _write_stdout(content: str) -> None:
         sys.stdout.write(content)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the output has seen enough; nothing must be flushed at exit into what takes no more.
+        # The reader has closed the pipe: Python must not fail when it flushes standard output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Asks a collector for a verdict."""
+"""Fetch a verdict from a collector."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from sidelight_model.errors import Reason
 from sidelight_model.selectors import expand_side
 
 MAX_FUNCTIONS: Final = 10_000
-"""Functions asked for: the collector lists by difference of total, and the order here may be another."""
+"""Maximum number of functions to request: the collector orders by total, the reports may order by self."""
 
 
 def fetch_verdict(client: CollectorApiClient, settings: CompareSettings) -> ComparisonVerdict:
-    """One verdict. Raises Unreachable or Refused."""
+    """Fetch one verdict.
+
+    Raises CollectorUnreachable if there is no valid response, RequestRefused if the collector refuses.
+    """
     try:
         answer = client.get("verdict", build_parameters(settings))
     except RequestRefused as error:
@@ -40,7 +43,7 @@ def fetch_verdict(client: CollectorApiClient, settings: CompareSettings) -> Comp
 
 
 def build_parameters(settings: CompareSettings) -> Mapping[str, str | Sequence[str]]:
-    """The query of the request."""
+    """Return the query parameters of the request."""
     values = {
         "query": settings.selector,
         "from": settings.from_,
@@ -71,5 +74,5 @@ def build_parameters(settings: CompareSettings) -> Mapping[str, str | Sequence[s
 
 
 def _format_decimal(value: float | None) -> str:
-    """A number without an exponent; none is left out."""
+    """Format a number without an exponent; None gives an empty text."""
     return "" if value is None else f"{value:.15f}".rstrip("0").rstrip(".")

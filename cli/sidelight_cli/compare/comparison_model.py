@@ -1,4 +1,8 @@
-"""A verdict as values, read once from what `/api/v1/verdict` answers, or what two files gave in its form."""
+"""A comparison's verdict as typed values.
+
+`parse_verdict` reads the response of `/api/v1/verdict`, or the same form built from two files by
+`local_comparison`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,15 @@ from typing import Any, Final
 from sidelight_model.gates import GateStatus
 
 CHANGED_DIRECTIONS: Final = ("increased", "decreased", "new", "removed")
-"""Directions of what is outside noise."""
+"""Directions of statistically significant changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantityEffect:
-    """The effect on one quantity; None is what has no value, such as a share of nothing."""
+    """The effect on one quantity.
+
+    A number is None if it is undefined, such as the change relative to a baseline of 0.
+    """
 
     baseline: float
     comparison: float
@@ -31,8 +38,9 @@ class QuantityEffect:
 
 @dataclass(frozen=True, slots=True)
 class TestedEffect:
-    """An effect on a function, among all functions: `pods_agreeing` of `pods_total` pods of B are on its
-    side.
+    """An effect on a function, tested together with all other functions.
+
+    `pods_agreeing` of `pods_total` pods of the comparison changed in the same direction.
     """
 
     effect: QuantityEffect
@@ -43,7 +51,7 @@ class TestedEffect:
 
 @dataclass(frozen=True, slots=True)
 class FunctionRow:
-    """One function."""
+    """A function with its effects on self and total."""
 
     function: str
     file: str
@@ -57,7 +65,10 @@ class FunctionRow:
 
 @dataclass(frozen=True, slots=True)
 class ComparedSide:
-    """What one side stands on. Its range is in Unix seconds; files have none."""
+    """The data behind one side.
+
+    `start` and `until` are Unix seconds, or None for files.
+    """
 
     selector: str
     start: float | None
@@ -70,7 +81,7 @@ class ComparedSide:
 
 @dataclass(frozen=True, slots=True)
 class ComparabilityCheck:
-    """Whether the sides are alike in one respect."""
+    """A check that the sides are comparable in one respect."""
 
     name: str
     state: str
@@ -82,7 +93,7 @@ class ComparabilityCheck:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedCondition:
-    """What became of a condition; `effect` is what it was judged by, as in the answer."""
+    """A condition's result, with the `effect` it was evaluated on as in the response."""
 
     condition: str
     state: GateStatus
@@ -92,7 +103,10 @@ class EvaluatedCondition:
 
 @dataclass(frozen=True, slots=True)
 class RequiredData:
-    """What it would take to see a change as large as wanted: minutes, or pods where time does not help."""
+    """The data needed to detect the minimum effect.
+
+    `minutes` of further data, or `pods` of each side where time alone does not help.
+    """
 
     minutes: float | None
     pods: int | None
@@ -100,7 +114,10 @@ class RequiredData:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedPath:
-    """A call path that accounts for part of the change; frames without lines, the root first."""
+    """A call path that accounts for part of the change.
+
+    `frames` have no line numbers and start at the root.
+    """
 
     frames: Sequence[str]
     delta: float
@@ -109,10 +126,10 @@ class ExplainedPath:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonVerdict:
-    """A comparison that can be written. `answer` is the whole answer as it came.
+    """A comparison as the reports render it.
 
-    `explained_share` is the share of the change that the call paths of `explained_paths` account for
-    together.
+    `answer` is the complete response. `explained_share` is the share of the change that all
+    `explained_paths` together account for.
     """
 
     type: str
@@ -132,17 +149,20 @@ class ComparisonVerdict:
 
     @property
     def sides_without_windows(self) -> list[str]:
-        """The sides without a window."""
+        """The sides (A, B) without a window."""
         return [name for name, side in zip("AB", self.sides, strict=True) if not side.windows]
 
     @property
     def rate_unit(self) -> str:
-        """What a rate is divided by."""
+        """The denominator of a rate: pod-second, request, second or sample."""
         return str(self.method.get("unit") or "pod-second")
 
 
 def parse_verdict(answer: Any) -> ComparisonVerdict:
-    """The values of an answer. Raises KeyError, TypeError or ValueError for what is none."""
+    """Parse a response into values.
+
+    Raises AttributeError, KeyError, TypeError or ValueError if it is not a verdict.
+    """
     verdict = answer["verdict"]
     baseline, comparison = answer["sides"]
     required_data = verdict["required"]
@@ -153,7 +173,7 @@ def parse_verdict(answer: Any) -> ComparisonVerdict:
         rate=None if verdict["rate"] is None else _parse_effect(verdict["rate"]),
         sides=(_parse_side(baseline), _parse_side(comparison)),
         checks=tuple(_parse_check(check) for check in verdict["checks"]),
-        conditions=tuple(_parse_condition(judged) for judged in verdict["conditions"]),
+        conditions=tuple(_parse_condition(condition) for condition in verdict["conditions"]),
         rows=_parse_rows(verdict["functions"]),
         function_count=int(verdict["functions_total"]),
         explained_paths=tuple(_parse_path(part) for part in verdict["explanation"]["paths"]),
@@ -188,17 +208,17 @@ def _parse_path(document: Mapping[str, Any]) -> ExplainedPath:
 
 def _parse_rows(columns: Mapping[str, Any]) -> Sequence[FunctionRow]:
     renamed = columns.get("renamed_from") or [None] * len(columns["function"])
-    own, total = (_parse_tested_effects(columns[of]) for of in ("self", "total"))
+    self_effects, total_effects = (_parse_tested_effects(columns[of]) for of in ("self", "total"))
     return tuple(
-        FunctionRow(str(function), str(file), was or "", its_self, its_total)
-        for function, file, was, its_self, its_total in zip(
-            columns["function"], columns["file"], renamed, own, total, strict=True
+        FunctionRow(str(function), str(file), renamed_from or "", self_effect, total_effect)
+        for function, file, renamed_from, self_effect, total_effect in zip(
+            columns["function"], columns["file"], renamed, self_effects, total_effects, strict=True
         )
     )
 
 
 def _parse_tested_effects(columns: Mapping[str, Any]) -> Sequence[TestedEffect]:
-    """The rows of columns, each with what its test needs."""
+    """Turn columns into one tested effect per function."""
     names = [name for name, values in columns.items() if isinstance(values, list)]
     tested = []
     for values in zip(*(columns[name] for name in names), strict=True):

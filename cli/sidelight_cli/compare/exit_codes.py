@@ -1,4 +1,7 @@
-"""What `sidelight compare` ends with. A pipeline acts on 0 to 3; all else is 64 or above (sysexits.h)."""
+"""Exit codes of `sidelight compare`.
+
+Codes 0 to 3 are outcomes that a pipeline acts on. Errors are 64 and above, as in sysexits.h.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +15,26 @@ from sidelight_model.gates import GateStatus
 
 
 class ExitCode(IntEnum):
-    """Exit codes."""
+    """Exit codes: outcomes, errors and signals."""
 
     PASS = 0
     REGRESSED = 1
     INCONCLUSIVE = 2
     NOT_COMPARABLE = 3
     USAGE = 64
-    """An option or a condition cannot be used, or the collector cannot read the question."""
+    """An option or a condition is invalid, or the collector rejects the request as malformed."""
     BAD_FILE = 65
-    """A file holds no profile."""
+    """A file holds no usable profile."""
     NO_INPUT = 66
-    """A file is not there, or a side has no windows to judge."""
+    """A file does not exist, or a side has no windows for the conditions."""
     UNAVAILABLE = 69
-    """No answer: the collector cannot be reached, or it failed."""
+    """No response: the collector is unreachable or failed."""
     INTERNAL = 70
-    """A fault of this program."""
+    """A bug in this program."""
     NOT_WRITTEN = 73
     """A result cannot be written."""
     NOT_ALLOWED = 77
-    """The collector does not let this reader ask."""
+    """The collector refuses the credentials (HTTP 401 or 403)."""
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -59,7 +62,7 @@ class OutputNotWritable(SidelightError):
 
 
 def choose_exit_code(error: SidelightError) -> ExitCode:
-    """The code of a failure."""
+    """Return the exit code of a failure."""
     if isinstance(error, OutputNotWritable):
         return ExitCode.NOT_WRITTEN
     if isinstance(error, InputNotReadable):

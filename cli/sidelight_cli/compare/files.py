@@ -1,5 +1,7 @@
-"""Two recordings as the sides of a comparison: folded text or speedscope's JSON, as py-spy and `sidelight
-record` write them."""
+"""Read recordings for a comparison.
+
+The formats are folded stacks and speedscope JSON, as py-spy and `sidelight record` write them.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,12 @@ _GZIP: Final = b"\x1f\x8b"
 
 
 def read_recording_file(file: Path, kind: ProfileType) -> Mapping[Stack, Counts]:
-    """The stacks of a file, compressed with gzip or not; lines of folded text that begin with `#` are notes.
+    """Read the stacks of a file, which may be compressed with gzip.
 
-    Raises NotRead, SidelightError with the reason `bad_folded`, or OtherType.
+    In folded stacks, lines that begin with `#` are comments.
+
+    Raises InputNotReadable, SidelightError with the reason `bad_folded`, or ProfileTypeMismatch if a
+    speedscope file declares another type than `kind`.
     """
     try:
         content = file.read_bytes()

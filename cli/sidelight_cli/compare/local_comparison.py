@@ -1,4 +1,7 @@
-"""Compares two recordings by their samples alone, in the form in which the collector answers."""
+"""Compare two recordings by their samples alone, without a collector.
+
+The result has the form of the collector's response to `/api/v1/verdict`.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RecordingPair:
-    """Two recordings of one type; `seconds` are how long each was recorded, where that is known."""
+    """Two recordings of one profile type.
+
+    `seconds` are the recorded durations of baseline and comparison, or None if they are unknown.
+    """
 
     baseline: SampleCounts
     comparison: SampleCounts
@@ -52,11 +58,14 @@ class RecordingPair:
 
     @property
     def total_rate(self) -> float:
-        """What all samples of A are, in the unit of rates."""
+        """The baseline's total in the unit of `compute_effect`; 1.0 for shares."""
         return self.baseline.samples / self.seconds[0] if self.seconds else 1.0
 
     def compute_effect(self, a: int, b: int) -> JsonObject:
-        """So many samples of B against so many of A: per second, or as shares of all samples."""
+        """Compare `b` samples of the comparison with `a` samples of the baseline.
+
+        The values are rates per second if `seconds` are known, otherwise shares of all samples.
+        """
         if self.seconds:
             return compute_effect(
                 estimate_rate(a, self.seconds[0]), estimate_rate(b, self.seconds[1]), self.level
@@ -69,9 +78,10 @@ class RecordingPair:
 def compare_recordings(
     pair: RecordingPair, conditions: Sequence[Condition], max_functions: int = MAX_FUNCTIONS
 ) -> JsonObject:
-    """The answer that a collector would give, as far as samples alone can tell.
+    """Build the response that a collector would send, as far as samples allow.
 
-    Of more than `max_functions` functions the heaviest are judged; conditions are about all of them.
+    With more than `max_functions` functions, only the largest by total samples are tested. Conditions
+    consider all functions.
     """
     checks = [_make_single_run_check(), *_check_states(pair)]
     is_blocked = any(check["severity"] == "blocking" for check in checks)
@@ -119,16 +129,15 @@ def _evaluate_condition(
 
 
 def _find_subject_effect(pair: RecordingPair, condition: Condition, verdict: JsonObject) -> JsonObject | None:
-    """The effect of what a condition is about."""
+    """Return the effect on a condition's subject; None if the recordings have none."""
     if pair.empty_sides:
         return {"direction": "no_data"}
     subject = condition.subject
     if subject in FUNCTION_SUBJECTS:
-        found = (
+        a, b = (
             side.count_matching(condition.accepts, self_only=subject == "self")
             for side in (pair.baseline, pair.comparison)
         )
-        a, b = found
         return pair.compute_effect(a, b) if a or b else None
     if subject in TIME_SUBJECTS:
         kind = pair.kind if subject == "rate" else ProfileType(subject)
@@ -146,7 +155,10 @@ def _find_subject_effect(pair: RecordingPair, condition: Condition, verdict: Jso
 
 
 def _compare_functions(pair: RecordingPair, max_functions: int) -> JsonObject:
-    """The functions' effects in columns, what changed first, then the largest difference of total."""
+    """Return the functions' effects as columns.
+
+    Changed functions come first, then the largest differences of total.
+    """
     a, b = pair.baseline.total_samples, pair.comparison.total_samples
     names = sorted({*a, *b}, key=lambda name: (-max(a.get(name, 0), b.get(name, 0)), name))[:max_functions]
     columns = {}
@@ -180,9 +192,10 @@ def _test_functions(
     a: Mapping[FunctionKey, int],
     b: Mapping[FunctionKey, int],
 ) -> list[JsonObject]:
-    """The effects of functions that are tested together: changed is only what has q at most FDR.
+    """Return the effects of functions that are tested as one family.
 
-    Functions that no sample ended in are not tested: they would make all others look surer.
+    A function counts as changed only if its q-value is at most FDR. Functions without samples on either
+    side are not tested, because they would lower the q-values of the others.
     """
     if pair.empty_sides:
         absent = dict.fromkeys(
@@ -199,16 +212,16 @@ def _test_functions(
         if q > FDR and effects[at]["direction"] in CHANGED_DIRECTIONS:
             effects[at]["direction"] = classify_insignificant(effects[at], pair.level)
     return [
-        {**one, "q": q, "pods_agreeing": None, "pods_total": None}
-        for one, q in zip(effects, q_value_by_function, strict=True)
+        {**effect, "q": q, "pods_agreeing": None, "pods_total": None}
+        for effect, q in zip(effects, q_value_by_function, strict=True)
     ]
 
 
 def _compare_idle(pair: RecordingPair) -> JsonObject | None:
     states = [side.states for side in (pair.baseline, pair.comparison)]
-    if not all(one.wall for one in states) or not any(one.idle for one in states):
+    if not all(counts.wall for counts in states) or not any(counts.idle for counts in states):
         return None
-    a, b = (estimate_share(one.idle, one.wall) for one in states)
+    a, b = (estimate_share(counts.idle, counts.wall) for counts in states)
     return compute_effect(a, b, pair.level)
 
 
@@ -235,7 +248,10 @@ def _make_single_run_check() -> JsonObject:
 
 
 def _check_states(pair: RecordingPair) -> list[JsonObject]:
-    """Whether the same states were recorded: a file without idle samples has no waiting in it."""
+    """Check that both recordings hold the same states.
+
+    A file without idle samples, for example, does not record waiting threads.
+    """
     sides_lacking = {
         state: [
             name
@@ -287,7 +303,10 @@ def _describe_method(pair: RecordingPair) -> JsonObject:
 
 
 def _estimate_required_data(pair: RecordingPair, total_effect: JsonObject | None) -> JsonObject | None:
-    """Counting noise shrinks with the square root of time."""
+    """Estimate how much longer to record to detect the minimum effect.
+
+    Counting noise shrinks with the square root of time.
+    """
     if total_effect is None or pair.seconds is None or not total_effect["min_detectable_effect"]:
         return None
     times = (total_effect["min_detectable_effect"] / pair.level.min_effect) ** 2 - 1
@@ -327,7 +346,11 @@ def _summarize(pair: RecordingPair, total_effect: JsonObject | None, functions: 
             f"No function of {tested} takes a detectably larger or smaller share of {type_name} samples in B."
         )
     at = max(
-        changed, key=lambda one: (abs(functions["self"]["delta"][one]), abs(functions["total"]["delta"][one]))
+        changed,
+        key=lambda index: (
+            abs(functions["self"]["delta"][index]),
+            abs(functions["total"]["delta"][index]),
+        ),
     )
     of = "self" if functions["self"]["direction"][at] in CHANGED_DIRECTIONS else "total"
     name = Frame(functions["function"][at], functions["file"][at]).text
@@ -343,5 +366,7 @@ def _format_min_effect(pair: RecordingPair) -> str:
 def _find_changed(functions: JsonObject) -> list[int]:
     both = zip(functions["self"].get("direction", ()), functions["total"].get("direction", ()), strict=True)
     return [
-        at for at, (own, total) in enumerate(both) if own in CHANGED_DIRECTIONS or total in CHANGED_DIRECTIONS
+        at
+        for at, (self_direction, total_direction) in enumerate(both)
+        if self_direction in CHANGED_DIRECTIONS or total_direction in CHANGED_DIRECTIONS
     ]

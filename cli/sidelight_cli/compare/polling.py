@@ -1,10 +1,10 @@
-"""Waits until there is enough data, and judges once.
+"""Wait until there is enough data, then evaluate the conditions once.
 
-Looking again and again and stopping at the first bad look would find a regression where there is none far
-more often than agreed: each look is another chance to be wrong. So what is looked at while waiting is how
-small a change could be seen by now (the minimum detectable effect, which comes of the variance), never which
-way the estimate leans. When every condition could be judged, or the time is over, the last answer is the one
-that is judged, as if it had been the only one.
+Repeated tests that stop at the first significant result would report false regressions far more often than
+`alpha` allows, because every test is another chance of a false alarm. The decision to wait therefore depends
+only on the minimum detectable effect, which follows from the variance, and never on the sign or size of the
+estimate. The conditions are evaluated on the last response only, as if it were the only one. It is the last
+one when every condition has enough data or the timeout has passed.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from sidelight_model.gates import DEPTH_SUBJECTS, Condition, compute_min_effect,
 from sidelight_model.terminal_width import escape_unprintable, truncate_to_width
 
 LOG_INTERVAL_SECONDS: Final = 30.0
-"""Without a terminal a line is written so often while nothing changes."""
+"""Time between unchanged progress lines if the output is not a terminal."""
 INGEST_DELAY_SECONDS: Final = 180.0
-"""So long after the end of a range its last windows may still arrive."""
+"""Time after the end of a range in which its last windows may still arrive."""
 
 
 class Terminated(Exception):
-    """SIGTERM came."""
+    """The process received SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The time as it passes (monotonic), as it is told (Unix seconds), and a pause."""
+    """The monotonic clock, the wall clock (Unix seconds) and the sleep function."""
 
     monotonic: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
@@ -45,7 +45,10 @@ class Clock:
 
 
 def explain_insufficient_data(verdict: ComparisonVerdict, conditions: tuple[Condition, ...]) -> str:
-    """Why it is too early to judge, by the variance alone; empty when every condition can be judged."""
+    """Return why the data does not suffice yet, judged by the variance alone.
+
+    The text is empty when there is enough data for every condition.
+    """
     if sides := verdict.sides_without_windows:
         have = "have" if len(sides) > 1 else "has"
         return f"{' and '.join(sides)} {have} no windows yet"
@@ -57,10 +60,10 @@ def explain_insufficient_data(verdict: ComparisonVerdict, conditions: tuple[Cond
         return "A and B ran at different times, and their load may differ"
     total_rate = verdict.rate.baseline if verdict.rate else 0.0
     inconclusive = []
-    for condition, judged in zip(conditions, verdict.conditions, strict=True):
-        min_effect = compute_min_effect(condition, judged.effect, total_rate=total_rate)
+    for condition, evaluated in zip(conditions, verdict.conditions, strict=True):
+        min_effect = compute_min_effect(condition, evaluated.effect, total_rate=total_rate)
         if min_effect is None or not condition.threshold:
-            # Nothing of its own tells, so the comparison as a whole does.
+            # Without a minimum effect of its own, the condition waits for the comparison as a whole.
             if verdict.required_data is not None:
                 inconclusive.append(str(condition))
         elif min_effect > condition.threshold:
@@ -71,13 +74,19 @@ def explain_insufficient_data(verdict: ComparisonVerdict, conditions: tuple[Cond
 
 
 def _has_no_variance(verdict: ComparisonVerdict) -> bool:
-    """Whether nothing tells how far a side varies, however small a change its numbers would show."""
+    """Whether the data does not show how much a side varies.
+
+    The response then may hold a small minimum detectable effect that means nothing.
+    """
     method = verdict.method
     return method.get("frequencies") == 0 and min(method.get("pod_groups") or [0]) == 1
 
 
 def has_range_ended(verdict: ComparisonVerdict, now: float) -> bool:
-    """Whether both ranges have ended and all their windows are there, so that waiting brings no more."""
+    """Whether both ranges have ended and their last windows have had time to arrive.
+
+    `now` is in Unix seconds. Waiting longer brings no more data.
+    """
     return all(side.until is not None and side.until + INGEST_DELAY_SECONDS < now for side in verdict.sides)
 
 
@@ -89,10 +98,13 @@ def wait_for_verdict(
     progress: VerdictProgressLine,
     clock: Clock | None = None,
 ) -> ComparisonVerdict:
-    """Look until every condition can be judged, and at most so long; the verdict to judge.
+    """Fetch verdicts until there is enough data for every condition or a timeout.
 
-    An answer that cannot be had is asked for again until the time is over; but for the first, and for a
-    question that is refused: those are raised.
+    It also stops when the sides are not comparable, or when both ranges have ended. Returns the last verdict.
+
+    Temporary failures (no response, HTTP 5xx or 429) are retried until
+    `timeout_seconds` have passed. A failure of the first request, a permanent refusal and a failure after
+    the timeout are raised as CollectorUnreachable or RequestRefused.
     """
     clock = clock or Clock()
     begin = clock.monotonic()
@@ -129,7 +141,11 @@ def _format_estimate(verdict: ComparisonVerdict) -> str:
 
 
 class VerdictProgressLine:
-    """One line that is written over on a terminal, else a line when something changes, and now and then."""
+    """Progress on the terminal or in a log.
+
+    On a terminal one line is overwritten. Otherwise a line is written when the reason changes, and at most
+    every `LOG_INTERVAL_SECONDS` while it does not.
+    """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
@@ -139,7 +155,7 @@ class VerdictProgressLine:
         self._printed_at = 0.0
 
     def show(self, reason: str, waited_seconds: float, left_seconds: float) -> None:
-        """Why it goes on, for how long it has, and for how long it may."""
+        """Show why the command waits, for how long it has waited and may still wait."""
         line = (
             f"{escape_unprintable(reason)} (waited {format_duration(waited_seconds)}, at most "
             f"{format_duration(left_seconds)} more)"
@@ -152,7 +168,7 @@ class VerdictProgressLine:
         self._stream.flush()
 
     def note(self, text: str) -> None:
-        """Something else to say, once."""
+        """Write a line of its own, unless it repeats the last one."""
         self.end()
         if text != self._last_line:
             self._stream.write(f"{text}\n")
@@ -160,7 +176,7 @@ class VerdictProgressLine:
         self._last_line = text
 
     def end(self) -> None:
-        """Nothing more is written over."""
+        """Clear the progress line on a terminal."""
         if self._is_terminal:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
@@ -168,12 +184,15 @@ class VerdictProgressLine:
 
 @contextmanager
 def raise_on_sigterm() -> Iterator[None]:
-    """Within, SIGTERM raises Terminated, at once and also inside a pause or an answer under way."""
+    """Let SIGTERM raise Terminated inside the context.
+
+    It is raised at once, even during a sleep or a request.
+    """
 
     def raise_terminated(*_: object) -> NoReturn:
         raise Terminated
 
-    if current_thread() is not main_thread():  # where no signal arrives
+    if current_thread() is not main_thread():  # signal handlers can only be set in the main thread
         yield
         return
     previous_handler = getsignal(SIGTERM)

@@ -1,4 +1,4 @@
-"""What there is to count in a recording: samples in all, by state, by function and by depth."""
+"""Count a recording's samples: in total, by state, by function and by depth."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sidelight_model.folded import Stack, split_stack
 from sidelight_model.frames import Frame, strip_line_number, unescape_frame
 
 FunctionKey = tuple[str, str]
-"""A function and its file."""
+"""Function name and file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleCounts:
-    """A recording's samples of one type; `states` are those of all types.
+    """A recording's samples of one profile type.
 
-    `stacks` are the functions of each stack, the root first, and its samples. In `total_samples` a function
-    counts once per stack, however often it stands in it.
+    `states` counts the samples of all states. `stacks` holds pairs of a stack's functions, root first, and
+    its samples. A recursive function counts once per stack in `total_samples`.
     """
 
     name: str
@@ -31,7 +31,10 @@ class SampleCounts:
     stacks: Sequence[tuple[Sequence[FunctionKey], int]]
 
     def count_matching(self, accepts: Callable[[str, str], bool], *, self_only: bool) -> int:
-        """Samples of stacks with a function that is accepted, or with one as their last frame."""
+        """Count the samples whose stack contains an accepted function.
+
+        With `self_only`, only the last frame is considered. `accepts` takes a function name and a file.
+        """
         accepted = {name for name in self.total_samples if accepts(*name)}
         if self_only:
             return sum(self.self_samples.get(name, 0) for name in accepted)
@@ -39,7 +42,7 @@ class SampleCounts:
 
 
 def count_samples(name: str, stacks: Mapping[Stack, Counts], kind: ProfileType) -> SampleCounts:
-    """Count the samples of a recording."""
+    """Count the samples of profile type `kind` in a recording."""
     self_samples: Counter[FunctionKey] = Counter()
     total_samples: Counter[FunctionKey] = Counter()
     samples_by_depth: Counter[int] = Counter()
@@ -58,8 +61,8 @@ def count_samples(name: str, stacks: Mapping[Stack, Counts], kind: ProfileType) 
         stack_samples.append((frames, samples))
         self_samples[frames[-1]] += samples
         samples_by_depth[len(frames)] += samples
-        for one in set(frames):
-            total_samples[one] += samples
+        for function in set(frames):
+            total_samples[function] += samples
     return SampleCounts(
         name,
         sum(samples for _, samples in stack_samples),

@@ -1,10 +1,12 @@
-"""The statistics of two single recordings: counting noise, and nothing else there is to learn it from.
+"""Statistics of two single recordings, from counting noise alone.
 
-n samples scatter by about √n, as `sidelight_model.change` has it; those of N samples that are of one kind
-by √(n(1 - n/N)); what was not seen at all counts as one sample. Quantiles scatter as their ranks do, by
-√(Np(1-p)) places in the order (David & Nagaraja, Order Statistics, 2003, section 7.1). Whether runs of one
-program differ more than that among themselves cannot be seen in one run of each, so these intervals are the
-narrowest there can be.
+A count of n samples has a standard error of about √n, as in `sidelight_model.change`. A part n of N samples
+has a standard error of √(n(1 - n/N)). A count of zero has the standard error of one sample. The standard
+error of a quantile is that of its rank, √(Np(1-p)) positions in the sorted samples (David & Nagaraja, Order
+Statistics, 2003, section 7.1).
+
+One run of each program does not show how much its runs differ. These intervals are therefore the narrowest
+possible.
 """
 
 from __future__ import annotations
@@ -16,13 +18,19 @@ from statistics import NormalDist
 from typing import Any, Final
 
 POWER: Final = 0.8
+"""Probability of detecting a change as large as the minimum detectable effect."""
 FDR: Final = 0.05
+"""False-discovery rate over all functions of a comparison."""
 _NORMAL: Final = NormalDist()
 
 
 @dataclass(frozen=True, slots=True)
 class SignificanceLevel:
-    """At which level is judged: what of `alpha` this look spends, and the change one wants to see."""
+    """The significance level of one analysis, and the minimum effect to detect.
+
+    `alpha` is the false-alarm probability over all analyses. `analysis_index` counts interim analyses
+    from 1; it is 0 for a single analysis. `min_effect` is a relative change.
+    """
 
     alpha: float
     analysis_index: int
@@ -30,8 +38,11 @@ class SignificanceLevel:
 
     @property
     def spent_alpha(self) -> float:
-        """alpha/(k(k+1)) for the k-th look, which adds up to alpha over any number of looks; of the only one
-        (0) all."""
+        """The part of `alpha` that this analysis may use.
+
+        The k-th interim analysis gets alpha/(k(k+1)), which adds up to at most `alpha` over any number of
+        analyses. A single analysis (index 0) gets all of `alpha`.
+        """
         return (
             self.alpha / (self.analysis_index * (self.analysis_index + 1))
             if self.analysis_index
@@ -52,17 +63,17 @@ class Estimate:
 
 
 def estimate_rate(samples: int, seconds: float) -> Estimate:
-    """Samples per second."""
+    """Estimate samples per second."""
     return Estimate(samples / seconds, max(samples, 1) / seconds**2)
 
 
 def estimate_share(samples: int, total: int) -> Estimate:
-    """The share of all samples, of which there is at least one."""
+    """Estimate the share of `samples` in `total`, which is at least 1."""
     return Estimate(samples / total, max(samples * (1 - samples / total), 1) / total**2)
 
 
 def estimate_mean(histogram: Mapping[int, int]) -> Estimate:
-    """The mean of values that were counted."""
+    """Estimate the mean of a histogram (value → count)."""
     total = sum(histogram.values())
     average = sum(value * count for value, count in histogram.items()) / total
     squared_deviations = sum(count * (value - average) ** 2 for value, count in histogram.items())
@@ -70,7 +81,10 @@ def estimate_mean(histogram: Mapping[int, int]) -> Estimate:
 
 
 def estimate_quantile(histogram: Mapping[int, int], probability: float) -> Estimate:
-    """A quantile of values that were counted: the smallest value that so many are not above."""
+    """Estimate a quantile of a histogram (value → count).
+
+    The quantile is the smallest value with at least `probability` of the counts at or below it.
+    """
     total = sum(histogram.values())
     rank_error = math.sqrt(total * probability * (1 - probability))
     low, at, high = (
@@ -89,7 +103,7 @@ def _find_value_at_rank(histogram: Mapping[int, int], rank: float) -> float:
 
 
 def compute_effect(a: Estimate, b: Estimate, level: SignificanceLevel) -> dict[str, Any]:
-    """B against A, as the API writes an Effect."""
+    """Compute the effect of comparison `b` against baseline `a`, as in the API."""
     delta, error = b.value - a.value, math.sqrt(a.variance + b.variance)
     half_width = level.z_score * error
     detectable = (level.z_score + _NORMAL.inv_cdf(POWER)) * error / a.value if a.value > 0 else None
@@ -102,12 +116,15 @@ def compute_effect(a: Estimate, b: Estimate, level: SignificanceLevel) -> dict[s
 
 
 def classify_insignificant(document: Mapping[str, Any], level: SignificanceLevel) -> str:
-    """The word for what is not outside noise: no detectable change, or not enough data."""
+    """Return the direction of an insignificant effect.
+
+    It is `unchanged` if a change of `level.min_effect` would have been detected, else `inconclusive`.
+    """
     if not document["baseline"] and not document["comparison"]:
         return "unchanged"
     detectable = document["min_detectable_effect"]
-    seen = detectable is not None and detectable <= level.min_effect
-    return "unchanged" if seen else "inconclusive"
+    is_sensitive = detectable is not None and detectable <= level.min_effect
+    return "unchanged" if is_sensitive else "inconclusive"
 
 
 def _classify_direction(document: Mapping[str, Any], level: SignificanceLevel, half_width: float) -> str:
@@ -121,7 +138,7 @@ def _classify_direction(document: Mapping[str, Any], level: SignificanceLevel, h
 
 
 def _compute_relative(a: Estimate, b: Estimate, z: float) -> dict[str, float | None]:
-    """The relative change, its interval on the scale of logarithms."""
+    """Return the relative change with its interval, computed on the log scale."""
     if a.value <= 0:
         return {"relative": None, "relative_low": None, "relative_high": None}
     ratio = b.value / a.value
@@ -140,7 +157,11 @@ def _compute_relative(a: Estimate, b: Estimate, z: float) -> dict[str, float | N
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """q of each p: the share of false discoveries among all as unlikely (Benjamini & Hochberg 1995)."""
+    """Return the q-value of each p-value, in the same order.
+
+    A q-value is the expected share of false discoveries among all results with a p-value at most as large
+    (Benjamini & Hochberg 1995).
+    """
     order = sorted(range(len(p_values)), key=lambda at: p_values[at], reverse=True)
     q_values, smallest = [1.0] * len(p_values), 1.0
     for place, at in enumerate(order):

@@ -1,4 +1,4 @@
-"""What `sidelight compare` is told."""
+"""Settings of `sidelight compare`."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ STDOUT: Final = "-"
 
 
 def _accept_any_pattern(_: str) -> None:
-    """The collector says which patterns it takes."""
+    """Accept any text: the collector, or the file comparison, checks patterns."""
 
 
 def parse_condition_option(text: str) -> Condition:
-    """A condition; its pattern is checked by whoever matches."""
+    """Parse a condition without checking its regular expression."""
     return parse_condition(text, _accept_any_pattern)
 
 
 def parse_probability(text: str) -> float:
-    """A probability of being wrong."""
+    """Parse an error probability above 0 and below 0.5."""
     value = parse_positive_float(text)
     if value >= 0.5:
         raise ValueError(f"{text!r} is not below 0.5")
@@ -52,7 +52,7 @@ def parse_probability(text: str) -> float:
 
 
 def parse_positive_int(text: str) -> int:
-    """A whole number from 1."""
+    """Parse an integer of at least 1."""
     value = parse_nonnegative_int(text)
     if value < 1:
         raise ValueError(f"{text!r} is not 1 or more")
@@ -61,7 +61,7 @@ def parse_positive_int(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CompareSettings:
-    """What `sidelight compare` is told."""
+    """Settings of `sidelight compare`."""
 
     selector: str = setting(
         "",
@@ -212,28 +212,31 @@ class CompareSettings:
                 "--baseline-seconds and --comparison-seconds belong together",
                 hint="Without them shares of samples are compared.",
             )
-        for one in self.fail_on:
-            if one.unit in ("ms", "s"):
+        for condition in self.fail_on:
+            if condition.unit in ("ms", "s"):
                 raise BadSetting(
-                    f"--fail-on {one.text}: files hold samples, not time",
+                    f"--fail-on {condition.text}: files hold samples, not time",
                     hint="Use % or pp in place of ms and s.",
                 )
-            if one.subject in TIME_SUBJECTS and not self.baseline_seconds:
+            if condition.subject in TIME_SUBJECTS and not self.baseline_seconds:
                 raise BadSetting(
-                    f"--fail-on {one.text}: files do not say how long they were recorded",
+                    f"--fail-on {condition.text}: files do not say how long they were recorded",
                     hint="Give --baseline-seconds and --comparison-seconds.",
                 )
 
 
 def parse_compare_settings(argv: Sequence[str], environ: Mapping[str, str]) -> CompareSettings:
-    """The settings of a command line. Raises BadSetting or BadCondition."""
+    """Parse the settings from a command line and the environment.
+
+    Raises BadSetting or BadCondition.
+    """
     return parse_settings(
         CompareSettings, "compare", DESCRIPTION, _expand_bare_json_option(join_negative_times(argv)), environ
     )
 
 
 def _expand_bare_json_option(argv: Sequence[str]) -> list[str]:
-    """`--json` without a file means standard output, also where the selector follows it."""
+    """Replace `--json` without a file by `--json=-`, even if a selector follows."""
     words: list[str] = []
     for at, word in enumerate(argv):
         following = argv[at + 1] if at + 1 < len(argv) else "--"

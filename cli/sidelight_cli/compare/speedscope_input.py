@@ -1,12 +1,17 @@
-"""speedscope's JSON read as samples (https://www.speedscope.app/file-format-schema.json), the sampled kind.
+"""Read the samples of a speedscope JSON file.
 
-It holds how long stacks were seen, and a comparison has to know how many samples that was, so each weight is
-divided by the time between samples. What sidelight writes says that (`sidelight.period_ns`, or how many
-samples there are). Elsewhere it is the smallest weight where all are multiples of it, as py-spy has it, whose
-samples all weigh the same; else each entry is taken for one sample, which is no more than there were.
+Only profiles of type `sampled` are supported (https://www.speedscope.app/file-format-schema.json).
 
-All profiles of a file, which are threads, are added up. A last frame `[idle]` or `[gil]` is a state, as in
-folded text, and a function that is called so cannot be told from it; a sample without frames is nobody's.
+The file holds durations of stacks, but a comparison needs numbers of samples. Each weight is therefore
+divided by the sample period:
+
+- Files written by sidelight hold the period (`sidelight.period_ns`) or the number of samples.
+- In other files the period is the smallest weight, if all weights are multiples of it. This holds for
+  py-spy, whose samples all have the same weight.
+- Otherwise each entry counts as one sample, which never overestimates the number.
+
+All profiles of a file (its threads) are added up. A last frame `[idle]` or `[gil]` is a state, as in folded
+text; a function with that name cannot be distinguished from it. Samples without frames are ignored.
 """
 
 from __future__ import annotations
@@ -30,14 +35,14 @@ NS_PER_UNIT: Final = {
     "milliseconds": 1e6,
     "seconds": 1e9,
 }
-"""Units in nanoseconds; weights without one are numbers of samples."""
+"""Nanoseconds per unit; weights of unit `none` are numbers of samples."""
 MULTIPLE_TOLERANCE: Final = 0.01
-"""A weight is a multiple of another if no farther from it than this part of the other."""
+"""Largest deviation from a multiple of the smallest weight, as a fraction of that weight."""
 MAX_SAMPLES: Final = 1e15
 
 
 class BadSpeedscope(SidelightError):
-    """A file is JSON and no profile of speedscope that has samples."""
+    """A JSON file is not a speedscope profile with samples."""
 
     reason = Reason.BAD_FOLDED
 
@@ -50,7 +55,7 @@ class BadSpeedscope(SidelightError):
 
 
 class ProfileTypeMismatch(SidelightError):
-    """A file says that it holds another type of time than is asked for."""
+    """A file declares another profile type than the requested one."""
 
     reason = Reason.BAD_SETTING
 
@@ -63,7 +68,7 @@ class ProfileTypeMismatch(SidelightError):
 
 @dataclass(frozen=True, slots=True)
 class _WeightedStack:
-    """One stack and its weight, in nanoseconds or in samples."""
+    """A stack and its weight, in nanoseconds or in samples."""
 
     stack: Stack
     state: str
@@ -71,7 +76,10 @@ class _WeightedStack:
 
 
 def parse_speedscope(file_name: str, content: bytes, kind: ProfileType) -> dict[Stack, Counts]:
-    """The samples of a file. Raises BadSpeedscope, or OtherType where it says that it holds no `kind`."""
+    """Parse the samples of a file, as counts by stack.
+
+    Raises BadSpeedscope, or ProfileTypeMismatch if the file declares another type than `kind`.
+    """
     try:
         document: Any = json.loads(content)
         extension = document.get("sidelight") or {}
@@ -81,7 +89,7 @@ def parse_speedscope(file_name: str, content: bytes, kind: ProfileType) -> dict[
             for profile in document["profiles"]
         ]
         has_times = {profile["unit"] != "none" for profile in document["profiles"]}
-        entries = [entry for each in entries_by_profile for entry in each]
+        entries = [entry for profile_entries in entries_by_profile for entry in profile_entries]
         samples, period = (
             sum(side["samples"] for side in extension.get("sides", ())),
             extension.get("period_ns"),
@@ -127,9 +135,9 @@ def _iter_entries(
         if any(type(at) is not int or not 0 <= at < len(texts) for at in sample):
             raise BadSpeedscope(file_name, "a sample has a frame that is not there")
         state = texts[sample[-1]] if sample and texts[sample[-1]] in (IDLE, GIL) else ""
-        own = sample[:-1] if state else sample
-        if own and value:
-            yield _WeightedStack(join_frames(escape_frame(texts[at]) for at in own), state, value)
+        frame_indexes = sample[:-1] if state else sample
+        if frame_indexes and value:
+            yield _WeightedStack(join_frames(escape_frame(texts[at]) for at in frame_indexes), state, value)
 
 
 def _format_frame(frame: Mapping[str, Any]) -> str:
@@ -140,7 +148,7 @@ def _format_frame(frame: Mapping[str, Any]) -> str:
 
 
 def _find_sample_period(weights: Sequence[float], samples: object, period: object) -> float:
-    """The time between samples, in nanoseconds."""
+    """Return the time between samples, in nanoseconds."""
     total = sum(weights)
     if not total:
         return 1.0
@@ -156,7 +164,7 @@ def _find_sample_period(weights: Sequence[float], samples: object, period: objec
 
 
 def _count_samples(file_name: str, entries: Iterable[_WeightedStack], period: float) -> dict[Stack, Counts]:
-    """Whole samples of each stack; what was seen at all is one at least."""
+    """Convert weights to whole samples by stack, at least 1 for each stack and state."""
     sums: Counter[tuple[Stack, str]] = Counter()
     for entry in entries:
         sums[entry.stack, entry.state] += entry.weight  # type: ignore[assignment]
@@ -166,6 +174,6 @@ def _count_samples(file_name: str, entries: Iterable[_WeightedStack], period: fl
         if number >= MAX_SAMPLES:
             raise BadSpeedscope(file_name, f"a stack has {number:,} samples")
         idle, gil = (number if state == word else 0 for word in (IDLE, GIL))
-        own = Counts(idle, number - idle - gil, gil)
-        counts[stack] = counts.get(stack, Counts()).plus(own)
+        added = Counts(idle, number - idle - gil, gil)
+        counts[stack] = counts.get(stack, Counts()).plus(added)
     return counts

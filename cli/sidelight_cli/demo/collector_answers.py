@@ -1,4 +1,4 @@
-"""What the collector's API says about the demo, read into values."""
+"""The demo's queries to the collector's API, parsed into values."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from sidelight_model.errors import Reason, SidelightError
 
 
 class DemoQueryFailed(SidelightError):
-    """The collector did not answer a query as it should."""
+    """The collector did not answer a query successfully."""
 
     reason = Reason.COLLECTOR_UNREACHABLE
 
 
 @dataclass(frozen=True, slots=True)
 class BusyDepthStatistics:
-    """How deep stacks were while the service was on the CPU, in frames; None without such samples."""
+    """Statistics of stack depth in frames while the service was on the CPU.
+
+    `mean` and `p95` are None without such samples.
+    """
 
     samples: int
     mean: float | None
@@ -36,7 +39,10 @@ class BusyDepthStatistics:
 
 @dataclass(frozen=True, slots=True)
 class VersionProfile:
-    """What one version's windows add up to. Seconds of CPU are the kernel's count, not sampled."""
+    """The sum of a version's windows.
+
+    `cpu_seconds` comes from the kernel's accounting, not from samples.
+    """
 
     windows: int
     samples: int
@@ -53,12 +59,12 @@ class VersionProfile:
 
     @property
     def cpu_cores(self) -> float | None:
-        """Cores kept busy on average; None when nothing was watched."""
+        """Average CPU usage in cores; None if nothing was observed."""
         return self.cpu_seconds / self.pod_seconds if self.pod_seconds else None
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> VersionProfile:
-        """Read one side of an answer of `/api/v1/depth` for the type cpu."""
+        """Parse one side of a response of `/api/v1/depth` for the profile type cpu."""
         return cls(
             windows=document["windows"],
             samples=sum(document["states"].values()),
@@ -83,7 +89,7 @@ class VersionProfile:
 
 
 def compute_standard_deviation(samples_at: Mapping[int, int]) -> float:
-    """The standard deviation of depths, given how many samples had which."""
+    """Compute the standard deviation of a histogram (depth → samples)."""
     total = sum(samples_at.values())
     if total < 2:
         return math.inf
@@ -93,23 +99,28 @@ def compute_standard_deviation(samples_at: Mapping[int, int]) -> float:
 
 
 class DemoQueries:
-    """The queries that the demo makes; times are seconds since 1970, `until` is excluded."""
+    """The demo's queries; times are Unix seconds, `until` is excluded.
+
+    All methods raise DemoQueryFailed.
+    """
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self._session = session
         self._url = url
 
     async def count_windows(self, start: float, until: float) -> dict[str, int]:
-        """How many windows of each version began in that time."""
-        answer = await self._fetch_json("services", {"from": f"{start:.6f}", "until": f"{until:.6f}"})
-        found = [service for service in answer["services"] if service["service"] == SERVICE]
-        return {version["version"]: version["windows"] for one in found for version in one["versions"]}
+        """Count the windows of each version that start in the time range."""
+        response = await self._fetch_json("services", {"from": f"{start:.6f}", "until": f"{until:.6f}"})
+        services = [service for service in response["services"] if service["service"] == SERVICE]
+        return {
+            version["version"]: version["windows"] for service in services for version in service["versions"]
+        }
 
     async def fetch_profile(self, version: DemoVersion, start: float, until: float) -> VersionProfile:
-        """What the windows of a version that began in that time add up to."""
+        """Fetch the profile of a version's windows that start in the time range."""
         query = {"query": version.selector, "from": f"{start:.6f}", "until": f"{until:.6f}", "type": "cpu"}
-        answer = await self._fetch_json("depth", query)
-        return VersionProfile.parse(answer["sides"][0])
+        response = await self._fetch_json("depth", query)
+        return VersionProfile.parse(response["sides"][0])
 
     async def _fetch_json(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
         try:

@@ -1,4 +1,4 @@
-"""`sidelight demo`: options to settings, settings to a demo that leaves nothing behind."""
+"""`sidelight demo`: run the demo and clean up afterwards."""
 
 from __future__ import annotations
 
@@ -34,15 +34,16 @@ from sidelight_model.errors import Reason, SidelightError
 
 DESCRIPTION = "Profile four small services under the same load and compare them."
 REQUIRED_PACKAGES = ("sidelight_collector", "sidelight_sidecar", "tornado")
-"""What the processes of the demo import."""
+"""Packages that the demo's processes import."""
 QUERY_SECONDS = 30.0
 TEXT_WIDTH = 100
 
 
 def run(argv: list[str]) -> int:
-    """0 when every service was profiled or a live demo was ended, 1 with the cause, 130 if interrupted.
+    """Run the command and return its exit code.
 
-    Raises SidelightError for what keeps the demo from going on.
+    It is 0 if every service was profiled or the user ended a live demo, 1 if there were problems (they are
+    printed), and 130 if interrupted. Raises SidelightError if the demo cannot continue.
     """
     settings = house.parse_settings(DemoSettings, "demo", DESCRIPTION, argv, os.environ)
     for package in REQUIRED_PACKAGES:
@@ -54,13 +55,16 @@ def run(argv: list[str]) -> int:
             )
     screen = DemoScreen(sys.stdout, browser=settings.browser and settings.is_live)
     command = ("sidelight", "demo", *argv)
-    with provide_directory(settings.keep) as kept:
-        return asyncio.run(run_demo(DemoCommands(settings, kept), screen, command))
+    with provide_directory(settings.keep) as directory:
+        return asyncio.run(run_demo(DemoCommands(settings, directory), screen, command))
 
 
 @contextmanager
 def provide_directory(keep: Path | None) -> Iterator[Path]:
-    """The demo's directory: the one to keep, which must be new or empty, or a temporary one."""
+    """Provide the demo's directory: `keep` if given, else a temporary one.
+
+    Raises BadSetting if `keep` is not empty or cannot be created.
+    """
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="sidelight-demo-") as temporary:
             yield Path(temporary)
@@ -76,7 +80,10 @@ def provide_directory(keep: Path | None) -> Iterator[Path]:
 
 
 async def run_demo(programs: DemoCommands, screen: DemoScreen, command: Sequence[str]) -> int:
-    """Run one demo until it is done or somebody ends it; every child has ended when this returns."""
+    """Run one demo until it is done or interrupted; returns the exit code.
+
+    All child processes have ended when this returns.
+    """
     process_group = ProcessGroup(programs.directory)
     interrupted = _install_signal_handlers(process_group)
     try:
@@ -111,7 +118,7 @@ async def _run_steps(
         show([VersionProgress(version) for version in VERSIONS])
     await demo.start_services()
     await demo.start_sidecars()
-    if settings.is_live:  # a page that opens on services under load; the first round may lack a window or two
+    if settings.is_live:  # the page opens on services under load; the first round may lack some windows
         await demo.start_load()
     await demo.wait_for_profiles()
     screen.print_line(f"page        {demo.page_url}")
@@ -139,8 +146,8 @@ async def _run_steps(
 
 
 def format_progress(versions: Sequence[VersionProgress], settings: DemoSettings, columns: int | None) -> str:
-    """The first round so far as text: how much of it is over, and the table with what there is."""
-    elapsed = [one.load.until - one.load.start for one in versions if one.load is not None]
+    """Format the progress of the first round: elapsed time and the table so far."""
+    elapsed = [version.load.until - version.load.start for version in versions if version.load is not None]
     state = "The table fills when the services have load."
     if elapsed:
         state = f"{min(elapsed):.0f} of {settings.round_seconds:g} s:"
@@ -153,12 +160,12 @@ def format_measurement(
     problems_found: Sequence[str],
     columns: int | None = None,
 ) -> str:
-    """A measurement as text: the table, what it says about the story, and what went wrong."""
+    """Format a measurement: table, findings about the published story, problems."""
     clock_time = time.strftime("%H:%M:%S", time.localtime(measurement.until))
     seconds = measurement.until - measurement.start
-    windows = sum(one.profile.windows for one in measurement.versions)
-    busy = sum(one.profile.depth.samples for one in measurement.versions)
-    samples = sum(one.profile.samples for one in measurement.versions)
+    windows = sum(measured.profile.windows for measured in measurement.versions)
+    busy = sum(measured.profile.depth.samples for measured in measurement.versions)
+    samples = sum(measured.profile.samples for measured in measurement.versions)
     lines = [
         "",
         f"{seconds:.0f} s until {clock_time}: {windows} windows, {samples} samples, {busy} of them busy",
@@ -174,19 +181,22 @@ def format_measurement(
 
 
 def find_program() -> str:
-    """How to run sidelight from a shell: its script, or its module where the script is not on PATH."""
+    """Return the shell command for sidelight: its script if on PATH, else its module."""
     return "sidelight" if shutil.which("sidelight") else f"{shlex.quote(sys.executable)} -m sidelight.main"
 
 
 def wrap_sentence(sentence: str, columns: int | None = None) -> str:
-    """A sentence as lines of bounded length."""
+    """Wrap a sentence at `columns`, at most at `TEXT_WIDTH` characters."""
     return fill(
         sentence, min(TEXT_WIDTH, columns or TEXT_WIDTH), subsequent_indent="  ", break_on_hyphens=False
     )
 
 
 def _install_signal_handlers(process_group: ProcessGroup) -> asyncio.Event:
-    """The first signal ends the demo in order, the second kills its children at once."""
+    """Install handlers for end signals; returns an event that the first signal sets.
+
+    The first signal stops the demo cleanly, the second kills its children at once.
+    """
     interrupted = asyncio.Event()
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 

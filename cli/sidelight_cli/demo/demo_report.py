@@ -1,4 +1,7 @@
-"""The demo's report: every number of a run as JSON. docs/demo.md describes the fields."""
+"""The demo's JSON report with all numbers of a run.
+
+docs/demo.md describes the fields.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ LIBRARIES = ("aiohttp", "tornado", "uvloop", "py-spy")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunContext:
-    """Where and how a run was made."""
+    """The command, URLs and settings of a run."""
 
     command: Sequence[str]
     url: str
@@ -37,7 +40,7 @@ def build_report(
     findings: Sequence[StoryFinding],
     problems: Sequence[str],
 ) -> dict[str, object]:
-    """The report of one round; it is `ok` when there are no problems."""
+    """Build the report of one round; `ok` is true if there are no problems."""
     return {
         "format": FORMAT,
         "ok": not problems,
@@ -56,20 +59,20 @@ def build_report(
         "machine": describe_machine(),
         "libraries": list_library_versions(),
         "service": SERVICE,
-        "versions": [_version_to_json(one) for one in measurement.versions],
+        "versions": [_version_to_json(measured) for measured in measurement.versions],
         "story": [dataclasses.asdict(finding) for finding in findings],
     }
 
 
 def write_report(path: Path, content: Mapping[str, object]) -> None:
-    """Write a report that nobody ever sees half of."""
+    """Write a report atomically."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     temporary.rename(path)
 
 
 def describe_machine() -> dict[str, object]:
-    """What the run was made on."""
+    """Describe Python version, operating system and number of usable cores."""
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -78,7 +81,7 @@ def describe_machine() -> dict[str, object]:
 
 
 def list_library_versions() -> dict[str, str]:
-    """The versions of what was compared, and of what measured it."""
+    """Return the versions of the compared libraries and of the profiler."""
     return {"sidelight": __version__, **{name: metadata.version(name) for name in LIBRARIES}}
 
 

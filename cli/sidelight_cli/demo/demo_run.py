@@ -1,9 +1,12 @@
-"""One demo, step by step: serve, watch, load, wait for profiles, measure as often as wanted.
+"""One run of the demo, step by step.
 
-All four services run at the same time. One after another each would have the machine to itself, but each
-would meet another moment of it; at the same time all meet the same noise, and what differs between them
-is theirs. The intended starts of the four loads are a quarter of their interval apart, so that requests do
-not meet each other in lock-step.
+The steps are: start the collector and the services, attach sidecars, start the load, wait for profiles, and
+measure one or more rounds.
+
+All four services run at the same time. Run one after another, each would have the machine to itself, but at a
+different time with different noise. Run together, all see the same noise, so differences come from the
+services. The schedules of the four loads are shifted by a quarter of the interval between requests, so that
+requests do not start in lock-step.
 """
 
 from __future__ import annotations
@@ -44,10 +47,10 @@ class NoWindowsReceived(SidelightError):
 
 @dataclass(frozen=True, slots=True)
 class RoundMeasurement:
-    """One round: the load of every version, and its profile from the windows that lie wholly inside.
+    """The load and the profile of every version in one round.
 
-    Times are seconds since 1970; `until` is excluded. `missing_versions` names versions whose last windows
-    did not reach the collector in time.
+    Profiles consist of the windows that lie completely inside the round. Times are Unix seconds; `until` is
+    excluded. `missing_versions` names versions whose last windows did not reach the collector in time.
     """
 
     start: float
@@ -57,7 +60,10 @@ class RoundMeasurement:
 
 
 class DemoRun:
-    """The running parts of one demo; `crew` owns the processes, whoever made it ends them."""
+    """The running parts of one demo.
+
+    `process_group` owns the processes. Its creator must stop them.
+    """
 
     def __init__(
         self,
@@ -80,17 +86,17 @@ class DemoRun:
 
     @property
     def page_url(self) -> str:
-        """The page of the demo's service."""
+        """The URL of the demo service's page."""
         return f"{self.url}/s/{SERVICE}?from={PAGE_RANGE}"
 
     @property
     def compare_url(self) -> str:
-        """The page that compares async Tornado with aiohttp."""
+        """The URL of the page that compares async Tornado with aiohttp."""
         sides = f"baseline=version:{TORNADO_ASYNC}&comparison=version:{AIOHTTP}"
         return f"{self.url}/s/{SERVICE}/compare?from={PAGE_RANGE}&{sides}"
 
     async def start_services(self) -> None:
-        """Start the collector and the four services; returns when all of them can be reached."""
+        """Start the collector and the four services; returns when all of them listen."""
         host, port = self._settings.listen_address
         if not is_port_free(host, port):
             self._screen.print_line(
@@ -123,7 +129,7 @@ class DemoRun:
             )
 
     async def start_sidecars(self) -> None:
-        """Start a sidecar on each service."""
+        """Start a sidecar for each service."""
         self._sidecars_started_at = time.time()
         for version, (service, _) in zip(VERSIONS, self._services, strict=True):
             command = self._programs.build_sidecar_command(version, service.process.pid, self.url)
@@ -133,14 +139,17 @@ class DemoRun:
         )
 
     async def wait_for_profiles(self) -> None:
-        """Wait until the collector has a window of every service; raises ChildFailed when one has none."""
+        """Wait until the collector has a window of every service.
+
+        Raises ChildFailed if a service has none after `ARRIVAL_TIMEOUT_SECONDS`.
+        """
         missing = await self._process_group.run_guarded(self._wait_for_windows(self._sidecars_started_at))
         for sidecar, version in zip(self._sidecars, VERSIONS, strict=True):
             if version.name in missing:
                 raise sidecar.make_failure(f"sent no window within {ARRIVAL_TIMEOUT_SECONDS:g} s")
 
     async def start_load(self) -> None:
-        """Start the load on each service; all begin at the same time, once all are ready."""
+        """Start the load on each service, at the same time once all generators are ready."""
         settings = self._settings
         self._loads = [
             await self._process_group.start(self._programs.build_load_command(version, port))
@@ -155,29 +164,29 @@ class DemoRun:
         )
 
     async def _wait_for_ready(self) -> None:
-        """Wait until every load is ready to start."""
+        """Wait until every load generator is ready to start."""
         for load in self._loads:
             await load.read_line(START_TIMEOUT_SECONDS)
 
     async def measure_round(
         self, show: Callable[[Sequence[VersionProgress]], None] | None = None
     ) -> RoundMeasurement:
-        """Wait for the end of one more round, and for its windows; then ask the collector about it.
+        """Wait for the end of the next round and its windows, then query its profiles.
 
-        `show` receives the progress of the first round, the only one whose progress the loads report.
+        `show` receives the progress of the first round; load generators report no progress of later rounds.
         """
         return await self._process_group.run_guarded(self._measure_with_progress(show))
 
     async def stop_sidecars(self) -> list[str]:
-        """End the sidecars; what went wrong with sending their last windows, if anything did."""
+        """Stop the sidecars; returns the problems with sending their last windows."""
         statuses = await self._process_group.stop(*self._sidecars)
-        ended = [f"the {name} ended with status {status}" for name, status in statuses.items() if status]
-        left = [
+        failures = [f"the {name} ended with status {status}" for name, status in statuses.items() if status]
+        unacknowledged = [
             f"{version.name}: {windows} windows were not acknowledged"
             for version in VERSIONS
             if (windows := len(list(self._programs.build_spool_path(version).rglob("*.zst"))))
         ]
-        return ended + left
+        return failures + unacknowledged
 
     async def _measure_with_progress(
         self, show: Callable[[Sequence[VersionProgress]], None] | None
@@ -191,24 +200,25 @@ class DemoRun:
     async def _collect_round(self) -> RoundMeasurement:
         settings = self._settings
         async with asyncio.TaskGroup() as group:
-            ends = [
+            tasks = [
                 group.create_task(self._wait_for_round(version, load), name=load.command.name)
                 for version, load in zip(VERSIONS, self._loads, strict=True)
             ]
-        rounds = [end.result() for end in ends]
-        start, until = max(one.start for one in rounds), min(one.until for one in rounds)
+        rounds = [task.result() for task in tasks]
+        start = max(load_round.start for load_round in rounds)
+        until = min(load_round.until for load_round in rounds)
         missing = await self._wait_for_windows(until - settings.window_seconds)
-        answers = DemoQueries(self._session, self.url)
+        queries = DemoQueries(self._session, self.url)
         measured = [
             MeasuredVersion(
-                version, load, await answers.fetch_profile(version, start, until - settings.window_seconds)
+                version, load, await queries.fetch_profile(version, start, until - settings.window_seconds)
             )
             for version, load in zip(VERSIONS, rounds, strict=True)
         ]
         return RoundMeasurement(start, until, tuple(measured), tuple(missing))
 
     async def _wait_for_round(self, version: DemoVersion, load: ChildProcess) -> LoadRound:
-        """Wait for a complete round of a load."""
+        """Wait for the next complete round of a load generator."""
         timeout_seconds = (
             LOAD_START_DELAY_SECONDS + WARM_UP_SECONDS + self._settings.round_seconds + ROUND_GRACE_SECONDS
         )
@@ -236,15 +246,16 @@ class DemoRun:
         return VersionProgress(version, load, profile if profile is not None and profile.windows else None)
 
     async def _wait_for_windows(self, moment: float) -> Collection[str]:
-        """Wait for a window of every version that began then or later; the versions without, at the end.
+        """Wait until every version has a window that starts at `moment` or later.
 
-        Sidecars send the oldest window first: when that one is here, those that ended before are too.
+        `moment` is in Unix seconds. Returns the versions still without such a window after
+        `ARRIVAL_TIMEOUT_SECONDS`. Sidecars send the oldest window first, so earlier windows have arrived too.
         """
-        answers = DemoQueries(self._session, self.url)
+        queries = DemoQueries(self._session, self.url)
         missing: Sequence[str] = [version.name for version in VERSIONS]
         deadline = time.monotonic() + ARRIVAL_TIMEOUT_SECONDS
         while missing and time.monotonic() < deadline:
-            windows = await answers.count_windows(moment, time.time() + QUERY_LOOKAHEAD_SECONDS)
+            windows = await queries.count_windows(moment, time.time() + QUERY_LOOKAHEAD_SECONDS)
             missing = [version.name for version in VERSIONS if not windows.get(version.name)]
             if missing:
                 await asyncio.sleep(POLL_SECONDS)
@@ -252,7 +263,7 @@ class DemoRun:
 
 
 def is_port_free(host: str, port: int) -> bool:
-    """Whether a server could listen there now."""
+    """Whether a server could listen on this address now."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -264,7 +275,7 @@ def is_port_free(host: str, port: int) -> bool:
 
 
 def build_url_host(host: str) -> str:
-    """The host as part of a URL on this machine."""
+    """Format a listen address's host for a URL used on this machine."""
     if host in ("0.0.0.0", "::"):
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host

@@ -1,6 +1,6 @@
-"""Terminal output of the demo: lines that stay, and below them one block that is redrawn in place.
+"""Terminal output of the demo: permanent lines above one block that is redrawn.
 
-Without a terminal every block is printed once, and a passing one only some seconds after the one before.
+Without a terminal each block is printed once, and progress blocks only every few seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PLAIN_INTERVAL_SECONDS = 5.0
 
 
 class DemoScreen:
-    """A stream with lines and one block below them; `columns` is the width that text should fit."""
+    """Output of permanent lines with one redrawn block below them."""
 
     def __init__(
         self,
@@ -42,15 +42,15 @@ class DemoScreen:
         return self._get_size().columns if self._can_redraw else None
 
     def print_line(self, line: str) -> None:
-        """Write a line that stays, above the block."""
+        """Write a permanent line above the block."""
         block = f"{self._block}\n" if self._can_redraw and self._block else ""
         self._write(f"{self._build_erase_codes()}{line}\n{block}")
 
     def show_block(self, block: str, *, is_progress: bool = False) -> None:
-        """Write a block in the place of the one before.
+        """Replace the block.
 
-        Without a terminal a `is_progress` block is printed only when it is new and the last block is
-        PLAIN_SECONDS old.
+        A progress block (`is_progress`) is written only if it differs from the last block. Without a
+        terminal, the last block must also be `PLAIN_INTERVAL_SECONDS` old.
         """
         if is_progress and (block == self._block or not self._is_due()):
             return
@@ -59,11 +59,14 @@ class DemoScreen:
         self._block = block
 
     def release_block(self) -> None:
-        """Let the block stand: what follows is written below it."""
+        """Make the current block permanent: later output is written below it."""
         self._block = ""
 
     def open_page(self, url: str) -> None:
-        """Open a page on a desktop, if `browser` allows it; a browser that fails is no failure."""
+        """Open a page on a desktop, if `browser` allows it.
+
+        A browser that cannot be started is reported, but is no error.
+        """
         if self._may_open_browser:
             try:
                 webbrowser.open(url)
@@ -78,7 +81,7 @@ class DemoScreen:
         )
 
     def _build_erase_codes(self) -> str:
-        """The codes that delete the block of a terminal."""
+        """Return the control codes that erase the block on a terminal."""
         if not self._can_redraw or not self._block:
             return ""
         columns = max(1, self._get_size().columns)

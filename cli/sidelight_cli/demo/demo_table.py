@@ -1,4 +1,4 @@
-"""The demo's table: one line per version, every figure with its unit in the heading."""
+"""The demo's table: one line per version, with units in the headings."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ HEADINGS = (
 
 
 def render_table(versions: Sequence[MeasuredVersion | VersionProgress], columns: int | None = None) -> str:
-    """The table as lines of text, with narrow gaps where wide ones do not fit into `columns`."""
-    rows = [*zip(*HEADINGS, strict=True), *(_format_cells(one) for one in versions)]
+    """Render the table as lines of text.
+
+    Gaps are narrow if the table with wide gaps does not fit into `columns`.
+    """
+    rows = [*zip(*HEADINGS, strict=True), *(_format_cells(version) for version in versions)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     gap = "  " if columns is None or sum(widths) + 2 * (len(widths) - 1) <= columns else " "
     lines = [_render_line(row, widths, gap) for row in rows]
@@ -54,10 +57,10 @@ def _format_cells(version_figures: MeasuredVersion | VersionProgress) -> tuple[s
 
 
 def format_number(value: float | None, digits: int) -> str:
-    """A number with so many digits after the point; a dash where there is none."""
+    """Format a number with `digits` decimal places; a dash for None."""
     return MISSING_TEXT if value is None else f"{value:.{digits}f}"
 
 
 def format_percent(share: float | None) -> str:
-    """A share as per cent; a dash where there is none."""
+    """Format a share as a percentage; a dash for None."""
     return MISSING_TEXT if share is None else f"{share:.1%}".replace("%", " %")

@@ -1,10 +1,12 @@
-"""Installation for `make demo`: targets of the Makefile, made side by side, with their progress.
+"""Install what `make demo` needs.
+
+Several Makefile targets are made in parallel, with their progress on the terminal:
 
     python3 -m sidelight_cli.demo.install "Python packages=.demo/.packages" "web UI (npm)=web/dist/.built"
 
-Each argument is a name and a target. A target that is up to date is left out, and when all are, nothing is
-printed. The output of a target is kept in a file and printed when it fails; then, as on Ctrl-C, the others
-are ended too. It runs before anything is installed, so it imports the standard library alone.
+Each argument is a name and a target. Targets that are up to date are skipped; if all are, nothing is printed.
+The output of a target goes to a file and is printed if the target fails. A failure, like Ctrl-C, ends the
+other targets too. This module runs before anything is installed, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ WIDTH = 100
 
 @dataclass(slots=True)
 class InstallStep:
-    """One target of the Makefile on its way; times are seconds of a monotonic clock."""
+    """A Makefile target being made; times are seconds of a monotonic clock."""
 
     name: str
     target: str
@@ -42,7 +44,7 @@ class InstallStep:
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def start(self, now: float) -> None:
-        """Start to make the target, in a process group of its own, which Ctrl-C does not reach."""
+        """Start to make the target in its own process group, which Ctrl-C does not reach."""
         self.started_at = now
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
@@ -55,7 +57,7 @@ class InstallStep:
             )
 
     def poll(self, now: float) -> int | None:
-        """The exit status, once the target is made or failed."""
+        """Return the exit status, or None while the target is being made."""
         assert self.process is not None  # noqa: S101 - it was started
         status = self.process.poll()
         if status is not None and self.ended_at is None:
@@ -63,7 +65,7 @@ class InstallStep:
         return status
 
     def stop(self) -> None:
-        """End the process and all it started: SIGTERM, a bounded wait, SIGKILL."""
+        """End the process and all its children: SIGTERM, a bounded wait, SIGKILL."""
         if self.process is None:
             return
         with suppress(ProcessLookupError):
@@ -75,12 +77,12 @@ class InstallStep:
         self.process.wait()
 
     def read_last_line(self) -> str:
-        """The last line of the output so far."""
+        """Return the last line of the output so far."""
         lines = self.read_lines()
         return lines[-1].strip() if lines else ""
 
     def read_lines(self) -> list[str]:
-        """The end of the output, without terminal codes and progress bars that were overwritten."""
+        """Return the end of the output, without terminal codes and overwritten lines."""
         with self.log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 65536))
             text = file.read().decode(errors="replace")
@@ -89,7 +91,10 @@ class InstallStep:
 
 
 def main(argv: Sequence[str]) -> int:
-    """0 when every target is up to date or was made, 1 when one failed, 130 when interrupted."""
+    """Make the targets that are not up to date; returns the exit code.
+
+    It is 0 if all targets are up to date or were made, 1 if one failed, and 130 if interrupted.
+    """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     screen = DemoScreen(sys.stdout)
@@ -111,7 +116,10 @@ def main(argv: Sequence[str]) -> int:
 def run_steps(
     steps: Sequence[InstallStep], screen: DemoScreen, clock: Callable[[], float] = time.monotonic
 ) -> int:
-    """Make all targets at once and show how far they are; whatever happens, no process is left."""
+    """Make all targets in parallel and show their progress.
+
+    Returns 0, or 1 as soon as a target fails. No process is left running in any case.
+    """
     numbered = [(f"[{number}/{len(steps)}] {step.name}", step) for number, step in enumerate(steps, 1)]
     try:
         for label, step in numbered:
@@ -137,21 +145,21 @@ def run_steps(
 
 
 def format_steps(numbered: Sequence[tuple[str, InstallStep]], now: float, columns: int) -> str:
-    """The steps as lines of bounded width."""
+    """Format the steps as lines of at most `columns` characters."""
     width = min(columns, WIDTH)
     lines = [format_progress(label, step, now) for label, step in numbered]
     return "\n".join(line if len(line) < width else f"{line[: width - 2]}…" for line in lines)
 
 
 def format_progress(label: str, step: InstallStep, now: float) -> str:
-    """How long a step took; of one that goes on, how long so far, and its last line of output."""
+    """Format a step's duration and, while it runs, its last line of output."""
     if step.ended_at is not None:
         return f"{label}: installed in {step.ended_at - step.started_at:.0f} s"
     return f"{label}: {now - step.started_at:.0f} s …  {step.read_last_line()}"
 
 
 def format_failure(step: InstallStep) -> str:
-    """The end of a failed step's output, and how to see the whole."""
+    """Format the end of a failed step's output, and the command to repeat the step."""
     output = (
         "\n".join(f"    {line}" for line in step.read_lines()[-OUTPUT_LINES:]) or "    (it wrote nothing)"
     )
@@ -172,7 +180,7 @@ def is_up_to_date(target: str) -> bool:
 
 
 def build_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment for another make: with the variables of this one, without its job server."""
+    """Build the environment for a nested make: all variables, but no job server."""
     flags = re.sub(r"(^|\s)(-j\d*|--jobserver-(auth|fds)=\S*)(?=\s|$)", "", environ.get("MAKEFLAGS", ""))
     return {**environ, "MAKEFLAGS": flags, "PYTHONUNBUFFERED": "1"}
 

@@ -1,4 +1,7 @@
-"""One version of the demo's service: measured from outside by the load, from inside by its profile."""
+"""The measurements of one version of the demo service.
+
+The load generator measures from the outside, the profile from the inside.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ MAX_ERROR_SHARE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class MeasuredVersion:
-    """A version, the round of load it had, and what the collector knows about the same time."""
+    """A version with a round of load and its profile of the same time."""
 
     version: DemoVersion
     load: LoadRound
@@ -23,7 +26,10 @@ class MeasuredVersion:
 
 @dataclass(frozen=True, slots=True)
 class VersionProgress:
-    """A version during its first round: the load and the profile so far, None before there is any."""
+    """The progress of a version in its first round.
+
+    `load` and `profile` are None until they are available.
+    """
 
     version: DemoVersion
     load: LoadRound | None = None
@@ -31,24 +37,31 @@ class VersionProgress:
 
 
 def find_problems(measured: Sequence[MeasuredVersion]) -> list[str]:
-    """Why a run proves nothing about some version; empty when every service was loaded and profiled."""
-    return [f"{one.version.name}: {problem}" for one in measured for problem in _find_version_problems(one)]
+    """Return the problems that invalidate a version's measurements.
+
+    The list is empty if every service had load and has a profile.
+    """
+    return [
+        f"{version.version.name}: {problem}"
+        for version in measured
+        for problem in _find_version_problems(version)
+    ]
 
 
 def _find_version_problems(measured_version: MeasuredVersion) -> list[str]:
-    found = []
+    problems = []
     if measured_version.load.overall.answered == 0:
-        found.append(f"no request was answered ({_format_errors(measured_version.load.errors)})")
+        problems.append(f"no request was answered ({_format_errors(measured_version.load.errors)})")
     elif measured_version.load.failed_requests > MAX_ERROR_SHARE * (
         measured_version.load.overall.answered + measured_version.load.failed_requests
     ):
-        found.append(
+        problems.append(
             f"{measured_version.load.failed_requests} requests failed "
             f"({_format_errors(measured_version.load.errors)}): try a lower --rate"
         )
     if measured_version.profile.samples == 0:
-        found.append("the collector has no samples of it")
-    return found
+        problems.append("the collector has no samples of it")
+    return problems
 
 
 def _format_errors(errors: dict[str, int]) -> str:

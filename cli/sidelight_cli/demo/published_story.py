@@ -1,12 +1,12 @@
-"""What the measured numbers say about the story that was told of Tornado and aiohttp.
+"""Compare a run's measurements with the published story about Tornado and aiohttp.
 
-The story, as published: stacks of an aiohttp service were about 15 frames deep and mostly idle, those of
-the Tornado service before it about 30 and less idle, and moving halved the CPU. Here each of these claims
-is put to the numbers of a run; nothing is said that they do not carry.
+The published claims are: stacks of an aiohttp service were about 15 frames deep and mostly idle. Stacks of
+its predecessor, a Tornado service, were about 30 frames deep and less idle. The move halved the CPU time.
+This module checks each claim against the measurements of a run and reports only what they support.
 
-Two means of depth, or two idle shares, count as different when they are more than 1.96 standard errors of
-their difference apart (the two-sided 5 % level), every sample taken as independent. CPU is the kernel's
-count, without sampling error; differences below a tenth count as none.
+Two mean depths, or two idle shares, differ if their difference exceeds 1.96 times its standard error (the
+two-sided 5 % level), with all samples treated as independent. CPU time comes from the kernel and has no
+sampling error; differences below a tenth count as none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Z = 1.96
 
 
 class ClaimVerdict(StrEnum):
-    """How a claim of the story stands to the numbers."""
+    """Whether the measurements support a claim of the story."""
 
     AGREES = "agrees"
     PARTLY_AGREES = "partly agrees"
@@ -42,7 +42,10 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoryFinding:
-    """One claim of the story put to the numbers; `verdict` is None for what the story did not speak of."""
+    """A claim of the story checked against the measurements.
+
+    `verdict` is None for findings that the story makes no claim about.
+    """
 
     subject: str
     verdict: ClaimVerdict | None
@@ -57,8 +60,8 @@ class StoryFinding:
 
 
 def evaluate_story(measured: Sequence[MeasuredVersion]) -> list[StoryFinding]:
-    """Every finding that the measured versions allow, in the order of the story."""
-    by_name = {one.version.name: one for one in measured}
+    """Return all findings that the measured versions allow, in the story's order."""
+    by_name = {version.version.name: version for version in measured}
     findings: list[StoryFinding | None] = [_check_comparability(measured), _check_contention(measured)]
     tornados = [by_name[name] for name in (TORNADO_COROUTINES, TORNADO_ASYNC) if name in by_name]
     if tornados and AIOHTTP in by_name:
@@ -81,8 +84,8 @@ def evaluate_story(measured: Sequence[MeasuredVersion]) -> list[StoryFinding]:
 def _evaluate_depth(tornados: Sequence[MeasuredVersion], aiohttp: MeasuredVersion) -> StoryFinding:
     baseline = aiohttp.profile.depth
     verdicts, parts = [], []
-    for one in tornados:
-        depth = one.profile.depth
+    for tornado in tornados:
+        depth = tornado.profile.depth
         if baseline.mean is None or depth.mean is None:
             return StoryFinding("Depth", ClaimVerdict.INCONCLUSIVE, "some version has no busy sample.")
         verdicts.append(
@@ -93,7 +96,7 @@ def _evaluate_depth(tornados: Sequence[MeasuredVersion], aiohttp: MeasuredVersio
                 baseline.standard_error,
             )
         )
-        parts.append(f"{one.version.name} {depth.mean:.1f} ({depth.mean / baseline.mean:.2f} times)")
+        parts.append(f"{tornado.version.name} {depth.mean:.1f} ({depth.mean / baseline.mean:.2f} times)")
     verdict = combine_verdicts(verdicts)
     facts = f"busy stacks of {AIOHTTP} are {baseline.mean:.1f} frames deep on average, {' and '.join(parts)}"
     ends = {
@@ -116,8 +119,15 @@ def _judge_depth(ratio: float, difference: float, *errors: float) -> ClaimVerdic
 
 
 def _evaluate_frames(tornados: Sequence[MeasuredVersion], aiohttp: MeasuredVersion) -> StoryFinding | None:
-    expected = [(aiohttp, PUBLISHED_AIOHTTP_DEPTH), *((one, PUBLISHED_TORNADO_DEPTH) for one in tornados)]
-    ratios = [one.profile.depth.mean / depth for one, depth in expected if one.profile.depth.mean is not None]
+    expected = [
+        (aiohttp, PUBLISHED_AIOHTTP_DEPTH),
+        *((tornado, PUBLISHED_TORNADO_DEPTH) for tornado in tornados),
+    ]
+    ratios = [
+        version.profile.depth.mean / depth
+        for version, depth in expected
+        if version.profile.depth.mean is not None
+    ]
     if len(ratios) < len(expected):
         return None
     published = f"about {PUBLISHED_AIOHTTP_DEPTH} and {PUBLISHED_TORNADO_DEPTH} frames"
@@ -149,21 +159,21 @@ def _evaluate_waiting(aiohttp: MeasuredVersion) -> StoryFinding:
 def _evaluate_idle(tornados: Sequence[MeasuredVersion], aiohttp: MeasuredVersion) -> StoryFinding:
     baseline = aiohttp.profile.idle_share
     verdicts, parts = [], []
-    for one in tornados:
-        share = one.profile.idle_share
+    for tornado in tornados:
+        share = tornado.profile.idle_share
         if baseline is None or share is None:
             return StoryFinding(
                 "Idle", ClaimVerdict.INCONCLUSIVE, "the sampler could not tell when some version waited."
             )
         errors = (
-            compute_share_error(share, one.profile.samples),
+            compute_share_error(share, tornado.profile.samples),
             compute_share_error(baseline, aiohttp.profile.samples),
         )
         if not is_significant(baseline - share, *errors):
             verdicts.append(ClaimVerdict.INCONCLUSIVE)
         else:
             verdicts.append(ClaimVerdict.AGREES if share < baseline else ClaimVerdict.DIFFERS)
-        parts.append(f"{one.version.name} {format_percent(share)}")
+        parts.append(f"{tornado.version.name} {format_percent(share)}")
     verdict = combine_verdicts(verdicts)
     facts = f"{AIOHTTP} idles {format_percent(baseline)} of the time, {' and '.join(parts)}"
     ends = {
@@ -178,15 +188,15 @@ def _evaluate_idle(tornados: Sequence[MeasuredVersion], aiohttp: MeasuredVersion
 def _evaluate_cpu(tornados: Sequence[MeasuredVersion], aiohttp: MeasuredVersion) -> StoryFinding:
     baseline = aiohttp.profile.cpu_cores
     verdicts, parts = [], []
-    for one in tornados:
-        cores = one.profile.cpu_cores
+    for tornado in tornados:
+        cores = tornado.profile.cpu_cores
         if not cores or baseline is None:
             return StoryFinding(
                 "CPU", ClaimVerdict.INCONCLUSIVE, "the CPU time of some version is not known."
             )
         ratio = baseline / cores
         verdicts.append(_judge_cpu(ratio))
-        parts.append(f"{ratio:.2f} times that of {one.version.name} ({format_percent(cores)})")
+        parts.append(f"{ratio:.2f} times that of {tornado.version.name} ({format_percent(cores)})")
     verdict = combine_verdicts(verdicts)
     facts = f"at the same load {AIOHTTP} takes {format_percent(baseline)} of a core, {' and '.join(parts)}"
     ends = {
@@ -225,9 +235,9 @@ def _compare_versions(
 
 def _compare_latency(measured: Sequence[MeasuredVersion]) -> StoryFinding | None:
     p99_by_version = {
-        one.version.name: latency.p99_ms
-        for one in measured
-        if (latency := one.load.paths.get("/50")) is not None and latency.p99_ms is not None
+        version.version.name: latency.p99_ms
+        for version in measured
+        if (latency := version.load.paths.get("/50")) is not None and latency.p99_ms is not None
     }
     if len(p99_by_version) < 2:
         return None
@@ -245,9 +255,9 @@ def _compare_latency(measured: Sequence[MeasuredVersion]) -> StoryFinding | None
 
 def _check_contention(measured: Sequence[MeasuredVersion]) -> StoryFinding | None:
     wait_shares = [
-        1 - one.profile.idle_share - one.profile.cpu_cores
-        for one in measured
-        if one.profile.idle_share is not None and one.profile.cpu_cores is not None
+        1 - version.profile.idle_share - version.profile.cpu_cores
+        for version in measured
+        if version.profile.idle_share is not None and version.profile.cpu_cores is not None
     ]
     if not wait_shares or max(wait_shares) < CONTENTION_THRESHOLD:
         return None
@@ -266,10 +276,10 @@ def _check_load(subject: str, measured: Sequence[MeasuredVersion]) -> StoryFindi
 
 
 def _check_comparability(measured: Sequence[MeasuredVersion]) -> StoryFinding | None:
-    modes = {mode for one in measured for mode in one.profile.modes}
+    modes = {mode for version in measured for mode in version.profile.modes}
     differences = []
     if not _has_same_load(measured):
-        rates = [one.load.arrival_rate for one in measured]
+        rates = [version.load.arrival_rate for version in measured]
         differences.append(f"arrival rates lie between {min(rates):.1f} and {max(rates):.1f} per second")
     if len(modes) > 1:
         differences.append(f"stacks were read in different modes ({', '.join(sorted(modes))})")
@@ -277,7 +287,7 @@ def _check_comparability(measured: Sequence[MeasuredVersion]) -> StoryFinding | 
 
 
 def _has_same_load(measured: Sequence[MeasuredVersion]) -> bool:
-    rates = [one.load.arrival_rate for one in measured]
+    rates = [version.load.arrival_rate for version in measured]
     return not rates or min(rates) >= MIN_LOAD_RATIO * max(rates)
 
 
@@ -286,20 +296,24 @@ def _format_percent(share: float) -> str:
 
 
 def combine_verdicts(verdicts: Iterable[ClaimVerdict]) -> ClaimVerdict:
-    """One verdict over several versions: theirs when they are one, otherwise what they share."""
-    found = set(verdicts)
-    if len(found) == 1:
-        return found.pop()
-    if found & {ClaimVerdict.AGREES, ClaimVerdict.PARTLY_AGREES}:
+    """Combine the verdicts of several versions.
+
+    Equal verdicts stay. Otherwise the result is partial agreement if any version agrees at least partly, then
+    `DIFFERS` if any version differs, else `INCONCLUSIVE`.
+    """
+    distinct = set(verdicts)
+    if len(distinct) == 1:
+        return distinct.pop()
+    if distinct & {ClaimVerdict.AGREES, ClaimVerdict.PARTLY_AGREES}:
         return ClaimVerdict.PARTLY_AGREES
-    return ClaimVerdict.DIFFERS if ClaimVerdict.DIFFERS in found else ClaimVerdict.INCONCLUSIVE
+    return ClaimVerdict.DIFFERS if ClaimVerdict.DIFFERS in distinct else ClaimVerdict.INCONCLUSIVE
 
 
 def is_significant(difference: float, *errors: float) -> bool:
-    """Whether two means differ by more than chance explains, given their standard errors."""
+    """Whether two means differ significantly, given their standard errors."""
     return abs(difference) > Z * math.hypot(*errors)
 
 
 def compute_share_error(share: float, samples: int) -> float:
-    """The standard error of a share of that many samples."""
+    """Compute the standard error of a share of `samples` samples."""
     return math.sqrt(share * (1 - share) / samples) if samples else math.inf

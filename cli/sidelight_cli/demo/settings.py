@@ -1,4 +1,4 @@
-"""Every option of the demo, declared once."""
+"""Settings of `sidelight demo`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_LIVE_SECONDS = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoSettings:
-    """What `sidelight demo` was told. Names carry their units; rates are per second."""
+    """Settings of `sidelight demo`; rates are per second."""
 
     seconds: float | None = setting(
         None,
@@ -68,20 +68,23 @@ class DemoSettings:
 
     @property
     def is_live(self) -> bool:
-        """Whether to go on until somebody ends it."""
+        """Whether the demo runs until the user ends it."""
         return self.seconds is None
 
     @property
     def round_seconds(self) -> float:
-        """How long one measurement lasts."""
+        """Duration of one measurement."""
         return ROUND_SECONDS if self.seconds is None else self.seconds
 
     @property
     def round_count(self) -> int:
-        """How many measurements follow each other; a live demo ends by itself after a day."""
+        """Number of measurements; a live demo ends by itself after a day."""
         return round(MAX_LIVE_SECONDS / ROUND_SECONDS) if self.is_live else 1
 
     @property
     def window_seconds(self) -> float:
-        """Length of a window: short, so that pages are fresh and several windows fit into a round."""
+        """Duration of a window.
+
+        Windows are short, so that pages are up to date and several windows fit into a round.
+        """
         return min(2.0, self.round_seconds / 4)

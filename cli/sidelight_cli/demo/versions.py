@@ -1,4 +1,7 @@
-"""The four services of the demo: versions of one service that differ only in framework and event loop."""
+"""The four services of the demo.
+
+They are versions of one service that differ only in framework and event loop.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ AIOHTTP_UVLOOP = "aiohttp-uvloop"
 
 @dataclass(frozen=True, slots=True)
 class DemoVersion:
-    """One deployment of the demo's service: its version label and its program under `examples/`."""
+    """A deployment of the demo service: version label and program under `examples/`."""
 
     name: str
     program: str
 
     @property
     def selector(self) -> str:
-        """The selector of exactly this version's windows."""
+        """The selector that matches only this version's windows."""
         return f'{{service="{SERVICE}",version="{self.name}"}}'
 
 
@@ -37,7 +40,11 @@ VERSIONS = (
 
 
 def find_services_directory(package: Path = Path(__file__).parent) -> Path:
-    """Where the services lie: inside an installed package, or in `examples/` of a source tree."""
+    """Find the directory with the services' programs.
+
+    It is inside the installed package, or `examples/` of a source tree. Raises SidelightError if neither has
+    them.
+    """
     for directory in (package / "services", package.parents[2] / "examples"):
         if all((directory / version.program).is_file() for version in VERSIONS):
             return directory

@@ -4,13 +4,13 @@ record_command
 top_command
 settings
 sampling         the sampler in the command's process
-launch           a program that is started to be recorded
-local_recording  what was recorded
-formats          as a file
-timeline_export  with times
-output           where it goes
-record_report    what is printed about it
+launch           starts a program to be recorded
+local_recording  the samples of a recording
+formats          a recording as a file
+timeline_export  samples in time order
+output           where a recording is written
+record_report    terminal output about a recording
 top_table
-screen           a terminal page
+screen           full-screen terminal output
 signals
 """

@@ -1,4 +1,4 @@
-"""A recording as a document: folded text, speedscope's JSON or an SVG flame graph."""
+"""Render a recording as folded stacks, speedscope JSON or an SVG flame graph."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ TYPE_DESCRIPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class DocumentOptions:
-    """What a document shows; `profile_type` and `split_lines` None are the format's own default.
+    """Options of a rendered recording.
 
-    Folded text is data, so it has everything unless asked otherwise: every state, every line. Pictures
-    show the time that was worked, by function.
+    If `profile_type` or `split_lines` is None, the format's default applies: folded stacks are data and hold
+    all states and lines, while pictures show CPU time by function.
     """
 
     format: str
@@ -55,7 +55,10 @@ def render_document(
     start_ns: int,
     length_ns: int,
 ) -> bytes:
-    """The recording in the shape's format; equal recordings give equal bytes."""
+    """Render the recording; equal recordings give equal bytes.
+
+    `start_ns` is a Unix time, `length_ns` the duration; both are in nanoseconds and used by speedscope only.
+    """
     if options.format == "svg":
         rows = recording.build_profile().rows(options.shown_type, lines=options.by_line)
         return write_svg(rows, title, [TYPE_DESCRIPTIONS[options.shown_type], *notes])

@@ -1,8 +1,8 @@
-"""A program that is started to be recorded.
+"""Start a program to be recorded.
 
-It is not our own child: a tracer that is also the parent would find the stops of its target in its
-`wait`, and might reap it in the middle of a sample. A small Python process stands in between, waits for
-the program and ends as it ended.
+The program is not a direct child of this process. A tracer that is also the parent would receive the stops of
+its target in `wait`, and might reap it in the middle of a sample. A small Python process in between waits for
+the program and exits with its exit code.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ProgramNotStarted(SidelightError):
 
 
 class LaunchedProgram:
-    """A running program; `pid` is its own."""
+    """A running program; `pid` is the program's, not the intermediate process's."""
 
     def __init__(self, intermediate: subprocess.Popen[bytes], pid: int) -> None:
         self._intermediate = intermediate
@@ -56,7 +56,10 @@ class LaunchedProgram:
 
     @classmethod
     def start(cls, argv: Sequence[str], *, discard_output: bool = False) -> LaunchedProgram:
-        """Start it with our standard files, or with none at all. Raises NotStarted."""
+        """Start a program with this process's standard streams.
+
+        With `discard_output`, all three are /dev/null. Raises ProgramNotStarted.
+        """
         reading, writing = os.pipe()
         standard_file = subprocess.DEVNULL if discard_output else None
         try:
@@ -69,8 +72,8 @@ class LaunchedProgram:
             )
         finally:
             os.close(writing)
-        with os.fdopen(reading, encoding="ascii") as said:
-            words = dict(line.split() for line in said)  # up to the moment the program itself runs
+        with os.fdopen(reading, encoding="ascii") as status_lines:
+            words = dict(line.split() for line in status_lines)  # the pipe is closed by the program's exec
         if "errno" in words or "pid" not in words:
             intermediate.wait()
             number = int(words.get("errno", errno.EIO))
@@ -82,17 +85,20 @@ class LaunchedProgram:
         return cls(intermediate, int(words["pid"]))
 
     def poll_exit_code(self) -> int | None:
-        """Its exit code once it has ended (128 and the signal's number if a signal ended it), else None."""
+        """Return the exit code, or None while the program runs.
+
+        It is 128 plus the signal number if a signal ended the program.
+        """
         return self._intermediate.poll()
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send it a signal; nothing if it has ended."""
+        """Send the program a signal, unless it has ended."""
         if self.poll_exit_code() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def terminate(self, seconds: float) -> None:
-        """End it, by force where it does not end in time."""
+        """End the program with SIGTERM, and with SIGKILL after `seconds`."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             self.send_signal(number)
             try:

@@ -1,4 +1,4 @@
-"""What has been recorded so far: counts by stack, samples in time, and how well they were taken."""
+"""The recording so far: samples by stack, samples in time order, and quality."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_STACKS = 500_000
 
 @dataclass(frozen=True, slots=True)
 class RootFrames:
-    """Which frames are put below every stack, so that threads and processes are kept apart."""
+    """The root frames to add to every stack, so that threads and processes stay apart."""
 
     processes: bool = False
     threads: bool = False
@@ -34,12 +34,15 @@ class RootFrames:
 
 
 def format_process_name(proc: Proc) -> str:
-    """`process 4711 python app.py`."""
+    """Format a process with its pid: `process 4711 python app.py`."""
     return f"process {proc.pid} {describe_process(proc)}"
 
 
 class LocalRecording:
-    """Adds up what a watch gives; beyond `most_stacks` different stacks, the rest is `(other)`."""
+    """Sums up the batches of a process set.
+
+    Beyond `most_stacks` different stacks, samples of new stacks are counted as `(other)`.
+    """
 
     def __init__(self, rate_hz: float, roots: RootFrames, *, most_stacks: int = MAX_STACKS) -> None:
         self._period_ns = round(1e9 / rate_hz)
@@ -56,7 +59,7 @@ class LocalRecording:
 
     @property
     def process_count(self) -> int:
-        """How many processes gave something."""
+        """Number of processes with at least one batch."""
         return len(self._qualities)
 
     def add(self, process_batch: ProcessBatch) -> None:
@@ -72,11 +75,11 @@ class LocalRecording:
             )
 
     def merge(self, other: LocalRecording) -> None:
-        """Add what another recording counted later (not its samples in time)."""
+        """Add the counts and quality of a later recording, without its timelines."""
         for stack, counts in other._counts.items():
             self._add_counts(stack, counts)
-        for key, ledger in other._qualities.items():
-            self._qualities[key] = self._qualities.get(key, SamplingQuality()).append(ledger)
+        for key, quality in other._qualities.items():
+            self._qualities[key] = self._qualities.get(key, SamplingQuality()).append(quality)
         self._other_samples += other._other_samples
 
     @property
@@ -84,12 +87,12 @@ class LocalRecording:
         return self._counts
 
     def build_profile(self) -> Profile:
-        """The counts, and the time they stand for: a sample is a period of one thread."""
+        """Build a profile of the counts and their times; a sample counts as one period."""
         times = {stack: counts.times(self._period_ns) for stack, counts in self._counts.items()}
         return Profile(dict(self._counts), times)
 
     def compute_quality(self) -> SamplingQuality:
-        """How well all of it was watched."""
+        """Return the quality of all processes together."""
         return merge_qualities([*self._qualities.values(), SamplingQuality(other=self._other_samples)])
 
     def _add_counts(self, stack: Stack, counts: Counts) -> None:

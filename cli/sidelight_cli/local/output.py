@@ -1,4 +1,4 @@
-"""Where a recording goes, and in which format: decided and checked before anything is sampled."""
+"""Choose and check a recording's path and format before sampling starts; write it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORMATS_BY_SUFFIX: Final = {
 
 
 class RecordingWriteFailed(SidelightError):
-    """The recording cannot be written where it was meant to go."""
+    """The recording cannot be written to its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,11 @@ class RecordingOutput:
 
 
 def choose_output(path_text: str, format_name: str | None, pid: int, now: float) -> RecordingOutput:
-    """The output for `-o` and `--format` as given. Raises BadSetting where the ending tells no format."""
+    """Choose the output for `--output` and `--format`.
+
+    Without a path the file name contains `pid` and the local time `now` (Unix seconds). Raises BadSetting if
+    no format is given and the file's suffix is unknown.
+    """
     if path_text == STDOUT:
         return RecordingOutput(format_name or "folded", None)
     if not path_text:
@@ -54,7 +58,10 @@ def choose_output(path_text: str, format_name: str | None, pid: int, now: float)
 
 
 def infer_format(path: str) -> str:
-    """The format that a file's name asks for. Raises BadSetting."""
+    """Infer the format from a file's suffix; svg without one.
+
+    Raises BadSetting if the suffix is unknown.
+    """
     suffix = Path(path).suffix.lower()
     if suffix in _FORMATS_BY_SUFFIX:
         return _FORMATS_BY_SUFFIX[suffix]
@@ -67,7 +74,10 @@ def infer_format(path: str) -> str:
 
 
 def check_output(output: RecordingOutput) -> None:
-    """Raises OutputFailed now rather than after the recording, where it can be known now."""
+    """Check before the recording that the output can be written.
+
+    Raises RecordingWriteFailed if the path is a folder, or its folder does not exist or is not writable.
+    """
     if output.path is None:
         return
     folder = output.path.parent
@@ -83,7 +93,10 @@ def check_output(output: RecordingOutput) -> None:
 
 
 def write_output(output: RecordingOutput, content: bytes) -> None:
-    """Write it all or raise OutputFailed; a file that is there is replaced, once the new one is whole."""
+    """Write the complete content or raise RecordingWriteFailed.
+
+    An existing file is replaced atomically, once the new one is complete.
+    """
     try:
         if output.path is None:
             _write_stdout(content)
@@ -112,14 +125,14 @@ def _write_stdout(content: bytes) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     except OSError as error:
-        # Nothing must be flushed at exit into what takes no more.
+        # Python must not fail again when it flushes standard output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # whoever read it has seen enough
+        if not isinstance(error, BrokenPipeError):  # a reader that closes the pipe is no failure
             raise
 
 
 def _is_special_file(path: Path) -> bool:
-    """A device or pipe, which is written into rather than replaced."""
+    """Whether the path is a device or pipe, which must be written to, not replaced."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except OSError:

@@ -1,4 +1,4 @@
-"""`sidelight record`: sample one process for a while and write what was seen."""
+"""`sidelight record`: sample one process for a while and write the recording."""
 
 from __future__ import annotations
 
@@ -35,17 +35,22 @@ _TICK_SECONDS = 0.25
 _POLL_SECONDS = 0.02
 _MAX_NAMED_PROCESSES = 50
 _TIMELINE_SECONDS, _MAX_TIMELINE_SAMPLES = 300, 100_000
-"""Seconds of one thread's samples that a session keeps with their times. They are asked for every turn, so
-this is room for a thousand threads, or for a hundred while the machine lets nobody turn for three seconds."""
+"""Capacity of a session's timeline: seconds of one thread's samples, and the maximum number of samples.
+
+The command fetches the samples every `_TICK_SECONDS`. 300 seconds of one thread are room for a thousand
+threads, or for a hundred threads if the command gets no CPU for three seconds."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """0 when a recording was written (or the recorded program's own code); raises SidelightError."""
+    """Run the command and return its exit code.
+
+    It is 0 after a recording was written, or the exit code of the recorded program. Raises SidelightError.
+    """
     options, command = split_command(argv)
     settings = parse_settings(RecordSettings, "record", RECORD_DESCRIPTION, options, None)
     require_one_target(settings.pid, command, "record")
     engine = native.create_engine()
-    # Found out before a program is started or sampled for nothing.
+    # Fail before a program is started or sampled in vain.
     output.check_output(
         output.choose_output(settings.output, settings.format, settings.pid or 0, time.time())
     )
@@ -59,7 +64,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 class RecordCommand:
-    """One recording from attaching to the last line on standard error."""
+    """One recording, from attaching to the report on standard error."""
 
     def __init__(
         self,
@@ -72,8 +77,8 @@ class RecordCommand:
         self._signals = signals
         self._program = program
         self._pid = program.pid if program else settings.pid or 0
-        given = settings.seconds
-        self._seconds = (0.0 if program else DEFAULT_SECONDS) if given is None else given
+        default_seconds = 0.0 if program else DEFAULT_SECONDS
+        self._seconds = default_seconds if settings.seconds is None else settings.seconds
         self._output: RecordingOutput = output.choose_output(
             settings.output, settings.format, self._pid, time.time()
         )
@@ -98,7 +103,10 @@ class RecordCommand:
         self._named_processes = 1
 
     def run(self) -> int:
-        """Record, write, tell; returns the exit code. Raises SidelightError."""
+        """Record, write the file and report; returns the exit code.
+
+        Raises SidelightError.
+        """
         first, *others = attach(self._process_set, self._program, self._signals)
         self._start_ns, self._started_at, self._cpu_at_start = (
             time.time_ns(),
@@ -117,7 +125,7 @@ class RecordCommand:
         return code
 
     def _sample(self) -> None:
-        """Sample until the time is up, the target has ended or somebody asks to end."""
+        """Sample until the time is up, the target has ended or an end signal arrives."""
         while not self._process_set.has_ended and self._end_signal is None:
             remaining = self._seconds - self._elapsed_seconds() if self._seconds else _TICK_SECONDS
             if remaining <= 0:
@@ -129,9 +137,9 @@ class RecordCommand:
             self._add_batches(self._process_set.take())
             self._announce(self._process_set.attach_new())
             if self._progress is not None:
-                ledger = self._recording.compute_quality()
+                quality = self._recording.compute_quality()
                 self._progress.show(
-                    record_report.format_progress(ledger, self._elapsed_seconds(), self._seconds)
+                    record_report.format_progress(quality, self._elapsed_seconds(), self._seconds)
                 )
         self._ended_at = time.monotonic()
         self._add_batches(self._process_set.close())
@@ -139,7 +147,10 @@ class RecordCommand:
             self._progress.clear()
 
     def _announce(self, attached: Sequence[Proc]) -> None:
-        """Name the processes that are recorded too, up to a bound: there may be thousands."""
+        """Print the names of further recorded processes, up to a limit.
+
+        There may be thousands of them.
+        """
         for proc in attached:
             self._named_processes += 1
             if self._named_processes <= _MAX_NAMED_PROCESSES:
@@ -148,11 +159,14 @@ class RecordCommand:
                 _print_status(f"and {format_process_name(proc)}")
 
     def _add_batches(self, batches: Iterable[ProcessBatch]) -> None:
-        for taken in batches:
-            self._recording.add(taken)
+        for batch in batches:
+            self._recording.add(batch)
 
     def _stop_self(self) -> None:
-        """Ctrl-Z: a sampler that stops in the middle of a sample would hold its target."""
+        """Stop this process on Ctrl-Z, with sampling paused.
+
+        A sampler that stops in the middle of a sample would keep its target stopped.
+        """
         self._add_batches(self._process_set.take())
         self._process_set.pause()
         since = time.monotonic()
@@ -164,7 +178,10 @@ class RecordCommand:
         return (self._ended_at or time.monotonic()) - self._started_at - self._stopped_seconds
 
     def _write_recording(self) -> None:
-        """Write the document and say what it is worth. Raises SamplingError when there is nothing."""
+        """Write the file and report its quality.
+
+        Raises SamplingError if there are no samples, RecordingWriteFailed if the file cannot be written.
+        """
         sampling_quality, profile = self._recording.compute_quality(), self._recording.build_profile()
         if not profile.samples:
             raise SamplingError(
@@ -200,16 +217,22 @@ class RecordCommand:
         _print_status(f"wrote {self._output.display_name} ({self._output.format})", *quality_lines)
         _print_status(*record_report.format_functions(profile, options.shown_type))
         mode = self._process_set.last_session.mode if self._process_set.last_session else ""
-        left_out = self._recording.timelines.dropped_samples
+        dropped_samples = self._recording.timelines.dropped_samples
         _print_status(
-            *record_report.format_remarks(sampling_quality, profile, options.shown_type, mode, left_out)
+            *record_report.format_remarks(
+                sampling_quality, profile, options.shown_type, mode, dropped_samples
+            )
         )
         _print_status(
             *record_report.format_losses(self._process_set.attach_errors, self._process_set.end_reasons)
         )
 
     def _wait_for_program(self) -> int:
-        """Let the program end in its own time; its exit code."""
+        """Wait until the recorded program ends; returns its exit code.
+
+        Without a program the code is 0. SIGTERM and SIGHUP are passed on. Further end signals send it
+        SIGTERM, then SIGKILL.
+        """
         if self._program is None:
             return 0
         if self._end_signal in (signal.SIGTERM, signal.SIGHUP):
@@ -243,7 +266,7 @@ class RecordCommand:
 
 
 class RecordProgressLine:
-    """One line on a terminal, written over and over; nothing where there is no terminal."""
+    """A progress line that is overwritten on a terminal; silent elsewhere."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream if stream.isatty() else None

@@ -1,4 +1,4 @@
-"""What a person is told about a recording: while it runs, and at its end."""
+"""Terminal output about a recording: its progress, and a summary at its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_REASONS = 5
 
 
 def format_progress(sampling_quality: SamplingQuality, elapsed: float, seconds: float | None) -> str:
-    """One line: how far, how much, how well."""
+    """Format elapsed time, samples and quality in one line; times are in seconds."""
     progress_text = f"{elapsed:.1f} s" if not seconds else f"{elapsed:.1f} of {seconds:g} s"
     return (
         f"{progress_text} · {sampling_quality.samples:,} samples · {sampling_quality.format_errors()} · "
@@ -30,9 +30,10 @@ def format_progress(sampling_quality: SamplingQuality, elapsed: float, seconds: 
 def format_quality(
     sampling_quality: SamplingQuality, reader_text: str, target_hz: float, elapsed: float, cpu_seconds: float
 ) -> Iterator[str]:
-    """How well it was watched, in two lines.
+    """Describe the quality of sampling in two lines.
 
-    `reader_text` says mode, reader and Python; `cpu_seconds` is what this whole process took, in seconds.
+    `reader_text` names mode, reader and Python version. `elapsed` is in seconds, `cpu_seconds` is the CPU
+    time of this whole process.
     """
     threads = f"{sampling_quality.threads} thread{'' if sampling_quality.threads == 1 else 's'}"
     yield (
@@ -59,7 +60,7 @@ def format_quality(
 
 
 def format_losses(attach_errors: Sequence[SidelightError], end_reasons: Sequence[str]) -> Iterator[str]:
-    """Which processes are not in the recording, or not to their end, and why."""
+    """List processes that are missing or incomplete in the recording, and why."""
     problems = [f"{error.message}. {error.hint}".rstrip() for error in attach_errors] + list(end_reasons)
     for text in problems[:_MAX_REASONS]:
         yield f"warning: not recorded: {text}"
@@ -68,14 +69,14 @@ def format_losses(attach_errors: Sequence[SidelightError], end_reasons: Sequence
 
 
 def format_functions(profile: Profile, profile_type: ProfileType) -> Iterator[str]:
-    """The functions that most time was spent in themselves, with their shares."""
+    """List the functions with the most self time and their shares."""
     total = profile.total().for_type(profile_type)
     costs = rank_functions([profile.rows(profile_type, lines=False)])
     heaviest = sorted(costs.items(), key=lambda item: (-item[1][0].self_samples, item[0]))
-    own = [(frame, cost.self_samples) for frame, (cost,) in heaviest if cost.self_samples]
-    if own:
+    self_samples = [(frame, cost.self_samples) for frame, (cost,) in heaviest if cost.self_samples]
+    if self_samples:
         yield f"{TYPE_DESCRIPTIONS[profile_type]}, most in:"
-    for frame, samples in own[:_MAX_FUNCTIONS]:
+    for frame, samples in self_samples[:_MAX_FUNCTIONS]:
         yield f"  {100 * samples / total:5.1f} %  {escape_unprintable(unescape_frame(frame))}"
 
 
@@ -86,7 +87,10 @@ def format_remarks(
     mode: str,
     dropped_samples: int,
 ) -> Iterator[str]:
-    """What must be known about the recording, each as a line with what to do."""
+    """Return warnings and notes about the recording, each with advice.
+
+    `dropped_samples` is the number of samples that are missing in the timeline.
+    """
     if mode == "nonblocking":
         yield (
             "warning: mode nonblocking reads a moving target: many of these stacks are wrong, and none says "

@@ -1,4 +1,4 @@
-"""A terminal as a page that is drawn over and over, and given back as it was found."""
+"""Full-screen terminal output that restores the terminal afterwards."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any
 
-_ENTER = "\x1b[?1049h\x1b[?25l"  # the other page, without a cursor
+_ENTER = "\x1b[?1049h\x1b[?25l"  # alternate screen, hidden cursor
 _LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l"
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]?|O.|.)?", re.DOTALL)
 _HOME, _CLEAR_LINE, _CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 class Style(StrEnum):
-    """How a line is set; no colours, which are read badly on some ground or other."""
+    """Text attributes of a line.
+
+    There are no colours, because some are unreadable on some backgrounds.
+    """
 
     PLAIN = ""
     BOLD = "\x1b[1m"
@@ -31,7 +34,10 @@ StyledLine = tuple[str, Style]
 
 
 class TerminalScreen:
-    """While entered, the terminal belongs to us: `draw` pages, read `read_keys`."""
+    """Full-screen terminal output as a context manager.
+
+    Inside the context, `draw` shows a page and `read_keys` reads the keys typed.
+    """
 
     def __init__(self) -> None:
         self._out = sys.stdout.fileno()
@@ -50,48 +56,51 @@ class TerminalScreen:
 
     @property
     def input_files(self) -> list[int]:
-        """The files that keys come from."""
+        """File descriptors to read keys from; empty without a terminal."""
         return [] if self._in < 0 else [self._in]
 
     def enter_page(self) -> None:
         if self._in >= 0:
             self._previous_mode = termios.tcgetattr(self._in)
-            tty.setcbreak(self._in)  # keys one by one and unseen; Ctrl-C and Ctrl-Z stay signals
+            tty.setcbreak(self._in)  # unbuffered keys without echo; Ctrl-C and Ctrl-Z stay signals
         self._write(_ENTER)
 
     def restore(self) -> None:
-        """Everything as it was; does not fail where the terminal has gone."""
+        """Restore the terminal's screen and mode; errors of a closed terminal are ignored."""
         with contextlib.suppress(OSError):
             self._write(_LEAVE)
         if self._previous_mode is not None:
-            before, self._previous_mode = self._previous_mode, None
+            previous_mode, self._previous_mode = self._previous_mode, None
             with contextlib.suppress(OSError, termios.error):
-                termios.tcsetattr(self._in, termios.TCSADRAIN, before)
+                termios.tcsetattr(self._in, termios.TCSADRAIN, previous_mode)
 
     def get_size(self) -> tuple[int, int]:
-        """Columns and rows now."""
+        """Return the current number of columns and rows, by default 80 and 24."""
         try:
-            found = os.get_terminal_size(self._out)
+            size = os.get_terminal_size(self._out)
         except OSError:
             return 80, 24
-        # A terminal that does not know its size says 0.
-        return found.columns or 80, found.lines or 24
+        # A terminal that does not know its size reports 0.
+        return size.columns or 80, size.lines or 24
 
     def draw(self, lines: Sequence[StyledLine]) -> None:
-        """Show these lines and nothing else; they were made to fit the size."""
-        # Cleared before it is written: behind a full line the cursor still stands on its last letter.
+        """Show exactly these lines, which must fit the terminal's size."""
+        # Clear a line before writing it: after a full line the cursor is still on its last character.
         shown = [
             f"{_CLEAR_LINE}{style}{text}\x1b[0m" if style else _CLEAR_LINE + text for text, style in lines
         ]
         self._write(_HOME + "\r\n".join(shown) + _CLEAR_BELOW)
 
     def read_keys(self) -> str:
-        """The letters typed since the last time; what arrow and function keys send is passed over."""
+        """Return the characters typed since the last call.
+
+        Escape sequences of arrow and function keys are dropped.
+        """
         if self._in < 0:
             return ""
         typed = os.read(self._in, 1024)
         if not typed:
-            self._in = -1  # nobody is there any more
+            self._in = -1  # end of file: the terminal is closed
             return ""
         return _SEQUENCE.sub("", typed.decode(errors="replace"))
 

@@ -1,4 +1,7 @@
-"""What the two commands are told: flags only, for they are typed, not deployed."""
+"""Settings of `sidelight record` and `sidelight top`.
+
+They come from options only, not from the environment, because people type these commands.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ TOP_DESCRIPTION: Final = (
 
 
 def make_choice_parser(*words: str) -> Callable[[str], str]:
-    """Reads one of a few words."""
+    """Return a parser that accepts only these words."""
 
     def parse_choice(text: str) -> str:
         if text not in words:
@@ -56,14 +59,14 @@ def _parse_depth(text: str) -> int:
 
 
 def _parse_refresh(text: str) -> float:
-    if not 0.1 <= (every := parse_positive_float(text)) <= 3600:
+    if not 0.1 <= (seconds := parse_positive_float(text)) <= 3600:
         raise ValueError("from 0.1 to 3600 seconds")
-    return every
+    return seconds
 
 
 @dataclass(frozen=True, slots=True)
 class RecordSettings:
-    """What `sidelight record` is told."""
+    """Settings of `sidelight record`."""
 
     pid: int | None = setting(None, "the process to record", parse=_parse_pid, aliases=("-p",), metavar="N")
     seconds: float | None = setting(
@@ -109,13 +112,13 @@ class RecordSettings:
     )
 
     def __post_init__(self) -> None:
-        asked = [self.type, "wall" if self.idle else None, "gil" if self.gil else None]
-        if len({kind for kind in asked if kind}) > 1:
+        requested_types = [self.type, "wall" if self.idle else None, "gil" if self.gil else None]
+        if len({kind for kind in requested_types if kind}) > 1:
             raise ValueError("--type, --idle and --gil contradict each other")
 
     @property
     def profile_type(self) -> ProfileType | None:
-        """The type of profile asked for, if any was."""
+        """The requested profile type; None if there is none."""
         if self.idle:
             return ProfileType.WALL
         if self.gil:
@@ -129,7 +132,7 @@ class RecordSettings:
 
 @dataclass(frozen=True, slots=True)
 class TopSettings:
-    """What `sidelight top` is told."""
+    """Settings of `sidelight top`."""
 
     pid: int | None = setting(None, "the process to watch", parse=_parse_pid, aliases=("-p",), metavar="N")
     rate: float = setting(100.0, "samples per second", parse=_parse_rate, aliases=("-r",))

@@ -1,4 +1,7 @@
-"""Waiting for time, signals and files in one place, with no handler that does anything."""
+"""Wait for a timeout, signals and files in one call.
+
+The signal handlers only record the signal.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,13 @@ END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class SignalWaiter:
-    """While entered, these signals wait to be asked for instead of interrupting what runs."""
+    """Collects signals as a context manager, instead of letting them interrupt.
 
-    def __init__(self, *watched: signal.Signals) -> None:
-        self._handled = watched
+    Signals that the process ignores stay ignored.
+    """
+
+    def __init__(self, *handled: signal.Signals) -> None:
+        self._handled = handled
         self._previous_handlers: dict[signal.Signals, object] = {}
         self._arrived: list[signal.Signals] = []
 
@@ -38,7 +44,10 @@ class SignalWaiter:
         os.close(self._in)
 
     def wait(self, seconds: float, *files: int) -> tuple[list[signal.Signals], bool]:
-        """What arrived, at the latest after so many seconds; and whether one of `files` can be read."""
+        """Wait for signals or readable files, for at most `seconds`.
+
+        Returns the signals that arrived, and whether one of `files` is readable.
+        """
         until = time.monotonic() + max(0.0, seconds)
         while True:
             if self._arrived:
@@ -52,7 +61,7 @@ class SignalWaiter:
                 return self._take_arrived(), ready
 
     def pending(self) -> list[signal.Signals]:
-        """What arrived and was not asked for yet."""
+        """Return the signals that arrived since the last call, without waiting."""
         return self.wait(0)[0]
 
     def _record(self, number: int, frame: FrameType | None) -> None:
@@ -71,10 +80,13 @@ class SignalWaiter:
 
 
 def find_end_signal(arrived: Iterable[signal.Signals]) -> signal.Signals | None:
-    """The first of the signals that asks to come to an end."""
+    """Return the first signal that requests the process to end, or None."""
     return next((number for number in arrived if number in END_SIGNALS), None)
 
 
 def stop_self() -> None:
-    """What Ctrl-Z asks for, once there is nothing that must not be left hanging; returns at `fg`."""
+    """Stop this process as Ctrl-Z would; returns when it continues (`fg`).
+
+    Call it only while no target is stopped for a sample.
+    """
     os.kill(os.getpid(), signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""Samples with their times, thread by thread, for the formats that show time from left to right."""
+"""Samples in time order by thread, for formats with a time axis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _STATES_BY_TYPE = {ProfileType.WALL: (0, 1, 2), ProfileType.CPU: (1, 2), Profile
 
 
 class _TimelineSamples:
-    """The samples of one thread: times, stacks and states side by side, 13 bytes each."""
+    """The samples of one thread as parallel arrays, 13 bytes per sample.
+
+    `at` holds Unix times in nanoseconds, `stack` indexes of stacks, `state` 0 (idle), 1 (running) or 2 (gil).
+    """
 
     __slots__ = ("at", "stack", "state")
 
@@ -27,7 +30,10 @@ class _TimelineSamples:
 
 
 class TimelineBuilder:
-    """Gathers what timelines give; what did not fit, here or in a session, is counted (`left_out`)."""
+    """Collects the samples of several sessions in time order.
+
+    `dropped_samples` counts the samples that did not fit here or into a session's own buffer.
+    """
 
     def __init__(self, max_samples: int = MAX_SAMPLES) -> None:
         self._max_samples = max_samples
@@ -38,21 +44,24 @@ class TimelineBuilder:
         self.dropped_samples = 0
 
     def add(self, key: Hashable, process: str, timeline: EngineTimeline) -> None:
-        """Add what is new in a session's timeline, which holds the last samples of all it ever took.
+        """Add the new samples of a session's timeline; `key` identifies the session.
 
-        What is new is known by counting. Its times are taken from the sample before, for each timeline reads
-        the clocks anew and may place the same sample a little earlier or later.
+        A timeline holds the session's last samples. The new ones are found by counting all samples of the
+        session so far. Their times continue from the last sample added before, because each timeline reads
+        the clocks anew and may place the same sample slightly earlier or later.
         """
         samples = timeline.samples
         total_samples = timeline.dropped + len(samples)
-        seen, latest = self._positions.get(key, (0, 0))
-        new_count = min(total_samples - seen, len(samples))
-        self.dropped_samples += total_samples - seen - new_count
+        added_count, latest = self._positions.get(key, (0, 0))
+        new_count = min(total_samples - added_count, len(samples))
+        self.dropped_samples += total_samples - added_count - new_count
         if new_count <= 0:
             return
         last_known_index = len(samples) - new_count - 1
         start_ns = (
-            latest - samples[last_known_index][0] if last_known_index >= 0 and seen else timeline.start_ns
+            latest - samples[last_known_index][0]
+            if last_known_index >= 0 and added_count
+            else timeline.start_ns
         )
         codes = [self._stacks.setdefault(stack, len(self._stacks)) for stack in timeline.stacks]
         tick, twins = -1, dict[int, int]()
@@ -62,7 +71,7 @@ class TimelineBuilder:
                 continue
             if offset != tick:
                 tick, twins = offset, {}
-            # Two threads may bear one name: the second one seen at a tick has a row of its own.
+            # Threads can share a name: the second thread of that name in a tick gets its own row.
             twin = twins[thread] = twins.get(thread, 0) + 1
             row = self._threads.setdefault((process, timeline.threads[thread], twin), _TimelineSamples())
             row.at.append(start_ns + offset)
@@ -74,7 +83,11 @@ class TimelineBuilder:
     def build_timelines(
         self, start_ns: int, profile_type: ProfileType, *, by_line: bool, by_process: bool
     ) -> list[ThreadTimeline]:
-        """A lane for each thread that has something to show, the one with most of it first."""
+        """Return a timeline for each thread with samples of `profile_type`.
+
+        Threads with the most such samples come first. Times start at `start_ns` (Unix time). Without
+        `by_line`, frames have no line numbers. With `by_process`, names start with the process.
+        """
         stacks = [Stack(text) if by_line else _strip_lines(text) for text in self._stacks]
         shown = _STATES_BY_TYPE[profile_type]
         timelines: list[tuple[int, ThreadTimeline]] = []
@@ -84,11 +97,11 @@ class TimelineBuilder:
                 (max(0, at - start_ns), stacks[stack] if state in shown else None)
                 for at, stack, state in zip(row.at, row.stack, row.state, strict=True)
             ]
-            if much := sum(stack is not None for _, stack in moments):
+            if count := sum(stack is not None for _, stack in moments):
                 timelines.append(
-                    (much, ThreadTimeline(f"{process} · {name}" if by_process else name, moments))
+                    (count, ThreadTimeline(f"{process} · {name}" if by_process else name, moments))
                 )
-        return [lane for _, lane in sorted(timelines, key=lambda one: (-one[0], one[1].name))]
+        return [lane for _, lane in sorted(timelines, key=lambda item: (-item[0], item[1].name))]
 
 
 def _strip_lines(stack: str) -> Stack:

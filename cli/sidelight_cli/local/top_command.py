@@ -1,4 +1,4 @@
-"""`sidelight top`: a table of what a process is doing, drawn anew every second."""
+"""`sidelight top`: a live table of the functions that a process runs."""
 
 from __future__ import annotations
 
@@ -32,19 +32,22 @@ from sidelight_model.terminal_width import truncate_to_width
 from sidelight_sidecar.discovery.procfs import ProcFs
 
 _REFRESHES_PER_TABLE = 5
-"""Tables are of this many refreshes: one second has too few samples to compare its shares."""
+"""Number of refreshes that a table covers: one second has too few samples for stable shares."""
 _PLAIN_COLUMNS = 120
 _CHILD_SCAN_SECONDS = 0.2
 
 
 def run(argv: Sequence[str]) -> int:
-    """0 when the target has ended or somebody asked to quit; raises SidelightError."""
+    """Run the command; returns 0 when the target has ended or the user quits.
+
+    Raises SidelightError.
+    """
     options, command = split_command(argv)
     settings = parse_settings(TopSettings, "top", TOP_DESCRIPTION, options, None)
     require_one_target(settings.pid, command, "top")
     engine = native.create_engine()
-    watched = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGWINCH)
-    with SignalWaiter(*watched) as signals:
+    handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGWINCH)
+    with SignalWaiter(*handled) as signals:
         program = LaunchedProgram.start(command, discard_output=True) if command else None
         try:
             top = TopCommand(engine, settings, signals, program)
@@ -64,14 +67,14 @@ def _can_draw() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Interval:
-    """What was counted between two refreshes, or over several."""
+    """The samples between two refreshes, or of several such intervals."""
 
     recording: LocalRecording
     seconds: float
 
 
 class TopCommand:
-    """Samples a target and keeps what the tables are made of."""
+    """Samples a target and shows tables of the recent samples or of all."""
 
     def __init__(
         self,
@@ -95,11 +98,11 @@ class TopCommand:
         self._recent_intervals: deque[_Interval] = deque(maxlen=_REFRESHES_PER_TABLE)
         self._since_reset = self._merge_intervals([])
         self._started_at = self._refreshed_at = time.monotonic()
-        self._snapshots: dict[bool, TableSnapshot] = {}  # by whether it is since the start
+        self._snapshots: dict[bool, TableSnapshot] = {}  # keyed by `since_start`
         self._sorted_rows: tuple[TableView, TableSnapshot, list[FunctionCounts]] | None = None
 
     def print_tables(self) -> int:
-        """One table after another, as text, until the target ends, the time is up or a signal comes."""
+        """Print tables until the target ends, the time is up or an end signal arrives."""
         while True:
             arrived, _ = self._signals.wait(self._compute_wait())
             if signal.SIGTSTP in arrived:
@@ -114,7 +117,10 @@ class TopCommand:
                 return 0
 
     def run_interactive(self) -> int:
-        """Draw on the terminal until q, Ctrl-C or the target's end; then the last table stays to be read."""
+        """Draw on the terminal until q, Ctrl-C, the time limit or the target's end.
+
+        When the target has ended, the last table is printed so that it stays visible.
+        """
         with TerminalScreen() as screen:
             while not self._process_set.has_ended:
                 screen.draw(self._render_page(*screen.get_size()))
@@ -144,7 +150,7 @@ class TopCommand:
             self._view = self._view.handle_key(key)
 
     def _compute_wait(self) -> float:
-        """How long to wait at most for signals and keys."""
+        """Return the maximum time to wait for signals and keys, in seconds."""
         remaining = self._refreshed_at + self._settings.refresh_seconds - time.monotonic()
         return max(0.0, min(remaining, _CHILD_SCAN_SECONDS) if self._settings.subprocesses else remaining)
 
@@ -153,15 +159,15 @@ class TopCommand:
         return limit > 0 and time.monotonic() - self._started_at >= limit
 
     def _refresh(self, *, force: bool = False) -> bool:
-        """Take what was sampled when a refresh is due (or now, or when all is over); whether it was."""
+        """Take the new samples if a refresh is due or forced; returns whether it did."""
         self._process_set.attach_new()
         seconds = time.monotonic() - self._refreshed_at
         if seconds < self._settings.refresh_seconds and not force:
             return False
         self._refreshed_at += seconds
         interval = _Interval(self._create_recording(), seconds)
-        for one in self._process_set.take():
-            interval.recording.add(one)
+        for batch in self._process_set.take():
+            interval.recording.add(batch)
         self._recent_intervals.append(interval)
         self._since_reset.recording.merge(interval.recording)
         self._since_reset = _Interval(self._since_reset.recording, self._since_reset.seconds + seconds)
@@ -173,7 +179,10 @@ class TopCommand:
         return True
 
     def _stop_self(self) -> None:
-        """Ctrl-Z: a sampler that stops in the middle of a sample would hold its target."""
+        """Stop this process on Ctrl-Z, with sampling paused.
+
+        A sampler that stops in the middle of a sample would keep its target stopped.
+        """
         self._process_set.pause()
         since = time.monotonic()
         stop_self()
@@ -207,7 +216,7 @@ class TopCommand:
         )
 
     def _sort_rows(self, snapshot: TableSnapshot) -> list[FunctionCounts]:
-        """The rows of a table; they are made anew only where the table or the view is another."""
+        """Return the sorted rows, cached until the snapshot or the view changes."""
         if self._sorted_rows is None or self._sorted_rows[:2] != (self._view, snapshot):
             rows = top_table.sort_rows(
                 top_table.build_rows(snapshot.counts, lines=self._view.by_line), self._view
@@ -228,7 +237,7 @@ class TopCommand:
         return [*lines[: height - 1], (truncate_to_width(top_table.KEY_HELP, columns), Style.BOLD)]
 
     def _print_table(self) -> bool:
-        """The table as text on standard output; False when nobody reads it any more."""
+        """Print the table on standard output; returns False if its reader is gone."""
         snapshot = self._snapshots.get(self._view.since_start)
         if snapshot is None:
             return True
@@ -243,7 +252,7 @@ class TopCommand:
             sys.stdout.buffer.write(f"{text}\n\n".encode(sys.stdout.encoding or "utf-8", "replace"))
             sys.stdout.buffer.flush()
         except BrokenPipeError:
-            # Nothing must be flushed at exit into what takes no more.
+            # Python must not fail again when it flushes standard output at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return False
         return True

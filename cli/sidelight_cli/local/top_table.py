@@ -1,6 +1,7 @@
-"""The table of `top`, as values and as lines of text: nothing here knows a terminal.
+"""The table of `sidelight top`, as values and as lines of text.
 
-A share is of the time watched: 100 % is one thread all the time, so several threads may add up to more.
+Nothing here depends on a terminal. Shares refer to the observed time: 100 % is one thread all the time, so
+several threads can add up to more.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _MIN_NAME_WIDTH = 24
 
 @dataclass(frozen=True, slots=True)
 class FunctionCounts:
-    """A function (or a line of one): the samples that ended in it, and those it was in at all.
+    """Self and total samples of a function, or of one of its lines.
 
-    `line` is where it was found most often.
+    `line` is the line with the most samples.
     """
 
     function: str
@@ -45,7 +46,7 @@ class FunctionCounts:
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """How the table is looked at; a key makes another view."""
+    """Display options of the table, changed by keys."""
 
     profile_type: ProfileType = ProfileType.CPU
     sort: str = "self"
@@ -54,7 +55,7 @@ class TableView:
     is_paused: bool = False
 
     def handle_key(self, key: str) -> TableView:
-        """The view after a key; the same one after a key that means nothing."""
+        """Return the view after a key; an unknown key returns the same view."""
         if key in SORT_KEYS:
             return replace(self, sort=SORT_KEYS[key])
         if key == "c":
@@ -68,7 +69,7 @@ class TableView:
 
 @dataclass(frozen=True, slots=True)
 class TableSnapshot:
-    """What was watched, for one table: counts, how well, for how long and of whom."""
+    """The data of one table: samples, quality, duration and target."""
 
     counts: Mapping[Stack, Counts]
     quality: SamplingQuality
@@ -79,14 +80,14 @@ class TableSnapshot:
     target_hz: float
     process_count: int
     running_seconds: float
-    """Seconds since the beginning."""
+    """Seconds since the command started to sample."""
 
 
 _FunctionKey = tuple[str, str, int]
 
 
 class _FunctionKeys(dict[str, _FunctionKey]):
-    """What each frame's text is a row of; read when it is first asked for."""
+    """The row key (function, file, line) of each frame's text, parsed on first use."""
 
     def __init__(self, *, lines: bool) -> None:
         super().__init__()
@@ -94,12 +95,15 @@ class _FunctionKeys(dict[str, _FunctionKey]):
 
     def __missing__(self, text: str) -> _FunctionKey:
         frame = Frame.parse(unescape_frame(text))
-        self[text] = found = (frame.function, frame.file, frame.line if self._lines else 0)
-        return found
+        self[text] = key = (frame.function, frame.file, frame.line if self._lines else 0)
+        return key
 
 
 def build_rows(counts: Mapping[Stack, Counts], *, lines: bool) -> list[FunctionCounts]:
-    """A row for each function, or for each line; a function counts once per stack however often it recurs."""
+    """Build a row for each function, or with `lines` for each line.
+
+    A recursive function counts once per stack.
+    """
     functions = _FunctionKeys(lines=lines)
     weight_by_frame: dict[str, int] = {}
     self_counts: dict[_FunctionKey, Counts] = {}
@@ -122,16 +126,19 @@ def build_rows(counts: Mapping[Stack, Counts], *, lines: bool) -> list[FunctionC
         self_counts[leaf] = self_counts.get(leaf, ZERO).plus(count)
     heaviest_line: dict[_FunctionKey, tuple[int, int]] = {}
     for text, weight in weight_by_frame.items():
-        spot = (weight, -Frame.parse(unescape_frame(text)).line)
-        heaviest_line[functions[text]] = max(spot, heaviest_line.get(functions[text], spot))
+        candidate = (weight, -Frame.parse(unescape_frame(text)).line)
+        heaviest_line[functions[text]] = max(candidate, heaviest_line.get(functions[text], candidate))
     return [
-        FunctionCounts(one[0], one[1], -heaviest_line[one][1], self_counts.get(one, ZERO), Counts(*sums))
-        for one, sums in total_counts.items()
+        FunctionCounts(key[0], key[1], -heaviest_line[key][1], self_counts.get(key, ZERO), Counts(*sums))
+        for key, sums in total_counts.items()
     ]
 
 
 def sort_rows(table_rows: Sequence[FunctionCounts], view: TableView) -> list[FunctionCounts]:
-    """The rows that have samples of the view's type, in its order."""
+    """Return the rows with samples of the view's profile type, in the view's order.
+
+    Ordered by idle time, rows with idle samples are included as well.
+    """
     profile_type = view.profile_type
     selected = [
         row
@@ -158,7 +165,7 @@ def sort_rows(table_rows: Sequence[FunctionCounts], view: TableView) -> list[Fun
 
 
 def format_header(snapshot: TableSnapshot, view: TableView, columns: int) -> list[str]:
-    """Who is watched, how well, and what all threads did; each line fits into the columns."""
+    """Format target, quality and the threads' states as lines of at most `columns`."""
     sums = ZERO
     for count in snapshot.counts.values():
         sums = sums.plus(count)
@@ -188,7 +195,7 @@ def format_header(snapshot: TableSnapshot, view: TableView, columns: int) -> lis
 
 
 def format_heading(view: TableView, columns: int) -> str:
-    """The names of the columns, the one that is sorted by marked."""
+    """Format the column headings, with a mark on the sort column."""
     words = {"self": 0, "total": 1, "gil": 2, "running": 3, "idle": 4}
     sorted_by = words.get(view.sort, -1)
     names = [f"{'▾' if at == sorted_by else ''}{name}" for at, name in enumerate(_NUMBER_HEADINGS)]
@@ -200,7 +207,7 @@ def format_heading(view: TableView, columns: int) -> str:
 def format_body(
     table_rows: Sequence[FunctionCounts], snapshot: TableSnapshot, view: TableView, columns: int
 ) -> list[str]:
-    """A line for each row, each of at most so many columns."""
+    """Format each row as a line of at most `columns` characters."""
     ticks, column_count = _count_ticks(snapshot), _count_number_columns(columns)
     lines = []
     for row in table_rows:
@@ -220,7 +227,10 @@ def format_body(
 
 
 def _count_ticks(snapshot: TableSnapshot) -> float:
-    """Ticks of one process that gave stacks: a thread that is always there has a sample in each."""
+    """Return the average number of successful ticks per process.
+
+    A thread that always exists has one sample in each of them.
+    """
     sampling_quality = snapshot.quality
     processes = (
         max(1.0, sampling_quality.watched_ns / 1e9 / snapshot.elapsed_seconds)
@@ -235,7 +245,7 @@ def _format_share(samples: int, ticks: float) -> str:
 
 
 def _count_number_columns(columns: int) -> int:
-    """How many columns of numbers leave room for names."""
+    """Return how many numeric columns fit beside the function names."""
     return max(1, min(len(_NUMBER_HEADINGS), (columns - _MIN_NAME_WIDTH) // _CELL_WIDTH))
 
 

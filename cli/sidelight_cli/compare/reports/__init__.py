@@ -4,5 +4,5 @@ text_report
 markdown
 json_report
 junit
-formatting   numbers and words
+formatting   numbers and phrases that the reports share
 """

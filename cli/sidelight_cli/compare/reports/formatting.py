@@ -1,4 +1,4 @@
-"""Words and numbers of a verdict that text and Markdown share."""
+"""Numbers and phrases of a verdict that several reports share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ _SEVERITY_LABELS: Final = {"warn": "warning", "blocking": "not comparable"}
 
 
 def format_direction(effect: QuantityEffect, rate_unit: str) -> str:
-    """A change in words; a profile cannot tell slower from called more often."""
+    """Describe a change in words.
+
+    The words are about time, since a profile cannot distinguish slower calls from more calls.
+    """
     if effect.direction in _DIRECTION_LABELS:
         return _DIRECTION_LABELS[effect.direction]
     more = effect.direction == "increased"
@@ -58,13 +61,13 @@ def format_direction(effect: QuantityEffect, rate_unit: str) -> str:
 
 
 def format_function(row: FunctionRow) -> str:
-    """A function as a person names it, and what it was before."""
-    now = Frame(row.function, row.file).text
-    return f"{now}, was {row.renamed_from}" if row.renamed_from else now
+    """Format a function with its file and, if it was renamed, its former name."""
+    name = Frame(row.function, row.file).text
+    return f"{name}, was {row.renamed_from}" if row.renamed_from else name
 
 
 def choose_unit(verdict: ComparisonVerdict) -> str:
-    """What the numbers of functions are."""
+    """Return the unit of the function table."""
     if verdict.rate_unit == "sample":
         return "percent of samples"
     if verdict.rate_unit == "second":
@@ -73,17 +76,17 @@ def choose_unit(verdict: ComparisonVerdict) -> str:
 
 
 def choose_scale(verdict: ComparisonVerdict) -> float:
-    """What turns a rate into the unit of the table."""
+    """Return the factor that converts a rate to the unit of the function table."""
     return {"sample": 100.0, "second": 1.0}.get(verdict.rate_unit, 1000.0)
 
 
 def format_rate(value: float | None, scale: float) -> str:
-    """A rate in the unit of the table."""
+    """Format a rate in the unit of the table; `-` if it has no value."""
     return "-" if value is None or not math.isfinite(value) else format_number(value * scale)
 
 
 def format_difference(value: float | None, scale: float) -> str:
-    """A difference with its sign."""
+    """Format a signed difference in the unit of the table; `-` if it has no value."""
     return (
         "-"
         if value is None or not math.isfinite(value)
@@ -92,14 +95,14 @@ def format_difference(value: float | None, scale: float) -> str:
 
 
 def format_interval(effect: QuantityEffect, scale: float) -> str:
-    """From where to where a difference may lie."""
+    """Format the confidence interval of a difference; `-` if there is none."""
     if effect.low is None or effect.high is None or not (effect.baseline or effect.comparison):
         return "-"
     return f"{format_difference(effect.low, scale)} to {format_difference(effect.high, scale)}"
 
 
 def format_agreement(tested: TestedEffect) -> str:
-    """How many pods of B are on the side of the change."""
+    """Format how many pods of B changed in the same direction."""
     nothing = not (tested.effect.baseline or tested.effect.comparison)
     return (
         "-"
@@ -109,7 +112,7 @@ def format_agreement(tested: TestedEffect) -> str:
 
 
 def format_explanation(verdict: ComparisonVerdict) -> str:
-    """How much of the change the call paths below account for."""
+    """Describe the share of the change that the listed call paths account for."""
     if verdict.explained_share is None or not verdict.explained_paths:
         return ""
     paths = format_count(len(verdict.explained_paths), "call path")
@@ -118,7 +121,7 @@ def format_explanation(verdict: ComparisonVerdict) -> str:
 
 
 def format_explained_paths(verdict: ComparisonVerdict) -> list[tuple[str, str, str]]:
-    """The first call paths that explain the change: by how much, how much of it, and their last frames."""
+    """Return difference, share of the change and last frames of the first call paths."""
     return [
         (
             format_difference(part.delta, choose_scale(verdict)),
@@ -135,21 +138,21 @@ def _format_path(frames: Sequence[str]) -> str:
 
 
 def format_q_value(tested: TestedEffect) -> str:
-    """The q of a function; what is on neither side has none."""
+    """Format a function's q-value; `-` if it is on neither side."""
     if tested.q_value is None or not (tested.effect.baseline or tested.effect.comparison):
         return "-"
     return "<0.001" if tested.q_value < 0.001 else f"{tested.q_value:.3f}"
 
 
 def format_time_range(side: ComparedSide) -> str:
-    """A side's range; files have none."""
+    """Format a side's time range; empty for files."""
     if side.start is None or side.until is None:
         return ""
     return " until ".join(format_timestamp(round(edge * 1e9)) for edge in (side.start, side.until))
 
 
 def format_counts(side: ComparedSide) -> str:
-    """What was counted on a side."""
+    """Format a side's numbers of samples, pods and windows, and its observed time."""
     parts = [format_count(side.samples, "sample")]
     if side.start is not None:
         parts += [format_count(side.pods, "pod"), format_count(side.windows, "window")]
@@ -159,7 +162,7 @@ def format_counts(side: ComparedSide) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A length of time to two units, of all pods together."""
+    """Format a duration with at most its two largest units."""
     whole = round(seconds)
     if whole < 60:
         return f"{format_number(seconds)} s"
@@ -173,17 +176,17 @@ def format_duration(seconds: float) -> str:
 
 
 def format_method(verdict: ComparisonVerdict) -> str:
-    """How the intervals came about, in one line."""
+    """Describe in one line how the intervals were computed."""
     details = verdict.method
     if not details:
         return ""
     parts = [f"per {verdict.rate_unit}"]
     if details.get("noise") != "counting":
         parts.append(_MEASUREMENT_LABELS.get(str(details.get("rate_source")), _SAMPLED_LABEL))
-    if (sure := details.get("alpha_spent")) is not None:
-        look = details.get("analysis_index") or 1
+    if (alpha := details.get("alpha_spent")) is not None:
+        index = details.get("analysis_index") or 1
         parts.append(
-            f"{_format_confidence(1 - sure)} intervals" + (f" (analysis {look})" if look > 1 else "")
+            f"{_format_confidence(1 - alpha)} intervals" + (f" (analysis {index})" if index > 1 else "")
         )
     if details.get("pods"):
         pods = " and ".join(f"{number:,}" for number in details["pods"])
@@ -211,11 +214,12 @@ def _format_confidence(part: float) -> str:
 
 
 def format_required_data(verdict: ComparisonVerdict) -> str:
-    """What it would take to see a change as large as wanted, where a condition lacks data.
+    """Describe the data needed to detect the minimum effect.
 
-    Where the whole lacks data the sentence says it already.
+    The text is empty if no condition is inconclusive, or if the comparison as a whole is: then the summary
+    already contains this.
     """
-    is_inconclusive = any(one.state is GateStatus.INCONCLUSIVE for one in verdict.conditions)
+    is_inconclusive = any(condition.state is GateStatus.INCONCLUSIVE for condition in verdict.conditions)
     if verdict.required_data is None or not is_inconclusive or verdict.direction == "inconclusive":
         return ""
     detect = verdict.method.get("min_effect")
@@ -233,7 +237,7 @@ def format_required_data(verdict: ComparisonVerdict) -> str:
 
 
 def format_minutes(value: float) -> str:
-    """A number of minutes as a person says it."""
+    """Format a number of minutes, rounded up, in minutes, hours or days."""
     if value < 1:
         return "a minute"
     if value < 120:
@@ -246,26 +250,29 @@ def format_minutes(value: float) -> str:
 
 
 def format_severity(check: ComparabilityCheck) -> str:
-    """What a check means for the comparison; empty where there is nothing to say."""
+    """Return the label of a check's severity; empty for checks not worth showing."""
     return _SEVERITY_LABELS.get(check.severity, "")
 
 
 def format_advice(check: ComparabilityCheck) -> str:
-    """What a check says, and what to do about it."""
+    """Join a check's text and its hint."""
     return " ".join(f"{part.rstrip('.')}." for part in (check.text, check.hint) if part)
 
 
 def select_checks(checks: Iterable[ComparabilityCheck]) -> list[ComparabilityCheck]:
-    """The checks that a person should know of, what refuses first."""
+    """Return the checks worth showing, blocking ones first."""
     return sorted(
-        (check for check in checks if format_severity(check)), key=lambda one: one.severity != "blocking"
+        (check for check in checks if format_severity(check)), key=lambda check: check.severity != "blocking"
     )
 
 
 def select_rows(
     verdict: ComparisonVerdict, sort_by: str, limit: int, *, significant: bool
 ) -> Sequence[FunctionRow]:
-    """The rows to show: the largest differences first."""
+    """Return at most `limit` functions, the largest differences first.
+
+    With `significant`, only functions with a significant change in `sort_by` (self or total).
+    """
     rows = [
         row
         for row in verdict.rows
@@ -276,7 +283,7 @@ def select_rows(
 
 
 def list_notes(verdict: ComparisonVerdict) -> list[str]:
-    """What a person should know besides, of what the answer stands on."""
+    """Return warnings about windows that are missing from the comparison."""
     basis, lines = verdict.answer.get("basis") or {}, []
     if unreadable := basis.get("unreadable_segments"):
         lines.append(f"{unreadable} stored segments could not be read; their windows are missing")

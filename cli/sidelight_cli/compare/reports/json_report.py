@@ -1,4 +1,7 @@
-"""A verdict as JSON: what the collector answered, the functions as rows, and the outcome."""
+"""Render a verdict as JSON.
+
+The report holds the collector's response, the functions as rows, and the outcome.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ FORMAT: Final = 1
 def render_json(
     verdict: ComparisonVerdict, sort_by: str, limit: int, *, significant: bool, outcome: str, code: int
 ) -> str:
-    """Everything as JSON; rates and differences are seconds per `method.unit`."""
+    """Render the report; rates and differences are seconds per `method.unit`."""
     answer = verdict.answer
     rows = select_rows(verdict, sort_by, limit, significant=significant)
     report = {

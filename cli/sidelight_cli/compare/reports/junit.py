@@ -1,9 +1,9 @@
-"""A verdict as a JUnit report, the XML that CI servers show: one test a condition, and one whether the sides
-can be compared.
+"""Render a verdict as a JUnit report, the XML that CI servers show.
 
-There is no schema of JUnit's own; this is the part that Jenkins, GitLab and GitHub's actions read alike
-(https://github.com/testmoapp/junitxml). What there is not enough data for, or what cannot be compared, is
-skipped with the reason: it is neither passed nor failed.
+The report has one test case per condition, and one for the comparability of the sides. JUnit has no official
+schema; the report uses the subset that Jenkins, GitLab and GitHub actions all read
+(https://github.com/testmoapp/junitxml). A condition that is inconclusive or not comparable is skipped with
+the reason: it neither passed nor failed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ SUITE_NAME: Final = "sidelight compare"
 
 
 def render_junit(verdict: ComparisonVerdict) -> str:
-    """The report. Whatever names hold, it is XML 1.0."""
+    """Render the report as valid XML 1.0, whatever characters names contain."""
     cases = [
         _build_comparability_case(verdict),
-        *(_build_condition_case(judged) for judged in verdict.conditions),
+        *(_build_condition_case(condition) for condition in verdict.conditions),
     ]
     totals = {"name": SUITE_NAME, "tests": str(len(cases)), "errors": "0"}
     for attribute, tag in (("failures", "failure"), ("skipped", "skipped")):
@@ -41,10 +41,10 @@ def render_junit(verdict: ComparisonVerdict) -> str:
     suite = Xml.SubElement(root, "testsuite", totals)
     properties = Xml.SubElement(suite, "properties")
     for letter, side in zip(("baseline", "comparison"), verdict.sides, strict=True):
-        told = ", ".join(filter(None, (side.selector, format_time_range(side), format_counts(side))))
-        Xml.SubElement(properties, "property", {"name": letter, "value": escape_unprintable(told)})
-    if how := format_method(verdict):
-        Xml.SubElement(properties, "property", {"name": "method", "value": escape_unprintable(how)})
+        text = ", ".join(filter(None, (side.selector, format_time_range(side), format_counts(side))))
+        Xml.SubElement(properties, "property", {"name": letter, "value": escape_unprintable(text)})
+    if method := format_method(verdict):
+        Xml.SubElement(properties, "property", {"name": "method", "value": escape_unprintable(method)})
     suite.extend(cases)
     Xml.SubElement(suite, "system-out").text = escape_unprintable(verdict.summary)
     Xml.indent(root)
@@ -60,11 +60,11 @@ def _build_comparability_case(verdict: ComparisonVerdict) -> Xml.Element:
     lines += [escape_unprintable(f"warning: {note}") for note in list_notes(verdict)]
     refused = [check for check in verdict.checks if check.severity == "blocking"]
     if refused or verdict.direction == "not_comparable":
-        told = {
+        attributes = {
             "type": "not_comparable",
             "message": escape_unprintable(refused[0].text if refused else verdict.summary),
         }
-        Xml.SubElement(case, "failure", told).text = "\n".join(lines)
+        Xml.SubElement(case, "failure", attributes).text = "\n".join(lines)
     elif verdict.sides_without_windows:
         Xml.SubElement(case, "skipped", {"message": escape_unprintable(verdict.summary)})
     elif lines:
@@ -72,13 +72,13 @@ def _build_comparability_case(verdict: ComparisonVerdict) -> Xml.Element:
     return case
 
 
-def _build_condition_case(judged: EvaluatedCondition) -> Xml.Element:
-    case = Xml.Element("testcase", {"classname": SUITE_NAME, "name": escape_unprintable(judged.condition)})
-    message = escape_unprintable(judged.summary)
-    if judged.state is GateStatus.REGRESSED:
+def _build_condition_case(condition: EvaluatedCondition) -> Xml.Element:
+    case = Xml.Element("testcase", {"classname": SUITE_NAME, "name": escape_unprintable(condition.condition)})
+    message = escape_unprintable(condition.summary)
+    if condition.state is GateStatus.REGRESSED:
         Xml.SubElement(case, "failure", {"type": "regressed", "message": message}).text = message
-    elif judged.state is GateStatus.PASS:
+    elif condition.state is GateStatus.PASS:
         Xml.SubElement(case, "system-out").text = message
     else:
-        Xml.SubElement(case, "skipped", {"message": f"{OUTCOME_LABELS[judged.state]}: {message}"})
+        Xml.SubElement(case, "skipped", {"message": f"{OUTCOME_LABELS[condition.state]}: {message}"})
     return case

@@ -1,9 +1,9 @@
-"""A verdict in Markdown, for a pull request or a job's summary.
+"""Render a verdict as Markdown, for a pull request or a job summary.
 
-Names and labels are whatever a program or a person made of them, and a comment may ping people and show
-pictures: in what comes from elsewhere every character that Markdown, HTML or GitHub could act on is written
-as a number. `@` and `#` in running text are kept from what follows by an empty comment, because mentions are
-looked for after the rest is read; in code they are not looked for.
+Names and labels are untrusted text, and a comment can mention people and load images. In such text, every
+character with a meaning in Markdown, HTML or GitHub is written as a numeric character reference. In running
+text, an empty HTML comment after `@` and `#` prevents mentions and issue links, which GitHub detects after
+decoding. Inside code GitHub does not detect them.
 """
 
 from __future__ import annotations
@@ -51,20 +51,23 @@ _SPECIAL_CHARACTERS: Final = re.compile(
 
 
 def render_markdown(verdict: ComparisonVerdict, sort_by: str, limit: int, *, significant: bool) -> str:
-    """The headline, conditions, what the sides are, what makes them not alike, and the functions."""
+    """Render headline, conditions, sides, warnings, call paths and functions.
+
+    At most `MAX_ROWS` functions are listed, whatever `limit` is.
+    """
     lines = [f"### {_render_headline(verdict)}", "", escape_text(verdict.summary)]
-    if what := format_required_data(verdict):
-        lines += ["", escape_text(what)]
+    if required_data := format_required_data(verdict):
+        lines += ["", escape_text(required_data)]
     if verdict.conditions:
-        told = [
+        conditions = [
             (
-                f"{_STATE_ICONS[one.state]} {OUTCOME_LABELS[one.state]}",
-                format_code(one.condition),
-                escape_text(one.summary),
+                f"{_STATE_ICONS[condition.state]} {OUTCOME_LABELS[condition.state]}",
+                format_code(condition.condition),
+                escape_text(condition.summary),
             )
-            for one in verdict.conditions
+            for condition in verdict.conditions
         ]
-        lines += ["", *_render_table(("", "condition", ""), told)]
+        lines += ["", *_render_table(("", "condition", ""), conditions)]
     sides = [
         (letter, format_code(side.selector), format_time_range(side), escape_text(format_counts(side)))
         for letter, side in zip("AB", verdict.sides, strict=True)
@@ -78,8 +81,8 @@ def render_markdown(verdict: ComparisonVerdict, sort_by: str, limit: int, *, sig
     if warnings:
         lines += ["", *(f"- {line}" for line in warnings)]
     if lead := format_explanation(verdict):
-        told = [(delta, share, format_code(path)) for delta, share, path in format_explained_paths(verdict)]
-        lines += ["", f"{lead}:", "", *_render_table((choose_unit(verdict), "share", "call path"), told)]
+        paths = [(delta, share, format_code(path)) for delta, share, path in format_explained_paths(verdict)]
+        lines += ["", f"{lead}:", "", *_render_table((choose_unit(verdict), "share", "call path"), paths)]
     rows = select_rows(verdict, sort_by, min(limit, MAX_ROWS), significant=significant)
     if rows:
         lines += [
@@ -88,13 +91,13 @@ def render_markdown(verdict: ComparisonVerdict, sort_by: str, limit: int, *, sig
             "",
         ]
         lines += [*_render_functions(rows, sort_by, verdict), "", "</details>"]
-    if how := format_method(verdict):
-        lines += ["", f"<sub>{escape_text(how)}</sub>"]
+    if method := format_method(verdict):
+        lines += ["", f"<sub>{escape_text(method)}</sub>"]
     return "\n".join(lines) + "\n"
 
 
 def escape_text(text: str) -> str:
-    """Text from elsewhere as running text that does nothing."""
+    """Escape untrusted text for running text."""
     return (
         _SPECIAL_CHARACTERS.sub(_escape_match, escape_unprintable(text).strip())
         .replace("&#64;", "&#64;<!-- -->")
@@ -103,7 +106,7 @@ def escape_text(text: str) -> str:
 
 
 def format_code(text: str) -> str:
-    """Text from elsewhere as code, also in a table."""
+    """Format untrusted text as code, also inside a table."""
     return f"<code>{_SPECIAL_CHARACTERS.sub(_escape_match, escape_unprintable(text))}</code>" if text else ""
 
 
@@ -114,23 +117,23 @@ def _escape_match(match: re.Match[str]) -> str:
 def _render_headline(verdict: ComparisonVerdict) -> str:
     if not verdict.conditions:
         return "Sidelight"
-    state = combine_statuses(one.state for one in verdict.conditions)
+    state = combine_statuses(condition.state for condition in verdict.conditions)
     return f"{_STATE_ICONS[state]} Sidelight: {OUTCOME_LABELS[state]}"
 
 
 def _render_functions(rows: Sequence[FunctionRow], sort_by: str, verdict: ComparisonVerdict) -> list[str]:
     rows_of_cells, scale = [], choose_scale(verdict)
     for row in rows:
-        one = row.select_effect(sort_by)
+        tested = row.select_effect(sort_by)
         rows_of_cells.append(
             (
                 format_code(format_function(row)),
-                format_rate(one.effect.baseline, scale),
-                format_rate(one.effect.comparison, scale),
-                format_interval(one.effect, scale),
-                format_agreement(one),
-                escape_text(format_q_value(one)),
-                escape_text(format_direction(one.effect, verdict.rate_unit)),
+                format_rate(tested.effect.baseline, scale),
+                format_rate(tested.effect.comparison, scale),
+                format_interval(tested.effect, scale),
+                format_agreement(tested),
+                escape_text(format_q_value(tested)),
+                escape_text(format_direction(tested.effect, verdict.rate_unit)),
             )
         )
     return _render_table(

@@ -1,4 +1,7 @@
-"""A verdict as text: what a terminal shows, with no codes, and no name that could put one in."""
+"""Render a verdict as plain text.
+
+The text has no terminal control codes; those in names are escaped.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +34,16 @@ from sidelight_model.terminal_width import escape_unprintable, fit_to_width, mea
 
 
 def render_text(verdict: ComparisonVerdict, sort_by: str, limit: int, *, significant: bool) -> str:
-    """The sentence, what it stands on, checks, conditions, and an aligned table of functions."""
+    """Render summary, sides, checks, conditions, call paths and a table of functions."""
     lines = [escape_unprintable(verdict.summary)]
-    if what := format_required_data(verdict):
-        lines.append(what)
+    if required_data := format_required_data(verdict):
+        lines.append(required_data)
     lines.append("")
     for letter, side in zip("AB", verdict.sides, strict=True):
         parts = (letter, escape_unprintable(side.selector), format_time_range(side), format_counts(side))
         lines.append("  ".join(part for part in parts if part))
-    if how := format_method(verdict):
-        lines.append(how)
+    if method := format_method(verdict):
+        lines.append(method)
     lines += _add_blank_line(_render_checks(verdict))
     lines += _add_blank_line(_render_conditions(verdict))
     lines += _add_blank_line(_render_explanation(verdict))
@@ -75,8 +78,8 @@ def _render_omissions(verdict: ComparisonVerdict, omitted: int) -> list[str]:
     lines = []
     if omitted > 0:
         lines.append(f"{format_count(omitted, 'more function')}: --limit {len(verdict.rows)} lists all.")
-    if (seldom := verdict.function_count - len(verdict.rows)) > 0:
-        lines.append(f"{format_count(seldom, 'function')} seen too seldom to be judged one by one.")
+    if (untested := verdict.function_count - len(verdict.rows)) > 0:
+        lines.append(f"{format_count(untested, 'function')} seen too seldom to be judged one by one.")
     return lines
 
 
@@ -95,8 +98,8 @@ def _render_conditions(verdict: ComparisonVerdict) -> list[str]:
     if not verdict.conditions:
         return []
     rows = [
-        (OUTCOME_LABELS[one.state], escape_unprintable(one.condition), one.summary)
-        for one in verdict.conditions
+        (OUTCOME_LABELS[condition.state], escape_unprintable(condition.condition), condition.summary)
+        for condition in verdict.conditions
     ]
     widths = [max(measure_width(line[at]) for line in rows) for at in range(2)]
     return [

@@ -1,8 +1,8 @@
 """Child processes of the demo.
 
-programs        their command lines
+programs        command lines
 child_process
-process_group   ends together
+process_group   starts and stops child processes together
 load_generator  constant-rate load
 latency
 """

@@ -1,8 +1,8 @@
 """Child processes that never outlive the demo.
 
-Each child leads a process group of its own, so that Ctrl-C in a terminal reaches the demo alone, which
-then ends its children in a good order: SIGTERM, a bounded wait, SIGKILL for what is left of the group.
-Should the demo itself be killed, the kernel sends its children SIGTERM (`PR_SET_PDEATHSIG`, prctl(2)).
+Each child leads its own process group, so that Ctrl-C in a terminal reaches only the demo. The demo then ends
+its children in order: SIGTERM, a bounded wait, and SIGKILL for the rest of the group. If the demo itself is
+killed, the kernel sends its children SIGTERM (`PR_SET_PDEATHSIG`, prctl(2)).
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class ChildFailed(SidelightError):
-    """A child process ended, or did not start to work in time; the message ends with its last log lines."""
+    """A child process ended, or did not start to work in time.
+
+    The message ends with the last lines of its log.
+    """
 
     reason = Reason.INTERNAL
 
@@ -40,11 +43,11 @@ class ChildFailed(SidelightError):
 
 @dataclass(frozen=True, slots=True)
 class ChildCommand:
-    """How to start a child: its name in messages, its arguments, and what to do when it fails.
+    """How to start a child: name in messages, arguments, and the hint for its failure.
 
-    A `allows_ptrace` child may be read by any process of the same user, as a sidecar must. With `has_pipes`
-    its standard output is a pipe to read from, and its standard input one to write to; otherwise its output
-    goes to the log and it has no input.
+    With `allows_ptrace`, any process of the same user can read the child, which sidecars need. With
+    `has_pipes`, its standard input and output are pipes to the demo. Otherwise its output goes to the log and
+    it has no input.
     """
 
     name: str
@@ -55,7 +58,7 @@ class ChildCommand:
 
 
 class ChildProcess:
-    """One running child process; its standard error is in `log`."""
+    """A running child process; `log` is the file with its standard error."""
 
     def __init__(self, command: ChildCommand, process: Process, log: Path) -> None:
         self.command = command
@@ -64,7 +67,7 @@ class ChildProcess:
 
     @classmethod
     async def start(cls, command: ChildCommand, directory: Path) -> ChildProcess:
-        """Start a command, with its log in that directory."""
+        """Start a command with its log in `directory`."""
         log = directory / f"{command.name.replace(' ', '-')}.log"
         parent = os.getpid()
         with log.open("ab") as file:
@@ -80,16 +83,19 @@ class ChildProcess:
         return cls(command, process, log)
 
     def make_failure(self, event: str) -> ChildFailed:
-        """The error that says what this child did, with its last log lines."""
+        """Build the error for an event of this child, with its last log lines."""
         return ChildFailed(self.command.name, event, self.log, self.command.hint)
 
     async def wait_for_failure(self) -> ChildFailed:
-        """Wait until the process has ended, and say how."""
+        """Wait until the process has ended; returns an error with its exit status."""
         return self.make_failure(describe_exit(await self.process.wait()))
 
     async def read_line(self, within_seconds: float) -> bytes:
-        """Wait for one more line of the child's standard output; raises ChildFailed when it does not come."""
-        assert self.process.stdout is not None  # noqa: S101 - the command has `output`
+        """Read the next line of the child's standard output.
+
+        Raises ChildFailed if the child ends or writes nothing for `within_seconds`.
+        """
+        assert self.process.stdout is not None  # noqa: S101 - the command has `has_pipes`
         try:
             async with asyncio.timeout(within_seconds):
                 if line := await self.process.stdout.readline():
@@ -99,12 +105,15 @@ class ChildProcess:
             raise self.make_failure(f"wrote nothing for {within_seconds:g} s") from None
 
     def write_line(self, line: str) -> None:
-        """Write a short line to the child's standard input; without effect when it has ended."""
-        assert self.process.stdin is not None  # noqa: S101 - the command has `output`
+        """Write a short line to the child's standard input; no effect if it has ended."""
+        assert self.process.stdin is not None  # noqa: S101 - the command has `has_pipes`
         self.process.stdin.write(f"{line}\n".encode())
 
     async def wait_for_port(self, file: Path, within_seconds: float) -> int:
-        """Wait for the file in which the child writes its port; raises ChildFailed when it does not come."""
+        """Wait until the child has written its port to `file`; returns the port.
+
+        Raises ChildFailed if the child ends or needs longer than `within_seconds`.
+        """
         try:
             async with asyncio.timeout(within_seconds):
                 while (port := _read_port(file)) is None:
@@ -116,7 +125,11 @@ class ChildProcess:
         return port
 
     async def stop(self, within_seconds: float) -> int:
-        """End the process and its whole group; returns its exit status (negative: a signal)."""
+        """End the process and its group; returns its exit status.
+
+        A negative status is the number of the signal that ended the process. The group is killed after
+        `within_seconds`.
+        """
         with contextlib.suppress(ProcessLookupError):
             self.process.terminate()
         try:
@@ -129,13 +142,13 @@ class ChildProcess:
             await self.process.wait()
 
     def kill(self) -> None:
-        """SIGKILL whatever is left of the group."""
+        """Send SIGKILL to the remaining processes of the group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
 
 async def stop_children(children: Iterable[ChildProcess], within_seconds: float) -> dict[str, int]:
-    """End children at the same time; their exit statuses by name."""
+    """End children at the same time; returns their exit statuses by name."""
     async with asyncio.TaskGroup() as group:
         stops = {
             child.command.name: group.create_task(
@@ -147,10 +160,12 @@ async def stop_children(children: Iterable[ChildProcess], within_seconds: float)
 
 
 def _prepare_child(parent: int, *, allows_ptrace: bool) -> None:
-    """Between fork and exec: ask for SIGTERM when the parent ends, and let sidecars in.
+    """Prepare a child between fork and exec.
 
-    Where Yama restricts ptrace to a process's ancestors (kernel.yama.ptrace_scope=1), PR_SET_PTRACER lifts
-    that for this one process; it outlives exec. Where there is no Yama the call fails and is not needed.
+    The kernel will send it SIGTERM when the parent ends. With `allows_ptrace`, sidecars may read it.
+
+    Yama can restrict ptrace to a process's ancestors (kernel.yama.ptrace_scope=1). PR_SET_PTRACER lifts this
+    for the child and persists across exec. Without Yama the call fails and is not needed.
     """
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if allows_ptrace:
@@ -160,7 +175,7 @@ def _prepare_child(parent: int, *, allows_ptrace: bool) -> None:
 
 
 def _read_port(file: Path) -> int | None:
-    """The port in a file, once it is there in full."""
+    """Read a port from a file; None while the file is missing or incomplete."""
     try:
         text = file.read_text()
     except FileNotFoundError:
@@ -169,25 +184,28 @@ def _read_port(file: Path) -> int | None:
 
 
 def build_clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without the demo's own settings, which mean something else to its children."""
-    kept = {name: value for name, value in environ.items() if not name.startswith("SIDELIGHT_")}
-    return {**kept, "PYTHONUNBUFFERED": "1"}
+    """Build the children's environment, without `SIDELIGHT_*` variables.
+
+    The demo's own settings have other meanings in its children.
+    """
+    inherited = {name: value for name, value in environ.items() if not name.startswith("SIDELIGHT_")}
+    return {**inherited, "PYTHONUNBUFFERED": "1"}
 
 
 def build_python_command(*arguments: str) -> tuple[str, ...]:
-    """A command line for this same interpreter."""
+    """Build a command line for the current Python interpreter."""
     return (sys.executable, *arguments)
 
 
 def describe_exit(status: int) -> str:
-    """An exit status in words."""
+    """Describe an exit status in words."""
     if status >= 0:
         return f"ended with exit status {status}"
     return f"was ended by {signal.Signals(-status).name}"
 
 
 def read_last_lines(log: Path, count: int = MAX_LOG_LINES) -> Sequence[str]:
-    """The end of a log; empty when there is none."""
+    """Return the last `count` lines of a log that are not blank; empty without a log."""
     try:
         text = log.read_bytes()[-65536:].decode(errors="replace")
     except FileNotFoundError:

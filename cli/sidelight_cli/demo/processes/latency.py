@@ -1,4 +1,4 @@
-"""Latencies of many requests, told in five numbers."""
+"""Summary of the latencies of many requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Quantiles over answered requests, in milliseconds from the intended start; None where none answered."""
+    """Latency quantiles of the answered requests, in milliseconds.
+
+    Latency counts from a request's intended start. The quantiles are None if no request was answered.
+    """
 
     answered: int
     p50_ms: float | None
@@ -19,7 +22,7 @@ class Latency:
 
     @classmethod
     def summarize(cls, seconds: Sequence[float]) -> Latency:
-        """Sum up latencies given in seconds, in any order."""
+        """Summarize latencies in seconds, in any order."""
         if not seconds:
             return cls(0, None, None, None, None)
         ordered = sorted(seconds)
@@ -28,7 +31,10 @@ class Latency:
 
 
 def compute_quantile(ordered: Sequence[float], q: float) -> float:
-    """The smallest value that at least the share `q` of all values does not exceed (nearest rank)."""
+    """Return the `q` quantile of sorted values by the nearest-rank method.
+
+    It is the smallest value with at least the share `q` of all values at or below it.
+    """
     return ordered[max(0, math.ceil(q * len(ordered)) - 1)]
 
 

@@ -1,19 +1,19 @@
-"""A load generator that does not wait for answers: requests at a constant rate, whatever the service does.
+"""An open-loop load generator: it sends requests at a constant rate.
 
-Every request has an intended start, fixed before the first is sent. Latency is counted from there, not
-from when the request went out: a service that stalls for a second is charged with that second by every
-request that should have started meanwhile. (A generator that sends the next request when the last was
-answered leaves those out, and reports a stalling service as fast: "coordinated omission".)
+The rate does not depend on the service's responses. Every request has an intended start, fixed in advance.
+Latency counts from the intended start, not from the time of sending. If a service stalls for a second, every
+request that should have started meanwhile includes its part of that second. A closed-loop generator, which
+waits for each response, omits those requests and reports a stalling service as fast ("coordinated omission").
 
-It runs as a process of its own, so that its work is in nobody's profile:
+It runs as a separate process, so that its work appears in no profile:
 
     python -m sidelight_cli.demo.processes.load_generator --url http://127.0.0.1:8000 --rate 150 --seconds 20
 
-One line of JSON per round goes to standard output when the last request of the round was answered or
-given up; with --progress-seconds also lines about the first round while it lasts, which are not `complete`.
-With --wait it writes READY first, and starts at the time that it then reads from standard input, so that
-several generators start together however long each took to get ready. It ends by itself: rounds, requests
-in flight and the wait for an answer all have a limit.
+It writes one line of JSON per round to standard output, when the last request of the round was answered or
+timed out. With --progress-seconds it also writes lines during the first round, which are not `complete`. With
+--wait it first writes a line (`READY_LINE`) and then reads the time to start from standard input. This lets
+several generators start together, however long each takes to get ready. It ends by itself: rounds, requests
+in flight and the wait for a response are limited.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ READY_LINE = b"ready\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """What to ask, how often and for how long."""
+    """The requests to send: URL, rate and duration."""
 
     url: str = setting("", "the service, without a path", required=True)
     path: tuple[str, ...] = setting(("/50", "/125"), "asked in turn; may be repeated")
@@ -80,16 +80,16 @@ class LoadPlan:
 
     @property
     def requests_per_round(self) -> int:
-        """Requests in one round."""
+        """Number of requests in one round."""
         return round(self.rate * self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadRound:
-    """What one round of load saw. Times are seconds since 1970; the round covers [start, until).
+    """The results of one round of load.
 
-    A round that is not `complete` goes on: it covers the time so far, and its latencies are those of the
-    latest requests.
+    The round covers [start, until) in Unix seconds; rates are per second. If it is not `complete`, it covers
+    the time so far, and its latencies are those of the latest requests.
     """
 
     start: float
@@ -105,16 +105,16 @@ class LoadRound:
 
     @property
     def failed_requests(self) -> int:
-        """Requests without a good answer, for whatever reason."""
+        """Number of requests without a successful response, for any reason."""
         return sum(self.errors.values())
 
     def to_json_line(self) -> str:
-        """One line of JSON."""
+        """Encode the round as one line of JSON."""
         return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
 
     @classmethod
     def parse(cls, line: str | bytes) -> LoadRound:
-        """Read what `to_json_line` wrote."""
+        """Parse a line written by `to_json_line`."""
         document = json.loads(line)
         paths = {path: Latency(**latency) for path, latency in document.pop("paths").items()}
         return cls(overall=Latency(**document.pop("overall")), paths=paths, **document)
@@ -122,7 +122,7 @@ class LoadRound:
 
 @dataclass(slots=True)
 class _RoundTally:
-    """What is seen of a round while it goes on; times in seconds of the event loop's clock."""
+    """The results of a round so far; times are seconds of the event loop's clock."""
 
     latencies_by_path: dict[str, list[float]]
     send_delays: list[float] = field(default_factory=list)
@@ -131,7 +131,10 @@ class _RoundTally:
 
 
 class LoadGenerator:
-    """Sends the requests of a plan; `emit` receives the first round's progress, and each round, in order."""
+    """Sends the requests of a plan.
+
+    `emit` receives the progress of the first round, and every round at its end.
+    """
 
     def __init__(
         self, plan: LoadPlan, session: aiohttp.ClientSession, emit: Callable[[LoadRound], None]
@@ -143,7 +146,7 @@ class LoadGenerator:
         self._in_flight = 0
 
     async def run(self) -> None:
-        """Send everything; returns when the last request was answered or given up."""
+        """Send all requests; returns when the last one was answered or timed out."""
         plan = self._plan
         now = time.time()
         epoch = now - self._clock()
@@ -208,16 +211,16 @@ class LoadGenerator:
             self._in_flight -= 1
 
     async def _sleep_until(self, moment: float) -> None:
-        """Wait for that moment; when it has passed already, go on at once."""
+        """Wait until `moment` on the event loop's clock, if it is in the future."""
         if (wait := moment - self._clock()) > 0:
             await asyncio.sleep(wait)
 
     def _summarize_round(
         self, tally: _RoundTally, start: float, epoch: float, requests: int | None = None
     ) -> LoadRound:
-        """The figures of a round; of one that goes on when the number of its requests is not given.
+        """Summarize a round; without `requests`, it is still going on.
 
-        A round that goes on sums up its latest latencies only: sorting all would hold up the next request.
+        An unfinished round includes only its latest latencies: sorting all would delay the next request.
         """
         plan, complete = self._plan, requests is not None
         started = len(tally.send_delays) if requests is None else requests
@@ -244,7 +247,7 @@ class LoadGenerator:
 
 
 async def run_load(plan: LoadPlan, emit: Callable[[LoadRound], None]) -> None:
-    """Carry out a plan over connections that are kept open, as many as are needed at once."""
+    """Run a plan over persistent connections, without a limit to their number."""
     connector = aiohttp.TCPConnector(limit=0, force_close=False)
     timeout = aiohttp.ClientTimeout(total=plan.timeout_seconds)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
@@ -254,7 +257,10 @@ async def run_load(plan: LoadPlan, emit: Callable[[LoadRound], None]) -> None:
 
 
 async def read_start_time() -> float:
-    """Write READY and read a start time, in seconds since 1970; raises EOFError when there is none."""
+    """Write `READY_LINE`, then read the start time in Unix seconds.
+
+    Raises EOFError if standard input ends first.
+    """
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
@@ -269,7 +275,10 @@ async def read_start_time() -> float:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the load of a command line; 0 when the plan was carried out."""
+    """Run the command line's load; returns the exit code.
+
+    It is 0 if the plan was completed, 2 for a wrong option, and 130 if interrupted.
+    """
     try:
         plan = house.parse_settings(LoadPlan, "demo.load", "Ask a service at a constant rate.", argv, {})
     except SidelightError as error:

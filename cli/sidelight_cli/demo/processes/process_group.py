@@ -1,4 +1,7 @@
-"""The demo's children together: whoever ends too early ends the demo, and nobody is left behind."""
+"""The group of the demo's child processes.
+
+A child that ends too early ends the demo, and no child outlives it.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +19,26 @@ STOP_TIMEOUT_SECONDS = 20.0
 
 
 class ProcessGroup:
-    """Children in the order in which they depend on each other: each may need those started before it."""
+    """Child processes in order of dependency: a child may need those started earlier."""
 
     def __init__(self, log_directory: Path) -> None:
         self._log_directory = log_directory
         self._children: list[ChildProcess] = []
 
     async def start(self, command: ChildCommand) -> ChildProcess:
-        """Start one more child; one whose output is read may end when it has done its work."""
+        """Start another child.
+
+        A child with `has_pipes` may end when its work is done; any other must run until it is stopped.
+        """
         child = await ChildProcess.start(command, self._log_directory)
         self._children.append(child)
         return child
 
     async def run_guarded(self, work: Coroutine[object, object, T]) -> T:
-        """Do some work while every child so far goes on; raises ChildFailed as soon as one ends."""
+        """Run `work` while all children run; returns its result.
+
+        Raises ChildFailed as soon as a child without `has_pipes` ends.
+        """
         try:
             async with asyncio.TaskGroup() as group:
                 watches = [
@@ -45,19 +54,19 @@ class ProcessGroup:
         return result
 
     async def stop(self, *children: ChildProcess) -> dict[str, int]:
-        """End some children and watch them no longer; their exit statuses by name."""
+        """Stop some children and remove them; returns their exit statuses by name."""
         self._children = [child for child in self._children if child not in children]
         return await stop_children(children, STOP_TIMEOUT_SECONDS)
 
     async def stop_all(self) -> None:
-        """End everybody who is left, those first on whom nobody depends."""
+        """Stop all remaining children, those started last first."""
         while self._children:
             newest = self._children[-1]
             role = newest.command.name.split()[0]
             await self.stop(*(child for child in self._children if child.command.name.split()[0] == role))
 
     def kill_all(self) -> None:
-        """SIGKILL everybody, without waiting."""
+        """Send SIGKILL to all children, without waiting."""
         for child in self._children:
             child.kill()
 
@@ -67,7 +76,7 @@ async def _raise_when_ended(child: ChildProcess) -> None:
 
 
 def select_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error worth telling: an expected failure if there is one among them, else the first."""
+    """Return the error to report: the first SidelightError, else the first error."""
     expected, _ = errors.split(SidelightError)
     selected: BaseException = expected or errors
     while isinstance(selected, BaseExceptionGroup):

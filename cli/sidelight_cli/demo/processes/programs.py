@@ -15,26 +15,29 @@ PROGRESS_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class DemoCommands:
-    """Says how each child of one demo is started; everything that is written lies below `directory`."""
+    """Builds the commands of the demo's children.
+
+    All files that the children write are below `directory`.
+    """
 
     settings: DemoSettings
     directory: Path
 
     @property
     def store_directory(self) -> Path:
-        """The directory with the windows."""
+        """The collector's store directory."""
         return self.directory / "store"
 
     def build_port_file_path(self, name: str) -> Path:
-        """Where a child writes its port."""
+        """Return the file to which a child writes its port."""
         return self.directory / f"{name}.port"
 
     def build_spool_path(self, version: DemoVersion) -> Path:
-        """Where a sidecar keeps windows until the collector has them."""
+        """Return the spool directory of a version's sidecar."""
         return self.directory / "spool" / version.name
 
     def build_collector_command(self, host: str, port: int) -> ChildCommand:
-        """The collector, on its directory store."""
+        """Build the command of the collector, with a directory store."""
         return ChildCommand(
             "collector",
             build_python_command(
@@ -50,7 +53,7 @@ class DemoCommands:
         )
 
     def build_service_command(self, version: DemoVersion) -> ChildCommand:
-        """One of the four services."""
+        """Build the command of one of the four services."""
         program = find_services_directory() / version.program
         return ChildCommand(
             f"service {version.name}",
@@ -60,7 +63,7 @@ class DemoCommands:
         )
 
     def build_sidecar_command(self, version: DemoVersion, pid: int, collector: str) -> ChildCommand:
-        """The sidecar of one service."""
+        """Build the command of the sidecar for one service."""
         settings = self.settings
         return ChildCommand(
             f"sidecar {version.name}",
@@ -68,7 +71,7 @@ class DemoCommands:
                 *("-m", "sidelight.main", "sidecar", "--collector", collector, "--pid", str(pid)),
                 *("--service", SERVICE, "--version", version.name, "--pod", f"{SERVICE}-{version.name}"),
                 *("--rate", f"{settings.sample_rate:g}", "--window-seconds", f"{settings.window_seconds:g}"),
-                # A run of seconds needs its samples, on a machine that its load keeps busy.
+                # Larger budgets than the defaults: a short run on a busy machine needs all its samples.
                 *("--budget-cpu-percent", "10", "--budget-stop-percent", "10"),
                 *("--spool-dir", str(self.build_spool_path(version)), "--listen", "127.0.0.1:0"),
             ),
@@ -77,7 +80,7 @@ class DemoCommands:
         )
 
     def build_load_command(self, version: DemoVersion, port: int) -> ChildCommand:
-        """The load on one service, which waits for the time to start."""
+        """Build the command of a load generator that waits for its start time."""
         settings = self.settings
         return ChildCommand(
             f"load {version.name}",

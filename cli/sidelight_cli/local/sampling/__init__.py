@@ -1,9 +1,9 @@
 """Sampling in the command's own process.
 
-target           from a pid or a program
-process_set      sessions on a process and its children
-process_tree
-sampling_engine  the extension
-quality          how well it was sampled
+target           attaches to a pid or a program
+process_set      sessions on a process and its descendants
+process_tree     finds and names descendants
+sampling_engine  the native extension
+quality          how well a process was sampled
 record_errors    why a process cannot be sampled
 """

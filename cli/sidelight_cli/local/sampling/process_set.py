@@ -1,4 +1,4 @@
-"""Sessions on one process and, when asked, on every Python process that descends from it."""
+"""Sample one process and, optionally, all Python processes that descend from it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from sidelight_sidecar.samplers.sampler import SamplingError
 
 _SCAN_SECONDS = 0.2
 _SCAN_REST_FACTOR = 20
-"""A look at /proc rests this many times as long as it took, so that it costs 5 % of a core at most."""
+"""Pause after a scan of /proc as a multiple of its duration: scans take at most 5 % of a core."""
 _FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.02, 2.0
 _EXEC_GRACE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class RecordPlan:
-    """How to sample; `timeline_samples` is how many of the last samples a session keeps with their times."""
+    """How to sample.
+
+    `timeline_samples` is the number of recent samples that a session keeps in time order.
+    """
 
     rate_hz: float
     mode: str = "auto"
@@ -40,7 +43,10 @@ class RecordPlan:
 
 @dataclass(frozen=True, slots=True)
 class ProcessBatch:
-    """What one process gave since it was last asked; `session_number` numbers the sessions from 0."""
+    """The samples of one process since the last batch.
+
+    `session_number` counts the sessions of a process set from 0.
+    """
 
     proc: Proc
     batch: EngineBatch
@@ -56,7 +62,10 @@ class _AttachFailure:
 
 
 class ProcessSet:
-    """What is sampled now. One thread calls it; the engine's own samples."""
+    """The processes that are sampled now.
+
+    It must be used from one thread; the engine samples in a thread of its own.
+    """
 
     def __init__(
         self,
@@ -80,33 +89,33 @@ class ProcessSet:
         self._next_scan_at = 0.0
         self.last_session: EngineSession | None = None
         self.end_reasons: list[str] = []
-        """How sessions ended that did not end with their process."""
+        """Why sessions ended before their process did."""
 
     @property
     def sampled_count(self) -> int:
-        """How many processes are sampled now."""
+        """Number of processes that are sampled now."""
         return len(self._sessions)
 
     @property
     def root(self) -> Proc | None:
-        """The process that was named, as it was last seen."""
+        """The process with the requested pid, as last seen; None if it never existed."""
         return self._root
 
     @property
     def attach_error(self) -> SamplingError:
-        """Why nothing is sampled."""
+        """The reason why no process is sampled."""
         if self._root is None:
             return record_errors.make_not_found_error(self._pid)
         return next(iter(self.attach_errors), None) or record_errors.make_no_python_error(self._pid)
 
     @property
     def attach_errors(self) -> list[SamplingError]:
-        """Why processes are not sampled that should be, the named one first."""
-        return [refused.error for refused in self._failures.values()]
+        """The reasons why processes could not be attached to, the root's first."""
+        return [failure.error for failure in self._failures.values()]
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing is sampled any more and nothing will be."""
+        """Whether no process is sampled and none will be."""
         if self._sessions:
             return False
         now = self._clock()
@@ -115,9 +124,9 @@ class ProcessSet:
         return not (self._plan.include_children and self._is_root_alive())
 
     def attach_new(self) -> list[Proc]:
-        """Attach to what should be sampled and is not; those that were refused are tried again at times.
+        """Attach to processes that should be sampled and are not yet.
 
-        Returns the processes that were attached to.
+        Failed attempts are repeated at growing intervals. Returns the newly attached processes.
         """
         now = self._clock()
         if now < self._next_scan_at:
@@ -127,25 +136,25 @@ class ProcessSet:
             self._root = self._find_root() or self._root
         if self._root is None:
             return []
-        wanted = [self._root]
+        targets = [self._root]
         if self._plan.include_children:
             below = find_descendants(
                 self._procfs.list_processes(), {self._root.pid, *(key.pid for key in self._sessions)}
             )
-            # The named one may be a shell or a supervisor: that of itself is no failure.
-            wanted = [proc for proc in (self._root, *below) if proc.python_version is not None]
+            # The root may be a shell or a supervisor, which is no failure.
+            targets = [proc for proc in (self._root, *below) if proc.python_version is not None]
             scan_seconds = self._clock() - now
-            # Until something is found every moment that passes is missing from the recording.
+            # Scan more often until the first session: the time before it is missing in the recording.
             self._next_scan_at = now + (
                 max(_SCAN_SECONDS, _SCAN_REST_FACTOR * scan_seconds) if self._sessions else 2 * scan_seconds
             )
         missing = [
-            proc for proc in wanted if proc.is_alive and proc.key not in {*self._sessions, *self._ended_keys}
+            proc for proc in targets if proc.is_alive and proc.key not in {*self._sessions, *self._ended_keys}
         ]
         return [proc for proc in missing if self._attach(proc, now)]
 
     def take(self) -> Iterator[ProcessBatch]:
-        """What every process gave since the last time; those that have ended give what was left."""
+        """Yield a batch for each process, including the last batch of ended processes."""
         for key, (proc, session, number) in list(self._sessions.items()):
             ended = session.ended
             yield ProcessBatch(proc, session.take(), self._timeline(session), number)
@@ -155,19 +164,19 @@ class ProcessSet:
                 self._handle_end(key, ended)
 
     def close(self) -> Iterator[ProcessBatch]:
-        """End every session; gives what was left."""
+        """End every session and yield its last batch."""
         for proc, session, number in self._sessions.values():
-            left = session.stop()
-            yield ProcessBatch(proc, left, self._timeline(session), number)
+            batch = session.stop()
+            yield ProcessBatch(proc, batch, self._timeline(session), number)
         self._sessions.clear()
 
     def pause(self) -> None:
-        """Stop sampling for now: when this returns no target stands still for us."""
+        """Pause sampling; when this returns, no target is stopped for a sample."""
         for _, session, _ in self._sessions.values():
             session.set_rate(0)
 
     def resume(self) -> None:
-        """Go on after a pause; what was not watched meanwhile is not counted as watched."""
+        """Resume sampling; the pause does not count as observed time."""
         for _, session, _ in self._sessions.values():
             session.take()
             session.set_rate(self._plan.rate_hz)
@@ -178,7 +187,7 @@ class ProcessSet:
     def _handle_end(self, key: ProcessKey, ended: str) -> None:
         self._failures.pop(key, None)
         if ended == "exec":
-            # The same process with another program: it may be Python again in a moment.
+            # The process runs another program, which may be Python again after its start-up.
             self._exec_deadlines[key] = self._clock() + _EXEC_GRACE_SECONDS
             self._next_scan_at = 0.0
             return
@@ -230,7 +239,7 @@ class ProcessSet:
             ) from error
         except ValueError as error:
             children = find_descendants(self._procfs.list_processes(), {proc.pid})
-            python_children = [one.pid for one in children if one.python_version is not None]
+            python_children = [child.pid for child in children if child.python_version is not None]
             raise record_errors.make_unreadable_error(str(error), python_children) from error
         except (OSError, RuntimeError) as error:
             raise record_errors.make_failed_error(proc.pid, str(error)) from error
@@ -240,6 +249,6 @@ class ProcessSet:
         return proc if proc is not None and proc.is_alive else None
 
     def _is_root_alive(self) -> bool:
-        """Whether the named process is there, and still the one that was named."""
-        seen = self._find_root()
-        return seen is not None and (self._root is None or seen.key == self._root.key)
+        """Whether the root process is alive and its pid has not been reused."""
+        proc = self._find_root()
+        return proc is not None and (self._root is None or proc.key == self._root.key)

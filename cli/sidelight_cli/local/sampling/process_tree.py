@@ -1,4 +1,4 @@
-"""A process and those that descend from it, and what they are called in a file or on a screen."""
+"""Find the descendants of a process, and describe processes."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ _OPTIONS_WITH_VALUE = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 
 
 def find_descendants(procs: Iterable[Proc], roots: Iterable[int]) -> list[Proc]:
-    """The living processes below `roots`, by pid; `roots` themselves are not among them."""
+    """Return the live descendants of `roots` in order of pid, without `roots`."""
     children: dict[int, list[Proc]] = {}
     for proc in procs:
         if proc.is_alive:
             children.setdefault(proc.ppid, []).append(proc)
-    found: dict[int, Proc] = {}
+    descendants: dict[int, Proc] = {}
     todo = list(roots)
-    seen = set(todo)
+    visited = set(todo)
     while todo:
         for child in children.get(todo.pop(), ()):
-            if child.pid not in seen:
-                seen.add(child.pid)
-                found[child.pid] = child
+            if child.pid not in visited:
+                visited.add(child.pid)
+                descendants[child.pid] = child
                 todo.append(child.pid)
-    return [found[pid] for pid in sorted(found)]
+    return [descendants[pid] for pid in sorted(descendants)]
 
 
 def describe_process(proc: Proc) -> str:
-    """A short name for a process: its program and, for Python, the script or module it runs.
+    """Describe a process by its program and, for Python, its script or module.
 
-    The arguments after that are left out: a profile is shown around, and they hold passwords.
+    Further arguments are omitted: they may hold passwords, and profiles are shared.
     """
     program, *words = proc.command_line or (proc.executable or "?",)
     program = program.rpartition("/")[2] or program
     if not program.startswith("python"):
-        # A title that a process gave itself ("gunicorn: worker [shop]") is one word.
+        # A title that a process sets itself ("gunicorn: worker [shop]") is a single argument.
         return truncate_to_width(program, _MAX_CELLS)
     while words:
         word = words.pop(0)

@@ -1,4 +1,4 @@
-"""How well something was watched: the numbers beside every recording and every table."""
+"""The quality of sampling, shown with every recording and every table."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from sidelight_cli.local.sampling.sampling_engine import EngineBatch
 
 @dataclass(frozen=True, slots=True)
 class SamplingQuality:
-    """Sums over batches, of one process or of several. Durations are nanoseconds.
+    """The quality of one or several processes, summed over batches.
 
-    watched_ns: process time watched (two processes for a second are two seconds); attempts: ticks tried;
-    errors: failed ticks by kind; stops, stopped_ns, longest_stop_ns: how often and how long threads of
-    the target stood still for a sample; other: samples under `(other)` because there were too many
-    different stacks; truncated: samples whose stack was cut.
+    Durations are in nanoseconds.
+
+    watched_ns: observed process time (two processes for a second are two seconds)
+    attempts: ticks tried, including failed ones
+    errors: failed ticks by kind
+    late_ns: time of skipped or delayed ticks
+    stops, stopped_ns, longest_stop_ns: how often and how long the target's threads were stopped for samples
+    other: samples counted as `(other)` because there were too many different stacks
+    truncated: samples whose stack was cut
     """
 
     watched_ns: int = 0
@@ -49,11 +54,11 @@ class SamplingQuality:
         )
 
     def append(self, later: SamplingQuality) -> SamplingQuality:
-        """This and what followed it, of one process."""
+        """Combine with a later part of the same process."""
         return self._combine(later, threads=max(self.threads, later.threads))
 
     def merge(self, other: SamplingQuality) -> SamplingQuality:
-        """This and what another process gave."""
+        """Combine with the quality of another process."""
         return self._combine(other, threads=self.threads + other.threads)
 
     def _combine(self, other: SamplingQuality, *, threads: int) -> SamplingQuality:
@@ -75,21 +80,21 @@ class SamplingQuality:
 
     @property
     def failed_ticks(self) -> int:
-        """Ticks that gave no stacks."""
+        """Number of ticks that failed and have no stacks."""
         return sum(self.errors.values())
 
     @property
     def rate_hz(self) -> float:
-        """Ticks per second and process that were tried."""
+        """Attempted ticks per second and process."""
         return self.attempts / (self.watched_ns / 1e9) if self.watched_ns else 0.0
 
     @property
     def stopped_share(self) -> float:
-        """The share of its time that the target stood still for the sampler."""
+        """The share of the observed time in which the target was stopped for samples."""
         return self.stopped_ns / self.watched_ns if self.watched_ns else 0.0
 
     def format_errors(self) -> str:
-        """`no errors`, or `3 errors (1 moved, 2 read)`."""
+        """Format the failed ticks: `no errors`, or `3 errors (1 moved, 2 read)`."""
         if not self.failed_ticks:
             return "no errors"
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.errors.items() if count)
@@ -97,15 +102,15 @@ class SamplingQuality:
 
 
 def merge_qualities(qualities: Iterable[SamplingQuality]) -> SamplingQuality:
-    """Several processes as one."""
+    """Combine the qualities of several processes."""
     total = SamplingQuality()
-    for ledger in qualities:
-        total = total.merge(ledger)
+    for quality in qualities:
+        total = total.merge(quality)
     return total
 
 
 def format_percent(share: float) -> str:
-    """A share as a percentage, with enough digits to tell a small one from none."""
+    """Format a share as a percentage, with more digits for small shares."""
     if 0 < share < 0.0001:
         return "<0.01 %"
     return f"{100 * share:.2f} %" if share < 0.0995 else f"{100 * share:.1f} %"

@@ -1,4 +1,4 @@
-"""Why a process cannot be sampled by hand, and what a person at a terminal does about it."""
+"""Errors of `record` and `top` for processes that cannot be sampled, with hints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def make_not_found_error(pid: int) -> SamplingError:
 def make_denied_error(
     pid: int, rights: PtraceRights, *, target_uid: int | None, tracer: int
 ) -> SamplingError:
-    """The refusal to read process `pid`; `tracer` is who traces it already, or 0."""
+    """Return the error for missing permissions on process `pid`.
+
+    `tracer` is the pid of its current tracer, or 0.
+    """
     return SamplingError(
         f"not allowed to read the memory of process {pid}",
         reason=Reason.PTRACE_DENIED,
@@ -37,9 +40,9 @@ def make_stopped_error(pid: int) -> SamplingError:
 
 
 def make_unreadable_error(problem: str, python_children: Sequence[int]) -> SamplingError:
-    """A process that is no Python the sampler knows; `problem` is a sentence about it.
+    """Return the error for a process that is not a supported Python.
 
-    `python_children` descend from it and are Python.
+    `problem` is the message. `python_children` are the pids of its Python descendants.
     """
     hint = "CPython 3.3 to 3.15 can be read, free-threaded builds and PyPy cannot."
     if python_children:

@@ -1,6 +1,6 @@
-"""The extension `sidelight_native` as the commands here see it.
+"""The parts of the native extension `sidelight_native` that these commands use.
 
-The class statements say what is used of it; `native/sidelight_native.pyi` is the whole.
+`native/sidelight_native.pyi` describes the complete interface.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from sidelight_sidecar.samplers.sampler import SamplingError
 
 
 class EngineBatch(Protocol):
-    """What was counted in [start_ns, start_ns + duration_ns)."""
+    """The samples of a period of `duration_ns` nanoseconds."""
 
     @property
     def counts(self) -> Sequence[tuple[str, str, int, int, int]]:
-        """(thread, stack, idle, running, gil) in samples."""
+        """Samples as (thread, stack, idle, running, gil)."""
 
     @property
     def duration_ns(self) -> int: ...
@@ -47,7 +47,11 @@ class EngineBatch(Protocol):
 
 
 class EngineTimeline(Protocol):
-    """Samples one by one: (nanoseconds after start_ns, thread, stack, state 0 idle 1 running 2 gil)."""
+    """Samples in time order.
+
+    `samples` are tuples (nanoseconds after `start_ns`, index of the thread, index of the stack, state), with
+    state 0 for idle, 1 for running and 2 for gil. `dropped` counts earlier samples that are no longer kept.
+    """
 
     @property
     def start_ns(self) -> int: ...
@@ -62,7 +66,7 @@ class EngineTimeline(Protocol):
 
 
 class EngineSession(Protocol):
-    """One process being sampled."""
+    """The sampling of one process."""
 
     @property
     def pid(self) -> int: ...
@@ -81,7 +85,7 @@ class EngineSession(Protocol):
 
 
 _MAX_STOP_US = 20_000
-"""Ten times what a sidecar allows itself: somebody looks on, and reads how long the longest stop was."""
+"""Maximum duration of a stop, ten times that of a sidecar: the user watches and sees the longest stop."""
 
 
 class SamplingEngine(Protocol):
@@ -103,7 +107,10 @@ class SamplingEngine(Protocol):
 
 
 def create_engine() -> SamplingEngine:
-    """A new engine. Raises SamplingError (`sampler_missing`) where the extension is not built."""
+    """Create an engine.
+
+    Raises SamplingError (`sampler_missing`) if the extension is not installed.
+    """
     module = native_sampler.load_extension()
     if module is None:
         raise SamplingError(

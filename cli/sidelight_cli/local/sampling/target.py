@@ -1,4 +1,4 @@
-"""From a pid or a program to a watch that samples it."""
+"""Attach to the process or program that the user names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.02
 
 
 def split_command(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Options and, after `--`, the command of a program."""
+    """Split arguments into options and, after `--`, the command of a program."""
     words = list(argv)
     if "--" not in words:
         return words, []
@@ -28,7 +28,7 @@ def split_command(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def require_one_target(pid: int | None, command: Sequence[str], verb: str) -> None:
-    """Raises BadSetting unless either a process or a program is named."""
+    """Raise BadSetting unless exactly one of `pid` and `command` is given."""
     if (pid is None) == (not command):
         raise BadSetting(
             f"give either --pid or a program to {verb}",
@@ -37,9 +37,10 @@ def require_one_target(pid: int | None, command: Sequence[str], verb: str) -> No
 
 
 def attach(process_set: ProcessSet, program: LaunchedProgram | None, signals: SignalWaiter) -> list[Proc]:
-    """Attach, with patience for a program that has just been started; what is sampled now.
+    """Attach to the target; returns the attached processes.
 
-    Raises SamplingError, and KeyboardInterrupt when a signal comes before; the program is then ended.
+    A program that has just been started is retried for some seconds. Raises SamplingError if attaching
+    fails, and KeyboardInterrupt if an end signal arrives first; both end the program.
     """
     try:
         return _attach_with_retries(process_set, program, signals)
