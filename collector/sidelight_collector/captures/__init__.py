@@ -1,19 +1,19 @@
-"""Captures on demand.
+"""On-demand captures.
 
-capture              the state of one
-capture_requests     what people and sidecars send
-routes               the paths
-coordinator          gives jobs to sidecars and follows them
+capture              the state of a capture, as pure functions
+capture_requests     parses the requests of users and sidecars
+routes               HTTP handlers
+coordinator          assigns capture jobs to sidecars and tracks them
 poll_response        what a poll is answered
 agents               the sidecars that poll
 agent_polls          their long polls
-capture_repository   captures in the store
-capture_codec        as JSON
-visibility           who may see which
+capture_repository   captures in the object store
+capture_codec        captures as JSON
+visibility           which captures a reader may see
 capture_events       progress as server-sent events
-queryable_windows    whether results can be queried
+queryable_windows    counts the windows that a query finds
 attacher             attaches a sidecar to a pod without one
-ephemeral_container  what it attaches
-one_time_tokens
+ephemeral_container  the container that is attached
+one_time_tokens      tokens of attached sidecars
 recordings           timeline recordings
 """

@@ -1,4 +1,4 @@
-"""Long polls: the questions of sidecars that one process holds until there is an answer."""
+"""Long polls of sidecars, held by one process until there is a response."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from sidelight_model.errors import Reason, SidelightError
 
 
 class CaptureLimitReached(SidelightError):
-    """There are as many captures or held polls as there may be."""
+    """The limit of running captures or pending polls is reached."""
 
     reason = Reason.OVERLOADED
 
 
 @dataclass(slots=True)
 class _PendingPoll:
-    """A held poll, and whether its sidecar has closed the connection."""
+    """A pending poll, and whether its sidecar has closed the connection."""
 
     event: asyncio.Event
     is_disconnected: Callable[[], bool]
 
 
 class PendingPolls:
-    """The polls that wait, one for each sidecar and at most `most`; for one event loop."""
+    """The pending polls of one process: one per sidecar, at most `max_polls`.
+
+    Belongs to one event loop.
+    """
 
     def __init__(self, max_polls: int, metrics: Metrics) -> None:
         self._max_polls = max_polls
@@ -33,7 +36,10 @@ class PendingPolls:
         self._pending: dict[str, _PendingPoll] = {}
 
     async def wait(self, agent: str, timeout_seconds: float, is_disconnected: Callable[[], bool]) -> None:
-        """Wait until the poll of this sidecar is woken, or `timeout_seconds` have passed. Raises TooMany."""
+        """Wait until this sidecar's poll is woken, or `timeout_seconds` have passed.
+
+        Raises CaptureLimitReached if `max_polls` other sidecars wait already.
+        """
         if agent not in self._pending and len(self._pending) >= self._max_polls:
             raise CaptureLimitReached(
                 f"{len(self._pending)} sidecars wait here for work already",
@@ -52,16 +58,16 @@ class PendingPolls:
             self._metrics.pending_polls.set(len(self._pending))
 
     def wake(self, agents: Iterable[str]) -> None:
-        """Let the polls of these sidecars look for an answer."""
+        """Wake the polls of these sidecars, so that they check for a response."""
         for agent in list(agents):
             if poll := self._pending.get(agent):
                 poll.event.set()
 
     def wake_all(self) -> None:
-        """Let all polls look for an answer."""
+        """Wake all polls."""
         self.wake(self._pending)
 
     def is_disconnected(self, agent: str) -> bool:
-        """Whether this sidecar's poll waits, and its connection is closed."""
+        """Return whether this sidecar's poll is pending and its connection is closed."""
         poll = self._pending.get(agent)
         return poll is not None and poll.is_disconnected()

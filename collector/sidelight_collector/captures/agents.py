@@ -1,4 +1,7 @@
-"""The sidecars that ask for work: those that ask this process, and those that others documents of."""
+"""Registry of the sidecars that poll for capture jobs.
+
+It has the sidecars that poll this process, and those that other processes list in the store.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ from sidelight_model.errors import SidelightError
 from sidelight_model.selectors import FullMatch
 
 AGENT_TTL_SECONDS: Final = 120.0
-"""A sidecar that has not asked for so long is not listed any longer."""
+"""A sidecar is no longer listed this long after its last poll."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A sidecar's status, when it polled last (Unix seconds), and the capture that it is at.
+    """A sidecar's status, its last poll (Unix seconds) and its running capture.
 
-    `dedicated_capture` is the one capture that it takes, where it was attached for that.
+    `dedicated_capture` is the only capture that the sidecar takes, if it was attached for that.
     """
 
     status: AgentStatus
@@ -33,7 +36,10 @@ class Agent:
 
 
 class AgentRegistry:
-    """The sidecars that ask this process, at most so many; who has not asked for longest goes first."""
+    """The sidecars that poll this process, and the known ones of other processes.
+
+    Beyond `max_agents` local sidecars it drops the sidecar with the oldest poll.
+    """
 
     def __init__(self, max_agents: int) -> None:
         self._max_agents = max_agents
@@ -44,9 +50,9 @@ class AgentRegistry:
         return len(self._local)
 
     def record_poll(self, poll: AgentPoll, now: float, dedicated_capture: str = "") -> Agent:
-        """It asks at this moment."""
+        """Record a poll of a sidecar at this moment, and return the sidecar."""
         status, going = poll.status, (CaptureState.SAMPLING, CaptureState.UPLOADING)
-        active = next((one.capture for one in poll.reports if one.state in going), "")
+        active = next((report.capture for report in poll.reports if report.state in going), "")
         self._local[status.agent] = agent = Agent(status, now, active, dedicated_capture)
         self._local.move_to_end(status.agent)
         if len(self._local) > self._max_agents:
@@ -54,7 +60,7 @@ class AgentRegistry:
         return agent
 
     def list_local(self, now: float) -> list[Agent]:
-        """Those that ask this process; those not seen for long are forgotten."""
+        """List the sidecars that poll this process, and drop expired ones."""
         while self._local:
             agent, seen = next(iter(self._local.items()))
             if seen.last_seen >= now - AGENT_TTL_SECONDS:
@@ -63,22 +69,22 @@ class AgentRegistry:
         return list(self._local.values())
 
     def replace_remote(self, documents: Iterable[Mapping[str, object]], now: float) -> None:
-        """Take what other processes said of theirs in the place of what they said before."""
-        found = [one for document in documents for one in _parse_agents(document)]
-        self._remote = [one for one in found if one.last_seen >= now - AGENT_TTL_SECONDS]
+        """Replace the sidecars of other processes with those in these documents."""
+        found = [agent for document in documents for agent in _parse_agents(document)]
+        self._remote = [agent for agent in found if agent.last_seen >= now - AGENT_TTL_SECONDS]
 
     def list_all(self, now: float) -> list[Agent]:
-        """All that are known, each once, the latest first."""
+        """List all known sidecars once, the one seen last first."""
         latest: dict[str, Agent] = {}
-        for agent in sorted((*self._remote, *self.list_local(now)), key=lambda one: one.last_seen):
+        for agent in sorted((*self._remote, *self.list_local(now)), key=lambda agent: agent.last_seen):
             latest[agent.status.agent] = agent
-        return [one for one in list(latest.values())[::-1] if one.last_seen >= now - AGENT_TTL_SECONDS]
+        return [agent for agent in list(latest.values())[::-1] if agent.last_seen >= now - AGENT_TTL_SECONDS]
 
 
 def matches_request(
     agent: Agent, capture_request: CaptureRequest, matches: FullMatch = is_full_match
 ) -> bool:
-    """Whether a capture asks for this sidecar, whatever it can do."""
+    """Return whether a capture request selects this sidecar, available or not."""
     labels = agent.status.labels
     if labels["service"] != capture_request.service or not capture_request.selector.matches(labels, matches):
         return False
@@ -86,7 +92,11 @@ def matches_request(
 
 
 def explain_unavailable(agent: Agent, capture_request: CaptureRequest | None = None) -> tuple[str, str]:
-    """What keeps a sidecar from a capture (or any), and what to do about it; empty if nothing does."""
+    """Explain why a sidecar cannot take a capture, and how to fix it.
+
+    Returns a problem and a hint, both empty if the sidecar can take it. Without `capture_request`, the result
+    has only problems that hold for every capture.
+    """
     status = agent.status
     pod = status.labels.get("pod") or status.agent
     if agent.dedicated_capture:
@@ -122,40 +132,43 @@ def explain_unavailable(agent: Agent, capture_request: CaptureRequest | None = N
 
 
 def select_eligible_agents(agents: Iterable[Agent], capture_request: CaptureRequest) -> list[Agent]:
-    """Those that a capture asks for, and that nothing they say keeps from it."""
-    matches = cache(is_full_match)  # thousands have few versions
+    """Select the sidecars that a capture request selects and that can take it."""
+    matches = cache(is_full_match)  # thousands of sidecars share a few label values
     return [
-        one
-        for one in agents
-        if not any(explain_unavailable(one, capture_request))
-        and matches_request(one, capture_request, matches)
+        agent
+        for agent in agents
+        if not any(explain_unavailable(agent, capture_request))
+        and matches_request(agent, capture_request, matches)
     ]
 
 
 def explain_no_agents(agents: Sequence[Agent], capture_request: CaptureRequest) -> tuple[str, str]:
-    """Why no sidecar took a capture, and what to do; says nothing of namespaces that it does not ask for."""
+    """Explain why no sidecar took a capture: a problem and a hint.
+
+    Sidecars in namespaces that the request does not select are not mentioned.
+    """
     reach = [matcher for matcher in capture_request.selector.matchers if matcher.name == "namespace"]
     agents = [
-        one
-        for one in agents
-        if all(matcher.accepts(one.status.labels.get("namespace", ""), is_full_match) for matcher in reach)
+        agent
+        for agent in agents
+        if all(matcher.accepts(agent.status.labels.get("namespace", ""), is_full_match) for matcher in reach)
     ]
-    of_service = [one for one in agents if one.status.labels["service"] == capture_request.service]
-    meant = [one for one in of_service if matches_request(one, capture_request)]
-    for one in meant:
-        problem, hint = explain_unavailable(one, capture_request)
+    of_service = [agent for agent in agents if agent.status.labels["service"] == capture_request.service]
+    meant = [agent for agent in of_service if matches_request(agent, capture_request)]
+    for agent in meant:
+        problem, hint = explain_unavailable(agent, capture_request)
         if problem:
             more = f" (and {len(meant) - 1} more)" if len(meant) > 1 else ""
             return f"no sidecar of {capture_request.service} could take it: {problem}{more}", hint
     if of_service:
-        pods = sorted({one.status.labels.get("pod", "") for one in of_service} - {""})
+        pods = sorted({agent.status.labels.get("pod", "") for agent in of_service} - {""})
         return (
             f"none of the {len(of_service)} sidecars of {capture_request.service} has the labels or "
             "pods asked for",
             f"Pods that ask for work: {', '.join(pods[:10])}{' …' if len(pods) > 10 else ''}.",
         )
     if agents:
-        services = sorted({one.status.labels["service"] for one in agents})
+        services = sorted({agent.status.labels["service"] for agent in agents})
         hint = f"Services that do: {', '.join(services[:10])}{' …' if len(services) > 10 else ''}."
         return (
             f"no sidecar of {capture_request.service} asks this collector for work",
@@ -165,27 +178,35 @@ def explain_no_agents(agents: Sequence[Agent], capture_request: CaptureRequest) 
 
 
 def summarize_services(agents: Iterable[Agent]) -> list[dict[str, str | int]]:
-    """How many sidecars services have, how many could take a capture now, and what keeps one from it."""
-    usual: dict[str, list[Agent]] = {}
+    """Count each service's sidecars, and those that could take a capture now.
+
+    `problem` says why one of the others cannot.
+    """
+    by_service: dict[str, list[Agent]] = {}
     for agent in agents:
-        usual.setdefault(agent.status.labels["service"], []).append(agent)
-    counted: list[dict[str, str | int]] = []
-    for service, own in sorted(usual.items()):
-        kept = [explain_unavailable(one)[0] for one in own]
-        why = next(filter(None, kept), "")
-        counted.append(
-            {"service": service, "sidecars": len(own), "available": kept.count(""), "problem": why}
+        by_service.setdefault(agent.status.labels["service"], []).append(agent)
+    summaries: list[dict[str, str | int]] = []
+    for service, agents_of_service in sorted(by_service.items()):
+        problems = [explain_unavailable(agent)[0] for agent in agents_of_service]
+        problem = next(filter(None, problems), "")
+        summaries.append(
+            {
+                "service": service,
+                "sidecars": len(agents_of_service),
+                "available": problems.count(""),
+                "problem": problem,
+            }
         )
-    return counted
+    return summaries
 
 
 def agents_to_json(agents: Iterable[Agent]) -> dict[str, object]:
-    """Sidecars as one process writes them for the others."""
-    return {"format": FORMAT, "agents": [agent_to_json(one) for one in agents]}
+    """Encode the sidecars of one process, for the other processes to read."""
+    return {"format": FORMAT, "agents": [agent_to_json(agent) for agent in agents]}
 
 
 def agent_to_json(agent: Agent) -> dict[str, Any]:
-    """A sidecar as JSON; `last_seen` in Unix seconds."""
+    """Encode a sidecar as JSON; `last_seen` is in Unix seconds."""
     return {
         **agent.status.to_json(),
         "last_seen": agent.last_seen,
@@ -218,7 +239,7 @@ _FORMAT_1: Final = {
     "busy": "active_capture",
     "only": "dedicated_capture",
 }
-"""Names of format 1 that are others now."""
+"""Names in format 1, each with the current name."""
 _READINESS_HINT: Final = "Its /readyz says what it needs."
 _CONNECTION_HINT: Final = (
     " See that the sidecar runs, that its --collector is this one, that it is not started with"

@@ -1,4 +1,7 @@
-"""Attaches a sidecar to pods that have none, for one capture, and says why one does not come up."""
+"""Attaches a sidecar to pods that have none, for one capture.
+
+Reports a sidecar that does not come up, with the reason, as the failure of its part of the capture.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +45,16 @@ from sidelight_model.selectors import Op
 
 POLL_SECONDS: Final = 2.0
 TOKEN_SLACK_SECONDS: Final = 600.0
-"""A token is good for so much longer than its capture should take: for what waits to be sent."""
+"""How long a token outlives the expected end of its capture.
+
+The sidecar may still have windows to send.
+"""
 ALL_NAMESPACES: Final = "*"
 _log = structlog.get_logger()
 
 
 class PodApi(Protocol):
-    """What is asked of an API server."""
+    """The part of the API server's client that attaching needs."""
 
     def get(self, path: str, /, **query: str) -> dict[str, Any]: ...
 
@@ -63,7 +69,10 @@ class CannotAttach(SidelightError):
 
 @dataclass(frozen=True, slots=True)
 class AttachPolicy:
-    """From the settings: the image (empty: nothing is attached), where, and how the sidecar finds back."""
+    """Settings of attaching: image, allowed namespaces, collector URL and timeout.
+
+    An empty `image` means that no sidecar is attached. A sidecar sends to `collector_url`.
+    """
 
     image: str
     namespaces: tuple[str, ...]
@@ -86,7 +95,10 @@ class _AttachTask:
 
 
 class Attacher:
-    """Attaches; `sight` is what discovery knows. Nothing is attached until `run` runs."""
+    """Attaches sidecars to pods that discovery (`get_snapshot`) has found.
+
+    `start_attaching` only queues them; `run` attaches them.
+    """
 
     def __init__(
         self,
@@ -113,30 +125,33 @@ class Attacher:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether sidecars may be attached at all."""
+        """Return whether sidecars may be attached at all."""
         return bool(self._api and self._policy.image)
 
     def suggest_attach(self, capture_request: CaptureRequest) -> str:
-        """What to do where no sidecar took a capture, and there are pods that have none."""
+        """Return a hint if a capture found no sidecar but matches unprofiled pods.
+
+        Empty if there are none, or the request attaches already.
+        """
         snapshot = self._get_snapshot()
-        found = [
+        unprofiled = [
             pod
             for pod in snapshot.inventory.pods
             if _matches_request(pod, capture_request) and _is_unprofiled(pod)
         ]
-        if capture_request.attach or not found:
+        if capture_request.attach or not unprofiled:
             return ""
-        many = (
-            f"{len(found)} pod{'s' if len(found) > 1 else ''} of {capture_request.service} without a sidecar"
-        )
-        if self.is_enabled and any(self._policy.allows_namespace(pod.namespace) for pod in found):
-            return f"There {'are' if len(found) > 1 else 'is'} {many}: ask with --attach to attach one."
-        return f"There {'are' if len(found) > 1 else 'is'} {many}: GET /api/v1/workloads says what to do."
+        verb, noun = ("are", "pods") if len(unprofiled) > 1 else ("is", "pod")
+        problem = f"There {verb} {len(unprofiled)} {noun} of {capture_request.service} without a sidecar"
+        if self.is_enabled and any(self._policy.allows_namespace(pod.namespace) for pod in unprofiled):
+            return f"{problem}: ask with --attach to attach one."
+        return f"{problem}: GET /api/v1/workloads says what to do."
 
     async def select_targets(self, capture_request: CaptureRequest) -> list[AttachTarget]:
-        """The pods to attach to for a capture, none where enough sidecars ask for work.
+        """Select the pods to attach to; none if enough sidecars poll.
 
-        Raises NotAttached where there is neither a sidecar nor a pod to attach one to.
+        Raises CannotAttach if attaching is disabled, or there is neither a sidecar nor a pod to attach one
+        to.
         """
         if not capture_request.attach:
             return []
@@ -164,17 +179,17 @@ class Attacher:
         return random.sample(targets, min(missing, len(targets)))
 
     async def start_attaching(self, capture: Capture, targets: Sequence[AttachTarget]) -> Capture:
-        """Write the sidecars into their capture; they are attached from now on."""
+        """Add the sidecars to their capture, and queue them to be attached."""
         now = self._clock()
         valid_until = now + self._policy.timeout_seconds + capture.request.seconds + TOKEN_SLACK_SECONDS
         claims, tasks = [], []
-        for place in targets:
+        for target in targets:
             agent = str(ULID())
             token, secret = issue_token(capture.id, agent)
-            attached = EphemeralSidecar(build_container_name(agent), agent, place.uid, secret, valid_until)
-            name = build_agent_name(attached)
-            claims.append(Claim(name, place.labels, now, attached))
-            tasks.append(_AttachTask(capture, place, agent, name, token))
+            sidecar = EphemeralSidecar(build_container_name(agent), agent, target.uid, secret, valid_until)
+            name = build_agent_name(sidecar)
+            claims.append(Claim(name, target.labels, now, sidecar))
+            tasks.append(_AttachTask(capture, target, agent, name, token))
         if not claims:
             return capture
         changed = await self._coordinator.add_claims(capture.id, claims)
@@ -185,7 +200,7 @@ class Attacher:
         return changed
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Attach until `stop` is set: a root task."""
+        """Attach queued sidecars until `stop` is set. A root task."""
         async with asyncio.TaskGroup() as group:
             ending = group.create_task(stop.wait(), name="wait for the end")
             next_task: asyncio.Task[_AttachTask] | None = None
@@ -203,7 +218,10 @@ class Attacher:
                 task.cancel()
 
     async def _attach(self, task: _AttachTask) -> None:
-        """Attach one and look after it until it is heard of; why it fails is its part of the capture."""
+        """Attach a sidecar and watch it until its first report.
+
+        A failure becomes the report of its part of the capture.
+        """
         target, capture_request, name = task.target, task.capture.request, build_container_name(task.agent)
         container_spec = build_container(
             target, task.agent, self._policy.image, self._policy.collector_url, task.token, capture_request
@@ -238,9 +256,13 @@ class Attacher:
         return None
 
     async def _wait_for_report(self, task: _AttachTask, name: str) -> AttachFailure | None:
-        """Wait until it is heard of; None then, or when nobody needs it any more."""
+        """Wait for the sidecar's first report, or for the end of its capture.
+
+        Returns why the sidecar failed to start, or None. After the timeout it returns None too: the state
+        of the capture's part then says that the sidecar never reported.
+        """
         started_at = self._clock()
-        while (since := self._clock() - started_at) < self._policy.timeout_seconds:
+        while (elapsed_seconds := self._clock() - started_at) < self._policy.timeout_seconds:
             await asyncio.sleep(POLL_SECONDS)
             if self._coordinator.has_reported_or_ended(task.capture.id, task.claim_agent):
                 return None
@@ -250,27 +272,27 @@ class Attacher:
                 return explain_rejection(error, task.target)
             except ClusterError:
                 continue
-            if found := find_startup_failure(pod, name, task.target, self._policy.image, since):
-                return found
+            if failure := find_startup_failure(pod, name, task.target, self._policy.image, elapsed_seconds):
+                return failure
         return None
 
     def _find_candidates(self, capture_request: CaptureRequest) -> list[Pod]:
-        """Running pods without a sidecar that a capture asks for."""
+        """Find running pods without a sidecar that a capture request selects."""
         snapshot = self._get_snapshot()
-        found = [
+        candidates = [
             pod
             for pod in snapshot.inventory.pods
             if _matches_request(pod, capture_request) and _is_unprofiled(pod)
         ]
-        if found or not isinstance(capture_request.pods, tuple) or self._api is None:
-            return found
-        # Who may not list pods may still get one that is named.
-        spaces = [one for one in self._policy.namespaces if one != ALL_NAMESPACES] or [
-            one.value
-            for one in capture_request.selector.matchers
-            if one.name == "namespace" and one.op is Op.EQUAL
+        if candidates or not isinstance(capture_request.pods, tuple) or self._api is None:
+            return candidates
+        # A role without permission to list pods may still allow to get a pod by name.
+        namespaces = [name for name in self._policy.namespaces if name != ALL_NAMESPACES] or [
+            matcher.value
+            for matcher in capture_request.selector.matchers
+            if matcher.name == "namespace" and matcher.op is Op.EQUAL
         ]
-        for namespace in spaces:
+        for namespace in namespaces:
             for name in capture_request.pods:
                 try:
                     raw = self._api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
@@ -278,11 +300,11 @@ class Attacher:
                     continue
                 pod = parse_pod(raw)
                 if _matches_request(pod, capture_request) and _is_unprofiled(pod):
-                    found.append(pod)
-        return found
+                    candidates.append(pod)
+        return candidates
 
     def _make_no_candidates_error(self, capture_request: CaptureRequest, pods: Sequence[Pod]) -> CannotAttach:
-        """Why there is nothing to attach to."""
+        """Build the error that says why there is no pod to attach to."""
         snapshot = self._get_snapshot()
         other_namespaces = sorted(
             {pod.namespace for pod in pods if not self._policy.allows_namespace(pod.namespace)}
@@ -295,11 +317,11 @@ class Attacher:
                 hint="Add it to --attach-namespaces (the chart's kubernetes.attachNamespaces).",
             )
         if pods and capture_request.container:
-            known = sorted({name for pod in pods for name in pod.containers})
+            containers = sorted({name for pod in pods for name in pod.containers})
             return CannotAttach(
                 f"no pod of {capture_request.service} has a container {capture_request.container}",
                 reason=Reason.NOT_FOUND,
-                hint=f"They have {', '.join(known[:10])}.",
+                hint=f"They have {', '.join(containers[:10])}.",
             )
         if not snapshot.inventory.pods:
             return CannotAttach(
@@ -334,10 +356,10 @@ def _matches_request(pod: Pod, capture_request: CaptureRequest) -> bool:
 
 
 def _is_unprofiled(pod: Pod) -> bool:
-    """Whether it runs, and nothing profiles it."""
+    """Return whether the pod runs and has no sidecar that profiles it."""
     sidecar = pod.sidecar
-    gone = sidecar is None or (sidecar.origin == "ephemeral" and sidecar.state == "terminated")
-    return gone and pod.phase == "Running" and not pod.has_ended
+    has_no_sidecar = sidecar is None or (sidecar.origin == "ephemeral" and sidecar.state == "terminated")
+    return has_no_sidecar and pod.phase == "Running" and not pod.has_ended
 
 
 def _build_target(pod: Pod, capture_request: CaptureRequest) -> AttachTarget:

@@ -1,16 +1,17 @@
-"""What a capture is, and how far it has come.
+"""The state of a capture, as values and pure functions.
 
-A capture is a request for sampling and the sidecars that took it. What it is lies in the store, so that any
-collector answers for it: the request with those who took it in one object, what each of them told last in one
-of its own. How far it has come is not written down but follows from these and the clock, until it has ended:
+A capture is a request for samples and the sidecars that took it. It is kept in the store, so that any
+collector can answer for it: one object has the request and its claims, another one per sidecar has the
+sidecar's last report. The state is not stored until the capture ends. Until then it follows from these
+objects and the clock:
 
-    queued      nobody has taken it yet
+    queued      no sidecar has taken it yet
     scheduled   sidecars took it, and none has begun
     sampling    at least one samples
-    uploading   all have sampled, and what they ship is on its way
-    ready       it can be queried
-    stopped     as ready, but somebody ended it early
-    failed      there is nothing to be queried, and `problem` and `hint` say why and what to do
+    uploading   all have sampled, and their windows are on the way
+    ready       its windows can be queried
+    stopped     as ready, but a user ended it early
+    failed      there is nothing to query; `problem` and `hint` say why and what to do
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ from sidelight_model.selectors import Selector
 
 CAPTURE_ID_PATTERN: Final = re.compile(r"c_[0-9A-HJKMNP-TV-Z]{26}")
 JOIN_SECONDS: Final = 10.0
-"""Sidecars may join a capture for so long after the first has taken it."""
+"""Sidecars may join a capture this long after the first one took it."""
 STOP_GRACE_SECONDS: Final = 5.0
-"""An order that was on its way when its capture was stopped is heard of within this time."""
+"""A sidecar may report a job this long after its capture was stopped.
+
+It may have received the job just before.
+"""
 WINDOW_ARRIVAL_SECONDS: Final = 30.0
-"""Windows that sidecars say they shipped are found within this time, or are missing."""
+"""Windows that sidecars shipped can be queried within this time, or are missing."""
 
 
 FINAL_STATES: Final = frozenset(
@@ -39,9 +43,10 @@ FINAL_STATES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CaptureRequest:
-    """A checked request; pods are a number, names, or "all" of those that `service` and `query` match.
+    """A validated capture request.
 
-    `attach`: pods without a sidecar get one for this capture, beside `container` (empty: the usual one).
+    `pods` is a number, names, or "all" pods that `service` and `query` match. With `attach`, pods without a
+    sidecar get one for this capture, beside `container` (empty: the container that is usually profiled).
     """
 
     service: str
@@ -58,9 +63,10 @@ class CaptureRequest:
 
 @dataclass(frozen=True, slots=True)
 class EphemeralSidecar:
-    """A sidecar that the collector attached to a pod for one capture, as an ephemeral container.
+    """A sidecar that the collector attached for one capture.
 
-    `agent` is what it calls itself, `secret` the SHA-256 of what its token ends with, which is good `until`.
+    `container` is the name of its ephemeral container, `agent` its own name, and `uid` that of its pod.
+    `secret` is the SHA-256 of the secret in its token, which is valid `until` (Unix seconds).
     """
 
     container: str
@@ -72,7 +78,7 @@ class EphemeralSidecar:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sidecar that took a capture, at which Unix second, and its labels."""
+    """A sidecar that took a capture, its labels, and when (Unix seconds)."""
 
     agent: str
     labels: Mapping[str, str]
@@ -81,13 +87,16 @@ class Claim:
 
     @property
     def pod_key(self) -> tuple[str, str]:
-        """The pod, or the sidecar itself if it has no pod."""
+        """The sidecar's namespace and pod, or its own name if it has no pod."""
         return self.labels.get("namespace", ""), self.labels.get("pod", "") or self.agent
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureOutcome:
-    """How a capture ended."""
+    """The end of a capture, or the state of one sidecar's part.
+
+    `at` is in Unix seconds.
+    """
 
     state: CaptureState
     at: float
@@ -99,7 +108,7 @@ class CaptureOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A capture as it lies in the store: times in Unix seconds."""
+    """A capture as stored. Times are in Unix seconds."""
 
     id: str
     request: CaptureRequest
@@ -112,7 +121,7 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class CapturePart:
-    """The last report of a sidecar, and when it came (Unix seconds)."""
+    """The last report of a sidecar, and when it arrived (Unix seconds)."""
 
     agent: str
     last_seen: float
@@ -121,7 +130,7 @@ class CapturePart:
 
 @dataclass(frozen=True, slots=True)
 class CapturePolicy:
-    """Bounds of captures, from the settings."""
+    """Limits and timeouts of captures, from the settings."""
 
     max_pods: int = 5
     max_seconds: float = 600.0
@@ -135,14 +144,14 @@ class CapturePolicy:
 
     @property
     def max_lifetime_seconds(self) -> float:
-        """Seconds after which no capture goes on, whatever became of its sidecars; an hour of slack."""
+        """Seconds after which no capture is still running, with an hour of slack."""
         waits = max(self.claim_timeout_seconds, self.attach_timeout_seconds)
         return self.max_seconds + waits + self.agent_timeout_seconds + 3600
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureProgress:
-    """How far a capture has come at a moment, with each claim's state, problem and hint."""
+    """The state of a capture at a moment, and of the part of each claim."""
 
     state: CaptureState
     problem: str
@@ -155,18 +164,18 @@ class CaptureProgress:
 
 
 PartsByAgent = Mapping[str, CapturePart]
-"""Parts by the sidecar they are of."""
+"""Parts by the name of their sidecar."""
 
 
 def compute_max_claims(capture_request: CaptureRequest, policy: CapturePolicy) -> int:
-    """How many sidecars may take it."""
+    """Return how many sidecars may take a capture."""
     if isinstance(capture_request.pods, int):
         return capture_request.pods
     return policy.max_pods if isinstance(capture_request.pods, str) else len(capture_request.pods)
 
 
 def count_free_slots(capture: Capture, policy: CapturePolicy, now: float) -> int:
-    """How many more sidecars may take it now."""
+    """Return how many more sidecars may take a capture now."""
     if (
         capture.outcome
         or capture.stop_at is not None
@@ -181,29 +190,39 @@ def count_free_slots(capture: Capture, policy: CapturePolicy, now: float) -> int
 def claim_slots(
     capture: Capture, claims: Sequence[Claim], policy: CapturePolicy, now: float
 ) -> Capture | None:
-    """The capture with those of the claims that have room; None if there is none for any."""
+    """Add the claims that have room, at most one per pod.
+
+    Returns None if no claim was added.
+    """
     free = count_free_slots(capture, policy, now)
-    places = {claim.pod_key for claim in capture.claims}
+    claimed_pods = {claim.pod_key for claim in capture.claims}
     added: list[Claim] = []
     for claim in claims:
-        if len(added) < free and claim.pod_key not in places:
+        if len(added) < free and claim.pod_key not in claimed_pods:
             added.append(claim)
-            places.add(claim.pod_key)
+            claimed_pods.add(claim.pod_key)
     return replace(capture, claims=(*capture.claims, *added)) if added else None
 
 
 def request_stop(capture: Capture, now: float) -> Capture | None:
-    """The capture as one that is to stop; None if it is already, or has ended."""
+    """Return the capture marked to stop; None if it is already, or has ended."""
     return None if capture.outcome or capture.stop_at is not None else replace(capture, stop_at=now)
 
 
 def choose_later_state(stored: Capture, cached: Capture) -> Capture:
-    """The later of two states of a capture that goes on: claims are added, and no stop is taken back."""
-    return max(stored, cached, key=lambda one: (one.stop_at is not None, len(one.claims)))
+    """Return the later of two states of a running capture.
+
+    Claims are only ever added, and a stop is never withdrawn.
+    """
+    return max(stored, cached, key=lambda capture: (capture.stop_at is not None, len(capture.claims)))
 
 
 def is_newer_report(old: CapturePart | None, new: CapturePart) -> bool:
-    """Whether a report takes the place of another: what is final stays, and nothing goes back."""
+    """Return whether `new` replaces `old`.
+
+    A final report stays. A report of an earlier state, or of less time sampled, does not replace a later
+    one.
+    """
     if old is None:
         return True
     if old.report.state in FINAL_STATES:
@@ -217,7 +236,7 @@ def is_newer_report(old: CapturePart | None, new: CapturePart) -> bool:
 def compute_part_outcome(
     capture: Capture, claim: Claim, part: CapturePart | None, policy: CapturePolicy, now: float
 ) -> CaptureOutcome:
-    """How far the part of one sidecar has come."""
+    """Compute the state of one sidecar's part of a capture."""
     pod = claim.labels.get("pod") or claim.agent
     if part is None:
         if capture.stop_at is not None and now > capture.stop_at + STOP_GRACE_SECONDS:
@@ -258,14 +277,17 @@ def compute_part_outcome(
 def compute_progress(
     capture: Capture, parts: PartsByAgent, policy: CapturePolicy, now: float
 ) -> CaptureProgress:
-    """How far a capture has come; one whose sidecars are all done is `uploading` until `ended` says more."""
-    states = tuple(
+    """Compute the state of a capture.
+
+    If all its sidecars are done but it has no outcome yet, the state is `uploading`.
+    """
+    part_outcomes = tuple(
         compute_part_outcome(capture, claim, parts.get(claim.agent), policy, now) for claim in capture.claims
     )
     if capture.outcome is not None:
-        ended = capture.outcome
-        return CaptureProgress(ended.state, ended.problem, ended.hint, states)
-    if not states:
+        outcome = capture.outcome
+        return CaptureProgress(outcome.state, outcome.problem, outcome.hint, part_outcomes)
+    if not part_outcomes:
         if capture.stop_at is not None:
             return CaptureProgress(CaptureState.STOPPED, "it was stopped before a sidecar took it", "", ())
         if now > capture.created_at + policy.claim_timeout_seconds:
@@ -273,68 +295,72 @@ def compute_progress(
             hint = "GET /api/v1/agents tells which sidecars ask for work, and what keeps them from it."
             return CaptureProgress(CaptureState.FAILED, problem, hint, ())
         return CaptureProgress(CaptureState.QUEUED, "", "", ())
-    all_states = {one.state for one in states}
+    all_states = {part.state for part in part_outcomes}
     for state in (CaptureState.SAMPLING, CaptureState.UPLOADING, CaptureState.SCHEDULED):
         if state in all_states:
-            return CaptureProgress(state, "", "", states)
+            return CaptureProgress(state, "", "", part_outcomes)
     if all_states == {CaptureState.FAILED}:
-        return CaptureProgress(CaptureState.FAILED, states[0].problem, states[0].hint, states)
+        return CaptureProgress(
+            CaptureState.FAILED, part_outcomes[0].problem, part_outcomes[0].hint, part_outcomes
+        )
     if not any(part.report.windows for part in parts.values()):
         if capture.stop_at is not None:
             return CaptureProgress(
-                CaptureState.STOPPED, "it was stopped before anything was sampled", "", states
+                CaptureState.STOPPED, "it was stopped before anything was sampled", "", part_outcomes
             )
         return CaptureProgress(
             CaptureState.FAILED,
             "no sample was taken",
             "The processes had ended, or the sidecar watches none: look at its /readyz.",
-            states,
+            part_outcomes,
         )
-    return CaptureProgress(CaptureState.UPLOADING, "", "", states)
+    return CaptureProgress(CaptureState.UPLOADING, "", "", part_outcomes)
 
 
 def build_outcome(
     capture: Capture, parts: PartsByAgent, progress: CaptureProgress, now: float
 ) -> CaptureOutcome:
-    """How a capture ended whose windows can be queried."""
-    pieces = [
+    """Build the outcome of a capture whose windows can be queried."""
+    problems = [
         part.problem for part in progress.part_outcomes if part.state is CaptureState.FAILED and part.problem
     ]
-    problem = f"{len(pieces)} of {len(progress.part_outcomes)} pods failed: {pieces[0]}" if pieces else ""
+    problem = (
+        f"{len(problems)} of {len(progress.part_outcomes)} pods failed: {problems[0]}" if problems else ""
+    )
     hints = [part.hint for part in progress.part_outcomes if part.state is CaptureState.FAILED and part.hint]
     if not problem and (missing := _describe_unclaimed_pods(capture)):
         problem, hints = missing, ["GET /api/v1/agents tells what keeps other sidecars from it."]
-    early = capture.stop_at is not None or any(
+    stopped_early = capture.stop_at is not None or any(
         part.state is CaptureState.STOPPED for part in progress.part_outcomes
     )
     return CaptureOutcome(
-        CaptureState.STOPPED if early else CaptureState.READY, now, problem, hints[0] if hints else ""
+        CaptureState.STOPPED if stopped_early else CaptureState.READY, now, problem, hints[0] if hints else ""
     )
 
 
 def _describe_unclaimed_pods(capture: Capture) -> str:
-    """Which pods were asked for that no sidecar took it for."""
-    asked = capture.request.pods
-    if isinstance(asked, tuple):
+    """Describe the requested pods that no sidecar took; empty if there are none."""
+    requested = capture.request.pods
+    if isinstance(requested, tuple):
         pods = {claim.labels.get("pod", "") for claim in capture.claims}
-        names = [name for name in asked if name not in pods]
+        names = [name for name in requested if name not in pods]
         return f"no sidecar took it for {', '.join(names)}" if names else ""
-    few = isinstance(asked, int) and len(capture.claims) < asked
-    return f"{len(capture.claims)} of {asked} pods asked for could take it" if few else ""
+    is_short = isinstance(requested, int) and len(capture.claims) < requested
+    return f"{len(capture.claims)} of {requested} pods asked for could take it" if is_short else ""
 
 
 def count_shipped_windows(parts: PartsByAgent) -> int:
-    """How many windows sidecars say they shipped."""
+    """Return how many windows the sidecars report as shipped."""
     return sum(part.report.windows for part in parts.values())
 
 
 def is_status_change(old: CapturePart, report: CaptureReport) -> bool:
-    """Whether a report says more than other numbers of samples."""
+    """Return whether a report differs in more than its numbers."""
     return (old.report.state, old.report.problem) != (report.state, report.problem)
 
 
 def build_capture_job(capture: Capture, policy: CapturePolicy) -> CaptureJob:
-    """What a sidecar is told of a capture."""
+    """Build the job that a sidecar receives for a capture."""
     capture_request = capture.request
     return CaptureJob(
         capture.id,

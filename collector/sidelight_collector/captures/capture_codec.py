@@ -1,4 +1,4 @@
-"""Captures as JSON in the store: docs/formats.md says what it looks like."""
+"""Captures as JSON in the store; docs/formats.md specifies the format."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _FORMAT_1: Final[Mapping[str, Mapping[str, str]]] = {
     "part": {"heard": "last_seen"},
     "report": {"top": "top_functions"},
 }
-"""Names of format 1 that are others now, by what has them."""
+"""Current names of the fields of format 1, by kind of object."""
 _NO_NAMES: Final[Mapping[str, Mapping[str, str]]] = {what: {} for what in _FORMAT_1}
 
 
 def encode_capture(capture: Capture) -> bytes:
-    """A capture as it is written."""
+    """Encode a capture for the store."""
     request = capture.request
     document: dict[str, Any] = {
         "format": FORMAT,
@@ -47,7 +47,7 @@ def encode_capture(capture: Capture) -> bytes:
         "timeline": request.timeline,
         "created": capture.created_at,
         "requested_by": capture.requested_by,
-        "claims": [_claim_to_json(one) for one in capture.claims],
+        "claims": [_claim_to_json(claim) for claim in capture.claims],
         "stop_at": capture.stop_at,
         "outcome": None if capture.outcome is None else asdict(capture.outcome),
     }
@@ -57,7 +57,10 @@ def encode_capture(capture: Capture) -> bytes:
 
 
 def decode_capture(key: str, content: bytes) -> Capture:
-    """A capture as it was written. Raises ObjectDamaged."""
+    """Decode a stored capture.
+
+    Raises ObjectDamaged.
+    """
     document, renamed = _parse_document(key, content, "capture")
     try:
         pods = document["pods"]
@@ -81,12 +84,14 @@ def decode_capture(key: str, content: bytes) -> Capture:
             str(document["requested_by"]),
             tuple(
                 Claim(
-                    str(one["agent"]),
-                    dict(one["labels"]),
-                    float(one["at"]),
-                    EphemeralSidecar(**one["ephemeral_sidecar"]) if one.get("ephemeral_sidecar") else None,
+                    str(claim["agent"]),
+                    dict(claim["labels"]),
+                    float(claim["at"]),
+                    EphemeralSidecar(**claim["ephemeral_sidecar"])
+                    if claim.get("ephemeral_sidecar")
+                    else None,
                 )
-                for one in (rename_fields(claim, renamed["claim"]) for claim in document["claims"])
+                for claim in (rename_fields(claim, renamed["claim"]) for claim in document["claims"])
             ),
             None if document["stop_at"] is None else float(document["stop_at"]),
             None
@@ -114,7 +119,7 @@ def _claim_to_json(claim: Claim) -> dict[str, Any]:
 
 
 def encode_part(part: CapturePart) -> bytes:
-    """The last report of a sidecar as it is written."""
+    """Encode the last report of a sidecar for the store."""
     document = {
         "format": FORMAT,
         "agent": part.agent,
@@ -125,7 +130,10 @@ def encode_part(part: CapturePart) -> bytes:
 
 
 def decode_part(key: str, content: bytes) -> CapturePart:
-    """The last report of a sidecar as it was written. Raises ObjectDamaged."""
+    """Decode the stored last report of a sidecar.
+
+    Raises ObjectDamaged.
+    """
     document, renamed = _parse_document(key, content, "part")
     try:
         report = rename_fields(document["report"], renamed["report"])
@@ -140,7 +148,10 @@ def decode_part(key: str, content: bytes) -> CapturePart:
 def _parse_document(
     key: str, content: bytes, what: str
 ) -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, str]]]:
-    """An object by its names of today, and the names to be changed in what it holds."""
+    """Parse an object of any format.
+
+    Returns it with its current names, and the names to replace in its children.
+    """
     document = parse_document(key, content, FORMAT)
     renamed = _FORMAT_1 if document["format"] == 1 else _NO_NAMES
     return rename_fields(document, renamed[what]), renamed

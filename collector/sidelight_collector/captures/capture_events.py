@@ -1,6 +1,7 @@
-"""GET /api/v1/captures/{id}/events: a capture's progress as server-sent events, until it has ended.
+"""Server-sent events with the progress of a capture, until it has ended.
 
-Each event is the capture as GET of its own path has it (https://html.spec.whatwg.org/#server-sent-events).
+`GET /api/v1/captures/{id}/events`; each event is the capture as `GET /api/v1/captures/{id}` returns it
+(https://html.spec.whatwg.org/#server-sent-events).
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from sidelight_model.errors import Reason, SidelightError
 
 POLL_SECONDS: Final = 1.0
 KEEPALIVE_SECONDS: Final = 15.0
-"""A line that says nothing is sent so often, so that no proxy takes the silence for an end."""
+"""An empty comment is sent this often, so that no proxy closes an idle connection."""
 MAX_FOLLOWERS: Final = 500
 FINAL_STATES: Final = ("ready", "failed", "stopped")
 CaptureLoader = Callable[[str], Awaitable[Mapping[str, Any]]]
 
 
 class CaptureEventStream:
-    """Follows captures; `told` tells one as JSON, `closing` whether the collector is about to end."""
+    """Streams the progress of captures to their followers.
+
+    `load_capture` returns a capture as JSON; `is_closing` says whether the collector is shutting down.
+    """
 
     def __init__(self, load_capture: CaptureLoader, is_closing: Callable[[], bool]) -> None:
         self._load_capture = load_capture
@@ -31,7 +35,10 @@ class CaptureEventStream:
         self._followers = 0
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
-        """The events of one capture. Raises NoCapture before the first, and SidelightError for too many."""
+        """Stream the events of one capture.
+
+        Raises, before the first event, CaptureNotFound, and SidelightError if there are too many followers.
+        """
         if self._followers >= MAX_FOLLOWERS:
             raise SidelightError(
                 f"{self._followers} follow captures here already",
@@ -62,7 +69,7 @@ class CaptureEventStream:
                     idle_seconds = 0.0
             await response.write_eof()
         except (ConnectionError, SidelightError):
-            # Whoever follows is gone, or the capture or its store: a browser asks again by itself.
+            # The client, the capture or the store is gone: a browser reconnects by itself.
             return response
         finally:
             self._followers -= 1

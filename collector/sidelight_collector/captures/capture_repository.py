@@ -1,13 +1,13 @@
-"""Where captures lie in the store, and how any number of collectors change them there.
+"""Captures in the object store, shared by any number of collectors.
 
-    v1/captures/c_01M7…/state.json                        the request, who took it, how it ended
-    v1/captures/c_01M7…/parts/01M8….json                  what one sidecar told last
-    v1/captures/c_01M7…/recordings/01M8…-12.json.zst      what a process did, in the order of time
-    v1/captures/c_01M7…/recordings/01M8…-12.json          what that is, in short
-    v1/agents/3f0c5d2a9be81746.json                       the sidecars that ask one process of a collector
+    v1/captures/c_01M7…/state.json                        the request, its claims, its outcome
+    v1/captures/c_01M7…/parts/01M8….json                  the last report of one sidecar
+    v1/captures/c_01M7…/recordings/01M8…-12.json.zst      timeline recording of one process
+    v1/captures/c_01M7…/recordings/01M8…-12.json          its summary
+    v1/agents/3f0c5d2a9be81746.json.zst                   the sidecars that poll one collector process
 
-Ids are ULIDs, so that keys are in the order of time. A state is created if absent and replaced only while it
-is what was read; whoever finds it changed reads it again. All calls block.
+Ids are ULIDs, so keys sort by time. A state is created only if absent, and replaced only if it has not
+changed since it was read; otherwise the collector reads it again. All calls block.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from sidelight_model.errors import Reason, SidelightError
 ROOT: Final = "v1/captures/"
 AGENTS_ROOT: Final = "v1/agents/"
 MAX_AGENTS_BYTES: Final = 64 << 20
-"""What a list of sidecars may unfold to."""
+"""Maximum size of a decompressed list of sidecars."""
 CACHE_BYTES: Final = 4 << 20
 MEMORY_BYTES_PER_JSON_BYTE: Final = 4
-"""So many times its text a capture takes in memory."""
+"""Memory that a capture takes, as a multiple of the size of its JSON."""
 _DAY_SECONDS: Final = 86_400
 _STATE_KEY_PATTERN: Final = re.compile(rf"{ROOT}(?P<id>{CAPTURE_ID_PATTERN.pattern})/state\.json")
 _PART_KEY_PATTERN: Final = re.compile(
@@ -57,11 +57,11 @@ _CAPTURE_KEY_PATTERN: Final = re.compile(rf"{ROOT}(?P<id>{CAPTURE_ID_PATTERN.pat
 _AGENTS_KEY_PATTERN: Final = re.compile(rf"{AGENTS_ROOT}[0-9a-f]{{16}}\.json\.zst")
 
 CaptureChange = Callable[[Capture], Capture | None]
-"""What becomes of a capture; None if it stays as it is."""
+"""Returns the changed capture, or None to leave it as it is."""
 
 
 class CaptureNotFound(SidelightError):
-    """There is no capture with this id, or it is no longer kept."""
+    """There is no capture with this id, or it has expired."""
 
     reason = Reason.NOT_FOUND
 
@@ -73,7 +73,7 @@ class CaptureNotFound(SidelightError):
 
 
 class CaptureRepository:
-    """The captures in a store; safe to use from many threads."""
+    """The captures in a store. Safe to use from many threads."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -97,23 +97,30 @@ class CaptureRepository:
         self._captures.create(_state_key(capture.id), capture)
 
     def get(self, capture_id: str) -> Capture:
-        """One capture. Raises CaptureNotFound."""
+        """Return a capture.
+
+        Raises CaptureNotFound.
+        """
         try:
             return self._captures.load(_checked_state_key(capture_id)).document
         except ObjectMissing:
             raise CaptureNotFound(capture_id) from None
 
     def get_with_parts(self, capture_id: str) -> tuple[Capture, dict[str, CapturePart]]:
-        """One capture and the last reports of its sidecars by agent. Raises CaptureNotFound."""
+        """Return a capture and the last reports of its sidecars, by agent.
+
+        Raises CaptureNotFound.
+        """
         capture = self.get(capture_id)
         keys = [entry.key for entry in self._store.list(f"{ROOT}{capture_id}/parts/")]
         parts = self._parts.load_all(key for key in keys if _PART_KEY_PATTERN.fullmatch(key))
         return capture, {part.agent: part for part in parts}
 
     def update(self, capture_id: str, change: CaptureChange) -> Capture:
-        """Change a capture and return it; `change` is called again after a faster collector.
+        """Change a capture and return it.
 
-        Raises CaptureNotFound, and StoreUnavailable when others are faster again and again.
+        `change` is called again after a faster collector. Raises CaptureNotFound, and StoreUnavailable when
+        others are faster again and again.
         """
         try:
             return self._captures.update(_checked_state_key(capture_id), change)
@@ -121,7 +128,7 @@ class CaptureRepository:
             raise CaptureNotFound(capture_id) from None
 
     def put_part(self, capture_id: str, part: CapturePart) -> bool:
-        """Write a report of a sidecar; False if a later one is stored already."""
+        """Write a report of a sidecar; return False if a later one is stored."""
         return self._parts.upsert(
             f"{ROOT}{capture_id}/parts/{part.agent}.json",
             lambda stored: part if is_newer_report(stored, part) else None,
@@ -133,7 +140,7 @@ class CaptureRepository:
         return list(self._captures.load_listed(self._list_states(after)))
 
     def list_newest(self, limit: int, predicate: Callable[[Capture], bool]) -> list[Capture]:
-        """At most `limit` captures for which `predicate` holds, the newest first."""
+        """At most `limit` captures for which `predicate` holds, newest first."""
         states = list(self._list_states(""))
         newest: list[Capture] = []
         while states and len(newest) < limit:
@@ -143,29 +150,35 @@ class CaptureRepository:
         return newest[:limit]
 
     def delete(self, capture_id: str) -> None:
-        """Remove a capture with all that belongs to it. Raises NoCapture."""
+        """Delete a capture with all its objects.
+
+        Raises CaptureNotFound.
+        """
         self.get(capture_id)
         self._delete_objects(capture_id)
 
     def put_recording(self, capture_id: str, name: str, content: bytes, summary: bytes) -> None:
-        """Keep what a process did, and what that is in short."""
+        """Store a timeline recording and its summary."""
         key = f"{ROOT}{capture_id}/recordings/{name}.json"
         self._store.put(f"{key}.zst", content)
         self._store.put(key, summary)
 
     def list_recordings(self, capture_id: str) -> list[tuple[str, bytes]]:
-        """The names of recordings and what they are in short, in order of names."""
+        """List the names and summaries of a capture's recordings, sorted by name."""
         matches = [
-            _RECORDING_SUMMARY_KEY_PATTERN.fullmatch(one.key)
-            for one in self._store.list(f"{ROOT}{capture_id}/recordings/")
+            _RECORDING_SUMMARY_KEY_PATTERN.fullmatch(entry.key)
+            for entry in self._store.list(f"{ROOT}{capture_id}/recordings/")
         ]
         names = [match["name"] for match in matches if match]
         keys = [f"{ROOT}{capture_id}/recordings/{name}.json" for name in names]
-        found = zip(names, self._captures.load_contents(keys), strict=True)
-        return [(name, content) for name, content in found if content is not None]
+        contents = zip(names, self._captures.load_contents(keys), strict=True)
+        return [(name, content) for name, content in contents if content is not None]
 
     def get_recording(self, capture_id: str, name: str) -> bytes:
-        """A recording as it was kept, compressed with zstd. Raises NoCapture."""
+        """Return a stored recording, compressed with zstd.
+
+        Raises SidelightError (`not_found`).
+        """
         try:
             return self._store.get(f"{ROOT}{capture_id}/recordings/{name}.json.zst")
         except (ObjectMissing, ValueError):
@@ -176,16 +189,16 @@ class CaptureRepository:
             ) from None
 
     def put_agents(self, instance_id: str, document: Mapping[str, object]) -> None:
-        """Say which sidecars ask this process."""
+        """Publish the list of sidecars that poll this process."""
         content = zstandard.ZstdCompressor(level=3).compress(orjson.dumps(document))
         self._store.put(f"{AGENTS_ROOT}{instance_id}.json.zst", content)
 
     def delete_agents(self, instance_id: str) -> None:
-        """Say that none does any longer."""
+        """Delete the list of sidecars that poll this process."""
         self._store.delete(f"{AGENTS_ROOT}{instance_id}.json.zst")
 
     def list_remote_agents(self, excluded_instance: str, since: float) -> list[Mapping[str, object]]:
-        """What the processes but one said of their sidecars after this moment (Unix seconds)."""
+        """Return the lists that other processes published since `since` (Unix seconds)."""
         entries = [entry for entry in self._store.list(AGENTS_ROOT) if entry.modified >= since]
         keys = [entry.key for entry in entries if entry.key != f"{AGENTS_ROOT}{excluded_instance}.json.zst"]
         documents: list[Mapping[str, object]] = []
@@ -196,7 +209,10 @@ class CaptureRepository:
         return documents
 
     def delete_expired(self, now: float, days: float, should_stop: Callable[[], bool] = lambda: False) -> int:
-        """Remove captures that are too old, and what processes that are gone told; how many objects."""
+        """Delete captures older than `days`, and outdated lists of sidecars.
+
+        Returns the number of objects deleted.
+        """
         oldest = str(ULID.from_timestamp(max(0.0, now - days * _DAY_SECONDS)))
         keys = [entry.key for entry in self._store.list(AGENTS_ROOT) if entry.modified < now - _DAY_SECONDS]
         for entry in self._store.list(ROOT):
@@ -221,17 +237,17 @@ class CaptureRepository:
 
 
 def is_capture_key(key: str) -> bool:
-    """Whether an object is of captures, and goes with them."""
+    """Return whether an object belongs to captures, and is deleted with them."""
     return bool(_CAPTURE_KEY_PATTERN.fullmatch(key) or _AGENTS_KEY_PATTERN.fullmatch(key))
 
 
 def generate_capture_id(now: float) -> str:
-    """An id for a capture made at this moment."""
+    """Generate the id of a capture created at `now`."""
     return f"c_{ULID.from_timestamp(now)}"
 
 
 def unix_now() -> float:
-    """The clock, to the millisecond."""
+    """Return the Unix time, rounded to milliseconds."""
     return round(time.time(), 3)
 
 

@@ -1,4 +1,7 @@
-"""What people and sidecars send about captures, checked. Unknown fields of a sidecar are passed over."""
+"""Parses and validates capture requests and the polls of sidecars.
+
+Unknown fields of a capture request are refused; those of a poll are ignored.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ MAX_POLL_BYTES: Final = 1 << 20
 MAX_CAPTURE_REQUEST_BYTES: Final = 1 << 16
 CAPTURE_MODES: Final = ("auto", "gil", "blocking", "nonblocking", "command", "native")
 MAX_ID_AGE_SECONDS: Final = 600.0
-"""A request that brings its id may be so old, or its clock so wrong."""
+"""Maximum difference between the collector's clock and the time in a client's id."""
 NAME_PATTERN: Final = AGENT_PATTERN
 _REQUEST_FIELDS: Final = (
     *("id", "selector", "service", "query", "pods", "seconds", "rate", "mode", "native", "timeline"),
@@ -32,13 +35,16 @@ _REQUEST_FIELDS: Final = (
 
 
 class BadBody(SidelightError):
-    """What was sent is not what is asked for here."""
+    """A request body is invalid."""
 
     reason = Reason.BAD_PARAMETER
 
 
 def parse_json_object(text: bytes) -> Mapping[str, Any]:
-    """A body that is a JSON object. Raises SidelightError (`bad_json`)."""
+    """Parse a body that must be a JSON object.
+
+    Raises SidelightError (`bad_json`).
+    """
     try:
         raw = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -51,7 +57,10 @@ def parse_json_object(text: bytes) -> Mapping[str, Any]:
 
 
 def parse_capture_request(raw: Mapping[str, Any], policy: CapturePolicy) -> CaptureRequest:
-    """What somebody asks for. Raises BadBody, BadSelector."""
+    """Parse a capture request.
+
+    Raises BadBody and BadSelector.
+    """
     unknown = sorted(name for name in raw if name not in _REQUEST_FIELDS)
     if unknown:
         raise _make_body_error(f"there is no field {unknown[0][:64]!r}")
@@ -87,18 +96,24 @@ def parse_capture_request(raw: Mapping[str, Any], policy: CapturePolicy) -> Capt
 
 
 def parse_capture_id(raw: Mapping[str, Any]) -> str:
-    """The id that a request gives its capture, so that it may be sent again; empty if none."""
-    found = raw.get("id", "")
-    if not isinstance(found, str) or (found and not CAPTURE_ID_PATTERN.fullmatch(found)):
+    """Return the id that a client gave its capture; empty if none.
+
+    With an id, a client can repeat its request safely. Raises BadBody.
+    """
+    capture_id = raw.get("id", "")
+    if not isinstance(capture_id, str) or (capture_id and not CAPTURE_ID_PATTERN.fullmatch(capture_id)):
         raise _make_body_error("id is not c_ and a ULID")
-    # Captures are looked for by the time in their ids.
-    if found and abs(ULID.from_str(found[2:]).timestamp - time.time()) > MAX_ID_AGE_SECONDS:
+    # Captures are listed by the time in their ids.
+    if capture_id and abs(ULID.from_str(capture_id[2:]).timestamp - time.time()) > MAX_ID_AGE_SECONDS:
         raise _make_body_error("the time in id, which is a ULID, is not that of now")
-    return found
+    return capture_id
 
 
 def _parse_service_and_query(raw: Mapping[str, Any]) -> tuple[object, str]:
-    """The service and matchers: by name, or both in a `selector` that has service="…"."""
+    """Return the service and the other matchers.
+
+    They are two fields, or one field `selector` that has service="…".
+    """
     query = raw.get("query", "")
     if not isinstance(query, str):
         raise _make_body_error("query is not text")
@@ -108,11 +123,13 @@ def _parse_service_and_query(raw: Mapping[str, Any]) -> tuple[object, str]:
     if not isinstance(text, str) or "service" in raw or query:
         raise _make_body_error("selector is not text, or stands beside service or query")
     selector = parse_re2_selector(text)
-    named = [one for one in selector.matchers if one.name == "service" and one.op is Op.EQUAL]
-    if len(named) != 1:
+    service_matchers = [
+        matcher for matcher in selector.matchers if matcher.name == "service" and matcher.op is Op.EQUAL
+    ]
+    if len(service_matchers) != 1:
         raise _make_body_error('selector does not name one service: {service="shop", version="2"}')
-    rest = Selector(tuple(one for one in selector.matchers if one is not named[0]))
-    return named[0].value, str(rest)[1:-1]
+    rest = Selector(tuple(matcher for matcher in selector.matchers if matcher is not service_matchers[0]))
+    return service_matchers[0].value, str(rest)[1:-1]
 
 
 def _parse_pods(raw: object, limit: int) -> int | str | tuple[str, ...]:
@@ -124,7 +141,7 @@ def _parse_pods(raw: object, limit: int) -> int | str | tuple[str, ...]:
         if not 1 <= raw <= limit:
             raise _make_body_error(f"pods must be from 1 to {limit} (--capture-max-pods)")
         return raw
-    if not isinstance(raw, list) or not all(isinstance(one, str) and 0 < len(one) <= 256 for one in raw):
+    if not isinstance(raw, list) or not all(isinstance(name, str) and 0 < len(name) <= 256 for name in raw):
         raise _make_body_error('pods is not a number, a list of names, or "all"')
     names = tuple(dict.fromkeys(raw))
     if not 1 <= len(names) <= limit:
@@ -133,9 +150,9 @@ def _parse_pods(raw: object, limit: int) -> int | str | tuple[str, ...]:
 
 
 def parse_poll(raw: Mapping[str, Any], writer: WriterIdentity | None = None) -> AgentPoll:
-    """What a sidecar says, that of a pod where one is known.
+    """Parse the poll of a sidecar; its labels are the pod's if `writer` names a pod.
 
-    Raises BadMessage, BadLabel, LimitExceeded, NotYours.
+    Raises BadMessage, BadLabel, LimitExceeded and LabelMismatch.
     """
     poll = AgentPoll.parse(raw, LabelLimits(allow_missing_service=writer is not None))
     if not all(CAPTURE_ID_PATTERN.fullmatch(report.capture) for report in poll.reports):

@@ -1,8 +1,9 @@
-"""Gives captures out to the sidecars that ask one process, and notices when they have ended.
+"""Assigns captures to the sidecars that poll this process.
 
-A sidecar's question is held until there is something to say, so that a capture that is asked for here begins
-at once. Those asked for elsewhere, of other collectors or processes of this one, are found by looking at the
-store every few seconds as long as sidecars ask here. Who writes a sidecar into a capture first has it.
+Also notices when captures end. The coordinator holds a sidecar's poll until there is a response, so that a
+capture requested here begins at once. Captures requested from other processes or collectors appear in the
+store, which it reads every few seconds while sidecars poll here. The first process that adds a sidecar to a
+capture gets the place.
 """
 
 from __future__ import annotations
@@ -61,19 +62,25 @@ from sidelight_model.capture_protocol import (
 from sidelight_model.errors import SidelightError
 
 REPORT_WRITE_SECONDS: Final = 1.5
-"""A report that says nothing new but numbers is written when the last one is so old."""
+"""A report in which only numbers changed is written at most this often."""
 AGENT_EXCHANGE_SECONDS: Final = 15.0
-"""So often other processes are told which sidecars ask here."""
+"""Other processes learn this often which sidecars poll here."""
 LISTING_GRACE_SECONDS: Final = 0.5
 _log = structlog.get_logger()
 T = TypeVar("T")
 
 WindowCounter = Callable[[Capture, float], Awaitable[int]]
-"""How many windows of a capture a query finds that began by this moment (Unix seconds)."""
+"""Counts the windows of a capture that a query finds.
+
+Only windows that began until a moment (Unix seconds) count.
+"""
 
 
 class CaptureCoordinator:
-    """The captures that go on, as one process sees them; for one event loop."""
+    """The running captures as one process sees them.
+
+    Belongs to one event loop.
+    """
 
     def __init__(
         self,
@@ -103,12 +110,15 @@ class CaptureCoordinator:
         self._agents_written_at = 0.0
         self.is_closed = False
         self.suggest_alternative: Callable[[CaptureRequest], str] = lambda _: ""
-        """What else could be done where no sidecar took a capture; empty if nothing."""
+        """Returns a hint for a capture that no sidecar took; empty if there is none."""
 
     async def start(
         self, capture_request: CaptureRequest, requested_by: str = "", capture_id: str = ""
     ) -> Capture:
-        """Make a capture, of a `capture_id` id if any, and give it out. Raises TooMany, ObjectExists."""
+        """Create a capture and assign it.
+
+        It gets the id `capture_id` if there is one. Raises CaptureLimitReached and ObjectExists.
+        """
         now = self._clock()
         await self._refresh(force=True)
         if len(self._active) >= self.policy.max_running:
@@ -131,7 +141,10 @@ class CaptureCoordinator:
         return self._active[capture.id].capture if capture.id in self._active else capture
 
     async def add_claims(self, capture_id: str, claims: Sequence[Claim]) -> Capture:
-        """Write sidecars that are to be attached into a capture that has room. Raises NoCapture."""
+        """Add sidecars that are to be attached to a capture, as far as it has room.
+
+        Raises CaptureNotFound.
+        """
         now = self._clock()
         async with self._claim_lock:
             capture = await asyncio.to_thread(
@@ -141,17 +154,23 @@ class CaptureCoordinator:
         return capture
 
     async def fail_part(self, capture_id: str, agent: str, problem: str, hint: str) -> None:
-        """Say of a sidecar that has said nothing itself why its part fails. Raises NoCapture."""
+        """Record why the part of a sidecar that has not reported itself failed.
+
+        Raises CaptureNotFound.
+        """
         report = CaptureReport(capture_id, CaptureState.FAILED, problem=problem, hint=hint)
         await self._record_report(agent, report)
 
     def has_reported_or_ended(self, capture_id: str, agent: str) -> bool:
-        """Whether a sidecar has told anything of a capture, or there is no need for it any more."""
+        """Return whether a sidecar has reported on a capture, or is not needed any more."""
         known = self._active.get(capture_id)
         return known is None or known.capture.stop_at is not None or agent in known.parts
 
     async def stop(self, capture_id: str) -> Capture:
-        """End a capture early and keep what there is. Raises NoCapture."""
+        """End a capture early and keep its windows.
+
+        Raises CaptureNotFound.
+        """
         now = self._clock()
         capture = await asyncio.to_thread(
             self._repository.update, capture_id, lambda one: request_stop(one, now)
@@ -161,7 +180,10 @@ class CaptureCoordinator:
         return capture
 
     async def delete(self, capture_id: str) -> None:
-        """Remove a capture; sidecars still at it are told to end. Raises NoCapture."""
+        """Delete a capture, and stop the sidecars that are still at it.
+
+        Raises CaptureNotFound.
+        """
         await asyncio.to_thread(self._repository.delete, capture_id)
         gone = self._active.pop(capture_id, None)
         if gone:
@@ -173,10 +195,10 @@ class CaptureCoordinator:
         is_disconnected: Callable[[], bool] = lambda: False,
         dedicated_capture: str = "",
     ) -> AgentPollResponse:
-        """What a sidecar is to do: at once if there is something, else when there is, or after a while.
+        """Return the response to a poll: at once if there is one, else when there is.
 
-        `is_disconnected` says whether it has given up waiting; `dedicated_capture` is the one that it was
-        attached for. Raises TooMany.
+        The response is empty after a timeout. `is_disconnected` returns whether the sidecar has closed the
+        connection; `dedicated_capture` is the capture that it was attached for. Raises CaptureLimitReached.
         """
         now, name = self._clock(), poll.status.agent
         agent = self._agents.record_poll(poll, now, dedicated_capture)
@@ -199,11 +221,14 @@ class CaptureCoordinator:
             await self._polls.wait(name, min(left, RESEND_SECONDS) if pending else left, is_disconnected)
 
     def list_agents(self) -> list[Agent]:
-        """The sidecars that ask for work, here and elsewhere."""
+        """List the sidecars that poll this or another process."""
         return self._agents.list_all(self._clock())
 
     async def get_progress(self, capture_id: str) -> tuple[Capture, CaptureProgress, PartsByAgent]:
-        """A capture and how far it has come. Raises NoCapture."""
+        """Return a capture, its progress and its parts.
+
+        Raises CaptureNotFound.
+        """
         capture, parts = await asyncio.to_thread(self._repository.get_with_parts, capture_id)
         if active := self._active.get(capture_id):
             active.overlay_newer_parts(parts)
@@ -214,7 +239,7 @@ class CaptureCoordinator:
         return capture, self.explain_progress(capture, parts), parts
 
     def explain_progress(self, capture: Capture, parts: PartsByAgent) -> CaptureProgress:
-        """How far a capture has come, with what is known of sidecars where none took it."""
+        """Compute a capture's progress; if no sidecar took it, explain why."""
         progress = compute_progress(capture, parts, self.policy, self._clock())
         if progress.state is CaptureState.FAILED and not capture.claims and capture.outcome is None:
             problem, hint = explain_no_agents(self.list_agents(), capture.request)
@@ -223,7 +248,10 @@ class CaptureCoordinator:
         return progress
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Look at the store now and then until `stop` is set: a root task. A failing store is waited for."""
+        """Follow the captures in the store until `stop` is set. A root task.
+
+        It retries if the store fails.
+        """
         while not stop.is_set():
             self._check_requested.clear()
             try:
@@ -238,13 +266,13 @@ class CaptureCoordinator:
             await self._wait_for_check()
 
     def close(self) -> None:
-        """Answer all that are held."""
+        """Answer all pending polls."""
         self.is_closed = True
         self._check_requested.set()
         self._polls.wake_all()
 
     async def shutdown(self) -> None:
-        """Say that no sidecar asks here any longer."""
+        """Unlist the sidecars of this process for the other processes."""
         if self._agents_written_at:
             try:
                 await asyncio.to_thread(self._repository.delete_agents, self._instance_id)
@@ -259,7 +287,7 @@ class CaptureCoordinator:
             return
 
     async def _refresh(self, *, force: bool = False) -> None:
-        """Learn of captures of others, and give those out that are new."""
+        """Read captures of other processes, and assign new ones."""
         if not (force or self._agents.list_local(self._clock()) or self._active):
             return
         now = self._clock()
@@ -276,7 +304,7 @@ class CaptureCoordinator:
             await self._assign_agents(capture_id)
 
     async def _assign_agents(self, capture_id: str) -> None:
-        """Write sidecars that ask here into a capture that has room, and wake them."""
+        """Add polling sidecars to a capture that has room, and wake their polls."""
         async with self._claim_lock:
             known = self._active.get(capture_id)
             if known is None or not count_free_slots(known.capture, self.policy, self._clock()):
@@ -301,7 +329,10 @@ class CaptureCoordinator:
             self._merge_if_active(capture)
 
     def _merge(self, capture: Capture) -> ActiveCapture:
-        """Keep a capture as it was read or written, unless it was changed here meanwhile; wake its polls."""
+        """Merge a stored capture into the known one, and wake its polls.
+
+        A change that this process made meanwhile stays.
+        """
         known, old = self._active.setdefault(capture.id, ActiveCapture(capture)), None
         if known.capture is not capture:
             old, known.capture = known.capture, choose_later_state(capture, known.capture)
@@ -310,14 +341,14 @@ class CaptureCoordinator:
         return known
 
     def _merge_if_active(self, capture: Capture) -> None:
-        """Learn more of a capture, if it goes on as far as this process knows."""
+        """Merge a stored capture if it still runs, as far as this process knows."""
         if capture.id in self._active:
             self._merge(capture)
 
     async def _reload_due_captures(self, agent: Agent, reported_ids: set[str]) -> float:
-        """Read the captures again that this poll would hand out; returns the time of that, in Unix seconds.
+        """Read again the captures that this poll would hand out.
 
-        Another collector may have stopped or deleted one, and said so to whoever asked for it.
+        Another collector may have stopped or deleted one. Returns when they were current, in Unix seconds.
         """
         confirmed: set[str] = set()
         while True:
@@ -342,7 +373,7 @@ class CaptureCoordinator:
                 self._merge_if_active(capture)
 
     def _can_claim(self, agent: Agent, capture: Capture) -> bool:
-        """Whether a capture has room for this sidecar, which is there and has nothing else to do."""
+        """Return whether a capture has room for this sidecar, and it is there and free."""
         now = self._clock()
         if (
             not count_free_slots(capture, self.policy, now)
@@ -360,7 +391,11 @@ class CaptureCoordinator:
         return True
 
     async def _record_report(self, agent: str, report: CaptureReport) -> str:
-        """Take a report; the id of its capture if there is no such capture, or not for this sidecar."""
+        """Record a report.
+
+        Returns the id of its capture if the sidecar must stop it: the capture is unknown, ended, or not the
+        sidecar's.
+        """
         now = self._clock()
         known = self._active.get(report.capture)
         old = known.parts.get(agent) if known else None
@@ -403,7 +438,7 @@ class CaptureCoordinator:
         return ""
 
     async def _finish_captures(self) -> None:
-        """Write down of captures that have ended that and how they did."""
+        """Write the outcome of captures that have ended."""
         for capture_id, known in list(self._active.items()):
             try:
                 capture, parts = await asyncio.to_thread(self._repository.get_with_parts, capture_id)
@@ -420,7 +455,7 @@ class CaptureCoordinator:
                 self._record_error(error)
 
     async def _compute_outcome(self, capture: Capture, parts: PartsByAgent) -> CaptureOutcome | None:
-        """How a capture has ended; None if it goes on."""
+        """Return the outcome of a capture; None if it still runs."""
         now, progress = self._clock(), self.explain_progress(capture, parts)
         if progress.is_final:
             return CaptureOutcome(progress.state, now, progress.problem, progress.hint)
@@ -466,7 +501,7 @@ class CaptureCoordinator:
         return capture
 
     async def _publish_agents(self) -> None:
-        """Exchange with other processes which sidecars ask where."""
+        """Publish the sidecars of this process for the other processes."""
         now = self._clock()
         own = self._agents.list_local(now)
         if now < self._agents_written_at + AGENT_EXCHANGE_SECONDS:
@@ -476,7 +511,7 @@ class CaptureCoordinator:
             self._agents_written_at = now
 
     async def load_remote_agents(self) -> None:
-        """Read what other processes told of the sidecars that ask them."""
+        """Read which sidecars poll other processes."""
         now = self._clock()
         documents = await asyncio.to_thread(
             self._repository.list_remote_agents, self._instance_id, now - 4 * AGENT_EXCHANGE_SECONDS

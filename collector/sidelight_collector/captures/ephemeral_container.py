@@ -1,4 +1,7 @@
-"""A sidecar for one capture, an ephemeral container: what it is made of, why it does not come up. Pure."""
+"""The ephemeral container of a sidecar that is attached for one capture.
+
+Builds its specification, and explains why it was rejected or does not start. Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ from sidelight_kubernetes.label_names import EPHEMERAL_PREFIX
 
 SPOOL_BYTES: Final = 32 << 20
 IMAGE_PULL_TIMEOUT_SECONDS: Final = 20.0
-"""An image that cannot be pulled for so long is given up; the kubelet goes on trying."""
+"""An image that cannot be pulled for this long counts as a failure.
+
+The kubelet keeps trying.
+"""
 _FATAL_WAITING_REASONS: Final = (
     "InvalidImageName",
     "ErrImageNeverPull",
@@ -43,12 +49,12 @@ SECURITY_CONTEXT: Final[Mapping[str, Any]] = {
     "capabilities": {"drop": ["ALL"], "add": ["SYS_PTRACE"]},
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-"""As a sidecar's: docs/kubernetes.md has the why of each line."""
+"""Same as a sidecar's; docs/kubernetes.md gives the reason for each line."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttachTarget:
-    """The pod that a sidecar is attached to, and the container whose processes it is to see."""
+    """The pod that a sidecar is attached to, and the container that it profiles."""
 
     namespace: str
     pod: str
@@ -64,8 +70,8 @@ class AttachTarget:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What all that it sends is labelled with."""
-        known = {
+        """The labels of everything that the sidecar sends."""
+        labels = {
             "service": self.service,
             "version": self.version,
             "namespace": self.namespace,
@@ -73,12 +79,15 @@ class AttachTarget:
             "container": self.container,
             "node": self.node,
         }
-        return {name: value for name, value in known.items() if value}
+        return {name: value for name, value in labels.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
 class AttachFailure:
-    """Why a sidecar is not attached, or does not come up; `outcome` is a metric's label."""
+    """Why a sidecar was not attached or did not start.
+
+    `outcome` is the label of a metric.
+    """
 
     outcome: str
     problem: str
@@ -86,14 +95,17 @@ class AttachFailure:
 
 
 def build_container_name(agent: str) -> str:
-    """The name of a sidecar's container: that of no other in its pod."""
+    """Return the name of a sidecar's container, unique in its pod."""
     return f"{EPHEMERAL_PREFIX}{agent[-12:].lower()}"
 
 
 def build_container(
     target: AttachTarget, agent: str, image: str, collector: str, token: str, capture_request: CaptureRequest
 ) -> dict[str, Any]:
-    """The ephemeral container. It takes one capture and ends, because it can never be removed."""
+    """Build the ephemeral container.
+
+    Its sidecar takes one capture and exits, because an ephemeral container can never be removed.
+    """
     flags = {
         "collector": collector,
         "service": target.service,
@@ -102,8 +114,9 @@ def build_container(
         "pod": target.pod,
         "container": target.container,
         "node": target.node,
-        # A free port: a sidecar that does not work may have the usual one. Nothing but memory is writable.
+        # Another sidecar, though it does not work, may hold the default port.
         "listen": "127.0.0.1:0",
+        # The root file system is read-only.
         "spool-dir": f"/dev/shm/{build_container_name(agent)}",  # noqa: S108
         "spool-max-bytes": str(SPOOL_BYTES),
         "capture-max-seconds": f"{capture_request.seconds:g}",
@@ -128,12 +141,15 @@ def build_container(
 
 
 def build_patch(container_spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What the ephemeralcontainers subresource is patched with (strategic: names are its keys)."""
+    """Build the strategic merge patch of the ephemeralcontainers subresource.
+
+    Containers are merged by name.
+    """
     return {"spec": {"ephemeralContainers": [container_spec]}}
 
 
 def explain_rejection(error: ClusterError, target: AttachTarget) -> AttachFailure:
-    """Why the API server did not attach it."""
+    """Explain why the API server did not attach the sidecar."""
     where = f"{target.namespace}/{target.pod}"
     if isinstance(error, AccessDenied) and "violates PodSecurity" in error.message:
         level = re.search(r'violates PodSecurity "([a-z]+)', error.message)
@@ -147,8 +163,8 @@ def explain_rejection(error: ClusterError, target: AttachTarget) -> AttachFailur
             "says what is needed and why.",
         )
     if isinstance(error, AccessDenied) and "cannot " in error.message and "resource" in error.message:
-        found = _SERVICE_ACCOUNT_PATTERN.search(error.message)
-        account = f"{found[1]}:{found[2]}" if found else "NAMESPACE:SERVICEACCOUNT"
+        match = _SERVICE_ACCOUNT_PATTERN.search(error.message)
+        account = f"{match[1]}:{match[2]}" if match else "NAMESPACE:SERVICEACCOUNT"
         scope = f" -n {target.namespace}"
         return AttachFailure(
             "denied",
@@ -179,14 +195,17 @@ def explain_rejection(error: ClusterError, target: AttachTarget) -> AttachFailur
 def find_startup_failure(
     pod: Mapping[str, Any], name: str, target: AttachTarget, image: str, elapsed_seconds: float
 ) -> AttachFailure | None:
-    """Why a sidecar that was attached so long ago will not be heard of; None if it still may be."""
+    """Explain why an attached sidecar will not start; None if it still may.
+
+    `elapsed_seconds` is the time since it was attached.
+    """
     where = f"{target.namespace}/{target.pod}"
     meta = pod.get("metadata") or {}
     phase = (pod.get("status") or {}).get("phase")
     if meta.get("uid") != target.uid or meta.get("deletionTimestamp") or phase in ("Succeeded", "Failed"):
         return AttachFailure("failed", f"the pod {where} has ended", "Start the capture again.")
     statuses: Sequence[Any] = (pod.get("status") or {}).get("ephemeralContainerStatuses") or ()
-    state = next((one.get("state") or {} for one in statuses if one.get("name") == name), {})
+    state = next((status.get("state") or {} for status in statuses if status.get("name") == name), {})
     if waiting := state.get("waiting"):
         reason = str(waiting.get("reason") or "")
         message = _tail(str(waiting.get("message") or ""))
@@ -213,6 +232,6 @@ def find_startup_failure(
 
 
 def _tail(text: str, max_characters: int = 300) -> str:
-    """The end of a message, which says what matters, on one line."""
+    """Return the end of a message on one line; the cause is usually there."""
     line = " ".join(text.split())
     return line if len(line) <= max_characters else f"… {line[-max_characters:]}"

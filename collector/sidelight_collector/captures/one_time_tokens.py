@@ -1,13 +1,13 @@
-"""Tokens of sidecars that the collector attached to a pod: each for one pod, one capture and a short time.
+"""One-time tokens of attached sidecars: one pod, one capture, a short time.
 
-An ephemeral container can have no volume of its own, so no projected token; what it is told stands in the
-pod's spec, where whoever may read the pod reads it too. Such a token is therefore worth little: with it one
-can say what that one pod does in that one capture, until the capture is over, and nothing can be read. Of
-the secret only the SHA-256 is kept, in the capture.
+An ephemeral container cannot have a volume of its own, so it has no projected token. Its token is in the
+pod's specification, which everybody who may read the pod can read. That is why the token permits little: to
+send data of that pod for that capture, until the capture is over. It permits no reading. The capture holds
+only the SHA-256 of the secret.
 
     slat_c_01M7YQVZYKSX6KCDH95ZVGXJS6.01M7YR0A3V4W5X6Y7Z8A9B0C1D.kW3f…
 
-A token names its capture, the sidecar, and ends with the secret.
+A token consists of its capture, its sidecar and the secret.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _TOKEN_PATTERN: Final = re.compile(
 
 
 def issue_token(capture_id: str, agent: str) -> tuple[str, str]:
-    """A new token for a sidecar of this name, and what is kept of its secret."""
+    """Return a new token for a sidecar, and the hash of its secret to store."""
     secret = token_urlsafe(32)
     return f"{ONE_TIME_PREFIX}{capture_id}.{agent}.{secret}", _hash_secret(secret)
 
 
 class OneTimeTokenVerifier:
-    """Tells whose a one-time token is."""
+    """Identifies the sender of a one-time token."""
 
     def __init__(self, repository: CaptureRepository, clock: Callable[[], float] = time.time) -> None:
         self._repository = repository
@@ -55,27 +55,30 @@ class OneTimeTokenVerifier:
         self._cache: OrderedDict[str, tuple[float, Capture]] = OrderedDict()
 
     async def identify(self, token: str) -> WriterIdentity:
-        """Who sends with this token. Raises NotKnown and StoreError."""
-        found = _TOKEN_PATTERN.fullmatch(token)
-        if found is None:
+        """Return the identity of this token's sidecar.
+
+        Raises TokenRejected and StoreError.
+        """
+        match = _TOKEN_PATTERN.fullmatch(token)
+        if match is None:
             raise _make_rejection_error("it is not whole")
-        capture_id, agent, secret = found.groups()
+        capture_id, agent, secret = match.groups()
         now = self._clock()
         capture = await self._load_capture(capture_id, now)
         for claim in capture.claims:
-            own = claim.ephemeral_sidecar
+            sidecar = claim.ephemeral_sidecar
             if (
-                own is not None
-                and own.agent == agent
-                and hmac.compare_digest(own.secret, _hash_secret(secret))
+                sidecar is not None
+                and sidecar.agent == agent
+                and hmac.compare_digest(sidecar.secret, _hash_secret(secret))
             ):
-                if now > own.until:
+                if now > sidecar.until:
                     raise _make_rejection_error("its time is over")
                 labels = claim.labels
                 return OneShotWriterIdentity(
                     labels.get("namespace", ""),
                     labels.get("pod", ""),
-                    own.uid,
+                    sidecar.uid,
                     labels.get("node", ""),
                     labels.get("service", ""),
                     labels.get("version", ""),
@@ -86,11 +89,11 @@ class OneTimeTokenVerifier:
         raise _make_rejection_error("its capture has no such sidecar")
 
     async def _load_capture(self, capture_id: str, now: float) -> Capture:
-        kept = self._cache.get(capture_id)
-        if kept is not None and now < kept[0] + CACHE_SECONDS:
-            return kept[1]
+        cached = self._cache.get(capture_id)
+        if cached is not None and now < cached[0] + CACHE_SECONDS:
+            return cached[1]
         try:
-            # Anybody may send what looks like a token: such a one must not keep the store busy.
+            # Anybody can send a string of this form, and must not be able to overload the store.
             async with self._read_slots:
                 capture = await asyncio.to_thread(self._repository.get, capture_id)
         except CaptureNotFound:
@@ -102,9 +105,9 @@ class OneTimeTokenVerifier:
         return capture
 
 
-def build_agent_name(attached: EphemeralSidecar) -> str:
-    """What a sidecar that was attached is called in its capture."""
-    return WriterIdentity("", "", attached.uid).qualify_agent_name(attached.agent)
+def build_agent_name(ephemeral_sidecar: EphemeralSidecar) -> str:
+    """Return the name that an attached sidecar has in its capture."""
+    return WriterIdentity("", "", ephemeral_sidecar.uid).qualify_agent_name(ephemeral_sidecar.agent)
 
 
 def _hash_secret(secret: str) -> str:

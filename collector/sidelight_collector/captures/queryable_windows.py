@@ -1,4 +1,4 @@
-"""Whether the windows of a capture can be queried."""
+"""Counts the windows of a capture that queries find."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from sidelight_collector.times import SECOND_NS
 from sidelight_model.selectors import Matcher, Op, Selector
 
 CLOCK_SKEW_SECONDS: Final = 300.0
-"""The clock of a pod may be so far from the collector's."""
+"""Maximum difference between the clocks of a pod and the collector."""
 
 
 async def count_queryable_windows(engine: QueryEngine, capture: Capture, until: float) -> int:
-    """How many windows of a capture a query finds that began by this moment (Unix seconds)."""
+    """Count the windows of a capture that a query finds.
+
+    Only windows that began until `until` (Unix seconds) count, with a margin of `CLOCK_SKEW_SECONDS`.
+    """
     selector = Selector((Matcher("capture", Op.EQUAL, capture.id),))
     begin, end = capture.created_at - CLOCK_SKEW_SECONDS, until + CLOCK_SKEW_SECONDS
-    question = WindowQuery(selector, int(begin * SECOND_NS), int(end * SECOND_NS))
-    answer = await engine.run(partial(list_label_values, query=question, name="capture"))
+    query = WindowQuery(selector, int(begin * SECOND_NS), int(end * SECOND_NS))
+    answer = await engine.run(partial(list_label_values, query=query, name="capture"))
     return answer["basis"]["windows"]

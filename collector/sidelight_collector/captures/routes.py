@@ -1,4 +1,4 @@
-"""The paths of captures: people start, watch and end them; sidecars ask for them and bring recordings."""
+"""HTTP handlers of captures, for users and for sidecars."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from aiohttp import web
 from sidelight_collector.auth.authorizer import get_principal, get_writer
 from sidelight_collector.auth.read_rules import Principal
 from sidelight_collector.auth.write_identity import OneShotWriterIdentity, WriterIdentity
-from sidelight_collector.captures.agents import agent_to_json as agent_told
-from sidelight_collector.captures.agents import summarize_services
+from sidelight_collector.captures.agents import agent_to_json, summarize_services
 from sidelight_collector.captures.attacher import Attacher, AttachPolicy
 from sidelight_collector.captures.capture import (
     Capture,
@@ -60,21 +59,21 @@ API_PREFIX: Final = "/api/v1"
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 500
 AGENTS_REFRESH_SECONDS: Final = 3.0
-"""What other processes know of sidecars is read at most so often."""
+"""Minimum time between two reads of the sidecars of other processes."""
 _CLOCK_MARGIN_SECONDS: Final = 60
-"""Windows of a capture began no longer before and after it, whatever the clocks of pods are."""
+"""Margin around the time range of a capture, for pods whose clocks differ."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class CrossSiteRequest(SidelightError):
-    """A page of another site asks, or nobody may."""
+    """The request comes from a page of another site."""
 
     reason = Reason.FORBIDDEN
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureSizeLimits:
-    """Bounds of bodies and answers: a recording compressed and as text, frames drawn of one, and seconds."""
+    """Limits of recordings (compressed, text, frames drawn), and of reading a body."""
 
     max_recording_bytes: int
     max_recording_text_bytes: int
@@ -111,7 +110,7 @@ class CaptureRoutes:
         self._events = CaptureEventStream(self._load_as_json, lambda: coordinator.is_closed)
 
     def build_routes(self) -> list[web.RouteDef]:
-        """All paths."""
+        """Return all routes."""
         capture_path = f"{API_PREFIX}/captures/{{id}}"
         return [
             web.post(f"{API_PREFIX}/agents/poll", self.handle_poll),
@@ -134,7 +133,7 @@ class CaptureRoutes:
         ]
 
     def _restrict_to_reader(self, route: web.RouteDef) -> web.RouteDef:
-        """A path of one capture, which to others than its readers is not there."""
+        """Answer 404 for a capture that the reader may not see."""
 
         async def check_visibility(request: web.Request) -> web.StreamResponse:
             reader, name = get_principal(request), request.match_info["id"]
@@ -158,20 +157,23 @@ class CaptureRoutes:
         return web.json_response(response.to_json())
 
     async def list_agents(self, request: web.Request) -> web.Response:
-        given = read_single_values(request.query, ("service", "limit"))
-        service = given.get("service", "")
-        limit = min(parse_count("limit", given.get("limit", ""), DEFAULT_LIMIT), MAX_LIMIT)
+        parameters = read_single_values(request.query, ("service", "limit"))
+        service = parameters.get("service", "")
+        limit = min(parse_count("limit", parameters.get("limit", ""), DEFAULT_LIMIT), MAX_LIMIT)
         await self._refresh_agents()
         reader, gzip = get_principal(request), accepts_gzip(request)
-        known = [one for one in self.coordinator.list_agents() if reader.can_read(one.status.labels)]
+        visible = [agent for agent in self.coordinator.list_agents() if reader.can_read(agent.status.labels)]
 
-        def answer() -> EncodedResponse:
-            wanted = [one for one in known if not service or one.status.labels["service"] == service]
-            agents = [{**agent_told(one), "last_seen": _format_time(one.last_seen)} for one in wanted[:limit]]
-            told = {"agents": agents, "total": len(wanted), "services": summarize_services(known)}
-            return encode_json_response(told, gzip=gzip)
+        def build_response() -> EncodedResponse:
+            selected = [agent for agent in visible if service in ("", agent.status.labels["service"])]
+            agents = [
+                {**agent_to_json(agent), "last_seen": _format_time(agent.last_seen)}
+                for agent in selected[:limit]
+            ]
+            document = {"agents": agents, "total": len(selected), "services": summarize_services(visible)}
+            return encode_json_response(document, gzip=gzip)
 
-        return (await asyncio.to_thread(answer)).to_response(request)
+        return (await asyncio.to_thread(build_response)).to_response(request)
 
     async def start_capture(self, request: web.Request) -> web.Response:
         _require_same_origin(request)
@@ -188,8 +190,8 @@ class CaptureRoutes:
             reader, await asyncio.to_thread(parse_capture_request, raw, self._policy)
         )
         capture, status = await self._start_or_get_existing(capture_request, reader, parse_capture_id(raw))
-        told = self.to_json(capture, self.coordinator.explain_progress(capture, {}), {})
-        response = encode_json_response(told, gzip=False).to_response(request)
+        document = self.to_json(capture, self.coordinator.explain_progress(capture, {}), {})
+        response = encode_json_response(document, gzip=False).to_response(request)
         response.set_status(status)
         response.headers["Location"] = f"{self._path_prefix}{API_PREFIX}/captures/{capture.id}"
         return response
@@ -197,17 +199,17 @@ class CaptureRoutes:
     async def _start_or_get_existing(
         self, capture_request: CaptureRequest, reader: Principal, capture_id: str
     ) -> tuple[Capture, int]:
-        """A new capture, or the one with this id that was asked for before, and the status of the answer."""
-        if capture_id and (known := await self._find_existing(capture_request, reader, capture_id)):
-            return known, 200
-        places = await self.attacher.select_targets(capture_request)
+        """Return a new capture, or the earlier one with this id, and the status."""
+        if capture_id and (existing := await self._find_existing(capture_request, reader, capture_id)):
+            return existing, 200
+        targets = await self.attacher.select_targets(capture_request)
         try:
             capture = await self.coordinator.start(capture_request, reader.name, capture_id)
         except ObjectExists:  # the same request came twice in one moment
-            if known := await self._find_existing(capture_request, reader, capture_id):
-                return known, 200
+            if existing := await self._find_existing(capture_request, reader, capture_id):
+                return existing, 200
             raise
-        return await self.attacher.start_attaching(capture, places), 201
+        return await self.attacher.start_attaching(capture, targets), 201
 
     async def _find_existing(
         self, capture_request: CaptureRequest, reader: Principal, capture_id: str
@@ -225,18 +227,18 @@ class CaptureRoutes:
         return existing
 
     async def list_captures(self, request: web.Request) -> web.Response:
-        given = read_single_values(request.query, ("service", "limit"))
-        service = given.get("service", "")
-        limit = min(parse_count("limit", given.get("limit", ""), DEFAULT_LIMIT), MAX_LIMIT)
+        parameters = read_single_values(request.query, ("service", "limit"))
+        service = parameters.get("service", "")
+        limit = min(parse_count("limit", parameters.get("limit", ""), DEFAULT_LIMIT), MAX_LIMIT)
         reader = get_principal(request)
 
-        def is_wanted(one: Capture) -> bool:
-            return can_read_capture(reader, one) and (not service or one.request.service == service)
+        def is_wanted(capture: Capture) -> bool:
+            return can_read_capture(reader, capture) and (not service or capture.request.service == service)
 
-        found = await asyncio.to_thread(self._repository.list_newest, limit, is_wanted)
-        told = []
-        for capture in found:
-            # What ended needs no more than it says itself; of others the sidecars' reports are read.
+        captures = await asyncio.to_thread(self._repository.list_newest, limit, is_wanted)
+        documents = []
+        for capture in captures:
+            # A capture that has ended holds its own summary; others need the reports of their sidecars.
             parts: PartsByAgent = {}
             if capture.outcome is None:
                 try:
@@ -247,9 +249,9 @@ class CaptureRoutes:
                     if error.reason is Reason.NOT_FOUND:
                         continue
                     raise
-            whole = self.to_json(capture, self.coordinator.explain_progress(capture, parts), parts)
-            told.append({name: value for name, value in whole.items() if name != "parts"})
-        return encode_json_response({"captures": told}, gzip=accepts_gzip(request)).to_response(request)
+            document = self.to_json(capture, self.coordinator.explain_progress(capture, parts), parts)
+            documents.append({name: value for name, value in document.items() if name != "parts"})
+        return encode_json_response({"captures": documents}, gzip=accepts_gzip(request)).to_response(request)
 
     async def get_capture(self, request: web.Request) -> web.Response:
         read_single_values(request.query, ())
@@ -270,12 +272,12 @@ class CaptureRoutes:
     async def list_recordings(self, request: web.Request) -> web.Response:
         read_single_values(request.query, ())
         capture = await asyncio.to_thread(self._repository.get, request.match_info["id"])
-        found = await asyncio.to_thread(self._repository.list_recordings, capture.id)
-        told = []
-        for name, content in found:
+        recordings = await asyncio.to_thread(self._repository.list_recordings, capture.id)
+        items = []
+        for name, content in recordings:
             path = f"{self._path_prefix}{API_PREFIX}/captures/{capture.id}/{name}.speedscope.json"
-            told.append({**orjson.loads(content), "links": {"speedscope": path}})
-        return encode_json_response({"recordings": told}, gzip=accepts_gzip(request)).to_response(request)
+            items.append({**orjson.loads(content), "links": {"speedscope": path}})
+        return encode_json_response({"recordings": items}, gzip=accepts_gzip(request)).to_response(request)
 
     async def put_recording(self, request: web.Request) -> web.Response:
         capture_id, name = request.match_info["id"], request.match_info["name"]
@@ -309,7 +311,7 @@ class CaptureRoutes:
         return response(request)
 
     def to_json(self, capture: Capture, progress: CaptureProgress, parts: PartsByAgent) -> dict[str, Any]:
-        """A capture as JSON."""
+        """Encode a capture as JSON."""
         capture_request, path = capture.request, f"{self._path_prefix}{API_PREFIX}/captures/{capture.id}"
         reports = [part.report for part in parts.values()]
         end = capture.outcome.at if capture.outcome else max(time.time(), capture.created_at)
@@ -336,8 +338,8 @@ class CaptureRoutes:
             "pods": len(capture.claims),
             "elapsed_seconds": capture.outcome.elapsed_seconds
             if capture.outcome
-            else max((one.elapsed_seconds for one in reports), default=0.0),
-            "samples": capture.outcome.samples if capture.outcome else sum(one.samples for one in reports),
+            else max((report.elapsed_seconds for report in reports), default=0.0),
+            "samples": capture.outcome.samples if capture.outcome else sum(part.samples for part in reports),
             "from": int(capture.created_at) - _CLOCK_MARGIN_SECONDS,
             "until": int(end) + _CLOCK_MARGIN_SECONDS,
             "parts": _parts_to_json(capture, progress, parts),
@@ -351,8 +353,8 @@ class CaptureRoutes:
         }
 
     async def _respond_with_capture(self, request: web.Request, capture_id: str) -> web.Response:
-        told = await self._load_as_json(capture_id)
-        return encode_json_response(told, gzip=accepts_gzip(request)).to_response(request)
+        document = await self._load_as_json(capture_id)
+        return encode_json_response(document, gzip=accepts_gzip(request)).to_response(request)
 
     async def _load_as_json(self, capture_id: str) -> dict[str, Any]:
         return self.to_json(*await self.coordinator.get_progress(capture_id))
@@ -370,7 +372,7 @@ class CaptureRoutes:
     def _store_recording(
         self, capture_id: str, name: str, body: bytes, encoding: str, writer: WriterIdentity | None
     ) -> tuple[str, int]:
-        """Keep a recording; under which name, and how many bytes it takes."""
+        """Store a recording; return its name and its size in bytes."""
         capture, (agent_name, _, pid) = self._repository.get(capture_id), name.rpartition("-")
         agent = agent_name if writer is None else writer.qualify_agent_name(agent_name)
         if not any(claim.agent == agent for claim in capture.claims):
@@ -411,23 +413,18 @@ class CaptureRoutes:
         )
 
     async def _read_body(self, request: web.Request, max_bytes: int, *, decompress: bool = True) -> bytes:
-        """A body of at most so many bytes, undone of its encoding unless told otherwise."""
+        """Read a body of at most `max_bytes`, and decompress it if `decompress`."""
         body = bytearray()
+        too_large = (
+            build_too_large_error(max_bytes) if decompress else self._make_too_large_error(Reason.TOO_LARGE)
+        )
         if (request.content_length or 0) > max_bytes:
-            raise (
-                self._make_too_large_error(Reason.TOO_LARGE)
-                if not decompress
-                else build_too_large_error(max_bytes)
-            )
+            raise too_large
         try:
             async with asyncio.timeout(self._size_limits.receive_timeout_seconds):
                 async for chunk in request.content.iter_any():
                     if len(body) + len(chunk) > max_bytes:
-                        raise (
-                            self._make_too_large_error(Reason.TOO_LARGE)
-                            if not decompress
-                            else build_too_large_error(max_bytes)
-                        )
+                        raise too_large
                     body += chunk
         except TimeoutError as error:
             raise SidelightError(
@@ -440,7 +437,7 @@ class CaptureRoutes:
 
 
 def build_disabled_routes() -> list[web.RouteDef]:
-    """The same paths where captures are switched off."""
+    """Return the same routes, for a collector with captures switched off."""
 
     async def refuse(_: web.Request) -> web.Response:
         raise SidelightError(
@@ -459,10 +456,10 @@ def build_disabled_routes() -> list[web.RouteDef]:
 
 
 def _parts_to_json(capture: Capture, progress: CaptureProgress, parts: PartsByAgent) -> list[dict[str, Any]]:
-    """Each sidecar's part; what ended long ago may have none that is known."""
-    told = []
+    """Encode the part of each sidecar; reports of an old capture may be missing."""
+    documents = []
     for claim, state in zip(capture.claims, progress.part_outcomes, strict=True):
-        one: dict[str, Any] = {
+        document: dict[str, Any] = {
             "agent": claim.agent,
             "labels": dict(claim.labels),
             "state": state.state,
@@ -472,7 +469,7 @@ def _parts_to_json(capture: Capture, progress: CaptureProgress, parts: PartsByAg
         }
         if part := parts.get(claim.agent):
             report = part.report
-            one |= {
+            document |= {
                 "last_seen": _format_time(part.last_seen),
                 "elapsed_seconds": report.elapsed_seconds,
                 "seconds": report.seconds,
@@ -483,8 +480,8 @@ def _parts_to_json(capture: Capture, progress: CaptureProgress, parts: PartsByAg
                 "processes": [process.to_json() for process in report.processes],
                 "top_functions": [function.to_json() for function in report.top_functions],
             }
-        told.append(one)
-    return told
+        documents.append(document)
+    return documents
 
 
 def _format_time(unix: float) -> str:
@@ -492,7 +489,7 @@ def _format_time(unix: float) -> str:
 
 
 def _require_same_origin(request: web.Request) -> None:
-    """Raises Forbidden for what a page of another site sends: a browser says so (Sec-Fetch-Site)."""
+    """Raise CrossSiteRequest if a browser sends it from another site (Sec-Fetch-Site)."""
     if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
         raise CrossSiteRequest(
             "a page of another site may not start or end captures",

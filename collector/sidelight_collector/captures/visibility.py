@@ -1,4 +1,4 @@
-"""Which captures a reader may see, and which sidecars a reader's capture may ask."""
+"""Which captures a reader may see, and which sidecars may take them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sidelight_model.selectors import MAX_SELECTOR_CHARACTERS
 
 
 def can_read_capture(reader: Principal, capture: Capture) -> bool:
-    """Whether all that a capture has is of namespaces that this reader sees.
+    """Return whether a reader may see a capture: all of its namespaces.
 
-    One that no sidecar has taken yet is seen by those who could have asked for it.
+    If no sidecar has taken it yet, only readers that could have requested it may see it.
     """
     if reader.namespaces is None:
         return True
@@ -23,7 +23,10 @@ def can_read_capture(reader: Principal, capture: Capture) -> bool:
 
 
 def restrict_request(reader: Principal, capture_request: CaptureRequest) -> CaptureRequest:
-    """The wish, with what this reader sees as a condition on sidecars. Raises BadBody."""
+    """Restrict a request to sidecars in the namespaces that a reader may see.
+
+    Raises BadBody if the selector becomes too long.
+    """
     if reader.namespaces is None:
         return capture_request
     selector = capture_request.selector & reader.selector

@@ -1,17 +1,17 @@
-"""Deploys: each new version of a service is compared with the previous one.
+"""Deploy detection and evaluation: each new version against the previous one.
 
-deploy              the state of one
+deploy              the state of a deploy, as pure functions
 version_discovery   versions in stored windows
 version_registry    versions known so far
 deploy_detector     finds new versions
-baseline_selection  the time it is compared with
-evaluation          one analysis
-evaluator           the loop: when to analyse
-rate_limiter        how much of the process it takes
-query_client        asks the query engine
-deploy_repository   deploys in the store
-deploy_codec        as JSON
-notify              webhooks and Alertmanager
-routes
-deploy_wiring       made from settings
+baseline_selection  selects the time that is compared
+evaluation          runs one analysis
+evaluator           the loop that decides when to analyse
+rate_limiter        limits the CPU time of analyses
+query_client        runs queries from another thread
+deploy_repository   deploys in the object store
+deploy_codec        deploys as JSON
+notify              webhook and Alertmanager notifications
+routes              HTTP handlers
+deploy_wiring       builds all of it from the settings
 """

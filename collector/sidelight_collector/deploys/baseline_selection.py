@@ -1,10 +1,11 @@
-"""Which time of the previous version a deploy is compared with.
+"""Selects the time of the previous version that a deploy is compared with.
 
-    canary           the same time, where both versions ran: load and neighbours are the same on both sides
-    same_hours       the same hours of the nearest earlier day of its kind on which the previous version ran
-    previous_period  the time just before, as long as the other side
+    canary           the same time, if both versions ran: load and neighbours are the same on both sides
+    same_hours       the same hours of an earlier day on which the previous version ran
+    previous_period  the time just before, as long as the new version's
 
-A day's own rhythm is in every load, so the first of these that can be had is taken.
+Load follows the time of day, so the first of these that is available is used. Of earlier days, the nearest
+one of the same kind (weekday or weekend) comes first.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ from typing import Final
 from sidelight_collector.deploys.deploy import Deploy, DeployPolicy, ObservedSpan, TimeRange
 
 MAX_DAYS_BACK: Final = 14
-"""No earlier day than this is looked at."""
+"""Maximum number of days between the two sides."""
 DAY_SECONDS: Final = 86_400.0
 MIN_CANARY_OVERLAP: Final = 0.5
-"""Both versions must have run for this share of the new one's time to be compared as a canary."""
+"""A canary needs both versions for this share of the new version's time."""
 MIN_COVERAGE: Final = 0.8
-"""The previous version must have run for this share of the hours of an earlier day."""
+"""The previous version must have run for this share of an earlier day's hours."""
 MIN_SECONDS: Final = 60.0
 _SATURDAY: Final = 5
 
 SpanFinder = Callable[[str, float, float], ObservedSpan | None]
-"""From when until when a version was seen in a range."""
+"""Finds when a version was first and last seen in a time range."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeploySides:
-    """What is compared: a range of time of the previous version and one of the new."""
+    """The two sides of a comparison: a time range of each version."""
 
     comparison_mode: str
     baseline: TimeRange
@@ -42,12 +43,15 @@ class DeploySides:
 def select_sides(
     deploy: Deploy, offset: float, find_span: SpanFinder, policy: DeployPolicy
 ) -> DeploySides | None:
-    """The sides of the look at an offset; None where one version was not seen at all."""
+    """Select the sides of the analysis at an offset (seconds).
+
+    None if there are no windows of one of the versions.
+    """
     start = deploy.first_seen + min(policy.warmup_seconds, offset / 4)
     comparison_span = find_span(deploy.version, start, deploy.first_seen + offset)
     if comparison_span is None:
         return None
-    # Whole seconds: what a link says can be asked for again exactly.
+    # Links have whole seconds, and must give the same comparison again.
     comparison = TimeRange(float(round(start)), float(round(deploy.first_seen + offset)))
     baseline_span = find_span(deploy.previous, comparison.start, comparison.until)
     if baseline_span is not None:
@@ -69,17 +73,20 @@ def select_sides(
 
 
 def list_earlier_days(comparison: TimeRange, earliest: float) -> Iterator[int]:
-    """How many days earlier to look, in turn: days of the same kind (of the week, or its end) come first."""
-    most = min(MAX_DAYS_BACK, int((comparison.start - earliest) // DAY_SECONDS))
+    """Yield how many days to go back, in order of preference.
+
+    Days of the same kind (weekday or weekend) come first, then nearer days.
+    """
+    max_days = min(MAX_DAYS_BACK, int((comparison.start - earliest) // DAY_SECONDS))
     is_weekend_day = _is_weekend(comparison.start)
-    days = range(1, most + 1)
+    days = range(1, max_days + 1)
     yield from sorted(
         days, key=lambda n: (_is_weekend(comparison.start - n * DAY_SECONDS) is not is_weekend_day, n)
     )
 
 
 def _is_weekend(unix: float) -> bool:
-    """Whether a moment (Unix seconds) is on a Saturday or Sunday, in UTC."""
+    """Return whether a time (Unix seconds) is on a Saturday or Sunday, in UTC."""
     return datetime.fromtimestamp(unix, UTC).weekday() >= _SATURDAY
 
 

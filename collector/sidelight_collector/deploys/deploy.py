@@ -1,14 +1,14 @@
-"""One deploy: a new version of a service and what was found when it was compared with the one before.
+"""A deploy: a new version of a service, compared with the previous one.
 
-It is looked at when the version has been seen for 10, 20, 40 … minutes, at last after a day. Looks that were
-missed are not made one by one: there is one for the latest that is due. The k-th look that is made is judged
-at alpha/(k(k+1)), which adds up to alpha however many there are (docs/verdicts.md).
+It is analysed when the version has been seen for 10, 20, 40 … minutes, and last after a day. Missed
+analyses are not made up one by one: only the latest that is due runs. The k-th analysis that runs has the
+significance level alpha/(k(k+1)). These add up to at most alpha, however many there are (docs/verdicts.md).
 
     watching        no analysis was conclusive yet
     pass            the last conclusive analysis found that every condition holds
-    regressed       the last conclusive analysis found one that does not
-    inconclusive    all analyses are made, and none had enough data
-    not_comparable  the last analysis says that the sides are not comparable
+    regressed       the last conclusive analysis found a condition that does not hold
+    inconclusive    all analyses have run, and none had enough data
+    not_comparable  the last analysis found that the sides are not comparable
     finished        rolled back, or replaced by the next version, while it was analysed or regressed
 
 Pure: clocks are arguments, times are Unix seconds.
@@ -30,7 +30,7 @@ DEPLOY_ID_PATTERN: Final = re.compile(r"\d{8}-[a-z2-7]{16}", re.ASCII)
 
 
 class DeployState(StrEnum):
-    """How a deploy stands, and how a single analysis did (never `watching` or `finished`)."""
+    """The state of a deploy, or of an analysis (never `watching` or `finished`)."""
 
     WATCHING = "watching"
     PASS = "pass"  # noqa: S105 - a state, not a password
@@ -41,7 +41,7 @@ class DeployState(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """Why a deploy is over."""
+    """Why a deploy is finished."""
 
     ROLLED_BACK = "rolled_back"
     REPLACED = "replaced"
@@ -49,13 +49,13 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeployPolicy:
-    """When deploys are looked at, and what of each.
+    """When deploys are analysed, and which conditions they must satisfy.
 
-    The first look when the version has been seen for `first_analysis_seconds`, the last after
-    `last_analysis_seconds`; the `warmup_seconds` at its beginning do not count. A version not seen for
-    `absent_seconds` while its service is has gone; one that comes and goes is a deploy at most
-    `max_arrivals_per_day` times a day. `ingest_delay_seconds` are left for windows that are still on their
-    way.
+    The first analysis runs when the version has been seen for `first_analysis_seconds`, the last after
+    `last_analysis_seconds`. Its first `warmup_seconds` do not count. A version not seen for
+    `absent_seconds` while its service is has gone. A version that comes and goes is a deploy at most
+    `max_arrivals_per_day` times a day. Analyses run `ingest_delay_seconds` late, for windows that are still
+    on their way.
     """
 
     first_analysis_seconds: float = 600.0
@@ -70,7 +70,7 @@ class DeployPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ObservedSpan:
-    """From when until when something was seen."""
+    """When something was first and last seen."""
 
     first: float
     last: float
@@ -78,7 +78,7 @@ class ObservedSpan:
 
 @dataclass(frozen=True, slots=True)
 class DeployRollout:
-    """The rollout that brought a version, where the cluster is watched."""
+    """The rollout of a version, if the collector watches the cluster."""
 
     kind: str
     workload: str
@@ -89,7 +89,7 @@ class DeployRollout:
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """A range of time; `until` is not in it."""
+    """A time range that excludes `until`."""
 
     start: float
     until: float
@@ -101,10 +101,10 @@ class TimeRange:
 
 @dataclass(frozen=True, slots=True)
 class DeployAnalysis:
-    """One comparison: of number `index`, made `at`, of the first `seconds` of the version.
+    """An analysis: number `index`, made `at`, of a version's first `seconds`.
 
-    `comparison_mode` says what the previous version's time is: `canary`, `same_hours` (of an earlier day),
-    `previous_period`, or `none`. `problem` is given where the comparison itself could not be made.
+    `comparison_mode` is how the previous version's time was selected: `canary`, `same_hours` (of an earlier
+    day), `previous_period` or `none`. `problem` says why there was no comparison; it is empty if there was.
     """
 
     index: int
@@ -122,7 +122,7 @@ class DeployAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class DeployEnd:
-    """Since when a deploy is finished, why, and the version that took its place."""
+    """When and why a deploy finished, and the version that took its place."""
 
     at: float
     reason: FinishReason
@@ -131,7 +131,7 @@ class DeployEnd:
 
 @dataclass(frozen=True, slots=True)
 class AlertResolution:
-    """When somebody said that a regressed deploy needs nobody any longer, and who."""
+    """When a user resolved the alert of a regressed deploy, and which user."""
 
     at: float
     user: str
@@ -139,12 +139,12 @@ class AlertResolution:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What one receiver was told last, or is to be told, of one deploy.
+    """The last or next notification of one receiver about one deploy.
 
-    `event` is `regressed` or `resolve_deploy`, the `number`-th thing that this receiver is told of this
-    deploy. `outcome` is `pending` until it is taken (`sent`), refused for good (`refused`) or given up
-    (`failed`). `since` is when there was something to tell, `due` when it is tried next, `at` when it was
-    taken, and `problem` what the last of its `attempts` met.
+    `event` is `regressed` or `resolved`; `number` counts the notifications of this receiver about this
+    deploy. `outcome` is `pending` until the receiver accepts it (`sent`), refuses it permanently
+    (`refused`), or the collector gives up (`failed`). `since` is when the event happened, `due` the next
+    attempt, `at` the delivery, and `problem` the error of the last of its `attempts`.
     """
 
     receiver: str
@@ -159,17 +159,17 @@ class Delivery:
 
     @property
     def is_possibly_delivered(self) -> bool:
-        """Whether the receiver knows of it, or may: an answer can be lost."""
+        """Return whether the receiver has it, or may have: a response can be lost."""
         return self.outcome == "sent" or (self.outcome == "pending" and self.attempts > 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Deploy:
-    """A deploy as it is kept.
+    """A deploy as stored.
 
-    `started` is when its rollout began, or when it was first seen; `previous_seen` is when the version
-    before it was seen until then. `due` is when the next analysis is, None when there is none. `conclusion`
-    is the state by the last conclusive analysis, and `verdict` is that of the last analysis.
+    `started` is when its rollout began, or when it was first seen. `previous_seen` is when the previous
+    version was seen until then. `due` is the time of the next analysis, None if there is none. `conclusion`
+    is the state of the last conclusive analysis, and `verdict` that of the last analysis.
     """
 
     id: str
@@ -193,17 +193,20 @@ class Deploy:
 
     @property
     def is_active(self) -> bool:
-        """Whether anything can still become of it without somebody's doing."""
-        told = any(one.outcome == "pending" or self._needs_resolved_notice(one) for one in self.deliveries)
-        return self.due is not None or self.is_firing or told
+        """Return whether the deploy can still change without a user's action."""
+        has_due_notice = any(
+            delivery.outcome == "pending" or self._needs_resolved_notice(delivery)
+            for delivery in self.deliveries
+        )
+        return self.due is not None or self.is_firing or has_due_notice
 
     def _needs_resolved_notice(self, delivery: Delivery) -> bool:
-        """Whether a receiver is still to be told that there is nothing to know any longer."""
+        """Return whether a receiver still has to learn that the alert has ended."""
         return delivery.event == "regressed" and delivery.is_possibly_delivered and not self.is_firing
 
     @property
     def is_firing(self) -> bool:
-        """Whether somebody has to know of it."""
+        """Return whether the deploy has an alert that nobody has resolved."""
         return self.state is DeployState.REGRESSED and self.resolved is None
 
     @property
@@ -214,17 +217,21 @@ class Deploy:
 def build_deploy_id(
     namespace: str, service: str, version: str, first_seen: float, arrival_number: int = 1
 ) -> str:
-    """The day, 40 bits for the service and 40 for all three: the same from whichever collector.
+    """Build the id of a deploy, the same on every collector.
 
-    `arrival_number`: which arrival of the version on that day it is.
+    It has the day, 40 bits of the hash of the service, and 40 of that of all labels. `arrival_number`
+    counts the arrivals of the version on that day.
     """
     arrival = (str(arrival_number),) if arrival_number > 1 else ()
-    whole = _digest("\0".join((namespace, service, version, *arrival)))
-    return f"{datetime.fromtimestamp(first_seen, UTC):%Y%m%d}-{build_service_prefix(service)}{whole}"
+    digest = _digest("\0".join((namespace, service, version, *arrival)))
+    return f"{datetime.fromtimestamp(first_seen, UTC):%Y%m%d}-{build_service_prefix(service)}{digest}"
 
 
 def build_service_prefix(service: str) -> str:
-    """What all ids of a service's deploys have behind the day, so that it is found without reading others."""
+    """Build the part of an id after the day, which all deploys of a service share.
+
+    With it, a service's deploys are found without reading others.
+    """
     return _digest(service)
 
 
@@ -233,15 +240,16 @@ def _digest(text: str) -> str:
 
 
 def list_analysis_offsets(policy: DeployPolicy) -> tuple[float, ...]:
-    """After how many seconds of a version it is looked at: each twice the one before, then the last.
+    """List the ages (seconds) at which a version is analysed.
 
-    A doubling that is nearer to the last than another doubling would be is left out for it.
+    Each is twice the previous one. The last replaces a doubling that is nearer to it than to the doubling
+    before.
     """
-    found, at = [], policy.first_analysis_seconds
+    offsets, at = [], policy.first_analysis_seconds
     while at < policy.last_analysis_seconds / sqrt(2):
-        found.append(at)
+        offsets.append(at)
         at *= 2
-    return (*found, policy.last_analysis_seconds)
+    return (*offsets, policy.last_analysis_seconds)
 
 
 def create_deploy(
@@ -253,8 +261,9 @@ def create_deploy(
     policy: DeployPolicy,
     arrival_number: int = 1,
 ) -> Deploy:
-    """A deploy that was just found; `labels` are namespace, service and version, `arrival_number` as in its
-    id.
+    """Create a newly detected deploy.
+
+    `labels` are namespace, service and version; `arrival_number` is as in its id.
     """
     namespace, service, version = labels
     return Deploy(
@@ -272,7 +281,10 @@ def create_deploy(
 
 
 def find_due_offset(deploy: Deploy, now: float, policy: DeployPolicy) -> float | None:
-    """The offset of the look that is due: the latest of those missed; None when none is."""
+    """Return the offset of the due analysis, the latest of missed ones.
+
+    None if none is due.
+    """
     if deploy.due is None or deploy.due > now:
         return None
     age = now - policy.ingest_delay_seconds - deploy.first_seen
@@ -282,13 +294,16 @@ def find_due_offset(deploy: Deploy, now: float, policy: DeployPolicy) -> float |
 
 
 def compute_next_due(deploy: Deploy, done_seconds: float, policy: DeployPolicy) -> float | None:
-    """When the look after that at offset `done_seconds` is due."""
+    """Return when the next analysis after `done_seconds` is due; None if none is left."""
     left = [offset for offset in list_analysis_offsets(policy) if offset > done_seconds]
     return deploy.first_seen + left[0] + policy.ingest_delay_seconds if left else None
 
 
 def reschedule(deploy: Deploy, policy: DeployPolicy) -> Deploy:
-    """A deploy whose look is due by other rules than these: when it is by these."""
+    """Set the time of the next analysis by `policy`.
+
+    For a deploy that became due under an earlier policy.
+    """
     due = compute_next_due(deploy, deploy.analyses[-1].seconds if deploy.analyses else 0.0, policy)
     if due is None and deploy.state is DeployState.WATCHING:
         return replace(
@@ -300,7 +315,10 @@ def reschedule(deploy: Deploy, policy: DeployPolicy) -> Deploy:
 def add_analysis(
     deploy: Deploy, analysis: DeployAnalysis, verdict: Mapping[str, Any] | None, policy: DeployPolicy
 ) -> Deploy:
-    """A deploy after one more look. What a look cannot tell leaves the state as it was."""
+    """Add an analysis to a deploy and update its state.
+
+    An inconclusive analysis leaves the state as it was, unless it is the last one.
+    """
     due = compute_next_due(deploy, analysis.seconds, policy)
     state, conclusion = deploy.state, deploy.conclusion
     if analysis.state is not DeployState.INCONCLUSIVE:
@@ -322,10 +340,10 @@ def add_analysis(
 
 
 def finish_deploy(deploy: Deploy, end: DeployEnd) -> Deploy:
-    """A deploy that was rolled back or replaced."""
+    """Finish a deploy that was rolled back or replaced."""
     return replace(deploy, state=DeployState.FINISHED, finished=end, due=None)
 
 
 def resolve_deploy(deploy: Deploy, now: float, resolved_by: str) -> Deploy | None:
-    """A deploy that nobody has to know of any longer; None if that is so already."""
+    """Resolve the alert of a deploy; None if it has none."""
     return replace(deploy, resolved=AlertResolution(now, resolved_by)) if deploy.is_firing else None

@@ -1,4 +1,4 @@
-"""Deploys as JSON in the store: docs/formats.md says what it looks like."""
+"""Deploys as JSON in the store; docs/formats.md specifies the format."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _FORMAT_1: Final[Mapping[str, Mapping[str, str]]] = {
     "resolved": {"by": "user"},
     "delivery": {"tries": "attempts"},
 }
-"""Names of format 1 that are others now, by what has them."""
+"""Current names of the fields of format 1, by kind of object."""
 _FORMAT_1_VALUES: Final[Mapping[str, str]] = {
     "fine": "pass",
     "unclear": "inconclusive",
     "incomparable": "not_comparable",
     "over": "finished",
 }
-"""States of format 1 that are called otherwise now."""
+"""Current names of the states of format 1."""
 _FORMAT_1_MODES: Final[Mapping[str, str]] = {"": "none", "hours": "same_hours", "before": "previous_period"}
-"""The same of comparison modes."""
+"""Current names of the comparison modes of format 1."""
 _FORMAT_1_VERDICT: Final[Mapping[str, str]] = {
     "a": "baseline",
     "b": "comparison",
@@ -60,7 +60,7 @@ _FORMAT_1_VERDICT: Final[Mapping[str, str]] = {
     "rounds": "bootstrap_rounds",
     "measured": "rate_source",
 }
-"""The same of a verdict, wherever in it they are."""
+"""Current names of a verdict's fields of format 1, at any depth."""
 _FORMAT_1_VERDICT_VALUES: Final[Mapping[str, Mapping[str, str]]] = {
     "direction": {
         "more": "increased",
@@ -81,77 +81,78 @@ _FORMAT_1_VERDICT_VALUES: Final[Mapping[str, Mapping[str, str]]] = {
     "severity": {"refuse": "blocking"},
     "reason": {"lines_told_apart": "lines_separate", "pods_together": "pods_merged"},
 }
-"""The values of a verdict's fields in format 1 that are others now, by the field's name."""
+"""Current values of a verdict's fields of format 1, by name of the field."""
 
 
 def encode_deploy(deploy: Deploy) -> bytes:
-    """A deploy as it is written."""
+    """Encode a deploy for the store."""
     fields = {name: getattr(deploy, name) for name in Deploy.__dataclass_fields__}
     return orjson.dumps({"format": FORMAT, **fields}, option=orjson.OPT_SORT_KEYS)
 
 
 def decode_deploy(key: str, content: bytes) -> Deploy:
-    """A deploy as it was written. Raises ObjectDamaged."""
-    told: Mapping[str, Any] = parse_document(key, content, FORMAT)
+    """Decode a stored deploy.
+
+    Raises ObjectDamaged.
+    """
+    document: Mapping[str, Any] = parse_document(key, content, FORMAT)
     try:
-        if told["format"] == 1:
-            told = _of_format_1(told)
+        if document["format"] == 1:
+            document = _of_format_1(document)
         return Deploy(
-            str(told["id"]),
-            str(told["namespace"]),
-            str(told["service"]),
-            str(told["version"]),
-            str(told["previous"]),
-            float(told["started"]),
-            float(told["first_seen"]),
-            ObservedSpan(**told["previous_seen"]),
-            told["due"],
-            DeployRollout(**told["rollout"]) if told["rollout"] else None,
-            DeployState(told["state"]),
-            str(told["conclusion"]),
-            tuple(map(_parse_analysis, told["analyses"])),
-            told["verdict"],
-            _parse_end(told["finished"]),
-            AlertResolution(**told["resolved"]) if told["resolved"] else None,
-            told["regressed_at"],
-            tuple(Delivery(**one) for one in told["deliveries"]),
+            str(document["id"]),
+            str(document["namespace"]),
+            str(document["service"]),
+            str(document["version"]),
+            str(document["previous"]),
+            float(document["started"]),
+            float(document["first_seen"]),
+            ObservedSpan(**document["previous_seen"]),
+            document["due"],
+            DeployRollout(**document["rollout"]) if document["rollout"] else None,
+            DeployState(document["state"]),
+            str(document["conclusion"]),
+            tuple(map(_parse_analysis, document["analyses"])),
+            document["verdict"],
+            _parse_end(document["finished"]),
+            AlertResolution(**document["resolved"]) if document["resolved"] else None,
+            document["regressed_at"],
+            tuple(Delivery(**delivery) for delivery in document["deliveries"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ObjectDamaged(key, f"it is no deploy: {error}") from error
 
 
-def _parse_analysis(told: Mapping[str, Any]) -> DeployAnalysis:
-    sides = {name: TimeRange(**told[name]) if told[name] else None for name in ("baseline", "comparison")}
-    state, conditions = DeployState(told["state"]), tuple(told["conditions"])
-    return DeployAnalysis(**{**told, **sides, "state": state, "conditions": conditions})
+def _parse_analysis(raw: Mapping[str, Any]) -> DeployAnalysis:
+    sides = {name: TimeRange(**raw[name]) if raw[name] else None for name in ("baseline", "comparison")}
+    state, conditions = DeployState(raw["state"]), tuple(raw["conditions"])
+    return DeployAnalysis(**{**raw, **sides, "state": state, "conditions": conditions})
 
 
-def _parse_end(told: Mapping[str, Any] | None) -> DeployEnd | None:
-    return (
-        DeployEnd(float(told["at"]), FinishReason(told["reason"]), str(told["successor"])) if told else None
-    )
+def _parse_end(raw: Mapping[str, Any] | None) -> DeployEnd | None:
+    return DeployEnd(float(raw["at"]), FinishReason(raw["reason"]), str(raw["successor"])) if raw else None
 
 
 def _of_format_1(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    told = rename_fields(raw, _FORMAT_1["deploy"])
-    told["state"] = _FORMAT_1_VALUES.get(told["state"], told["state"])
-    told["conclusion"] = _FORMAT_1_VALUES.get(told["conclusion"], told["conclusion"])
-    told["analyses"] = [rename_fields(one, _FORMAT_1["analysis"]) for one in told["analyses"]]
-    for one in told["analyses"]:
-        one["state"] = _FORMAT_1_VALUES.get(one["state"], one["state"])
-        one["comparison_mode"] = _FORMAT_1_MODES.get(one["comparison_mode"], one["comparison_mode"])
-        one["rate"] = _verdict_of_format_1(one["rate"])
-        one["conditions"] = _verdict_of_format_1(one["conditions"])
-    told["verdict"] = _verdict_of_format_1(told["verdict"])
+    document = rename_fields(raw, _FORMAT_1["deploy"])
+    document["state"] = _FORMAT_1_VALUES.get(document["state"], document["state"])
+    document["conclusion"] = _FORMAT_1_VALUES.get(document["conclusion"], document["conclusion"])
+    document["analyses"] = [rename_fields(entry, _FORMAT_1["analysis"]) for entry in document["analyses"]]
+    for entry in document["analyses"]:
+        entry["state"] = _FORMAT_1_VALUES.get(entry["state"], entry["state"])
+        entry["comparison_mode"] = _FORMAT_1_MODES.get(entry["comparison_mode"], entry["comparison_mode"])
+        entry["rate"] = _verdict_of_format_1(entry["rate"])
+        entry["conditions"] = _verdict_of_format_1(entry["conditions"])
+    document["verdict"] = _verdict_of_format_1(document["verdict"])
     for name in ("finished", "resolved"):
-        told[name] = rename_fields(told[name], _FORMAT_1[name]) if told[name] else None
-    told["deliveries"] = [rename_fields(one, _FORMAT_1["delivery"]) for one in told["deliveries"]]
-    return told
+        document[name] = rename_fields(document[name], _FORMAT_1[name]) if document[name] else None
+    document["deliveries"] = [rename_fields(entry, _FORMAT_1["delivery"]) for entry in document["deliveries"]]
+    return document
 
 
 def _verdict_of_format_1(part: Any) -> Any:
     if isinstance(part, list):
-        return [_verdict_of_format_1(one) for one in part]
+        return [_verdict_of_format_1(item) for item in part]
     if not isinstance(part, Mapping):
         return part
     return {
@@ -163,5 +164,5 @@ def _verdict_of_format_1(part: Any) -> Any:
 
 
 def _value_of_format_1(value: Any, values: Mapping[str, str]) -> Any:
-    # The table of functions has columns: a list of directions.
-    return [values.get(one, one) for one in value] if isinstance(value, list) else values.get(value, value)
+    # In the table of functions, which has columns, it is a list of values.
+    return [values.get(item, item) for item in value] if isinstance(value, list) else values.get(value, value)

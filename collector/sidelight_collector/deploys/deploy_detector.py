@@ -1,4 +1,7 @@
-"""Finds new versions: looks through what windows came since the last time, and keeps a deploy of each."""
+"""Detects new versions in the windows stored since the last scan.
+
+Creates a deploy for each.
+"""
 
 from __future__ import annotations
 
@@ -33,21 +36,27 @@ from sidelight_model.errors import SidelightError
 from sidelight_model.selectors import Selector
 
 OVERLAP_SECONDS: Final = 900.0
-"""Windows may come so late and still be seen."""
+"""Windows that arrive at most this late are still scanned."""
 CHUNK_SECONDS: Final = 6 * 3600.0
 MIN_CHUNK_SECONDS: Final = 60.0
-"""What is looked through at once; where a query has not the time for that, half of it is."""
+"""Minimum length of a scan by one query.
+
+A scan begins with `CHUNK_SECONDS`, which is halved when a query times out.
+"""
 FIRST_LOOKBACK_SECONDS: Final = 86_400.0
 MAX_LOOKBACK_SECONDS: Final = 14 * 86_400.0
 REGISTRY_WRITE_SECONDS: Final = 600.0
-"""What is known is written at most so often, unless something is new."""
+"""Minimum time between two writes of the registry, unless there is a new version."""
 _DAY_SECONDS: Final = 86_400.0
 _ROLLOUT_SLACK_SECONDS: Final = 60.0
 _log = structlog.get_logger()
 
 
 class DeployDetector:
-    """What one process knows of versions; for one thread at a time. All calls block."""
+    """Detects deploys, with the versions that this process knows of.
+
+    For one thread at a time. All calls block.
+    """
 
     def __init__(
         self,
@@ -77,11 +86,14 @@ class DeployDetector:
         self.registry: VersionRegistry | None = None
 
     def reset(self) -> None:
-        """Know nothing: what is in the store is read the next time."""
+        """Forget the known versions; `load` reads them from the store again."""
         self.registry, self._etag = None, None
 
     def load(self) -> bool:
-        """Know what is in the store, if nothing is known; whether that was so. Raises StoreError."""
+        """Load the known versions from the store; return False if they are loaded.
+
+        Raises StoreError.
+        """
         if self.registry is not None:
             return False
         stored = self._repository.get_versions()
@@ -93,9 +105,10 @@ class DeployDetector:
         return True
 
     def detect(self, should_stop: ShouldStop) -> Iterator[Deploy]:
-        """The deploys that there are since the last time, each kept; those that others kept come too.
+        """Yield the deploys of versions that arrived since the last scan, as stored.
 
-        Raises Busy, QueryTimeout and StoreError: what was not looked through is the next time.
+        This includes deploys that another process created. Raises QueryEngineBusy, QueryTimeout and
+        StoreError; the next call continues the scan.
         """
         registry, now = self.registry or VersionRegistry(), self._clock()
         is_first_scan = registry.scanned_until == 0.0
@@ -105,12 +118,12 @@ class DeployDetector:
         for start, until in split_range(begin, now, self._chunk_seconds):
             if should_stop():
                 return
-            # Within an hour that was added up nobody sees a pause.
+            # Blocks merge the windows of an hour, and so hide pauses.
             edges = round(start * SECOND_NS), round(until * SECOND_NS)
-            question = WindowQuery(Selector(), *edges, by_window=True)
+            query = WindowQuery(Selector(), *edges, by_window=True)
             pause = self._policy.absent_seconds
             try:
-                spans = self._query(partial(list_version_spans, question=question, pause_seconds=pause))
+                spans = self._query(partial(list_version_spans, question=query, pause_seconds=pause))
             except QueryTimeout:
                 self._chunk_seconds = max(MIN_CHUNK_SECONDS, self._chunk_seconds / 2)
                 raise
@@ -121,7 +134,7 @@ class DeployDetector:
             try:
                 deploys = self._create_deploys(arrivals)
             except SidelightError:
-                self.reset()  # what was not kept is to be found again
+                self.reset()  # deploys that were not stored must be detected again
                 raise
             registry.scanned_until = max(registry.scanned_until, until)
             self._write_registry(registry, is_new=bool(arrivals) or is_first_scan)
@@ -130,21 +143,26 @@ class DeployDetector:
     def _create_deploys(self, arrivals: Sequence[VersionArrival]) -> list[Deploy]:
         rollouts = list(self._list_rollouts()) if arrivals else []
         deploys = []
-        for one in arrivals:
-            deploy = self._create_or_get_deploy(one, _find_rollout(one, rollouts))
+        for arrival in arrivals:
+            deploy = self._create_or_get_deploy(arrival, _find_rollout(arrival, rollouts))
             if deploy is None:
                 self._metrics.deploys_skipped.inc()
-                labels = {"namespace": one.namespace, "service": one.service, "version": one.version}
+                labels = {
+                    "namespace": arrival.namespace,
+                    "service": arrival.service,
+                    "version": arrival.version,
+                }
                 _log.info("a version comes and goes too often to be compared", **labels)
             else:
                 deploys.append(deploy)
         return deploys
 
     def _create_or_get_deploy(self, arrival: VersionArrival, rollout: DeployRollout | None) -> Deploy | None:
-        """The deploy of an arrival, made or as it is kept; None where the version had too many on its day.
+        """Create the deploy of an arrival, or return the stored one.
 
-        Two arrivals of one version are never within `gone_seconds`; two looks at one mostly agree to the
-        second, and to less where windows came late.
+        None if the version has arrived too often on its day. Two arrivals of a version are at least
+        `absent_seconds` apart. Two scans of one arrival usually agree to the second, but differ more if
+        windows arrived late.
         """
         labels = arrival.namespace, arrival.service, arrival.version
         for number in range(1, self._policy.max_arrivals_per_day + 1):
@@ -175,26 +193,26 @@ class DeployDetector:
         try:
             self._etag = self._repository.put_versions(encode_registry(registry), self._etag)
         except (ObjectChanged, ObjectExists):
-            # Another process was at it: what it knows is read next time. What was found is kept already.
+            # Another process wrote it: it is read again next time. The new deploys are stored already.
             self.reset()
             return
         self._written_at = now
 
 
 def _find_rollout(arrival: VersionArrival, rollouts: Sequence[Rollout]) -> DeployRollout | None:
-    """The rollout that brought a version: the last that began before its first window."""
+    """Return the rollout of a version: the last that began before its first window."""
     matching = [
-        each
-        for each in rollouts
-        if (each.namespace, each.service, each.version)
+        rollout
+        for rollout in rollouts
+        if (rollout.namespace, rollout.service, rollout.version)
         == (arrival.namespace, arrival.service, arrival.version)
         and max(arrival.first_seen - _DAY_SECONDS, arrival.previous_last_seen)
-        <= each.started
+        <= rollout.started
         <= arrival.first_seen + _ROLLOUT_SLACK_SECONDS
     ]
     if not matching:
         return None
-    last = max(matching, key=lambda each: each.started)
+    last = max(matching, key=lambda rollout: rollout.started)
     return DeployRollout(
         last.kind, last.workload, last.revision, min(last.started, arrival.first_seen), last.ended
     )

@@ -1,10 +1,10 @@
-"""Where deploys lie in the store, and how any number of collectors change them there.
+"""Deploys in the object store, shared by any number of collectors.
 
-    v1/deploys/2026-11-21/20261121-3q5f2c7m2w7r6d4k.json    a deploy, below the day on which it was seen first
-    v1/deploys/seen.json.zst                                the versions that are known of each service
+    v1/deploys/2026-11-21/20261121-3q5f2c7m2w7r6d4k.json    a deploy, by the day on which it was first seen
+    v1/deploys/seen.json.zst                                the known versions of each service
 
-A deploy is created if absent and replaced only while it is what was read; whoever finds it changed reads it
-again. All calls block.
+A deploy is created only if absent, and replaced only if it has not changed since it was read; otherwise the
+collector reads it again. All calls block.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ VERSIONS_KEY: Final = f"{ROOT}seen.json.zst"
 CACHE_BYTES: Final = 32 << 20
 DEPLOY_MEMORY_BYTES: Final = 4 << 10
 ANALYSIS_MEMORY_BYTES: Final = 8 << 10
-"""What a deploy without its verdict, and a look, take in memory."""
+"""Memory that a deploy without its verdict takes, and each of its analyses."""
 _DAY_SECONDS: Final = 86_400
 _KEY_PATTERN: Final = re.compile(
     rf"{ROOT}(?P<day>\d{{4}}-\d\d-\d\d)/(?P<id>{DEPLOY_ID_PATTERN.pattern})\.json"
 )
 
 DeployChange = Callable[[Deploy], Deploy | None]
-"""What becomes of a deploy; None if it stays as it is."""
+"""Returns the changed deploy, or None to leave it as it is."""
 
 
 class DeployNotFound(SidelightError):
-    """There is no deploy with this id, or it is no longer kept."""
+    """There is no deploy with this id, or it has expired."""
 
     reason = Reason.NOT_FOUND
 
@@ -54,7 +54,7 @@ class DeployNotFound(SidelightError):
 
 
 class DeployRepository:
-    """The deploys in a store; safe to use from many threads."""
+    """The deploys in a store. Safe to use from many threads."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -73,7 +73,7 @@ class DeployRepository:
         self._deploys.close()
 
     def create(self, deploy: Deploy) -> bool:
-        """Write a new deploy; False if there is one with its id already."""
+        """Write a new deploy; return False if there is one with its id already."""
         try:
             self._deploys.create(build_deploy_key(deploy.id), deploy)
         except ObjectExists:
@@ -81,16 +81,20 @@ class DeployRepository:
         return True
 
     def get(self, deploy_id: str) -> Deploy:
-        """One deploy. Raises DeployNotFound."""
+        """Return a deploy.
+
+        Raises DeployNotFound.
+        """
         try:
             return self._deploys.load(_checked_key(deploy_id)).document
         except ObjectMissing:
             raise DeployNotFound(deploy_id) from None
 
     def update(self, deploy_id: str, change: DeployChange) -> Deploy:
-        """Change a deploy and return it; `change` is called again after a faster collector.
+        """Change a deploy and return it.
 
-        Raises DeployNotFound, and StoreUnavailable when others are faster again and again.
+        `change` is called again after a faster collector. Raises DeployNotFound, and StoreUnavailable when
+        others are faster again and again.
         """
         try:
             return self._deploys.update(_checked_key(deploy_id), change)
@@ -98,26 +102,29 @@ class DeployRepository:
             raise DeployNotFound(deploy_id) from None
 
     def list_days(self) -> list[date]:
-        """The days of which there are deploys, the latest first."""
-        found: list[date] = []
+        """List the days that have deploys, latest first."""
+        days: list[date] = []
         after = ROOT
         while entry := next(iter(self._store.list(ROOT, start_after=after)), None):
             match = _KEY_PATTERN.fullmatch(entry.key)
             with suppress(ValueError):
                 if match:
-                    found.append(date.fromisoformat(match["day"]))
+                    days.append(date.fromisoformat(match["day"]))
             folder = entry.key[len(ROOT) :].partition("/")[0]
             after = f"{ROOT}{folder}0" if match else entry.key  # "0" follows "/"
-        return found[::-1]
+        return days[::-1]
 
     def list_day(self, day: date, service: str = "") -> list[Deploy]:
-        """Those of one day without their verdicts, the newest first; what cannot be read is left out."""
-        begins = f"{ROOT}{day.isoformat()}/{day:%Y%m%d}-" + (build_service_prefix(service) if service else "")
-        entries = [one for one in self._store.list(begins) if _KEY_PATTERN.fullmatch(one.key)]
-        return sorted(self._deploys.load_listed(entries), key=lambda one: (-one.first_seen, one.id))
+        """List the deploys of a day without their verdicts, newest first.
+
+        Unreadable ones are left out.
+        """
+        prefix = f"{ROOT}{day.isoformat()}/{day:%Y%m%d}-" + (build_service_prefix(service) if service else "")
+        entries = [item for item in self._store.list(prefix) if _KEY_PATTERN.fullmatch(item.key)]
+        return sorted(self._deploys.load_listed(entries), key=lambda item: (-item.first_seen, item.id))
 
     def list_etags(self, day: date) -> dict[str, str | None]:
-        """The ids of those of one day, with their etags where a listing has them."""
+        """Return the etags of a day's deploys by id; None if a listing has no etags."""
         entries = self._store.list(f"{ROOT}{day.isoformat()}/")
         return {match["id"]: entry.etag for entry in entries if (match := _KEY_PATTERN.fullmatch(entry.key))}
 
@@ -129,20 +136,21 @@ class DeployRepository:
         until: float = float("inf"),
         service: str = "",
     ) -> list[Deploy]:
-        """The newest that are wanted and were first seen in a range, of any or one service.
+        """List at most `limit` deploys that satisfy `predicate`, newest first.
 
-        They come without their verdicts. Of other services nothing is read.
+        Only deploys first seen in [start, until), and of `service` unless it is empty; those of other
+        services are then not read. The results have no verdicts.
         """
-        found: list[Deploy] = []
-        for one in self._iter_range(start, until, service):
-            if predicate(one):
-                found.append(one)
-                if len(found) >= limit:
+        newest: list[Deploy] = []
+        for deploy in self._iter_range(start, until, service):
+            if predicate(deploy):
+                newest.append(deploy)
+                if len(newest) >= limit:
                     break
-        return found
+        return newest
 
     def delete_expired(self, now: float, days: float, should_stop: Callable[[], bool] = lambda: False) -> int:
-        """Remove deploys that are too old; how many."""
+        """Delete deploys older than `days`; return how many."""
         oldest = datetime.fromtimestamp(max(0.0, now - days * _DAY_SECONDS), UTC).date()
         keys = []
         for entry in self._store.list(ROOT):
@@ -150,31 +158,36 @@ class DeployRepository:
             if match and match["day"] >= oldest.isoformat():
                 break
             keys += [entry.key] if match else []
-        for gone, key in enumerate(keys):
+        for deleted, key in enumerate(keys):
             if should_stop():
-                return gone
+                return deleted
             self._store.delete(key)
         return len(keys)
 
     def get_versions(self) -> tuple[bytes, str] | None:
-        """What is known of versions, with its etag; None if nothing is."""
+        """Return the encoded registry of versions and its etag; None if there is none."""
         try:
             return self._store.get_with_etag(VERSIONS_KEY)
         except ObjectMissing:
             return None
 
     def put_versions(self, content: bytes, etag: str | None) -> str:
-        """Write that anew, while it is what was read. Raises ObjectChanged or ObjectExists."""
+        """Replace the registry of versions if it is unchanged; return its new etag.
+
+        Raises ObjectChanged and ObjectExists.
+        """
         return self._store.put(VERSIONS_KEY, content, if_absent=etag is None, if_match=etag)
 
     def _iter_range(self, start: float, until: float, service: str) -> Iterator[Deploy]:
         for day in self.list_days():
-            begins = datetime.combine(day, datetime.min.time(), UTC).timestamp()
-            if begins >= until:
+            day_start = datetime.combine(day, datetime.min.time(), UTC).timestamp()
+            if day_start >= until:
                 continue
-            if begins + _DAY_SECONDS <= start:
+            if day_start + _DAY_SECONDS <= start:
                 return
-            yield from (one for one in self.list_day(day, service) if start <= one.first_seen < until)
+            yield from (
+                deploy for deploy in self.list_day(day, service) if start <= deploy.first_seen < until
+            )
 
 
 def is_deploy_key(key: str) -> bool:
@@ -183,7 +196,7 @@ def is_deploy_key(key: str) -> bool:
 
 
 def build_deploy_key(deploy_id: str) -> str:
-    """Where a deploy lies."""
+    """Build the key of a deploy's object."""
     return f"{ROOT}{deploy_id[:4]}-{deploy_id[4:6]}-{deploy_id[6:8]}/{deploy_id}.json"
 
 

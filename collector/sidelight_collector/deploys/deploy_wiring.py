@@ -1,4 +1,4 @@
-"""All that has to do with deploys, made from a collector's settings."""
+"""Builds deploy detection and evaluation from a collector's settings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ MIN_SECRET_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class DeployFeatures:
-    """The routes, the task and what is to be closed; `evaluator` is None where deploys are switched off."""
+    """Everything about deploys that a collector runs.
+
+    `evaluator` is None if deploys are switched off.
+    """
 
     repository: DeployRepository
     routes: list[web.RouteDef]
@@ -41,14 +44,17 @@ class DeployFeatures:
     retention_days: float
 
     def delete_expired(self, now: float, should_stop: ShouldStop) -> int:
-        """Delete deploys that are too old; how many."""
+        """Delete deploys that are too old; return how many."""
         return self.repository.delete_expired(now, self.retention_days, should_stop)
 
 
 def build_deploys(
     settings: Settings, store: ObjectStore, engine: QueryEngine, metrics: Metrics, stop: asyncio.Event
 ) -> DeployFeatures:
-    """All of it. Raises BadSetting."""
+    """Build deploy detection and evaluation from the settings.
+
+    Raises BadSetting.
+    """
     repository = DeployRepository(store)
     retention_days = settings.deploy_retention_days
     if not settings.deploys:
@@ -78,7 +84,10 @@ def build_deploys(
 
 
 def build_analyser(limits: QueryLimits, policy: DeployPolicy) -> Analyser:
-    """What compares, from the settings. Raises BadSetting for a pattern that RE2 does not take."""
+    """Build the analyser from the settings.
+
+    Raises BadSetting for a pattern that is invalid in RE2.
+    """
     try:
         return make_analyser(make_compare_function(limits, policy.fail_on), policy)
     except BadCondition as error:
@@ -86,7 +95,10 @@ def build_analyser(limits: QueryLimits, policy: DeployPolicy) -> Analyser:
 
 
 def build_notifier(settings: Settings, repository: DeployRepository, metrics: Metrics) -> DeployNotifier:
-    """Who is told of deploys, from the settings. Raises BadSetting."""
+    """Build the notifier from the settings.
+
+    Raises BadSetting.
+    """
     url = settings.deploy_webhook_url
     return DeployNotifier(
         repository,
@@ -118,7 +130,7 @@ def _read_secret(path: Path | None) -> bytes | None:
 
 
 def build_policy(settings: Settings) -> DeployPolicy:
-    """When deploys are looked at, from the settings."""
+    """Build the policy of deploys from the settings."""
     return DeployPolicy(
         settings.deploy_first_analysis_seconds,
         settings.deploy_last_analysis_seconds,

@@ -1,4 +1,4 @@
-"""What a look finds: the verdict of `/api/v1/verdict` about a deploy's sides, asked in the same way."""
+"""Runs one analysis: `/api/v1/verdict` on the two sides of a deploy."""
 
 from __future__ import annotations
 
@@ -24,13 +24,19 @@ from sidelight_model.counts import ProfileType
 from sidelight_model.gates import combine_statuses, parse_condition
 
 CompareSides = Callable[[QueryContext, Sequence[WindowQuery], int, DeployPolicy], Mapping[str, Any]]
-"""The verdict on two sides at the k-th look, with the rules' conditions, as the API answers it."""
+"""Returns the verdict of the k-th analysis of two sides, as the API does.
+
+It includes the conditions of the policy.
+"""
 MAX_FUNCTIONS: Final = 20
-"""So many functions of a verdict are kept with a deploy; its link asks for all."""
+"""Maximum number of a verdict's functions stored with a deploy; its link has all."""
 
 
 def make_compare_function(limits: QueryLimits, fail_on: Iterable[str]) -> CompareSides:
-    """Compares as `/api/v1/verdict` does, with these limits and conditions. Raises BadCondition."""
+    """Make a function that compares as `/api/v1/verdict` does.
+
+    It uses these limits and conditions. Raises BadCondition.
+    """
     check = make_pattern_check()
     options = ComparisonOptions(
         max_functions=MAX_FUNCTIONS,
@@ -57,7 +63,7 @@ def make_compare_function(limits: QueryLimits, fail_on: Iterable[str]) -> Compar
 
 @dataclass(frozen=True, slots=True)
 class AnalysisResult:
-    """What one comparison found."""
+    """The result of one analysis."""
 
     state: DeployState
     comparison_mode: str = "none"
@@ -71,11 +77,11 @@ class AnalysisResult:
 
 
 Analyser = Callable[[QueryContext, Deploy, float, int], AnalysisResult]
-"""Compares a deploy at an offset, as its k-th look."""
+"""Analyses a deploy at an offset (seconds), as its k-th analysis."""
 
 
 def make_analyser(compare: CompareSides, policy: DeployPolicy) -> Analyser:
-    """A judge that takes the previous version's time as `sides` says, and compares as `compare` does."""
+    """Make an analyser that selects the sides and compares them with `compare`."""
 
     def analyse(reading: QueryContext, deploy: Deploy, offset: float, analysis_index: int) -> AnalysisResult:
         def find_span(version: str, start: float, until: float) -> ObservedSpan | None:
@@ -95,22 +101,22 @@ def make_analyser(compare: CompareSides, policy: DeployPolicy) -> Analyser:
 
 
 def build_window_queries(deploy: Deploy, selected: DeploySides) -> list[WindowQuery]:
-    """The previous version and the new one, each in its time."""
-    named = ((deploy.previous, selected.baseline), (deploy.version, selected.comparison))
+    """Build the queries of the previous and the new version, each with its time."""
+    versions = ((deploy.previous, selected.baseline), (deploy.version, selected.comparison))
     return [
         WindowQuery(
             build_version_selector(deploy.namespace, deploy.service, version),
-            round(of.start * SECOND_NS),
-            round(of.until * SECOND_NS),
+            round(time_range.start * SECOND_NS),
+            round(time_range.until * SECOND_NS),
         )
-        for version, of in named
+        for version, time_range in versions
     ]
 
 
 def build_result(verdict: Mapping[str, Any], selected: DeploySides) -> AnalysisResult:
-    """A verdict as a look keeps it."""
+    """Build the result of an analysis from its verdict."""
     conditions = tuple(verdict["conditions"])
-    state = DeployState(combine_statuses(str(one["state"]) for one in conditions).value)
+    state = DeployState(combine_statuses(str(condition["state"]) for condition in conditions).value)
     return AnalysisResult(
         state,
         selected.comparison_mode,

@@ -1,12 +1,13 @@
-"""The one process of all collectors on a store that looks after deploys, and what it does each time.
+"""The loop that evaluates deploys, in one process of all collectors on a store.
 
-It is one of those that compact (`--role all` or `compactor`): the lease `v1/lease/deploys.json` says which.
-Each time it looks which versions were seen since the last time, keeps what is new, ends what was rolled back
-or replaced, and makes the comparisons that are due, the one that has waited longest first. A comparison is a
-query like any other: it waits for nothing while all places for queries are taken, and there is at most one
-at a time, at the pace that the settings allow.
+The process is one that compacts (`--role all` or `compactor`); the lease `v1/lease/deploys.json` decides
+which. Each run detects versions that arrived since the last one and stores them as deploys, finishes
+deploys that were rolled back or replaced, and runs the analyses that are due, the most overdue first. An
+analysis is an ordinary query. It does not start while all query slots are taken. There is at most one at a
+time, at the rate that the settings allow.
 
-Two processes may do so in one moment, when a lease is taken over: then each finds what the other has written.
+Two processes may do this at the same moment, when one takes over the lease. Each then finds what the other
+has written.
 """
 
 from __future__ import annotations
@@ -47,28 +48,31 @@ from sidelight_model.errors import SidelightError
 LEASE_NAME: Final = "deploys"
 TICK_SECONDS: Final = 5.0
 MAX_ATTEMPTS: Final = 5
-"""A look that cannot be made so often is put down as one that found nothing out."""
+"""After this many failures an analysis is recorded as inconclusive."""
 RETRY_SECONDS: Final = 120.0
 _log = structlog.get_logger()
 
 
 class Notifier(Protocol):
-    """Who tells others of deploys."""
+    """Notifies receivers of deploys."""
 
     def notify(self, deploys: Iterable[Deploy], should_stop: ShouldStop) -> list[Deploy]:
-        """Tell what is to be told now; those of the deploys that were changed by it."""
+        """Send the notifications that are due; return the deploys that changed."""
 
 
 @dataclass(slots=True)
 class _FailedAnalysis:
-    """A look that could not be made: how often, and when it is tried again."""
+    """An analysis that failed: how often, and when to try again."""
 
     attempts: int
     retry_at: float
 
 
 class DeployEvaluator:
-    """Looks after deploys. Everything but `run` blocks, and is for one thread at a time."""
+    """Detects and analyses deploys.
+
+    All methods but `run` block, and are for one thread at a time.
+    """
 
     def __init__(
         self,
@@ -100,7 +104,7 @@ class DeployEvaluator:
         self._timer = timer
         self._lease_turns: Iterator[tuple[str, ShouldStop]] | None = None
         self._lease_lost: ShouldStop = lambda: True
-        self._next_run_at = timer() + interval_seconds  # a collector that starts has other things to do first
+        self._next_run_at = timer() + interval_seconds  # a starting collector has more urgent work
         self._detector = DeployDetector(
             repository,
             query,
@@ -117,7 +121,7 @@ class DeployEvaluator:
         self._failed_analyses: dict[str, _FailedAnalysis] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Look after deploys until `stop` is set."""
+        """Evaluate deploys until `stop` is set."""
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1, thread_name_prefix="deploys") as thread:
             while not stop.is_set():
@@ -130,7 +134,7 @@ class DeployEvaluator:
             await loop.run_in_executor(thread, self.release)
 
     def run_once(self, should_stop: ShouldStop = lambda: False) -> None:
-        """Do what is to be done now, if it is this process that does."""
+        """Do the work that is due now, if this process has or gets the lease."""
         now = self._timer()
         due = now >= self._next_run_at
         if self._lease_turns is None and not due:
@@ -156,7 +160,7 @@ class DeployEvaluator:
         self._metrics.deploys_active.set(len(self._active))
 
     def release(self) -> None:
-        """Let another process do it."""
+        """Give up the lease, so that another process can take it."""
         lease_turns, self._lease_turns = self._lease_turns, None
         if lease_turns is not None:
             _close_iterator(lease_turns)
@@ -166,14 +170,14 @@ class DeployEvaluator:
 
     def _acquire_lease(self, should_stop: ShouldStop) -> bool:
         lease_turns = iter(self._iter_leases([LEASE_NAME], should_stop))
-        found = next(lease_turns, None)
-        if found is None:
+        acquired = next(lease_turns, None)
+        if acquired is None:
             return False
-        self._lease_turns, self._lease_lost = lease_turns, found[1]
+        self._lease_turns, self._lease_lost = lease_turns, acquired[1]
         return True
 
     def _detect_deploys(self) -> None:
-        """Find new versions; one that begins reads first what others kept."""
+        """Detect new versions; at the start of a lease, first load stored deploys."""
         if self._detector.load():
             for day in self._repository.list_days():
                 if self._lease_lost():
@@ -183,10 +187,10 @@ class DeployEvaluator:
             self._track([deploy])
 
     def _refresh_active(self) -> None:
-        """Read active deploys anew where they were changed, and end those that are over."""
-        for day in {_parse_day(one) for one in self._active.values()}:
+        """Reload active deploys that others changed, and finish those that are over."""
+        for day in {_parse_day(active) for active in self._active.values()}:
             etags = self._repository.list_etags(day)
-            active_ids = [name for name, one in self._active.items() if _parse_day(one) == day]
+            active_ids = [name for name, active in self._active.items() if _parse_day(active) == day]
             for name in active_ids:
                 if name not in etags:
                     del self._active[name]
@@ -202,7 +206,7 @@ class DeployEvaluator:
                 continue
             end = registry.find_end(deploy)
             if end is not None:
-                self._update_deploy(deploy, partial(_finish_if_active, over=end))
+                self._update_deploy(deploy, partial(_finish_if_active, end=end))
                 _log.info(
                     "deploy finished",
                     id=deploy.id,
@@ -212,11 +216,13 @@ class DeployEvaluator:
                 )
 
     def _run_due_analyses(self, should_stop: ShouldStop) -> None:
-        """Make the comparisons that are due, as many as the pace allows."""
+        """Run the analyses that are due, as many as the rate limiter allows."""
         if self._analyse is None:
             return
         now = self._clock()
-        waiting = sorted((one.due, one.id) for one in self._active.values() if one.due and one.due <= now)
+        waiting = sorted(
+            (deploy.due, deploy.id) for deploy in self._active.values() if deploy.due and deploy.due <= now
+        )
         for _, name in waiting:
             failed = self._failed_analyses.get(name)
             if failed is not None and failed.retry_at > now:
@@ -237,7 +243,9 @@ class DeployEvaluator:
         now = self._clock()
         offset = find_due_offset(deploy, now, self._policy)
         if offset is None:
-            self._update_deploy(deploy, lambda one: None if one.finished else reschedule(one, self._policy))
+            self._update_deploy(
+                deploy, lambda current: None if current.finished else reschedule(current, self._policy)
+            )
             return
         analysis_index = len(deploy.analyses) + 1
         try:
@@ -249,7 +257,7 @@ class DeployEvaluator:
             if not self._is_exhausted(deploy, now):
                 return
             result = AnalysisResult(DeployState.INCONCLUSIVE, problem=error.message)
-        except Exception:  # noqa: BLE001 - what one service's windows bring about must not end the collector
+        except Exception:  # noqa: BLE001 - windows of one service must not end the collector
             _log.exception("a deploy was not compared", id=deploy.id)
             if not self._is_exhausted(deploy, now):
                 return
@@ -274,11 +282,11 @@ class DeployEvaluator:
         )
         self._metrics.deploy_analyses.labels(analysis.state).inc()
 
-        def apply_analysis(one: Deploy) -> Deploy | None:
-            # Another process may have made this look, or ended the deploy.
-            if one.finished or len(one.analyses) >= analysis_index:
+        def apply_analysis(current: Deploy) -> Deploy | None:
+            # Another process may have made this analysis, or finished the deploy.
+            if current.finished or len(current.analyses) >= analysis_index:
                 return None
-            return add_analysis(one, analysis, result.verdict, self._policy)
+            return add_analysis(current, analysis, result.verdict, self._policy)
 
         updated = self._update_deploy(deploy, apply_analysis)
         if updated is not None and updated.state is not deploy.state:
@@ -287,7 +295,7 @@ class DeployEvaluator:
             )
 
     def _is_exhausted(self, deploy: Deploy, now: float) -> bool:
-        """Whether a look has failed too often to be tried again."""
+        """Record a failed analysis; return whether it has failed too often to retry."""
         self._metrics.deploy_errors.inc()
         failed = self._failed_analyses.setdefault(deploy.id, _FailedAnalysis(0, 0.0))
         failed.attempts, failed.retry_at = failed.attempts + 1, now + RETRY_SECONDS
@@ -308,16 +316,16 @@ class DeployEvaluator:
         return updated
 
     def _track(self, deploys: Iterable[Deploy]) -> None:
-        """Keep in mind what can still change."""
-        for one in deploys:
-            if one.is_active:
-                self._active[one.id] = replace(one, verdict=None)
+        """Track the deploys that can still change, and drop the others."""
+        for deploy in deploys:
+            if deploy.is_active:
+                self._active[deploy.id] = replace(deploy, verdict=None)
             else:
-                self._active.pop(one.id, None)
+                self._active.pop(deploy.id, None)
 
 
-def _finish_if_active(deploy: Deploy, over: DeployEnd) -> Deploy | None:
-    return None if deploy.finished else finish_deploy(deploy, over)
+def _finish_if_active(deploy: Deploy, end: DeployEnd) -> Deploy | None:
+    return None if deploy.finished else finish_deploy(deploy, end)
 
 
 def _parse_day(deploy: Deploy) -> date:

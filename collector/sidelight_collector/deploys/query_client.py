@@ -1,4 +1,4 @@
-"""How a thread asks the query engine: as one query more, and only while a place is free."""
+"""Runs queries on the query engine from another thread, while it has free slots."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ POLL_SECONDS: Final = 0.2
 
 
 class QueryEngineBusy(SidelightError):
-    """All places for queries are taken by others, or the collector ends."""
+    """All query slots are taken, or the collector is shutting down."""
 
     reason = Reason.OVERLOADED
 
 
 class QueryClient(Protocol):
-    """Asks for an answer and waits for it; `cpu_seconds` is what making the last one took."""
+    """Runs a query and waits for it; `cpu_seconds` is the CPU time of the last one."""
 
     cpu_seconds: float
 
     def __call__(self, answer: Callable[[QueryContext], Answer]) -> Answer:
-        """Raises Busy, and what a query raises."""
+        """Run a query.
+
+        Raises QueryEngineBusy, and what the query raises.
+        """
 
 
 class EngineQueryClient:
-    """Asks an engine that runs in an event loop, from another thread."""
+    """Runs queries on an engine in another thread's event loop."""
 
     def __init__(
         self, engine: QueryEngine, should_stop: Callable[[], bool], loop: asyncio.AbstractEventLoop

@@ -1,4 +1,4 @@
-"""How much of a process the comparisons of deploys may take."""
+"""Limits how much of a process the analyses of deploys may take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ _MINUTE: Final = 60.0
 
 
 class AnalysisRateLimiter:
-    """At most so many comparisons a minute, and so much of one core, on average of a minute."""
+    """Limits analyses per minute, and their CPU time, averaged over a minute.
+
+    `cpu_share` is the share of one core.
+    """
 
     def __init__(self, per_minute: int, cpu_share: float, now: float) -> None:
         self._per_minute = per_minute
@@ -18,18 +21,20 @@ class AnalysisRateLimiter:
         self._cpu_seconds_left = cpu_share * _MINUTE
 
     def can_start(self, now: float) -> bool:
-        """Whether one more comparison may begin."""
-        passed, self._updated_at = max(0.0, now - self._updated_at), now
-        self._analyses_left = min(self._per_minute, self._analyses_left + passed * self._per_minute / _MINUTE)
+        """Return whether another analysis may start."""
+        elapsed, self._updated_at = max(0.0, now - self._updated_at), now
+        self._analyses_left = min(
+            self._per_minute, self._analyses_left + elapsed * self._per_minute / _MINUTE
+        )
         self._cpu_seconds_left = min(
-            self._cpu_share * _MINUTE, self._cpu_seconds_left + passed * self._cpu_share
+            self._cpu_share * _MINUTE, self._cpu_seconds_left + elapsed * self._cpu_share
         )
         return self._analyses_left >= 1 and self._cpu_seconds_left > 0
 
     def record_start(self) -> None:
-        """A comparison began."""
+        """Record the start of an analysis."""
         self._analyses_left -= 1
 
     def record_cpu(self, cpu_seconds: float) -> None:
-        """So much CPU time was taken, by a comparison or by a look for versions."""
+        """Record CPU time of an analysis or of a scan for versions."""
         self._cpu_seconds_left -= cpu_seconds

@@ -1,4 +1,4 @@
-"""GET /api/v1/deploys: the deploys there were, and how each stands; POST …/resolve ends an alert."""
+"""HTTP handlers of deploys: list, get, and resolve an alert."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ MAX_LIMIT: Final = 500
 
 
 class DeployRoutes:
-    """The handlers. They raise BadParameter, BadTime, NoDeploy and StoreError."""
+    """The handlers of deploys.
+
+    They raise BadParameter, BadTime, DeployNotFound and StoreError.
+    """
 
     def __init__(
         self,
@@ -49,7 +52,7 @@ class DeployRoutes:
         self._clock = clock
 
     def build_routes(self) -> list[web.RouteDef]:
-        """All paths."""
+        """Return all routes."""
         deploy_path = f"{PATH}/{{id}}"
         return [
             web.get(PATH, self.list_deploys),
@@ -74,14 +77,14 @@ class DeployRoutes:
             raise BadParameter("from is not before until: the range is empty", hint="from <= seen < until.")
         labels = {name: parameters[name] for name in ("service", "namespace") if name in parameters}
 
-        def is_wanted(one: Deploy) -> bool:
-            has_labels = all(one.labels[name] == value for name, value in labels.items())
-            return has_labels and (not state or one.state == state) and reader.can_read(one.labels)
+        def is_wanted(deploy: Deploy) -> bool:
+            has_labels = all(deploy.labels[name] == value for name, value in labels.items())
+            return has_labels and (not state or deploy.state == state) and reader.can_read(deploy.labels)
 
-        found = await asyncio.to_thread(
+        deploys = await asyncio.to_thread(
             self._repository.list_newest, limit, is_wanted, start, until, labels.get("service", "")
         )
-        answer = {"deploys": [self.to_json(one) for one in found]}
+        answer = {"deploys": [self.to_json(deploy) for deploy in deploys]}
         return encode_json_response(answer, gzip=accepts_gzip(request)).to_response(request)
 
     async def get_deploy(self, request: web.Request) -> web.Response:
@@ -102,10 +105,10 @@ class DeployRoutes:
                 hint="Use the collector's own pages, or curl.",
             )
 
-        def change(one: Deploy) -> Deploy | None:
-            if not reader.can_read(one.labels):
-                raise DeployNotFound(one.id)
-            return resolve_deploy(one, self._clock(), reader.name)
+        def change(deploy: Deploy) -> Deploy | None:
+            if not reader.can_read(deploy.labels):
+                raise DeployNotFound(deploy.id)
+            return resolve_deploy(deploy, self._clock(), reader.name)
 
         deploy = await asyncio.to_thread(self._repository.update, request.match_info["id"], change)
         return self._respond_with_deploy(request, deploy)
@@ -115,7 +118,7 @@ class DeployRoutes:
         return encode_json_response(answer, gzip=accepts_gzip(request)).to_response(request)
 
     def to_json(self, deploy: Deploy) -> dict[str, Any]:
-        """A deploy as JSON, without its verdict."""
+        """Encode a deploy as JSON, without its verdict."""
         rollout, path = deploy.rollout, f"{self._path_prefix}{PATH}/{deploy.id}"
         return {
             "id": deploy.id,
@@ -147,7 +150,7 @@ class DeployRoutes:
             "resolved": None
             if deploy.resolved is None
             else {"at": _format_time(deploy.resolved.at), "user": deploy.resolved.user},
-            "analyses": [_analysis_to_json(look) for look in deploy.analyses],
+            "analyses": [_analysis_to_json(analysis) for analysis in deploy.analyses],
             "alerts": [_delivery_to_json(deploy, delivery) for delivery in deploy.deliveries],
             "links": {
                 "self": path,
@@ -159,7 +162,7 @@ class DeployRoutes:
 
 
 def build_disabled_routes() -> list[web.RouteDef]:
-    """The same paths where deploys are switched off."""
+    """Return the same routes, for a collector with deploys switched off."""
 
     async def refuse(request: web.Request) -> web.Response:
         get_principal(request)
@@ -169,12 +172,12 @@ def build_disabled_routes() -> list[web.RouteDef]:
             hint="Start the collector without --no-deploys.",
         )
 
-    one = f"{PATH}/{{id}}"
-    return [web.get(PATH, refuse), web.get(one, refuse), web.post(f"{one}/resolve", refuse)]
+    deploy_path = f"{PATH}/{{id}}"
+    return [web.get(PATH, refuse), web.get(deploy_path, refuse), web.post(f"{deploy_path}/resolve", refuse)]
 
 
 def _summarize_state(deploy: Deploy) -> str:
-    """What the last look said, or why there is nothing to say yet."""
+    """Return the summary of the last analysis, or why there is none yet."""
     if deploy.analyses:
         last = deploy.analyses[-1]
         return last.summary or last.problem

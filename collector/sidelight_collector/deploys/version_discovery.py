@@ -1,4 +1,4 @@
-"""Which versions of which services were seen, by the windows that came."""
+"""Finds which versions of which services have stored windows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _VERSION_COLUMNS: Final = ["namespace", "service", "version"]
 
 @dataclass(frozen=True, slots=True)
 class VersionSpan:
-    """From when until when windows of a version began and ended, without a pause as long as one asks for."""
+    """A time in which a version had windows, without a pause of a given length."""
 
     namespace: str
     service: str
@@ -43,7 +43,10 @@ class VersionSpan:
 def list_version_spans(
     reading: QueryContext, question: WindowQuery, pause_seconds: float = inf
 ) -> list[VersionSpan]:
-    """All of a range, those that began first before others; a version that pauses is there once more."""
+    """List the spans of all versions in a time range, earliest first.
+
+    A version that pauses for `pause_seconds` has several spans.
+    """
     table = select_windows(reading, question, with_stacks=False).table
     if not len(table):
         return []
@@ -55,24 +58,24 @@ def list_version_spans(
         to_int64_numpy(table["end_ns"]),
     )
     order = np.lexsort((start, number))
-    found = []
+    spans = []
     for (namespace, service, version), rows in zip(
         names, np.split(order, np.flatnonzero(np.diff(number[order])) + 1), strict=True
     ):
         ends = np.maximum.accumulate(end[rows])
         resumed = np.flatnonzero(start[rows][1:] - ends[:-1] >= pause_seconds * SECOND_NS) + 1
         first, last = start[rows][np.append(0, resumed)], ends[np.append(resumed - 1, len(rows) - 1)]
-        found += [
-            VersionSpan(namespace, service, version, ObservedSpan(one / SECOND_NS, other / SECOND_NS))
-            for one, other in zip(first.tolist(), last.tolist(), strict=True)
+        spans += [
+            VersionSpan(namespace, service, version, ObservedSpan(begin / SECOND_NS, until / SECOND_NS))
+            for begin, until in zip(first.tolist(), last.tolist(), strict=True)
         ]
-    return sorted(found, key=lambda one: (one.span.first, one.namespace, one.service, one.version))
+    return sorted(spans, key=lambda span: (span.span.first, span.namespace, span.service, span.version))
 
 
 def build_version_selector(namespace: str, service: str, version: str) -> Selector:
-    """What selects the windows of one version of a service in one namespace.
+    """Select the windows of one version of a service in one namespace.
 
-    Those of captures are left out: somebody took them, at a rate of its own, because something was wrong.
+    Windows of captures are excluded: a user took them because of a problem, at a rate of their own.
     """
     values = {"service": service, "namespace": namespace, "version": version, CAPTURE_LABEL: ""}
     return Selector(tuple(Matcher(name, Op.EQUAL, value) for name, value in values.items()))
@@ -81,14 +84,19 @@ def build_version_selector(namespace: str, service: str, version: str) -> Select
 def find_observed_span(
     reading: QueryContext, selector: Selector, start: float, until: float
 ) -> ObservedSpan | None:
-    """From when until when there are windows of a range (Unix seconds); None if there are none."""
-    question = WindowQuery(selector, round(start * SECOND_NS), round(until * SECOND_NS))
-    spans = [one.span for one in list_version_spans(reading, question)]
-    return ObservedSpan(min(one.first for one in spans), max(one.last for one in spans)) if spans else None
+    """Find when the windows in a range (Unix seconds) begin and end.
+
+    None if there are none.
+    """
+    query = WindowQuery(selector, round(start * SECOND_NS), round(until * SECOND_NS))
+    spans = [version.span for version in list_version_spans(reading, query)]
+    return (
+        ObservedSpan(min(span.first for span in spans), max(span.last for span in spans)) if spans else None
+    )
 
 
 def split_range(start: float, until: float, max_seconds: float) -> Iterator[tuple[float, float]]:
-    """A range in pieces of at most so many seconds."""
+    """Split a time range into pieces of at most `max_seconds`."""
     while start < until:
         yield start, min(start + max_seconds, until)
         start += max_seconds

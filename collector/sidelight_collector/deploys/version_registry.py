@@ -1,11 +1,11 @@
-"""What is known of the versions of all services, and what newly seen windows say beside it.
+"""The known versions of all services, and the arrivals in new windows.
 
-It is kept in the store, so that a collector that starts does not take every version for a new one. Of each
-service the versions seen last are kept, at most MOST_VERSIONS.
+The registry is kept in the store, so that a collector that starts does not take every version for a new
+one. Of each service it keeps the versions seen last, at most `MAX_VERSIONS`.
 
-A version is gone when its service was seen without it for `gone_seconds`: so long, all in all, one or another
-of its other versions was. It comes back when it is seen after that, which is an arrival like its first. A
-pause of all versions, such as a night without load, makes none of them gone, whichever is the first after it.
+A version becomes absent when other versions of its service were seen for `absent_seconds` in all without
+it. When it is seen again after that, this is an arrival like its first. A pause of all versions, such as a
+night without load, makes none of them absent, whichever is seen first afterwards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sidelight_model.errors import SidelightError
 FORMAT: Final = 2
 MAX_VERSIONS: Final = 20
 MAX_BYTES: Final = 1 << 30
-"""What the object may unfold to."""
+"""Maximum size of the decompressed object."""
 
 ServiceKey = tuple[str, str]
 """Namespace and service."""
@@ -34,10 +34,11 @@ ServiceKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class VersionRun:
-    """From one arrival of a version on: when it was seen `first_seen` and `last_seen`.
+    """The time of a version since one of its arrivals.
 
-    `continuous_since`: from when on without a pause; `previous_last_seen`: when it was seen last before it
-    came back, 0 where it was never gone; `is_absent`: whether it is.
+    It was seen from `first_seen` to `last_seen`, and without a pause since `continuous_since`.
+    `previous_last_seen` is when it was last seen before it came back, 0 if it never left. `is_absent` says
+    whether it has left.
     """
 
     first_seen: float
@@ -47,27 +48,27 @@ class VersionRun:
     is_absent: bool = False
 
     def extend(self, span: ObservedSpan, absent_seconds: float) -> VersionRun:
-        """The same arrival, once it was seen once more."""
+        """Return the run extended by a span in which the version was seen."""
         since = self.continuous_since
         if span.first >= self.last_seen + absent_seconds:
             since = span.first
         elif span.last + absent_seconds > self.continuous_since:
             since = min(self.continuous_since, span.first)
-        gone = self.is_absent and span.last <= self.last_seen
+        is_absent = self.is_absent and span.last <= self.last_seen
         return VersionRun(
             min(self.first_seen, span.first),
             max(self.last_seen, span.last),
             since,
             self.previous_last_seen,
-            gone,
+            is_absent,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class VersionArrival:
-    """A version that was not known, or was gone, and the one of its service that it comes after.
+    """A version that is new or comes back, and the version that it follows.
 
-    `previous_last_seen` is when it was seen last before it came back, 0 where it is new.
+    `previous_last_seen` is when it was last seen before it came back, 0 if it is new.
     """
 
     namespace: str
@@ -81,7 +82,7 @@ class VersionArrival:
 
 @dataclass(slots=True)
 class VersionRegistry:
-    """The versions of each service, and until when (Unix seconds) windows were looked through."""
+    """The versions of each service, and how far windows were scanned (Unix seconds)."""
 
     scanned_until: float = 0.0
     services: dict[ServiceKey, dict[str, VersionRun]] = field(default_factory=dict)
@@ -89,39 +90,42 @@ class VersionRegistry:
     def record_spans(
         self, spans: Iterable[VersionSpan], absent_seconds: float, history_start: float = 0.0
     ) -> list[VersionArrival]:
-        """Take in what was seen, in the order in which it appeared; what arrived and comes after another.
+        """Record spans of versions, in order of their start, and return the arrivals.
 
-        `spans` has each version without pauses of `absent_seconds`. What appeared within `absent_seconds`
-        after `history_start` was there before anybody looked, and is not new.
+        `spans` has each version without pauses of `absent_seconds`. A version that appears within
+        `absent_seconds` after `history_start` ran before the first scan, and does not count as new. Neither
+        does a version that follows no other.
         """
         arrivals, touched = [], set()
-        for one in spans:
-            service = one.namespace, one.service
+        for version_span in spans:
+            service = version_span.namespace, version_span.service
             touched.add(service)
             versions = self.services.setdefault(service, {})
-            _mark_absent(versions, one.span.first, absent_seconds)
-            run = versions.get(one.version)
+            _mark_absent(versions, version_span.span.first, absent_seconds)
+            run = versions.get(version_span.version)
             if (
                 run is not None
                 and run.previous_last_seen
-                and one.span.last <= run.first_seen - absent_seconds
+                and version_span.span.last <= run.first_seen - absent_seconds
             ):
-                # What was there before it came back, looked through once more.
-                versions[one.version] = replace(
-                    run, previous_last_seen=max(run.previous_last_seen, one.span.last)
+                # The span is from before the version came back, scanned once more.
+                versions[version_span.version] = replace(
+                    run, previous_last_seen=max(run.previous_last_seen, version_span.span.last)
                 )
                 continue
             is_returning = (
-                run is not None and run.is_absent and one.span.first >= run.last_seen + absent_seconds
+                run is not None
+                and run.is_absent
+                and version_span.span.first >= run.last_seen + absent_seconds
             )
             if run is None or is_returning:
                 previous_last_seen = run.last_seen if run else 0.0
-                if one.version and one.span.first >= history_start + absent_seconds:
-                    arrivals += _build_arrival(one, previous_last_seen, versions, absent_seconds)
-                first, last = one.span.first, one.span.last
-                versions[one.version] = VersionRun(first, last, first, previous_last_seen)
+                if version_span.version and version_span.span.first >= history_start + absent_seconds:
+                    arrivals += _build_arrival(version_span, previous_last_seen, versions, absent_seconds)
+                first, last = version_span.span.first, version_span.span.last
+                versions[version_span.version] = VersionRun(first, last, first, previous_last_seen)
             else:
-                versions[one.version] = run.extend(one.span, absent_seconds)
+                versions[version_span.version] = run.extend(version_span.span, absent_seconds)
             if len(versions) > MAX_VERSIONS:
                 del versions[min(versions, key=lambda name: (versions[name].last_seen, name))]
         for service in touched:
@@ -129,19 +133,21 @@ class VersionRegistry:
         return arrivals
 
     def find_end(self, deploy: Deploy) -> DeployEnd | None:
-        """Whether a deploy was replaced or rolled back, and by what."""
+        """Return when a deploy was replaced or rolled back, and by which version.
+
+        None if it goes on.
+        """
         versions = self.services.get((deploy.namespace, deploy.service), {})
         others = {name: run for name, run in versions.items() if name != deploy.version}
-        # One that comes back ends nothing: it may run beside. What it takes the place of will be gone.
+        # A version that comes back may run beside this one; if it replaces it, this one becomes absent.
         successors = [
             (run.first_seen, name)
             for name, run in others.items()
             if name and not run.previous_last_seen and run.first_seen > deploy.first_seen
         ]
         current = versions.get(deploy.version)
-        if (
-            current is not None and current.previous_last_seen >= deploy.first_seen
-        ):  # and has come back: that is another deploy
+        if current is not None and current.previous_last_seen >= deploy.first_seen:
+            # The version has come back since, which is another deploy.
             ended: float | None = current.previous_last_seen
         else:
             ended = current.last_seen if current is not None and current.is_absent else None
@@ -157,7 +163,7 @@ class VersionRegistry:
         )
 
     def drop_unseen(self, cutoff: float) -> None:
-        """Leave out what was not seen since a moment."""
+        """Drop the versions that were not seen since `cutoff`."""
         for service, versions in list(self.services.items()):
             retained = {name: span for name, span in versions.items() if span.last_seen >= cutoff}
             if retained:
@@ -167,7 +173,7 @@ class VersionRegistry:
 
 
 def encode_registry(registry: VersionRegistry) -> bytes:
-    """As compressed JSON, the same for what is equal."""
+    """Encode a registry as compressed JSON, with equal bytes for equal registries."""
     rows = [
         [*service, [[name, *astuple(run)] for name, run in sorted(versions.items())]]
         for service, versions in sorted(registry.services.items())
@@ -177,7 +183,7 @@ def encode_registry(registry: VersionRegistry) -> bytes:
 
 
 def decode_registry(content: bytes) -> VersionRegistry | None:
-    """As it was written; None where it cannot be read."""
+    """Decode a stored registry; None if it cannot be read."""
     try:
         document: Any = orjson.loads(decompress_body(content, "zstd", MAX_BYTES))
         if document["format"] not in (1, FORMAT):
@@ -199,7 +205,7 @@ def _parse_run(
     previous_last_seen: float = 0.0,
     is_absent: object = 0,
 ) -> VersionRun:
-    """As it was written, in format 1 with its first two numbers alone."""
+    """Parse a run; format 1 has only its first two numbers."""
     return VersionRun(
         float(first_seen),
         float(last_seen),
@@ -215,7 +221,7 @@ def _build_arrival(
     versions: Mapping[str, VersionRun],
     absent_seconds: float,
 ) -> list[VersionArrival]:
-    """The arrival of a version, if it comes after another."""
+    """Build the arrival of a version; an empty list if it follows no other."""
     others = {name: run for name, run in versions.items() if name != version_span.version}
     previous = _find_previous_version(others, version_span.span.first, absent_seconds)
     if previous is None:
@@ -226,7 +232,7 @@ def _build_arrival(
 
 
 def _mark_absent(versions: dict[str, VersionRun], at: float, absent_seconds: float) -> None:
-    """Mark what is gone at a moment: others were seen for long enough since it was."""
+    """Mark the versions absent at a time: others were seen long enough since."""
     if len(versions) < 2:
         return
     for name, run in versions.items():
@@ -235,7 +241,7 @@ def _mark_absent(versions: dict[str, VersionRun], at: float, absent_seconds: flo
 
 
 def _measure_absence(versions: Mapping[str, VersionRun], name: str, at: float) -> float:
-    """For how long until a moment other versions were seen since one was."""
+    """Return for how long until `at` other versions were seen without this one."""
     start, observed_seconds = versions[name].last_seen, 0.0
     spans = sorted(
         (other.continuous_since, min(other.last_seen, at)) for own, other in versions.items() if own != name
@@ -250,9 +256,10 @@ def _measure_absence(versions: Mapping[str, VersionRun], name: str, at: float) -
 def _find_previous_version(
     versions: Mapping[str, VersionRun], first_seen: float, absent_seconds: float
 ) -> str | None:
-    """The version before one that appears: the youngest of those still there, else the one seen last.
+    """Return the version before one that appears; None if there is none.
 
-    Those that appeared at about the same time, or later, come beside it and not before it.
+    It is the youngest of the versions still present, or else the one seen last. A version that appeared at
+    about the same time, or later, runs beside it and does not precede it.
     """
     earlier = {name: span for name, span in versions.items() if span.first_seen < first_seen}
     if not earlier:

@@ -1,12 +1,12 @@
 """Workloads, pods and rollouts from the Kubernetes API.
 
-k8s_objects      the parts of objects that are used
-reflector        list and watch
-informers        of all kinds
-cluster_cache    what is known of the cluster
+k8s_objects      parses the fields of objects that are used
+reflector        lists and watches one kind of object
+informers        reflectors of all kinds
+cluster_cache    the objects known so far
 coverage_status  which pods are profiled, and why others are not
-rollouts
-shared_state     one collector watches, the others read
-watcher          the loop
-routes
+rollouts         when revisions were rolled out
+shared_state     one collector watches, the others read from the store
+watcher          the loop, and what the rest of the collector reads
+routes           HTTP handlers
 """

@@ -1,6 +1,6 @@
-"""All that is known of a cluster: a list of each kind, then what happens to it.
+"""Cache of a cluster's objects: a list of each kind, then its watch events.
 
-Any run of events gives what a fresh list gives; what is no longer listed is gone.
+Any sequence of events gives the same cache as a fresh list. An object that is no longer listed is removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sidelight_collector.kubernetes_discovery.k8s_objects import (
 
 @dataclass(frozen=True, slots=True)
 class ClusterInventory:
-    """What is known at a moment; pods that were too many to keep are only counted."""
+    """The objects known at a moment; pods beyond the limit are only counted."""
 
     pods: tuple[Pod, ...] = ()
     workloads: tuple[Workload, ...] = ()
@@ -33,9 +33,9 @@ class ClusterInventory:
 
 @dataclass(slots=True)
 class ClusterCache:
-    """The objects of each kind by namespace and name, of which at most `max_pods` pods.
+    """The objects of each kind by namespace and name, with at most `max_pods` pods.
 
-    `change_count` counts what made a difference. For one thread at a time.
+    `change_count` counts the events and lists that changed an object. For one thread at a time.
     """
 
     max_pods: int
@@ -46,7 +46,7 @@ class ClusterCache:
     _skipped_pods: set[ObjectKey] = field(default_factory=set)
 
     def apply(self, kind: ResourceKind, event: str, key: ObjectKey, item: CachedObject | None) -> None:
-        """Take what a watch told: ADDED, MODIFIED or DELETED; anything else changes nothing."""
+        """Apply a watch event: ADDED, MODIFIED or DELETED; others have no effect."""
         if event in ("ADDED", "MODIFIED"):
             self._put(kind, key, item)
         elif event == "DELETED":
@@ -55,10 +55,13 @@ class ClusterCache:
     def replace(
         self, kind: ResourceKind, namespace: str, items: Iterable[tuple[ObjectKey, CachedObject | None]]
     ) -> None:
-        """Take a whole list of one namespace, or (empty) of all; what is not in it is gone."""
+        """Replace all objects of a kind in a namespace (empty: all) with a list.
+
+        Objects that are not in the list are removed.
+        """
         listed: set[ObjectKey] = set()
-        for key, found in items:
-            self._put(kind, key, found)
+        for key, item in items:
+            self._put(kind, key, item)
             listed.add(key)
         skipped = self._skipped_pods if kind is ResourceKind.PODS else set()
         for key in [*self._objects[kind], *skipped]:
@@ -66,7 +69,7 @@ class ClusterCache:
                 self._remove(kind, key)
 
     def get_inventory(self) -> ClusterInventory:
-        """All of it, each kind in the order of names."""
+        """Return all objects, each kind sorted by name."""
         return ClusterInventory(
             cast("tuple[Pod, ...]", self._list_sorted(ResourceKind.PODS)),
             cast(
@@ -85,7 +88,7 @@ class ClusterCache:
         )
 
     def count_objects(self, kind: ResourceKind) -> int:
-        """How many of a kind are kept."""
+        """Return the number of cached objects of a kind."""
         return len(self._objects[kind])
 
     def _put(self, kind: ResourceKind, key: ObjectKey, item: CachedObject | None) -> None:
@@ -108,4 +111,4 @@ class ClusterCache:
             self.change_count += 1
 
     def _list_sorted(self, kind: ResourceKind) -> tuple[Any, ...]:
-        return tuple(kept for _, kept in sorted(self._objects[kind].items()))
+        return tuple(item for _, item in sorted(self._objects[kind].items()))

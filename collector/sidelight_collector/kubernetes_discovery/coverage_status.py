@@ -1,4 +1,7 @@
-"""How the pods of each workload stand: profiled, without a sidecar, or with one that says nothing."""
+"""Coverage of pods: profiled, without a sidecar, or with a failing one.
+
+Grouped by workload.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ from sidelight_kubernetes.label_names import INJECT, SIDECAR
 
 _STARTING_REASONS: Final = ("", "ContainerCreating", "PodInitializing")
 LastSeenByPod = Mapping[tuple[str, str], float]
-"""When a pod's sidecar was last heard of (Unix seconds), by namespace and pod."""
+"""When a pod's sidecar was last seen (Unix seconds), by namespace and pod."""
 
 
 class CoverageState(StrEnum):
-    """How a pod stands."""
+    """Whether a pod is profiled, or why not."""
 
     PROFILED = "profiled"
     STARTING = "starting"
@@ -29,13 +32,13 @@ class CoverageState(StrEnum):
 
 
 UNPROFILED_STATES: Final = (CoverageState.NO_SIDECAR, CoverageState.DEAD, CoverageState.STALE)
-"""Those that somebody has to look at."""
+"""States that need a user's attention."""
 SORT_ORDER: Final = (*UNPROFILED_STATES, CoverageState.STARTING, CoverageState.PROFILED, CoverageState.ENDED)
 
 
 @dataclass(frozen=True, slots=True)
 class PodCoverage:
-    """A pod, how it stands, and, where something is to be done, why and what."""
+    """A pod and its state, with a problem and a hint if a user has to act."""
 
     pod: Pod
     state: CoverageState
@@ -46,7 +49,10 @@ class PodCoverage:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadCoverage:
-    """The pods of a workload that run one service. `is_expected`: somebody wants them to be profiled."""
+    """The pods of a workload that run one service.
+
+    `is_expected` says whether they should be profiled.
+    """
 
     namespace: str
     kind: str
@@ -56,16 +62,19 @@ class WorkloadCoverage:
     pods: tuple[PodCoverage, ...]
 
     def count_pods(self, state: CoverageState) -> int:
-        return sum(one.state is state for one in self.pods)
+        return sum(pod.state is state for pod in self.pods)
 
     @property
     def is_unprofiled(self) -> bool:
-        """Whether pods that should be profiled are not."""
-        return self.is_expected and any(one.state in UNPROFILED_STATES for one in self.pods)
+        """Return whether any pod that should be profiled is not."""
+        return self.is_expected and any(pod.state in UNPROFILED_STATES for pod in self.pods)
 
 
 def assess_pod(pod: Pod, last_seen: LastSeenByPod, now: float, stale_seconds: float) -> PodCoverage:
-    """How one pod stands."""
+    """Determine the state of a pod.
+
+    `last_seen` and `now` are in Unix seconds. A sidecar is stale after `stale_seconds` without a report.
+    """
     sidecar = pod.sidecar
     seen_at = max(
         (last_seen[key] for key in ((pod.namespace, pod.name), ("", pod.name)) if key in last_seen),
@@ -100,11 +109,12 @@ def group_by_workload(
     services: frozenset[str] = frozenset(),
     predicate: Callable[[Pod], bool] = lambda _: True,
 ) -> list[WorkloadCoverage]:
-    """Workloads with how their pods stand, those of which pods lack a sidecar first.
+    """Group pods by workload and service, unprofiled workloads first.
 
-    `services` are those that profiles are kept of: pods that run one of them are expected to be profiled.
+    `services` are those with stored profiles: pods that run one of them are expected to be profiled. Only
+    pods that satisfy `predicate` count.
     """
-    injection_by_namespace = {one.name: one.inject_label for one in inventory.namespaces}
+    injection_by_namespace = {namespace.name: namespace.inject_label for namespace in inventory.namespaces}
     members: dict[tuple[str, str, str, str], list[Pod]] = defaultdict(list)
     for pod in inventory.pods:
         if predicate(pod):
@@ -113,20 +123,26 @@ def group_by_workload(
     for (namespace, kind, workload, service), pods in members.items():
         coverages = [assess_pod(pod, last_seen, now, stale_seconds) for pod in pods]
         expected = service in services or any(_is_expected(pod, injection_by_namespace) for pod in pods)
-        coverages.sort(key=lambda one: (SORT_ORDER.index(one.state), one.pod.name))
+        coverages.sort(key=lambda coverage: (SORT_ORDER.index(coverage.state), coverage.pod.name))
         workloads.append(WorkloadCoverage(namespace, kind, workload, service, expected, tuple(coverages)))
     return sorted(
         workloads,
-        key=lambda one: (not one.is_unprofiled, not one.is_expected, one.namespace, one.workload, one.kind),
+        key=lambda group: (
+            not group.is_unprofiled,
+            not group.is_expected,
+            group.namespace,
+            group.workload,
+            group.kind,
+        ),
     )
 
 
 def count_by_namespace(workloads: Iterable[WorkloadCoverage]) -> dict[str, Counter[CoverageState]]:
-    """How many pods of those that should be profiled stand how, by namespace."""
+    """Count the pods that should be profiled by namespace and state."""
     counts: dict[str, Counter[CoverageState]] = defaultdict(Counter)
     for group in workloads:
         if group.is_expected:
-            counts[group.namespace].update(one.state for one in group.pods)
+            counts[group.namespace].update(pod.state for pod in group.pods)
     return dict(counts)
 
 

@@ -1,4 +1,4 @@
-"""One process's turn at watching the cluster: a thread for each kind of object, and what they found."""
+"""Watches the cluster in one process: a thread for each kind of object."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _WatchStatus:
-    """How a feed goes: whether it is followed, was listed once, and what failed last."""
+    """The status of a watch: whether it runs, was listed once, and its last error."""
 
     is_watching: bool = False
     is_listed: bool = False
@@ -48,7 +48,10 @@ class _WatchStatus:
 
 
 class ClusterInformers:
-    """Follows every kind in daemon threads until `close`; what it found may be read from any thread."""
+    """Watches every kind in daemon threads until `close`.
+
+    What they have found may be read from any thread.
+    """
 
     def __init__(self, api: ListWatchApi, namespaces: Sequence[str], max_pods: int, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -58,50 +61,50 @@ class ClusterInformers:
         self._watches = {
             WatchScope(kind, namespace): _WatchStatus() for kind, namespace in iter_kinds(namespaces)
         }
-        for feed in self._watches:
+        for scope in self._watches:
             threading.Thread(
                 target=run_reflector,
-                args=(api, feed, self, self._closed.wait, random.random),
-                name=f"watch {feed.list_path}",
+                args=(api, scope, self, self._closed.wait, random.random),
+                name=f"watch {scope.list_path}",
                 daemon=True,
             ).start()
 
     def close(self) -> None:
-        """Take nothing more; the threads end when their watch next says something, or with the process."""
+        """Stop; the threads end at the next event of their watch, or with the process."""
         self._closed.set()
 
     @property
     def change_token(self) -> tuple[int, str, tuple[WatchProblem, ...]]:
-        """Something that differs whenever there is something new to tell."""
+        """A value that differs whenever there is something new to publish."""
         return self._cache.change_count, self.status, self.list_problems()
 
     @property
     def status(self) -> str:
-        """How the watch of pods stands, the one that nothing goes without."""
-        pods = [fed for feed, fed in self._watches.items() if feed.kind is ResourceKind.PODS]
-        if any(isinstance(fed.error, AccessDenied) for fed in pods) and not any(
-            fed.is_watching for fed in pods
+        """The status of the watch of pods, which everything else needs."""
+        pods = [status for scope, status in self._watches.items() if scope.kind is ResourceKind.PODS]
+        if any(isinstance(status.error, AccessDenied) for status in pods) and not any(
+            status.is_watching for status in pods
         ):
             return DENIED
-        if any(isinstance(fed.error, ClusterUnavailable) for fed in pods):
+        if any(isinstance(status.error, ClusterUnavailable) for status in pods):
             return UNAVAILABLE
-        return WATCHING if all(fed.is_listed or fed.error for fed in pods) else STARTING
+        return WATCHING if all(status.is_listed or status.error for status in pods) else STARTING
 
     def get_inventory(self) -> ClusterInventory:
-        """All that was found."""
+        """Return all objects known so far."""
         with self._lock:
             return self._cache.get_inventory()
 
     def count_objects(self) -> dict[ResourceKind, int]:
-        """How many of each kind are kept."""
+        """Return the number of cached objects of each kind."""
         return {kind: self._cache.count_objects(kind) for kind in ResourceKind}
 
     def list_problems(self) -> tuple[WatchProblem, ...]:
-        """What is not followed, why, and what to do."""
+        """List the kinds that are not watched, why, and what to do."""
         return tuple(
-            _build_problem(feed, fed.error)
-            for feed, fed in self._watches.items()
-            if fed.error is not None and not fed.is_watching
+            _build_problem(scope, status.error)
+            for scope, status in self._watches.items()
+            if status.error is not None and not status.is_watching
         )
 
     def replace(self, scope: WatchScope, items: Iterable[ApiObject]) -> None:
@@ -161,10 +164,10 @@ def _build_problem(scope: WatchScope, error: ClusterError) -> WatchProblem:
 
 
 def build_grant_commands(error: AccessDenied, scope: WatchScope) -> str:
-    """The commands that give a right that is missing."""
+    """Build the kubectl commands that grant a missing permission."""
     what = f"{scope.kind}.{scope.kind.group}" if scope.kind.group else str(scope.kind)
-    found = _SERVICE_ACCOUNT_PATTERN.search(error.message)
-    account = f"{found[1]}:{found[2]}" if found else "NAMESPACE:SERVICEACCOUNT"
+    match = _SERVICE_ACCOUNT_PATTERN.search(error.message)
+    account = f"{match[1]}:{match[2]}" if match else "NAMESPACE:SERVICEACCOUNT"
     name = f"sidelight-{scope.kind}"
     role_kind, namespace_flag = ("role", f" -n {scope.namespace}") if scope.namespace else ("clusterrole", "")
     return (

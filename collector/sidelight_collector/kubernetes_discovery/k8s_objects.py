@@ -1,6 +1,6 @@
-"""What is kept of the objects of an API server: a few fields, whatever the rest of them weighs.
+"""The few fields of Kubernetes objects that discovery keeps.
 
-Text that many pods have in common (names of nodes, services, versions) is kept once.
+Text that many pods share (names of nodes, services, versions) is interned.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WORKLOAD_KINDS: Final = ("Deployment", "StatefulSet", "DaemonSet")
 
 
 class ResourceKind(StrEnum):
-    """What is watched, as RBAC rules and paths name it."""
+    """The watched resources, as in RBAC rules and API paths."""
 
     PODS = "pods"
     NAMESPACES = "namespaces"
@@ -37,11 +37,11 @@ class ResourceKind(StrEnum):
 
     @property
     def group(self) -> str:
-        """The API group; empty for the core."""
+        """The API group; empty for the core group."""
         return "" if self in (ResourceKind.PODS, ResourceKind.NAMESPACES) else APPS_GROUP
 
     def list_path(self, namespace: str = "") -> str:
-        """Where these are listed, of one namespace or of all."""
+        """Return the path that lists the resource, in one namespace or in all."""
         root = f"/apis/{self.group}/v1" if self.group else "/api/v1"
         return f"{root}/namespaces/{namespace}/{self}" if namespace else f"{root}/{self}"
 
@@ -50,8 +50,9 @@ class ResourceKind(StrEnum):
 class SidecarContainer:
     """The container that profiles a pod.
 
-    `origin` is how it came: template, injected or ephemeral. `state` is running, waiting or terminated,
-    `reason` the cluster's word for why; `since` (Unix seconds) when it became so, None where nothing tells.
+    `origin` is how it got there: template, injected or ephemeral. `state` is running, waiting or
+    terminated, and `reason` the cluster's reason for it; `since` (Unix seconds) is when it entered that
+    state, None if unknown.
     """
 
     origin: str
@@ -63,11 +64,11 @@ class SidecarContainer:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod: whose it is, how far it is, and its sidecar.
+    """A pod: its owner, its phase and its sidecar.
 
-    `revision` is the hash its owner gave it, `inject_label` its label for the injector (true, false or
-    empty), `skip_reason` why the injector gave it no sidecar, `sampled_container` the one that a sidecar
-    samples.
+    `revision` is the hash that its owner gave it. `inject_label` is its label for the injector (true, false
+    or empty), `skip_reason` why the injector added no sidecar. `sampled_container` is the container that a
+    sidecar samples.
     """
 
     namespace: str
@@ -91,14 +92,16 @@ class Pod:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended, or is about to."""
+        """Return whether the pod has ended or is being deleted."""
         return self.deleting or self.phase in ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What owns pods: `revision` is the number or hash it rolls out, complete since `completed_at` if it
-    is.
+    """An owner of pods: a Deployment, StatefulSet or DaemonSet.
+
+    `revision` is the number or hash that it rolls out. If the rollout is complete, `completed_at` says
+    since when (Unix seconds), if known.
     """
 
     kind: str
@@ -111,7 +114,10 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A ReplicaSet or ControllerRevision: number, hash (that of its pods), and what its pods run."""
+    """A ReplicaSet or ControllerRevision.
+
+    It has its number, its hash (that of its pods), and the service and version of its pods.
+    """
 
     kind: str
     namespace: str
@@ -138,13 +144,13 @@ CachedObject = Pod | Workload | Revision | Namespace
 
 
 def get_object_key(item: ApiObject) -> ObjectKey:
-    """Namespace and name of an object."""
+    """Return namespace and name of an object."""
     meta = _get_mapping(item, "metadata")
     return _get_text(meta, "namespace"), _get_text(meta, "name")
 
 
 def parse_object(kind: ResourceKind, item: ApiObject) -> CachedObject | None:
-    """What is kept of an object; None if it is of no use here."""
+    """Parse an object; None if discovery does not need it."""
     if kind is ResourceKind.PODS:
         return parse_pod(item)
     if kind is ResourceKind.NAMESPACES:
@@ -156,12 +162,19 @@ def parse_object(kind: ResourceKind, item: ApiObject) -> CachedObject | None:
 
 
 def parse_pod(item: ApiObject) -> Pod:
-    """What is kept of a pod."""
+    """Parse a pod."""
     meta, spec, status = (_get_mapping(item, name) for name in ("metadata", "spec", "status"))
     labels, annotations = _get_mapping(meta, "labels"), _get_mapping(meta, "annotations")
     owner = naming.owner_of(item)
     injection_status = _get_text(annotations, label_names.STATUS)
-    ready = next((one for one in _get_list(status, "conditions") if _get_text(one, "type") == "Ready"), {})
+    ready = next(
+        (
+            condition
+            for condition in _get_list(status, "conditions")
+            if _get_text(condition, "type") == "Ready"
+        ),
+        {},
+    )
     namespace, name = get_object_key(item)
     return Pod(
         namespace=_intern(namespace),
@@ -192,45 +205,50 @@ def parse_pod(item: ApiObject) -> Pod:
 
 
 def _list_containers(spec: ApiObject) -> tuple[str, ...]:
-    names = [_get_text(one, "name") for one in _get_list(spec, "containers")]
+    names = [_get_text(container, "name") for container in _get_list(spec, "containers")]
     return tuple(_intern(name) for name in names if name and not label_names.is_sidecar(name))
 
 
 def _find_sidecar(spec: ApiObject, status: ApiObject, *, injected: bool) -> SidecarContainer | None:
-    """The container that profiles, wherever it stands; of ephemeral ones the last."""
-    places = (
+    """Find the container that profiles a pod, of any type.
+
+    Of several ephemeral ones, it is the last.
+    """
+    container_fields = (
         ("containers", "containerStatuses"),
         ("initContainers", "initContainerStatuses"),
         ("ephemeralContainers", "ephemeralContainerStatuses"),
     )
-    for declared, told in places:
-        names = [_get_text(one, "name") for one in _get_list(spec, declared)]
-        own = [name for name in names if label_names.is_sidecar(name)]
-        if not own or (declared != "ephemeralContainers" and label_names.SIDECAR not in own):
+    for declared, statuses in container_fields:
+        names = [_get_text(item, "name") for item in _get_list(spec, declared)]
+        sidecars = [name for name in names if label_names.is_sidecar(name)]
+        if not sidecars or (declared != "ephemeralContainers" and label_names.SIDECAR not in sidecars):
             continue
         origin = "ephemeral" if declared == "ephemeralContainers" else "injected" if injected else "template"
-        found = next((one for one in _get_list(status, told) if _get_text(one, "name") == own[-1]), {})
-        return _parse_sidecar(origin, found)
+        sidecar_status = next(
+            (item for item in _get_list(status, statuses) if _get_text(item, "name") == sidecars[-1]), {}
+        )
+        return _parse_sidecar(origin, sidecar_status)
     return None
 
 
 def _parse_sidecar(origin: str, status: ApiObject) -> SidecarContainer:
     restarts = status.get("restartCount")
-    times = restarts if isinstance(restarts, int) else 0
-    for state, moment in (("running", "startedAt"), ("terminated", "finishedAt"), ("waiting", "")):
-        held = _get_mapping(status, "state").get(state)
-        if isinstance(held, Mapping):
-            reason = _get_text(held, "reason")
+    restart_count = restarts if isinstance(restarts, int) else 0
+    for state, time_field in (("running", "startedAt"), ("terminated", "finishedAt"), ("waiting", "")):
+        details = _get_mapping(status, "state").get(state)
+        if isinstance(details, Mapping):
+            reason = _get_text(details, "reason")
             if state == "terminated":
-                reason = f"{reason or 'ended'}, exit code {held.get('exitCode', '?')}"
+                reason = f"{reason or 'ended'}, exit code {details.get('exitCode', '?')}"
             return SidecarContainer(
                 origin,
                 state,
                 _intern(reason),
-                times,
-                parse_unix_time(_get_text(held, moment)) if moment else None,
+                restart_count,
+                parse_unix_time(_get_text(details, time_field)) if time_field else None,
             )
-    return SidecarContainer(origin, "waiting", "", times)
+    return SidecarContainer(origin, "waiting", "", restart_count)
 
 
 def _parse_workload(kind: ResourceKind, item: ApiObject) -> Workload:
@@ -245,7 +263,9 @@ def _parse_workload(kind: ResourceKind, item: ApiObject) -> Workload:
             and _get_int(status, "availableReplicas") == replicas
         )
         conditions = _get_list(status, "conditions")
-        progress = next((one for one in conditions if _get_text(one, "type") == "Progressing"), {})
+        progress = next(
+            (condition for condition in conditions if _get_text(condition, "type") == "Progressing"), {}
+        )
         is_available = _get_text(progress, "reason") == "NewReplicaSetAvailable"
         completed_at = (
             parse_unix_time(_get_text(progress, "lastUpdateTime")) if is_complete and is_available else None
@@ -275,10 +295,12 @@ def _parse_workload(kind: ResourceKind, item: ApiObject) -> Workload:
 
 
 def _parse_revision(kind: ResourceKind, item: ApiObject) -> Revision | None:
-    """A revision of what is rolled out; None for a ReplicaSet that stands alone."""
+    """Parse a revision of a workload; None for a ReplicaSet without one."""
     meta = _get_mapping(item, "metadata")
     labels, annotations = _get_mapping(meta, "labels"), _get_mapping(meta, "annotations")
-    owner = next((one for one in _get_list(meta, "ownerReferences") if one.get("controller")), {})
+    owner = next(
+        (reference for reference in _get_list(meta, "ownerReferences") if reference.get("controller")), {}
+    )
     if _get_text(owner, "kind") not in _WORKLOAD_KINDS:
         return None
     namespace, name = get_object_key(item)
@@ -320,7 +342,7 @@ def _parse_revision(kind: ResourceKind, item: ApiObject) -> Revision | None:
 
 
 def parse_unix_time(text: str) -> float | None:
-    """A time of the API (RFC 3339) as Unix seconds; None if it is none."""
+    """Parse a time of the API (RFC 3339) as Unix seconds; None if invalid."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
@@ -336,29 +358,29 @@ def _parse_boolean_label(text: str) -> str:
 
 
 def _get_mapping(item: ApiObject, *path: str) -> Mapping[str, Any]:
-    found: object = item
+    value: object = item
     for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
 
 
 def _get_list(item: ApiObject, name: str) -> Sequence[ApiObject]:
-    found = item.get(name)
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else ()
+    value = item.get(name)
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else ()
 
 
 def _get_text(item: ApiObject, name: str) -> str:
-    found = item.get(name)
-    return found if isinstance(found, str) else ""
+    value = item.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def _get_int(item: ApiObject, name: str) -> int:
-    found = item.get(name)
-    return found if isinstance(found, int) else 0
+    value = item.get(name)
+    return value if isinstance(value, int) else 0
 
 
 def iter_kinds(namespaces: Sequence[str]) -> Iterator[tuple[ResourceKind, str]]:
-    """What is watched, and in which namespace; empty for the whole cluster."""
+    """Yield the watched kinds, each with a namespace; empty for the whole cluster."""
     for kind in ResourceKind:
         if not namespaces:
             yield kind, ""

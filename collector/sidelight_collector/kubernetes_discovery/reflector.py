@@ -1,9 +1,9 @@
-"""Follows one kind of object: list, then watch, for as long as the process lives; in a thread of its own.
+"""Lists and then watches one kind of object, in a thread, until it is stopped.
 
-A watch that ends is begun again where it ended. One that the server no longer knows where to go on from
-begins with a new list. A server that is away is asked again after pauses that grow, with luck, so that not
-everybody comes back in the same moment. What is not allowed is tried again every minute: rights are given
-while programs run.
+A watch that ends is resumed where it ended. If the server no longer has that version, the thread lists
+again. If the server is unavailable, the thread retries with growing, randomized delays, so that not all
+clients return at the same moment. If access is denied, it retries every minute, because permissions may be
+granted while it runs.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from sidelight_kubernetes.kubernetes_client import (
 )
 
 WATCH_TIMEOUT_SECONDS: Final = 290
-"""A server ends a watch after this time, so that one that hangs is found out."""
+"""The server ends a watch after this time, so that a hanging one is noticed."""
 DENIED_RETRY_SECONDS: Final = 60.0
 FIRST_BACKOFF_SECONDS: Final = 1.0
 MAX_BACKOFF_SECONDS: Final = 30.0
 
 
 class ListResult(Protocol):
-    """A list, page by page, and where a watch may begin."""
+    """A list, page by page, and the version from which to watch."""
 
     version: str
 
@@ -37,7 +37,7 @@ class ListResult(Protocol):
 
 
 class ListWatchApi(Protocol):
-    """What is asked of an API server."""
+    """The part of the API server's client that a reflector needs."""
 
     def pages(self, path: str, /, **query: str) -> ListResult: ...
 
@@ -48,7 +48,7 @@ class ListWatchApi(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WatchScope:
-    """One kind of object, in one namespace or (empty) all."""
+    """One kind of object, in one namespace or in all (empty)."""
 
     kind: ResourceKind
     namespace: str
@@ -59,7 +59,7 @@ class WatchScope:
 
 
 class ReflectorHandler(Protocol):
-    """Takes what is found."""
+    """Receives lists, events and errors."""
 
     def replace(self, scope: WatchScope, items: Iterable[ApiObject]) -> None: ...
 
@@ -77,7 +77,10 @@ def run_reflector(
     wait: Callable[[float], bool],
     rng: Callable[[], float],
 ) -> None:
-    """Follow until `wait` (which sleeps so many seconds) says that it is over; `rng` gives 0 to 1."""
+    """Follow a kind of object until `wait` returns True.
+
+    `wait` sleeps for a number of seconds and returns whether to stop; `rng` returns a number from 0 to 1.
+    """
     version, attempt = "", 0
     while True:
         try:
@@ -92,7 +95,7 @@ def run_reflector(
                 handler.apply(scope, event)
                 if wait(0.0):
                     return
-            # One that ends at once, again and again, must not be asked for without a pause.
+            # A watch may end at once, again and again: pause, so as not to overload the server.
             pause = rng() * FIRST_BACKOFF_SECONDS
         except ResourceVersionExpired as error:
             handler.on_error(scope, error)

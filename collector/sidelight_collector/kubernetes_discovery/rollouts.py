@@ -1,8 +1,9 @@
-"""When each revision of a workload began to roll out and was complete.
+"""When each revision of a workload began to roll out and when it was complete.
 
-A cluster keeps when a revision was made and when its last rollout was complete; of one that came back after a
-rollback it keeps neither. So what was seen once is kept in the store, and what any two processes saw is added
-up: the earliest start and the earliest end count, in whatever order they are told.
+A cluster has the creation time of a revision and the completion time of its last rollout. Of a revision
+that came back after a rollback it has neither. The collector therefore stores every rollout that it
+observes, and merges what two processes observed: the earliest start and the earliest end count, in any
+order.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ _LABELS: Final = ("service", "version", "namespace")
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One revision rolled out: when it began and was complete (Unix seconds), None while nothing tells.
+    """The rollout of a revision: when it began and was complete (Unix seconds).
 
-    `uid` is that of the ReplicaSet or ControllerRevision, `revision` its number at that time.
+    `ended` is None while it is unknown. `uid` is that of the ReplicaSet or ControllerRevision, `revision`
+    its number at that time.
     """
 
     uid: str
@@ -51,8 +53,10 @@ RolloutsByKey = Mapping[tuple[str, int], Rollout]
 
 
 def derive_rollouts(inventory: ClusterInventory) -> dict[tuple[str, int], Rollout]:
-    """The rollouts that a cluster's objects tell of."""
-    workloads = {(one.kind, one.namespace, one.name): one for one in inventory.workloads}
+    """Derive the rollouts from a cluster's objects."""
+    workloads = {
+        (workload.kind, workload.namespace, workload.name): workload for workload in inventory.workloads
+    }
     pods: dict[tuple[str, str, str, str], list[Pod]] = defaultdict(list)
     for pod in inventory.pods:
         pods[pod.kind, pod.namespace, pod.workload, pod.revision].append(pod)
@@ -61,24 +65,24 @@ def derive_rollouts(inventory: ClusterInventory) -> dict[tuple[str, int], Rollou
         siblings[revision.kind, revision.namespace, revision.workload].append(revision)
     rollouts: dict[tuple[str, int], Rollout] = {}
     for owner, revisions in siblings.items():
-        workload, latest = workloads.get(owner), max(one.number for one in revisions)
-        for one in revisions:
-            current = _is_current(one, workload, latest)
-            is_reused = one.is_reused or _is_rolled_back(one, revisions)
-            matching_pods = pods.get((*owner, one.hash), [])
+        workload, latest = workloads.get(owner), max(revision.number for revision in revisions)
+        for revision in revisions:
+            current = _is_current(revision, workload, latest)
+            is_reused = revision.is_reused or _is_rolled_back(revision, revisions)
+            matching_pods = pods.get((*owner, revision.hash), [])
             if is_reused and not (current and matching_pods):
                 continue
-            started = min(pod.created for pod in matching_pods) if is_reused else one.created_at
+            started = min(pod.created for pod in matching_pods) if is_reused else revision.created_at
             ended = _find_completion(workload, matching_pods) if current and workload else None
             rollout = Rollout(
-                one.uid,
-                one.number,
-                one.namespace,
-                one.kind,
-                one.workload,
-                # What runs may be named by more than its template tells: by the digest of its image.
-                matching_pods[0].service if matching_pods else one.service,
-                matching_pods[0].version if matching_pods else one.version,
+                revision.uid,
+                revision.number,
+                revision.namespace,
+                revision.kind,
+                revision.workload,
+                # Running pods may have a more precise version than their template: the image's digest.
+                matching_pods[0].service if matching_pods else revision.service,
+                matching_pods[0].version if matching_pods else revision.version,
                 started,
                 ended if ended is not None and ended >= started else None,
             )
@@ -89,54 +93,56 @@ def derive_rollouts(inventory: ClusterInventory) -> dict[tuple[str, int], Rollou
 def merge_rollouts(
     first: RolloutsByKey, second: RolloutsByKey, max_rollouts: int
 ) -> dict[tuple[str, int], Rollout]:
-    """What two know together, at most so many, those that began last."""
+    """Merge two sets of rollouts, keeping the `max_rollouts` that began last."""
     merged = dict(first)
     for key, rollout in second.items():
-        known = merged.get(key)
-        merged[key] = rollout if known is None else _merge_pair(known, rollout)
+        existing = merged.get(key)
+        merged[key] = rollout if existing is None else _merge_pair(existing, rollout)
     if len(merged) <= max_rollouts:
         return merged
-    latest = sorted(merged.values(), key=lambda each: (-each.started, each.key))[:max_rollouts]
+    latest = sorted(merged.values(), key=lambda rollout: (-rollout.started, rollout.key))[:max_rollouts]
     return {rollout.key: rollout for rollout in latest}
 
 
 def select_rollouts(
     rollouts: Iterable[Rollout], selector: Selector, begin: float, end: float
 ) -> list[Rollout]:
-    """Those of a range of time (Unix seconds) whose service, version and namespace a selector accepts.
+    """Select the rollouts in a time range (Unix seconds), the earliest first.
 
-    The earliest first; of too many the last.
+    The selector's matchers of service, version and namespace apply. At most the last `MAX_ROLLOUTS` are
+    returned.
     """
-    label_selector = Selector(tuple(one for one in selector.matchers if one.name in _LABELS))
+    label_selector = Selector(tuple(matcher for matcher in selector.matchers if matcher.name in _LABELS))
     match_pattern = cache(is_full_match)
-    found = [
-        one
-        for one in rollouts
-        if one.started < end
-        and (one.ended or one.started) >= begin
+    selected = [
+        rollout
+        for rollout in rollouts
+        if rollout.started < end
+        and (rollout.ended or rollout.started) >= begin
         and label_selector.matches(
-            {"service": one.service, "version": one.version, "namespace": one.namespace}, match_pattern
+            {"service": rollout.service, "version": rollout.version, "namespace": rollout.namespace},
+            match_pattern,
         )
     ]
-    return sorted(found, key=lambda one: (one.started, one.key))[-MAX_ROLLOUTS:]
+    return sorted(selected, key=lambda rollout: (rollout.started, rollout.key))[-MAX_ROLLOUTS:]
 
 
 def encode_rollouts(rollouts: RolloutsByKey) -> bytes:
-    """As JSON, the same for equal rollouts."""
+    """Encode rollouts as JSON, with equal bytes for equal rollouts."""
     rows = [rollouts[key] for key in sorted(rollouts)]
     return orjson.dumps({"format": FORMAT, "rollouts": rows}, option=orjson.OPT_SORT_KEYS)
 
 
 def decode_rollouts(content: bytes) -> dict[tuple[str, int], Rollout]:
-    """As it was written; nothing where it cannot be read."""
+    """Decode stored rollouts; empty if they cannot be read."""
     try:
-        told: Any = orjson.loads(content)
-        if told["format"] != FORMAT:
+        document: Any = orjson.loads(content)
+        if document["format"] != FORMAT:
             return {}
-        found = [Rollout(**row) for row in told["rollouts"]]
+        rollouts = [Rollout(**row) for row in document["rollouts"]]
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return {}
-    return {rollout.key: rollout for rollout in found}
+    return {rollout.key: rollout for rollout in rollouts}
 
 
 def _merge_pair(first: Rollout, second: Rollout) -> Rollout:
@@ -157,7 +163,10 @@ def _is_current(revision: Revision, workload: Workload | None, latest: int) -> b
 
 
 def _is_rolled_back(revision: Revision, siblings: Sequence[Revision]) -> bool:
-    """Whether an older number was made later: its own number is not that with which it was made."""
+    """Return whether a revision came back after a rollback.
+
+    An older number was then created later, because a rollback gives the revision a new number.
+    """
     return any(
         other.number < revision.number and other.created_at > revision.created_at for other in siblings
     )

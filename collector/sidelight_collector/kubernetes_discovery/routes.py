@@ -1,4 +1,4 @@
-"""GET /api/v1/workloads: how the pods of each workload stand, and when their revisions were rolled out."""
+"""HTTP handler of `/api/v1/workloads`: coverage of pods, and rollouts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAX_LIMIT: Final = 5000
 DEFAULT_PODS: Final = 10
 MAX_PODS: Final = 1000
 MAX_ROLLOUTS: Final = 10
-"""Of each workload so many rollouts are told, the latest first."""
+"""Maximum number of rollouts per workload, latest first."""
 
 
 def build_workload_routes(
@@ -44,7 +44,10 @@ def build_workload_routes(
     load_activity: Callable[[], Awaitable[SidecarActivity]],
     clock: Callable[[], float] = time.time,
 ) -> list[web.RouteDef]:
-    """The route. Its handler raises BadParameter and BadSelector."""
+    """Return the route.
+
+    Its handler raises BadParameter and BadSelector.
+    """
 
     async def get_workloads(request: web.Request) -> web.Response:
         parameters = read_single_values(request.query, PARAMETERS)
@@ -57,9 +60,9 @@ def build_workload_routes(
         activity = await load_activity() if discovery.is_enabled else SidecarActivity({}, frozenset())
         gzip, text = accepts_gzip(request), parameters.get("query", "")
 
-        def answer() -> EncodedResponse:
+        def build_response() -> EncodedResponse:
             selector, snapshot, now = parse_re2_selector(text), discovery.get_snapshot(), clock()
-            found = group_by_workload(
+            workloads = group_by_workload(
                 snapshot.inventory,
                 activity.last_seen,
                 now,
@@ -67,22 +70,25 @@ def build_workload_routes(
                 activity.services,
                 lambda pod: reader.can_read({"namespace": pod.namespace}) and matches_pod(selector, pod),
             )
-            wanted = [one for one in found if unprofiled == "0" or one.is_unprofiled]
-            shown = [workload_to_json(one, max_pods, discovery) for one in wanted[:limit]]
+            selected = [workload for workload in workloads if unprofiled == "0" or workload.is_unprofiled]
+            shown = [workload_to_json(workload, max_pods, discovery) for workload in selected[:limit]]
             body = {
                 "discovery": _snapshot_to_json(snapshot, discovery),
                 "workloads": shown,
-                "total": len(wanted),
+                "total": len(selected),
             }
             return encode_json_response(body, gzip=gzip)
 
-        return (await asyncio.to_thread(answer)).to_response(request)
+        return (await asyncio.to_thread(build_response)).to_response(request)
 
     return [web.get(PATH, get_workloads)]
 
 
 def matches_pod(selector: Selector, pod: Pod) -> bool:
-    """Whether a selector accepts a pod: by the labels that its windows would have, and by its workload."""
+    """Return whether a selector accepts a pod.
+
+    It sees the labels that the pod's windows would have, and the workload's name and kind.
+    """
     labels = {
         "service": pod.service,
         "version": pod.version,
@@ -98,15 +104,16 @@ def matches_pod(selector: Selector, pod: Pod) -> bool:
 def workload_to_json(
     coverage: WorkloadCoverage, max_pods: int, discovery: ClusterDiscovery
 ) -> dict[str, Any]:
-    """A workload as JSON, with its first pods."""
-    running = [one for one in coverage.pods if one.state is not CoverageState.ENDED]
-    versions = Counter(one.pod.version for one in running)
+    """Encode a workload as JSON, with its first `max_pods` pods."""
+    running = [pod for pod in coverage.pods if pod.state is not CoverageState.ENDED]
+    versions = Counter(pod.pod.version for pod in running)
+    workload = coverage.namespace, coverage.kind, coverage.workload
     rollouts = [
-        one
-        for one in discovery.list_rollouts()
-        if (one.namespace, one.kind, one.workload) == (coverage.namespace, coverage.kind, coverage.workload)
+        rollout
+        for rollout in discovery.list_rollouts()
+        if (rollout.namespace, rollout.kind, rollout.workload) == workload
     ]
-    rollouts.sort(key=lambda one: -one.started)
+    rollouts.sort(key=lambda rollout: -rollout.started)
     return {
         "namespace": coverage.namespace,
         "kind": coverage.kind,
@@ -114,14 +121,15 @@ def workload_to_json(
         "service": coverage.service,
         "profiling_expected": coverage.is_expected,
         "versions": dict(sorted(versions.items())),
-        "pod_counts": {"total": len(running)} | {str(one): coverage.count_pods(one) for one in CoverageState},
-        "rollouts": [rollout_to_json(one) for one in rollouts[:MAX_ROLLOUTS]],
-        "pods": [_pod_to_json(one) for one in coverage.pods[:max_pods]],
+        "pod_counts": {"total": len(running)}
+        | {str(state): coverage.count_pods(state) for state in CoverageState},
+        "rollouts": [rollout_to_json(rollout) for rollout in rollouts[:MAX_ROLLOUTS]],
+        "pods": [_pod_to_json(pod) for pod in coverage.pods[:max_pods]],
     }
 
 
 def rollout_to_json(rollout: Rollout) -> VersionRollout:
-    """A rollout as JSON: times in Unix seconds."""
+    """Encode a rollout as JSON, with times in Unix seconds."""
     return {
         "namespace": rollout.namespace,
         "kind": rollout.kind,
@@ -172,14 +180,14 @@ def _snapshot_to_json(snapshot: ClusterSnapshot, discovery: ClusterDiscovery) ->
         "hint": hint,
         "watch_problems": [
             {
-                "verb": one.verb,
-                "resource": one.resource,
-                "group": one.group,
-                "namespace": one.namespace,
-                "problem": one.problem,
-                "hint": one.hint,
+                "verb": watch_problem.verb,
+                "resource": watch_problem.resource,
+                "group": watch_problem.group,
+                "namespace": watch_problem.namespace,
+                "problem": watch_problem.problem,
+                "hint": watch_problem.hint,
             }
-            for one in snapshot.watch_problems
+            for watch_problem in snapshot.watch_problems
         ],
     }
 

@@ -1,12 +1,12 @@
-"""One process watches the cluster, and all collectors on its store know what it sees.
+"""What one collector process sees of the cluster, shared through the store.
 
-    v1/discovery/watcher.json       who watches, and a count that goes on while it does
-    v1/discovery/seen.json.zst      what it sees
-    v1/discovery/rollouts.json      the rollouts that any of them ever saw
+    v1/discovery/watcher.json       which process watches, and its heartbeat
+    v1/discovery/seen.json.zst      the snapshot that it publishes
+    v1/discovery/rollouts.json      all rollouts that any process has observed
 
-An API server then has as many watches as one process makes, however many collectors there are. Whoever has
-seen the first object unchanged for longer than its time, on a clock of its own, takes the watch over. Two may
-do so in one moment: then both watch for a while, and write the same.
+An API server then has the watches of one process only, however many collectors there are. A process takes
+over the watch when the first object has not changed for the lease's time, by its own clock. Two processes
+may do so at the same moment. Both then watch for a while, and write the same.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ _FORMAT_1: Final[Mapping[str, Mapping[str, str]]] = {
     "sidecar": {"how": "origin"},
     "namespace": {"wished": "inject_label"},
 }
-"""Names of format 1 of what is seen that are others now, by what has them."""
+"""Current names of a snapshot's fields of format 1, by kind of object."""
 _LEASE_FORMAT: Final = 1
 MAX_SNAPSHOT_BYTES: Final = 256 << 20
-"""What a list of pods may unfold to."""
+"""Maximum size of a decompressed snapshot."""
 MAX_ATTEMPTS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class WatchProblem:
-    """A right that is missing, or another reason why a kind of object is not watched."""
+    """Why a kind of object is not watched: a missing permission or another error."""
 
     resource: str
     group: str
@@ -67,7 +67,7 @@ class WatchProblem:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """What the process that watches sees, and when (Unix seconds)."""
+    """What the watching process sees, and when (Unix seconds)."""
 
     state: str
     observed_at: float
@@ -78,7 +78,10 @@ class ClusterSnapshot:
 
 
 class SharedClusterState:
-    """What one process writes and reads; for one thread at a time. All calls block."""
+    """The lease, snapshot and rollouts in the store, as one process uses them.
+
+    For one thread at a time. All calls block.
+    """
 
     def __init__(
         self,
@@ -100,11 +103,14 @@ class SharedClusterState:
 
     @property
     def is_holder(self) -> bool:
-        """Whether the watch is this process's as far as it knows."""
+        """Return whether this process holds the lease, as far as it knows."""
         return self._etag is not None
 
     def try_acquire(self) -> bool:
-        """Take the watch if nobody has it, keep it if it is ours; whether it is. Raises StoreError."""
+        """Acquire or renew the lease; return whether this process holds it.
+
+        Raises StoreError.
+        """
         now = self._timer()
         if self._etag is not None:
             if now - self._written_at < self._lease_seconds / 3:
@@ -128,13 +134,16 @@ class SharedClusterState:
         return self.is_holder
 
     def release(self) -> None:
-        """Give the watch back. Raises StoreError."""
+        """Release the lease.
+
+        Raises StoreError.
+        """
         if self._etag is not None and self._timer() - self._written_at < self._lease_seconds:
             self._store.delete(WATCHER_KEY)
         self._etag = None
 
     def put_snapshot(self, snapshot: ClusterSnapshot) -> None:
-        """Write what is seen."""
+        """Publish a snapshot."""
         inventory = snapshot.inventory
         document = {
             "format": FORMAT,
@@ -150,8 +159,11 @@ class SharedClusterState:
         self._store.put(SNAPSHOT_KEY, zstandard.ZstdCompressor(level=3).compress(orjson.dumps(document)))
 
     def get_snapshot(self) -> ClusterSnapshot | None:
-        """What the process that watches wrote last; None if none did, or it cannot be read."""
-        entry = next((one for one in self._store.list(SNAPSHOT_KEY) if one.key == SNAPSHOT_KEY), None)
+        """Return the last published snapshot.
+
+        None if there is none, or it cannot be read.
+        """
+        entry = next((item for item in self._store.list(SNAPSHOT_KEY) if item.key == SNAPSHOT_KEY), None)
         if entry is None:
             return None
         if self._cached and entry.etag is not None and self._cached[0] == entry.etag:
@@ -165,7 +177,7 @@ class SharedClusterState:
         return snapshot
 
     def add_rollouts(self, new_rollouts: RolloutsByKey) -> dict[tuple[str, int], Rollout]:
-        """Those in the store with the new ones, which are then in it too."""
+        """Add rollouts to those in the store, and return all of them."""
         for _ in range(MAX_ATTEMPTS):
             etag, stored = None, b""
             with suppress(ObjectMissing):
@@ -196,7 +208,10 @@ class SharedClusterState:
 
 
 def load_rollouts(store: ObjectStore) -> dict[tuple[str, int], Rollout]:
-    """Those in the store, for who does not watch. Raises StoreError."""
+    """Return the rollouts in the store.
+
+    Raises StoreError.
+    """
     try:
         return decode_rollouts(store.get(ROLLOUTS_KEY))
     except ObjectMissing:
@@ -204,7 +219,7 @@ def load_rollouts(store: ObjectStore) -> dict[tuple[str, int], Rollout]:
 
 
 def is_discovery_key(key: str) -> bool:
-    """Whether an object in the store is one of these."""
+    """Return whether an object belongs to discovery."""
     return key in (WATCHER_KEY, SNAPSHOT_KEY, ROLLOUTS_KEY)
 
 
@@ -219,15 +234,15 @@ def _parse_snapshot(content: bytes) -> ClusterSnapshot:
     document: Mapping[str, Any] = parse_document(SNAPSHOT_KEY, content, FORMAT)
     if document["format"] == 1:
         document = _of_format_1(document)
-    pods = tuple(_parse_pod(one) for one in document["pods"])
-    namespaces = tuple(Namespace(**one) for one in document["namespaces"])
+    pods = tuple(_parse_pod(raw) for raw in document["pods"])
+    namespaces = tuple(Namespace(**raw) for raw in document["namespaces"])
     inventory = ClusterInventory(pods, (), (), namespaces, int(document["pods_omitted"]))
-    missing = tuple(WatchProblem(**one) for one in document["watch_problems"])
+    watch_problems = tuple(WatchProblem(**raw) for raw in document["watch_problems"])
     return ClusterSnapshot(
         str(document["state"]),
         float(document["observed_at"]),
         inventory,
-        missing,
+        watch_problems,
         str(document["problem"]),
         str(document["hint"]),
     )
@@ -242,12 +257,13 @@ def _parse_pod(document: dict[str, Any]) -> Pod:
 
 
 def _of_format_1(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    told = rename_fields(raw, _FORMAT_1["seen"])
-    told["state"] = "unreachable" if told["state"] == "away" else told["state"]
-    told["namespaces"] = [rename_fields(one, _FORMAT_1["namespace"]) for one in told["namespaces"]]
-    told["pods"] = [rename_fields(one, _FORMAT_1["pod"]) for one in told["pods"]]
-    for pod in told["pods"]:
-        pod["sidecar"] = (
-            None if pod["sidecar"] is None else rename_fields(pod["sidecar"], _FORMAT_1["sidecar"])
-        )
-    return told
+    document = rename_fields(raw, _FORMAT_1["seen"])
+    document["state"] = "unreachable" if document["state"] == "away" else document["state"]
+    document["namespaces"] = [
+        rename_fields(entry, _FORMAT_1["namespace"]) for entry in document["namespaces"]
+    ]
+    document["pods"] = [rename_fields(entry, _FORMAT_1["pod"]) for entry in document["pods"]]
+    for pod in document["pods"]:
+        if pod["sidecar"] is not None:
+            pod["sidecar"] = rename_fields(pod["sidecar"], _FORMAT_1["sidecar"])
+    return document

@@ -1,4 +1,4 @@
-"""What the rest of the collector asks about the cluster, and the task that keeps it up to date."""
+"""The rest of the collector's access to the cluster, and the task that watches it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ MAX_WRITE_INTERVAL_SECONDS: Final = 60.0
 READ_SECONDS: Final = 3.0
 COUNT_SECONDS: Final = 30.0
 MAX_NAMESPACES: Final = 200
-"""Namespaces that have numbers of their own; those of others are added up."""
+"""Maximum number of namespaces with metrics of their own.
+
+The metrics of the others are added up.
+"""
 OTHER_NAMESPACES: Final = "(other)"
 _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryPolicy:
-    """From the settings: what is watched, and for how long a sidecar may say nothing."""
+    """Which namespaces are watched, and when a sidecar is stale, from the settings."""
 
     namespaces: tuple[str, ...] = ()
     max_pods: int = 50_000
@@ -49,16 +52,16 @@ class DiscoveryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class SidecarActivity:
-    """What sidecars told: who was heard of when, and the services there are."""
+    """When sidecars were last seen, and the services with stored profiles."""
 
     last_seen: LastSeenByPod
     services: frozenset[str]
 
 
 class ClusterDiscovery:
-    """The cluster as far as it is known; `api` None where none is to be asked.
+    """The cluster as far as it is known; `api` is None if none is to be watched.
 
-    `around` tells what sidecars told, for the numbers that are published.
+    `load_activity` returns what sidecars have reported, for the published metrics.
     """
 
     def __init__(
@@ -88,11 +91,14 @@ class ClusterDiscovery:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether a cluster is to be watched at all."""
+        """Return whether a cluster is to be watched at all."""
         return self._api is not None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Watch, or follow whoever does, until `stop` is set: a root task. A failing store is waited for."""
+        """Watch the cluster, or follow the process that does, until `stop` is set.
+
+        A root task. It retries if the store fails.
+        """
         while not stop.is_set():
             try:
                 await asyncio.to_thread(self._tick)
@@ -108,7 +114,10 @@ class ClusterDiscovery:
         await asyncio.to_thread(self._release)
 
     def get_snapshot(self) -> ClusterSnapshot:
-        """What is known of the cluster; blocks while it is read, at most every few seconds."""
+        """Return what is known of the cluster.
+
+        Blocks while the snapshot is read, at most every `READ_SECONDS`.
+        """
         with self._lock:
             informers = self._informers
             if informers is not None:
@@ -118,8 +127,8 @@ class ClusterDiscovery:
             now = self._clock()
             if self._api is not None and now >= self._read_at + READ_SECONDS:
                 self._read_at = now
-                if found := self._shared_state.get_snapshot():
-                    self._snapshot = found
+                if snapshot := self._shared_state.get_snapshot():
+                    self._snapshot = snapshot
             if self._api is not None and self._snapshot.observed_at < now - 3 * MAX_WRITE_INTERVAL_SECONDS:
                 return replace(
                     self._snapshot,
@@ -131,7 +140,7 @@ class ClusterDiscovery:
             return self._snapshot
 
     def list_rollouts(self) -> Iterable[Rollout]:
-        """The rollouts that are known: as they were read or written last."""
+        """Return the known rollouts, as last read or written."""
         return self._rollouts.values()
 
     def _tick(self) -> None:
@@ -181,7 +190,7 @@ class ClusterDiscovery:
             _log.info("this collector watches the cluster no longer")
 
     async def _update_metrics(self) -> None:
-        """Publish how many pods stand how; a process that does not watch has none."""
+        """Publish the number of pods by state, if this process watches the cluster."""
         informers, now = self._informers, self._clock()
         if informers is None or now < self._counted_at + COUNT_SECONDS:
             if informers is None and self._published_namespaces:
@@ -202,14 +211,14 @@ class ClusterDiscovery:
                 inventory, activity.last_seen, now, self.policy.stale_seconds, activity.services
             )
         )
-        named = sorted(by_namespace, key=lambda name: (-sum(by_namespace[name].values()), name))[
+        separate = sorted(by_namespace, key=lambda name: (-sum(by_namespace[name].values()), name))[
             :MAX_NAMESPACES
         ]
-        totals: dict[str, dict[CoverageState, int]] = {name: dict(by_namespace[name]) for name in named}
-        for name in set(by_namespace) - set(named):
+        totals: dict[str, dict[CoverageState, int]] = {name: dict(by_namespace[name]) for name in separate}
+        for name in set(by_namespace) - set(separate):
             others = totals.setdefault(OTHER_NAMESPACES, {})
-            for standing, number in by_namespace[name].items():
-                others[standing] = others.get(standing, 0) + number
+            for state, number in by_namespace[name].items():
+                others[state] = others.get(state, 0) + number
         return totals
 
     def _set_gauges(self, counts: dict[str, dict[CoverageState, int]]) -> None:
@@ -218,8 +227,8 @@ class ClusterDiscovery:
             CoverageState.DEAD: self._metrics.pods_with_dead_sidecar,
             CoverageState.STALE: self._metrics.pods_with_stale_sidecar,
         }
-        # Numbers that several processes publish together cannot be taken back: they become zero.
+        # Metrics that several processes share cannot be removed: they are set to zero.
         for namespace in self._published_namespaces | set(counts):
-            for standing, gauge in gauges.items():
-                gauge.labels(namespace).set(counts.get(namespace, {}).get(standing, 0))
+            for state, gauge in gauges.items():
+                gauge.labels(namespace).set(counts.get(namespace, {}).get(state, 0))
         self._published_namespaces = self._published_namespaces | set(counts) if counts else set()

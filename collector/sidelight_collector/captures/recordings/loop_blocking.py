@@ -1,8 +1,8 @@
-"""How long callbacks held the event loops of a capture at a time, from its recordings.
+"""How long callbacks blocked the event loops of a capture, from its recordings.
 
-A stretch is samples of a loop's thread that follow each other and are all held by one function (see
-`statistics.event_loop`); where the loop is not seen to wait, two calls of one function in a row are one
-stretch. It is known to a period at either end. Where samples are missing a stretch is over.
+A blocking span is a run of consecutive samples of a loop's thread in which one function blocks the loop
+(see `statistics.event_loop`). Two calls of the function in a row are one span if no sample shows the loop
+waiting between them. Each end of a span is accurate to one sampling period. Missing samples end a span.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEFAULT_MAX_SPANS: Final = 20
 
 
 class BlockingSpan(TypedDict):
-    """How long one function held a loop; times are microseconds since the start."""
+    """A time in which one function blocked a loop, in microseconds since the start."""
 
     recording: str
     thread: str
@@ -37,7 +37,7 @@ class BlockingSpan(TypedDict):
 
 
 class LoopThread(TypedDict):
-    """A thread of an event loop: what was seen of it, how much of that it was held, longest at a time."""
+    """The thread of an event loop: time observed, time busy, longest busy time."""
 
     recording: str
     thread: str
@@ -47,7 +47,7 @@ class LoopThread(TypedDict):
 
 
 class LoopBlocking(TypedDict):
-    """The loops of a capture, busiest first, and the longest stretches in which one function held one."""
+    """The loops of a capture, busiest first, and the longest blocking spans."""
 
     capture: str
     start: float
@@ -58,7 +58,10 @@ class LoopBlocking(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class _LoopSpan:
-    """Time in which a loop was one thing: the holder (`WAITS`, `OUTSIDE`), from when until when."""
+    """A time in which a loop had one state.
+
+    `holder` is an index into the blocking functions, or `LOOP_WAITING` or `OUTSIDE_LOOP`.
+    """
 
     holder: int
     from_us: int
@@ -70,25 +73,28 @@ class _LoopSpan:
 
 
 def measure_loop_blocking(recordings: CaptureRecordings, limit: int = DEFAULT_MAX_SPANS) -> LoopBlocking:
-    """Who held the loops, and how long."""
-    told: list[RecordingSpan] = []
+    """Measure which functions blocked the event loops of a capture, and how long.
+
+    Returns at most `limit` blocking spans.
+    """
+    recording_spans: list[RecordingSpan] = []
     threads: list[LoopThread] = []
     longest: list[BlockingSpan] = []
-    for one, recording, shift in recordings.iter_loaded():
-        told.append(one)
+    for recording_span, recording, shift in recordings.iter_loaded():
+        recording_spans.append(recording_span)
         for thread in recording.threads:
             stacks = sorted(set(thread.stack))
-            found = _find_holders(recording, stacks)
-            if found is None:
+            result = _find_holders(recording, stacks)
+            if result is None:
                 continue
-            parts, holders = found
-            holder_of_stack = dict(zip(stacks, parts, strict=True))
+            holder_ids, holders = result
+            holder_of_stack = dict(zip(stacks, holder_ids, strict=True))
             spans = list(_merge_adjacent(_iter_spans(recording, thread, holder_of_stack)))
-            threads.append(_summarize_thread(one["name"], thread.name, spans))
+            threads.append(_summarize_thread(recording_span["name"], thread.name, spans))
             frames = [Frame.parse(unescape_frame(text)) for text in holders]
             longest += [
                 {
-                    "recording": one["name"],
+                    "recording": recording_span["name"],
                     "thread": thread.name,
                     "function": frames[span.holder].function,
                     "file": frames[span.holder].file,
@@ -99,28 +105,33 @@ def measure_loop_blocking(recordings: CaptureRecordings, limit: int = DEFAULT_MA
                     limit, (span for span in spans if span.holder >= 0), key=lambda span: span.duration_us
                 )
             ]
-    longest.sort(key=lambda one: (one["from_us"] - one["until_us"], one["from_us"]))
+    longest.sort(key=lambda span: (span["from_us"] - span["until_us"], span["from_us"]))
     return {
         "capture": recordings.capture_id,
         "start": float(recordings.start),
-        "threads": sorted(threads, key=lambda one: -one["busy_us"] / max(one["observed_us"], 1)),
+        "threads": sorted(threads, key=lambda thread: -thread["busy_us"] / max(thread["observed_us"], 1)),
         "blocking_spans": longest[:limit],
-        "recordings": told,
+        "recordings": recording_spans,
     }
 
 
 def _find_holders(
     recording: CaptureRecording, stacks: Sequence[int]
 ) -> tuple[list[int], Sequence[str]] | None:
-    """For each stack its part of a loop, and the holders; None for a thread of no loop."""
+    """Return the holder of each stack, and the names of the blocking functions.
+
+    None for a thread that runs no loop.
+    """
     frame_lists = [
         [strip_line_number(recording.frames[at]) for at in recording.stacks[stack]] for stack in stacks
     ]
     tree = build_tree_from_rows([((frames, 1, 1) for frames in frame_lists)])
-    found = attribute_loop_time(tree.names, tree.level, tree.name_index)
-    if not found.has_loop:
+    loop_time = attribute_loop_time(tree.names, tree.level, tree.name_index)
+    if not loop_time.has_loop:
         return None
-    return [int(found.blocker_ids[node]) for node in find_end_nodes(tree, frame_lists)], found.blockers
+    return [
+        int(loop_time.blocker_ids[node]) for node in find_end_nodes(tree, frame_lists)
+    ], loop_time.blockers
 
 
 def _iter_spans(
@@ -131,7 +142,7 @@ def _iter_spans(
 
 
 def _merge_adjacent(spans: Iterator[_LoopSpan]) -> Iterator[_LoopSpan]:
-    """Those of one part that follow each other without a gap are one."""
+    """Merge consecutive spans that have the same holder and no gap between them."""
     last: _LoopSpan | None = None
     for span in spans:
         if last and last.holder == span.holder and last.until_us >= span.from_us:

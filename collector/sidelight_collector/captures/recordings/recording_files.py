@@ -1,6 +1,6 @@
-"""What processes did in the order of time: kept as sidecars send it, listed, and drawn by speedscope.
+"""Timeline recordings: parsed, summarized, and exported for speedscope.
 
-A recording has every sample of one process in a capture: docs/formats.md says what it looks like.
+A recording has every sample of one process in a capture. docs/formats.md specifies the format.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sidelight_model.labels import Labels
 
 FORMAT: Final = 1
 IDLE_STATE: Final = 0
-"""The state of a sample of a thread that waited; 1 ran, 2 ran and held the GIL."""
+"""State of a sample whose thread waited; 1 is running, 2 is running with the GIL."""
 MAX_US: Final = 2**62
 _VALID_STATES: Final = frozenset((0, 1, 2))
 _SPEEDSCOPE_SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
@@ -31,7 +31,7 @@ _FORMAT_HINT: Final = "This is for sidecars: docs/formats.md says what a recordi
 
 
 class RecordingSummary(TypedDict):
-    """A recording in short."""
+    """The summary of a recording."""
 
     name: str
     labels: dict[str, str]
@@ -46,7 +46,10 @@ class RecordingSummary(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class RecordedThread:
-    """The samples of one thread in the order of time: microseconds since the start, stacks, states."""
+    """The samples of one thread in time order: time, stack and state.
+
+    Times are in microseconds since the start; a stack is an index into the recording's stacks.
+    """
 
     name: str
     at_us: Sequence[int]
@@ -56,7 +59,10 @@ class RecordedThread:
 
 @dataclass(frozen=True, slots=True)
 class CaptureRecording:
-    """The samples of one process; stacks are of indices of frames, the root first."""
+    """The samples of one process.
+
+    A stack is a sequence of indices into `frames`, the root first.
+    """
 
     capture_id: str
     agent: str
@@ -69,7 +75,7 @@ class CaptureRecording:
     stacks: Sequence[Sequence[int]]
     threads: Sequence[RecordedThread]
     periods: Sequence[tuple[int, int]] = ()
-    """Where the rate changed: since when (microseconds) a sample stands for how many."""
+    """Changes of the sampling period: (since when, period), both in microseconds."""
 
     @property
     def sample_count(self) -> int:
@@ -77,12 +83,15 @@ class CaptureRecording:
 
     @property
     def end_us(self) -> int:
-        """When the last sample's period is over."""
-        return max((one.at_us[-1] + self.period_us for one in self.threads if one.at_us), default=0)
+        """The end of the last sample's period, in microseconds since the start."""
+        return max((thread.at_us[-1] + self.period_us for thread in self.threads if thread.at_us), default=0)
 
 
 def parse_recording(text: bytes) -> CaptureRecording:
-    """A recording as a sidecar sends it, checked to its last number. Raises BadBody."""
+    """Parse and fully validate a recording as a sidecar sends it.
+
+    Raises BadBody.
+    """
     try:
         raw = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -91,7 +100,7 @@ def parse_recording(text: bytes) -> CaptureRecording:
         if raw["v"] != FORMAT:
             raise _make_recording_error(f"it is in format {raw['v']!r:.20}, and this version reads {FORMAT}")
         frames, stacks = raw["frames"], raw["stacks"]
-        if not all(type(one) is str for one in frames):
+        if not all(type(frame) is str for frame in frames):
             raise _make_recording_error("a frame is not text")
         frame_count = len(frames)
         if not all(type(at) is int and 0 <= at < frame_count for stack in stacks for at in stack):
@@ -106,7 +115,7 @@ def parse_recording(text: bytes) -> CaptureRecording:
             _parse_int(raw, "dropped"),
             frames,
             stacks,
-            [_parse_thread(one, len(stacks)) for one in raw["threads"]],
+            [_parse_thread(thread, len(stacks)) for thread in raw["threads"]],
             _parse_periods(raw.get("periods", [])),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -122,7 +131,7 @@ def _parse_periods(raw: list[Any]) -> list[tuple[int, int]]:
     periods = [(at, period) for at, period in raw]
     if not all(type(at) is type(period) is int and at >= 0 and period > 0 for at, period in periods):
         raise _make_recording_error("a period is not two numbers of microseconds")
-    if any(one[0] >= two[0] for one, two in pairwise(periods)):
+    if any(first[0] >= second[0] for first, second in pairwise(periods)):
         raise _make_recording_error("periods go back")
     return periods
 
@@ -133,7 +142,7 @@ def _parse_thread(raw: dict[str, Any], stacks: int) -> RecordedThread:
         raise _make_recording_error("a thread has not as many times, stacks and states")
     if not all(type(at) is int and 0 <= at < 2**53 for at in at_us):
         raise _make_recording_error("a time is not a number of microseconds since the start")
-    if any(one > two for one, two in pairwise(at_us)):
+    if any(first > second for first, second in pairwise(at_us)):
         raise _make_recording_error("times go back")
     if not all(type(at) is int and 0 <= at < stacks for at in stack):
         raise _make_recording_error("a sample names a stack that there is not")
@@ -143,19 +152,22 @@ def _parse_thread(raw: dict[str, Any], stacks: int) -> RecordedThread:
 
 
 def compress_recording(body: bytes, encoding: str, text: bytes) -> bytes:
-    """A checked recording as it is kept: compressed with zstd."""
+    """Return a validated recording compressed with zstd, as it is stored."""
     if encoding.strip().lower() == "zstd":
         return body
     return zstandard.ZstdCompressor(level=3).compress(text)
 
 
 def decompress_recording(content: bytes, max_bytes: int) -> CaptureRecording:
-    """A recording as it was kept. Raises LimitExceeded, BadBody."""
+    """Parse a stored recording.
+
+    Raises LimitExceeded and BadBody.
+    """
     return parse_recording(decompress_body(content, "zstd", max_bytes))
 
 
 def encode_summary(recording: CaptureRecording, name: str, stored_bytes: int, labels: Labels) -> bytes:
-    """What a list says of a recording, as JSON."""
+    """Encode the summary of a recording as JSON."""
     summary: RecordingSummary = {
         "name": name,
         "labels": dict(labels),
@@ -171,10 +183,11 @@ def encode_summary(recording: CaptureRecording, name: str, stored_bytes: int, la
 
 
 def render_speedscope(recording: CaptureRecording, title: str, max_frames: int) -> bytes:
-    """A sampled profile in the order of time for each thread, as speedscope reads it, in microseconds.
+    """Render a recording for speedscope: one sampled profile per thread.
 
-    Samples that follow each other with the same stack and state are one. A thread that waited has `[idle]` on
-    top. Of more than `max_frames` frames in all samples the end is left out, and the profile's name says so.
+    Times are in microseconds. Consecutive samples with the same stack and state become one. A waiting
+    thread has `[idle]` on top of its stack. Beyond `max_frames` frames in all samples, the rest is cut off
+    and the profile's name says so.
     """
     frames = [to_speedscope_frame(frame) for frame in recording.frames]
     idle = len(frames)
@@ -195,7 +208,7 @@ def render_speedscope(recording: CaptureRecording, title: str, max_frames: int) 
             if free_frames < 0:
                 break
             if start > end_us:
-                # Nothing is known of the time between.
+                # Samples are missing between the two.
                 samples.append(())
                 weights.append(start - end_us)
             samples.append(drawn)
@@ -230,10 +243,10 @@ def render_speedscope(recording: CaptureRecording, title: str, max_frames: int) 
 def merge_into_runs(
     thread: RecordedThread, periods: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Samples that follow each other alike, as one: from, until (microseconds), stack, state.
+    """Merge equal consecutive samples into runs: from, until, stack, state.
 
-    A sample lasts until the next, and at most two periods (given with when each began): longer, and samples
-    are missing between.
+    Times and `periods` (since when, period) are in microseconds. A sample lasts until the next, but at most
+    two periods: a longer gap means that samples are missing, and the sample lasts one period.
     """
     run: list[int] = []
     end = 0

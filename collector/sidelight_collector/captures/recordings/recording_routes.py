@@ -1,4 +1,4 @@
-"""The paths of what recordings of a capture tell: the heat map of offsets, spans of it, event loops."""
+"""HTTP handlers of recordings: heat map, flame graph of a span, event loops."""
 
 from __future__ import annotations
 
@@ -43,7 +43,11 @@ FLAMEGRAPH_PARAMETERS: Final = (
 
 
 class RecordingRoutes:
-    """The handlers; `one` lets one recording be read at a time, whose text has at most `text_bytes`."""
+    """The handlers of recordings.
+
+    `read_lock` limits how many requests read recordings at a time. The text of a recording has at most
+    `max_text_bytes`.
+    """
 
     def __init__(
         self,
@@ -58,7 +62,7 @@ class RecordingRoutes:
         self._read_lock = read_lock
 
     def build_routes(self, capture_path: str) -> list[web.RouteDef]:
-        """Below the path of a capture."""
+        """Return the routes below the path of a capture."""
         return [
             web.get(f"{capture_path}/subsecond-heatmap", self.get_subsecond_heatmap),
             web.get(f"{capture_path}/flamegraph", self.get_flamegraph),
@@ -66,16 +70,18 @@ class RecordingRoutes:
         ]
 
     async def get_subsecond_heatmap(self, request: web.Request) -> web.Response:
-        given = self._parse_parameters(request, HEATMAP_PARAMETERS)
-        kind, step = given.parse_profile_type(), parse_step(request.query.get("step_ms", ""))
-        return await self._respond(request, lambda found: build_subsecond_heatmap(found, kind, step))
+        parameters = self._parse_parameters(request, HEATMAP_PARAMETERS)
+        kind, step = parameters.parse_profile_type(), parse_step(request.query.get("step_ms", ""))
+        return await self._respond(
+            request, lambda recordings: build_subsecond_heatmap(recordings, kind, step)
+        )
 
     async def get_loop_blocking(self, request: web.Request) -> web.Response:
         limit = self._parse_parameters(request, LOOP_PARAMETERS).parse_limit(DEFAULT_MAX_SPANS)
-        return await self._respond(request, lambda found: measure_loop_blocking(found, limit))
+        return await self._respond(request, lambda recordings: measure_loop_blocking(recordings, limit))
 
     async def get_flamegraph(self, request: web.Request) -> web.Response:
-        given = self._parse_parameters(request, FLAMEGRAPH_PARAMETERS)
+        parameters = self._parse_parameters(request, FLAMEGRAPH_PARAMETERS)
         begin = parse_offset_us("from_us", request.query.get("from_us", ""), 0)
         end = parse_offset_us("until_us", request.query.get("until_us", ""), MAX_US)
         if begin >= end:
@@ -84,14 +90,14 @@ class RecordingRoutes:
             )
         drawing = RecordingFlameOptions(
             self._limits.max_nodes,
-            given.parse_max_nodes(),
-            by_line=given.parse_switch("lines", default=False),
-            by_state=given.parse_switch("states", default=False),
-            includes_outside=given.parse_switch("exclude_span", default=False),
+            parameters.parse_max_nodes(),
+            by_line=parameters.parse_switch("lines", default=False),
+            by_state=parameters.parse_switch("states", default=False),
+            includes_outside=parameters.parse_switch("exclude_span", default=False),
         )
         build = partial(
             build_recording_flame,
-            kind=given.parse_profile_type(),
+            kind=parameters.parse_profile_type(),
             from_us=begin,
             until_us=end,
             drawing=drawing,
@@ -110,8 +116,10 @@ class RecordingRoutes:
         def work() -> EncodedResponse:
             capture = self._repository.get(capture_id)
             stored = [
-                StoredRecording(one, orjson.loads(short), partial(self._load_recording, capture.id, one))
-                for one, short in self._repository.list_recordings(capture.id)
+                StoredRecording(
+                    stored_name, orjson.loads(summary), partial(self._load_recording, capture.id, stored_name)
+                )
+                for stored_name, summary in self._repository.list_recordings(capture.id)
             ]
             return encode_json_response(
                 build_answer(CaptureRecordings.select(capture.id, stored, name)), gzip=gzip

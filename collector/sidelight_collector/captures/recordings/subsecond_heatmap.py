@@ -1,11 +1,12 @@
-"""Where in each second a capture was busy, and the flame graph of any span of it, from its recordings.
+"""Sub-second heat map and flame graphs of a capture, from its recordings.
 
-The heat map of sub-second offsets is Brendan Gregg's (FlameScope): a column for each second, in it a row for
-each so many milliseconds, so that what happens for a moment or in a rhythm can be seen and picked out. Time
-counts from `start`, the second of the clock in which the first recording begins: what happens on the second
-lies in one row, and pods line up as well as their clocks do.
+The sub-second offset heat map is Brendan Gregg's (FlameScope). Each column is a second and each row is a
+step of some milliseconds within it, so that short bursts and periodic work become visible and can be
+selected. Time counts from `start`, the second of the clock in which the first recording begins. Work that
+happens on the second is therefore in one row, and pods align as well as their clocks do.
 
-Recordings are read one after the other, so that a capture of many processes takes no more memory than one.
+Recordings are read one after another, so that a capture of many processes takes no more memory than a
+capture of one.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from sidelight_model.tree import StackRow, Tree, build_tree_from_rows, prune_tre
 DEFAULT_STEP_MS: Final = 20
 MIN_STEP_MS: Final = 5
 MAX_CELLS: Final = 500_000
-"""Beyond it a heat map is asked for with longer steps."""
+"""A heat map with more cells needs longer steps."""
 MAX_US: Final = 2**53
 _US_PER_SECOND: Final = 1_000_000
 _STATES_BY_TYPE: Final = {ProfileType.WALL: (0, 1, 2), ProfileType.CPU: (1, 2), ProfileType.GIL: (2,)}
 
 
 class RecordingNotFound(SidelightError):
-    """A capture has nothing in the order of time."""
+    """A capture has no timeline recording, or none with this name."""
 
     reason = Reason.NOT_FOUND
 
@@ -50,7 +51,7 @@ class RecordingNotFound(SidelightError):
 
 @dataclass(frozen=True, slots=True)
 class StoredRecording:
-    """A recording as it is listed, and how to read it."""
+    """A recording as listed, and a function that loads it."""
 
     name: str
     summary: Mapping[str, Any]
@@ -58,7 +59,7 @@ class StoredRecording:
 
 
 class RecordingSpan(TypedDict):
-    """A recording that an answer stands on; `from_us` and `until_us` are since the start."""
+    """A recording that an answer is based on; times are microseconds since the start."""
 
     name: str
     labels: Mapping[str, str]
@@ -70,9 +71,10 @@ class RecordingSpan(TypedDict):
 
 
 class SubsecondHeatmap(TypedDict):
-    """Cells in columns, by second and bucket; where nothing at all was sampled there is none.
+    """The cells of a heat map as columns, by second and by bucket in it.
 
-    `samples` are those of the type, `all_samples` those of any type.
+    Cells without any sample are left out. `samples` are those of the profile type, `all_samples` those of
+    any.
     """
 
     capture: str
@@ -88,7 +90,7 @@ class SubsecondHeatmap(TypedDict):
 
 
 class SamplesByState(TypedDict):
-    """Samples by state."""
+    """Sample counts by state."""
 
     idle: int
     running: int
@@ -96,9 +98,9 @@ class SamplesByState(TypedDict):
 
 
 class RecordingFlameSide(TypedDict):
-    """What one side of a flame graph stands on, and its columns by node, by state if that was asked for.
+    """One side of a flame graph: its basis, and its columns by tree node.
 
-    `pod_seconds` is how long its pods were watched.
+    The columns by state are there only if requested. `pod_seconds` is how long its pods were sampled.
     """
 
     samples: int
@@ -112,7 +114,10 @@ class RecordingFlameSide(TypedDict):
 
 
 class RecordingFlame(TypedDict):
-    """A call tree in pre-order, as a flame graph of windows has it; with the rest, that is the first side."""
+    """A call tree in pre-order, as in the flame graph of windows.
+
+    If the time outside the span is requested, it is the first side.
+    """
 
     capture: str
     type: str
@@ -130,8 +135,10 @@ class RecordingFlame(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class RecordingFlameOptions:
-    """How a flame graph is drawn: with at most `requested_nodes` nodes (None: `max_nodes`), beside the
-    `includes_outside` or alone.
+    """How a flame graph is drawn.
+
+    It has at most `requested_nodes` nodes (None: `max_nodes`). With `includes_outside`, the samples outside
+    the span are a side of their own.
     """
 
     max_nodes: int
@@ -142,7 +149,7 @@ class RecordingFlameOptions:
 
 
 class _SideSamples:
-    """The samples of some time, by state and stack: how many, and what they stand for in nanoseconds."""
+    """The samples of one side by state and stack: count and nanoseconds."""
 
     def __init__(self) -> None:
         self.rows: tuple[dict[tuple[str, ...], list[int]], ...] = tuple(
@@ -151,14 +158,14 @@ class _SideSamples:
         self.observed_us: defaultdict[tuple[str, str], int] = defaultdict(int)
 
     def add(self, recording: CaptureRecording, frames: Sequence[str], begin: int, end: int) -> None:
-        """Take the samples in [begin, end), microseconds since the recording began."""
+        """Add the samples in [begin, end), microseconds since the recording began."""
         for (stack, state, period_us), samples in _count_samples(recording, begin, end):
             row = self.rows[state][tuple(frames[at] for at in recording.stacks[stack])]
             row[0] += samples
             row[1] += samples * period_us * 1000
 
     def add_observed_time(self, labels: Mapping[str, str], us: int) -> None:
-        """Processes of one pod are watched side by side."""
+        """Add sampled time; processes of one pod, which run at once, count once."""
         pod = (labels.get("namespace", ""), labels.get("pod", ""))
         self.observed_us[pod] = max(self.observed_us[pod], us)
 
@@ -198,28 +205,31 @@ class _SideSamples:
 
 @dataclass(frozen=True, slots=True)
 class CaptureRecordings:
-    """The recordings of a capture, at least one; `start` is epoch seconds."""
+    """The recordings of a capture, at least one; `start` is in Unix seconds."""
 
     capture_id: str
     start: int
     stored: Sequence[StoredRecording]
 
     @classmethod
-    def select(cls, capture_id: str, kept: Sequence[StoredRecording], name: str = "") -> CaptureRecordings:
-        """Those of a capture, or the one with this name. Raises NoRecordings."""
-        selected = [one for one in kept if not name or one.name == name]
+    def select(cls, capture_id: str, stored: Sequence[StoredRecording], name: str = "") -> CaptureRecordings:
+        """Select all recordings of a capture, or the one named `name`.
+
+        Raises RecordingNotFound.
+        """
+        selected = [recording for recording in stored if not name or recording.name == name]
         if not selected:
             raise RecordingNotFound(capture_id, name)
-        return cls(capture_id, min(map(_parse_start_ns, kept)) // SECOND_NS, selected)
+        return cls(capture_id, min(map(_parse_start_ns, stored)) // SECOND_NS, selected)
 
     def iter_loaded(self) -> Iterator[tuple[RecordingSpan, CaptureRecording, int]]:
-        """Each with where its own time begins, in microseconds since the start."""
-        for one in self.stored:
-            recording = one.load()
+        """Load each recording, with its own start in microseconds since `start`."""
+        for stored in self.stored:
+            recording = stored.load()
             shift = (recording.start_ns - self.start * SECOND_NS) // 1000
             yield (
                 {
-                    "name": one.name,
+                    "name": stored.name,
                     "labels": dict(recording.labels),
                     "pid": recording.pid,
                     "samples": recording.sample_count,
@@ -235,13 +245,16 @@ class CaptureRecordings:
 def build_subsecond_heatmap(
     recordings: CaptureRecordings, kind: ProfileType, step_ms: int, max_cells: int = MAX_CELLS
 ) -> SubsecondHeatmap:
-    """How many samples there are in each step of each second. Raises BadParameter for too many cells."""
+    """Count the samples in each step of each second.
+
+    Raises BadParameter for more than `max_cells` cells.
+    """
     step, counted_states = step_ms * 1000, _STATES_BY_TYPE[kind]
-    told: list[RecordingSpan] = []
+    recording_spans: list[RecordingSpan] = []
     sampled: defaultdict[int, int] = defaultdict(int)
     samples: defaultdict[int, int] = defaultdict(int)
-    for one, recording, shift in recordings.iter_loaded():
-        told.append(one)
+    for recording_span, recording, shift in recordings.iter_loaded():
+        recording_spans.append(recording_span)
         for thread in recording.threads:
             for at, state in zip(thread.at_us, thread.state, strict=True):
                 cell = (at + shift) // step
@@ -265,7 +278,7 @@ def build_subsecond_heatmap(
         "bucket": [cell % buckets for cell in cells],
         "samples": [samples.get(cell, 0) for cell in cells],
         "all_samples": [sampled[cell] for cell in cells],
-        "recordings": told,
+        "recordings": recording_spans,
     }
 
 
@@ -276,11 +289,14 @@ def build_recording_flame(
     until_us: int,
     drawing: RecordingFlameOptions,
 ) -> RecordingFlame:
-    """The call tree of the samples in [from_us, until_us), the lightest nodes as `(other)`."""
-    told: list[RecordingSpan] = []
+    """Build the call tree of the samples in [from_us, until_us).
+
+    The lightest nodes beyond the limit become `(other)`.
+    """
+    recording_spans: list[RecordingSpan] = []
     span, outside = _SideSamples(), _SideSamples()
-    for one, recording, shift in recordings.iter_loaded():
-        told.append(one)
+    for recording_span, recording, shift in recordings.iter_loaded():
+        recording_spans.append(recording_span)
         frames = recording.frames if drawing.by_line else list(map(strip_line_number, recording.frames))
         begin, end = from_us - shift, until_us - shift
         inside = max(0, min(end, recording.end_us) - max(begin, 0))
@@ -313,14 +329,17 @@ def build_recording_flame(
             for at, side in enumerate(sides)
         ],
         "pruned": {"nodes": dropped, "limit": limit if is_pruned else None},
-        "recordings": told,
+        "recordings": recording_spans,
     }
 
 
 def _count_samples(
     recording: CaptureRecording, from_us: int, until_us: int
 ) -> Iterable[tuple[tuple[int, int, int], int]]:
-    """How often each (stack, state, period) was seen in [from_us, until_us) since the recording began."""
+    """Count samples by (stack, state, period) in [from_us, until_us).
+
+    Times are in microseconds since the recording began.
+    """
     counted: defaultdict[tuple[int, int, int], int] = defaultdict(int)
     for begin, end, period_us in _iter_periods(recording):
         for thread in recording.threads:
@@ -332,19 +351,22 @@ def _count_samples(
 
 
 def _iter_periods(recording: CaptureRecording) -> Iterator[tuple[int, int, int]]:
-    """From when until when a sample stands for how long, all in microseconds."""
+    """Yield the times of constant sampling period: from, until, period (microseconds)."""
     periods = recording.periods or [(0, recording.period_us)]
     begins = [0, *[at for at, _ in periods[1:]]]
     for begin, end, (_, period_us) in zip(begins, [*begins[1:], MAX_US], periods, strict=True):
         yield begin, end, period_us
 
 
-def _parse_start_ns(kept: StoredRecording) -> int:
-    return parse_time(str(kept.summary["start"]), parameter="start", now_ns=0)
+def _parse_start_ns(stored: StoredRecording) -> int:
+    return parse_time(str(stored.summary["start"]), parameter="start", now_ns=0)
 
 
 def parse_step(text: str) -> int:
-    """`step_ms`, of which there are a whole number in a second."""
+    """Parse `step_ms`, a divisor of 1000; the default if `text` is empty.
+
+    Raises BadParameter.
+    """
     if not text:
         return DEFAULT_STEP_MS
     step = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
@@ -358,7 +380,10 @@ def parse_step(text: str) -> int:
 
 
 def parse_offset_us(parameter: str, text: str, default: int) -> int:
-    """`from_us` or `until_us`."""
+    """Parse `from_us` or `until_us`; the default if `text` is empty.
+
+    Raises BadParameter.
+    """
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 17 and int(text) <= MAX_US):

@@ -1,6 +1,6 @@
 """Notifications about deploys.
 
-notifications  what is due
+notifications  decides which are due, and builds them
 notifiers      sends them
-deploy_links   addresses in them
+deploy_links   URLs in them
 """

@@ -1,4 +1,7 @@
-"""Where a deploy's comparison can be seen: addresses of the page and of the API, without prefix."""
+"""Links to the comparison of a deploy, in the UI and the API.
+
+They have no path prefix.
+"""
 
 from __future__ import annotations
 
@@ -11,41 +14,47 @@ from sidelight_model.selectors import Matcher, Op
 
 
 def build_view_link(deploy: Deploy) -> str:
-    """The compare page as the last look saw it; before the first the page of the service."""
+    """Build the link to the compare page with the sides of the last analysis.
+
+    Before the first analysis it leads to the page of the service.
+    """
     service = quote(deploy.service, safe="")
     query = str(Matcher("namespace", Op.EQUAL, deploy.namespace)) if deploy.namespace else ""
     last = deploy.analyses[-1] if deploy.analyses else None
     if last is None or last.baseline is None or last.comparison is None:
         return f"/s/{service}" + (f"?{urlencode({'query': query})}" if query else "")
-    kept = str(Matcher(CAPTURE_LABEL, Op.EQUAL, ""))
-    given = {
+    no_capture = str(Matcher(CAPTURE_LABEL, Op.EQUAL, ""))
+    parameters = {
         "from": _format_time(last.comparison.start),
         "until": _format_time(last.comparison.until),
-        "query": f"{query}, {kept}" if query else kept,
+        "query": f"{query}, {no_capture}" if query else no_capture,
         "baseline": f"version:{deploy.previous}",
         "comparison": f"version:{deploy.version}",
     }
     if last.baseline != last.comparison:
-        given |= _build_range_parameters("baseline", last.baseline)
-    return f"/s/{service}/compare?" + urlencode({name: value for name, value in given.items() if value})
+        parameters |= _build_range_parameters("baseline", last.baseline)
+    return f"/s/{service}/compare?" + urlencode({name: value for name, value in parameters.items() if value})
 
 
 def build_api_link(deploy: Deploy) -> str | None:
-    """The verdict of the last look, asked anew; None where there was nothing to compare."""
+    """Build the link that computes the verdict of the last analysis again.
+
+    None if there was nothing to compare.
+    """
     last = deploy.analyses[-1] if deploy.analyses else None
     if last is None or last.baseline is None or last.comparison is None:
         return None
-    base = deploy.namespace, deploy.service
-    given: dict[str, str | list[str]] = {
-        "baseline": f"{{{', '.join(map(str, build_version_selector(*base, deploy.previous).matchers))}}}",
-        "comparison": f"{{{', '.join(map(str, build_version_selector(*base, deploy.version).matchers))}}}",
+    labels = deploy.namespace, deploy.service
+    parameters: dict[str, str | list[str]] = {
+        "baseline": f"{{{', '.join(map(str, build_version_selector(*labels, deploy.previous).matchers))}}}",
+        "comparison": f"{{{', '.join(map(str, build_version_selector(*labels, deploy.version).matchers))}}}",
         **_build_range_parameters("baseline", last.baseline),
         **_build_range_parameters("comparison", last.comparison),
         "type": "cpu",
         "analysis_index": str(last.index),
-        "conditions": [str(one["condition"]) for one in last.conditions],
+        "conditions": [str(condition["condition"]) for condition in last.conditions],
     }
-    return "/api/v1/verdict?" + urlencode(given, doseq=True)
+    return "/api/v1/verdict?" + urlencode(parameters, doseq=True)
 
 
 def _build_range_parameters(side: str, time_range: TimeRange) -> dict[str, str]:

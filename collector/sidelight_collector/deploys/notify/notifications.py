@@ -1,13 +1,14 @@
-"""What receivers are told of deploys, and when: pure.
+"""Which notifications receivers get about deploys, and when. Pure functions.
 
-A receiver is told once that a deploy is regressed, and once that it no longer is: a later look is fine, it
-was rolled back or replaced, or somebody resolved it. What it was told last is in the deploy, and is written
-there before it is sent (`record_attempt`) and after (`mark_delivered`, `mark_failed`), each time only if
-nobody else did: so neither two collectors nor one that starts again tell it twice. One that dies between
-the two leaves a try that is made again; it has the same delivery id.
+A receiver is notified once that a deploy is regressed, and once that it no longer is: a later analysis
+passes, it was rolled back or replaced, or a user resolved it. The last notification of each receiver is
+part of the deploy. It is written before sending (`record_attempt`) and after (`mark_delivered`,
+`mark_failed`), each time only if nobody else has. So neither two collectors nor a restarted one notify a
+receiver twice. A collector that dies between the two leaves an attempt that is made again, with the same
+delivery id.
 
-Alertmanager's own alerts end by themselves unless they are sent again, which does nothing new to those that
-it has (https://prometheus.io/docs/alerting/latest/alerts_api/).
+Alerts end by themselves in Alertmanager unless they are sent again; sending an alert that it has changes
+nothing else (https://prometheus.io/docs/alerting/latest/alerts_api/).
 """
 
 from __future__ import annotations
@@ -30,16 +31,19 @@ FORMAT: Final = 1
 ALERT_NAME: Final = "SidelightRegression"
 FIRST_RETRY_SECONDS: Final = 10.0
 MAX_RETRY_SECONDS: Final = 600.0
-"""A try that failed is made again after 10 s, then each time twice as long, at most 10 minutes."""
+"""The delay before a retry begins with 10 s and doubles, up to 10 minutes."""
 CLOCK_SKEW_SECONDS: Final = 60.0
-"""An end that is still to come by Alertmanager's clock is no end: of two ends it takes the later one."""
+"""Alerts are resolved this long in the past.
+
+An end that is in the future by Alertmanager's clock is no end, and of two ends it takes the later one.
+"""
 EXPIRY_INTERVALS: Final = 4
-"""An alert that is not sent again ends after so many times the time between two."""
+"""An alert that is not sent again ends after this many resend intervals."""
 
 
 def update_deliveries(deploy: Deploy, receivers: Sequence[str], now: float) -> Deploy | None:
-    """The deploy with what there is to tell now; None if there is nothing new."""
-    by_receiver = {one.receiver: one for one in deploy.deliveries}
+    """Return the deploy with the deliveries that are due now; None if unchanged."""
+    by_receiver = {delivery.receiver: delivery for delivery in deploy.deliveries}
     for name in receivers:
         last = by_receiver.get(name)
         event = last.event if last else RESOLVED
@@ -55,16 +59,19 @@ def update_deliveries(deploy: Deploy, receivers: Sequence[str], now: float) -> D
 
 
 def list_due_deliveries(deploy: Deploy, receivers: Sequence[str], now: float) -> list[Delivery]:
-    """What is to be tried now."""
+    """List the deliveries to attempt now."""
     return [
-        one
-        for one in deploy.deliveries
-        if one.outcome == "pending" and one.due <= now and one.receiver in receivers
+        delivery
+        for delivery in deploy.deliveries
+        if delivery.outcome == "pending" and delivery.due <= now and delivery.receiver in receivers
     ]
 
 
 def record_attempt(deploy: Deploy, delivery: Delivery, now: float) -> Deploy | None:
-    """The deploy with a try written down that is about to be made; None if somebody else does it."""
+    """Return the deploy with the attempt that is about to be made.
+
+    None if another process changed the delivery.
+    """
     if delivery not in deploy.deliveries:
         return None
     attempts = delivery.attempts + 1
@@ -73,34 +80,37 @@ def record_attempt(deploy: Deploy, delivery: Delivery, now: float) -> Deploy | N
 
 
 def mark_delivered(delivery: Delivery, now: float) -> Delivery:
-    """A delivery that was taken."""
+    """Return a delivery as accepted by its receiver."""
     return replace(delivery, outcome="sent", at=now, problem="")
 
 
 def mark_failed(
     delivery: Delivery, problem: str, now: float, *, is_permanent: bool, retry_seconds: float
 ) -> Delivery:
-    """A delivery that was not taken: refused for good, given up, or to be tried again."""
+    """Return a failed delivery as refused, given up, or to be retried."""
     outcome = "refused" if is_permanent else "failed" if now - delivery.since >= retry_seconds else "pending"
     return replace(delivery, outcome=outcome, problem=problem)
 
 
 def replace_delivery(deploy: Deploy, delivery: Delivery) -> Deploy | None:
-    """The deploy with a delivery as it is now; None if there is another thing to tell by now."""
-    current = [(one.receiver, one.number) for one in deploy.deliveries]
+    """Return the deploy with a delivery replaced; None if a newer one exists."""
+    current = [(current_delivery.receiver, current_delivery.number) for current_delivery in deploy.deliveries]
     if (delivery.receiver, delivery.number) not in current:
         return None
-    deliveries = [delivery if one.receiver == delivery.receiver else one for one in deploy.deliveries]
+    deliveries = [
+        delivery if current_delivery.receiver == delivery.receiver else current_delivery
+        for current_delivery in deploy.deliveries
+    ]
     return replace(deploy, deliveries=tuple(deliveries))
 
 
 def build_delivery_id(deploy: Deploy, delivery: Delivery) -> str:
-    """The same each time that one thing is told."""
+    """Build the id of a delivery, the same for each attempt."""
     return f"{deploy.id}-{delivery.number}"
 
 
 def build_webhook_body(deploy: Deploy, delivery: Delivery, public_url: str) -> dict[str, Any]:
-    """What a webhook is sent: docs/deploys.md describes it."""
+    """Build the body of a webhook request; docs/deploys.md specifies it."""
     last = deploy.analyses[-1] if deploy.analyses else None
     return {
         "format": FORMAT,
@@ -117,8 +127,8 @@ def build_webhook_body(deploy: Deploy, delivery: Delivery, public_url: str) -> d
             "state": deploy.state,
             "summary": last.summary if last else "",
             "conditions": [
-                {name: one[name] for name in ("condition", "state", "summary")}
-                for one in (last.conditions if last else ())
+                {name: condition[name] for name in ("condition", "state", "summary")}
+                for condition in (last.conditions if last else ())
             ],
         },
         "links": {
@@ -132,7 +142,10 @@ def build_webhook_body(deploy: Deploy, delivery: Delivery, public_url: str) -> d
 def build_alert(
     deploy: Deploy, event: str, now: float, resend_seconds: float, public_url: str
 ) -> dict[str, Any]:
-    """An alert of Alertmanager's API v2 (postableAlert). Labels that are empty do not exist there."""
+    """Build an alert of Alertmanager's API v2 (postableAlert).
+
+    Empty labels do not exist there, and are left out.
+    """
     labels = {"alertname": ALERT_NAME, **{name: value for name, value in deploy.labels.items() if value}}
     starts = deploy.regressed_at or deploy.started
     ends = (
@@ -152,29 +165,36 @@ def build_alert(
 
 
 def build_summary(deploy: Deploy) -> str:
-    """One line."""
+    """Summarize a regression in one line."""
     where = f"{deploy.namespace}/{deploy.service}" if deploy.namespace else deploy.service
     return f"{where}: version {deploy.version} is worse than {deploy.previous or 'what had no version'}"
 
 
 def build_description(deploy: Deploy) -> str:
-    """What the last look said, and each condition that does not hold."""
+    """Return the summary of the last analysis and of each failed condition."""
     if not deploy.analyses:
         return ""
     last = deploy.analyses[-1]
-    failed = [str(one["summary"]) for one in last.conditions if one["state"] == DeployState.REGRESSED]
+    failed = [
+        str(condition["summary"])
+        for condition in last.conditions
+        if condition["state"] == DeployState.REGRESSED
+    ]
     return " ".join(filter(None, [last.summary, *failed]))
 
 
 def find_resolution_reason(deploy: Deploy) -> str:
-    """Why nobody has to know of a deploy any longer."""
+    """Return why the alert of a deploy ended."""
     if deploy.finished is not None:
         return str(FinishReason(deploy.finished.reason))
     return RESOLVED if deploy.resolved is not None else str(deploy.state)
 
 
 def sign_body(secret: bytes, content: bytes, now: float) -> str:
-    """`t=SECONDS,v1=HEX`: HMAC-SHA-256 (RFC 2104) over the seconds, a dot and the body."""
+    """Return `t=SECONDS,v1=HEX`, the signature of a webhook's body.
+
+    HMAC-SHA-256 (RFC 2104) over the seconds, a dot and the body.
+    """
     seconds = str(int(now))
     digest = hmac.new(secret, seconds.encode() + b"." + content, sha256).hexdigest()
     return f"t={seconds},v1={digest}"
@@ -183,9 +203,9 @@ def sign_body(secret: bytes, content: bytes, now: float) -> str:
 def build_webhook_headers(
     deploy: Deploy, delivery: Delivery, content: bytes, secret: bytes | None, now: float
 ) -> Mapping[str, str]:
-    """The headers that a webhook gets besides those of every request."""
-    document = {"Sidelight-Event": delivery.event, "Sidelight-Delivery": build_delivery_id(deploy, delivery)}
-    return {**document, "Sidelight-Signature": sign_body(secret, content, now)} if secret else document
+    """Build the headers of a webhook request besides those of every request."""
+    headers = {"Sidelight-Event": delivery.event, "Sidelight-Delivery": build_delivery_id(deploy, delivery)}
+    return {**headers, "Sidelight-Signature": sign_body(secret, content, now)} if secret else headers
 
 
 def _format_time(unix: float) -> str:

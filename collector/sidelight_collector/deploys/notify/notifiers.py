@@ -1,6 +1,6 @@
-"""Tells a webhook and Alertmanagers of deploys: what they answer, and when they are tried again.
+"""Sends notifications about deploys to a webhook and to Alertmanagers.
 
-No error, log line or record has more of a URL than its host: there may be a password or a token in it.
+Errors, log lines and records have only the host of a URL: the rest may have a password or a token.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ ALERT_BATCH_SIZE: Final = 100
 MAX_RESPONSE_BYTES: Final = 2000
 MAX_RESPONSE_CHARACTERS: Final = 200
 RETRYABLE_STATUSES: Final = (408, 425, 429)
-"""Answers below 500 after which it is worth trying again."""
+"""Statuses below 500 after which a retry makes sense."""
 ALERTS_PATH: Final = "/api/v2/alerts"
 _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryFailure:
-    """Why a receiver did not take what it was sent; `is_permanent`: it never will, `is_unavailable`: it
-    takes nothing now.
+    """Why a receiver did not accept a request.
+
+    `is_permanent`: it never will. `is_unavailable`: it accepts nothing at the moment.
     """
 
     problem: str
@@ -50,17 +51,23 @@ class DeliveryFailure:
 
 @dataclass(frozen=True, slots=True)
 class ReceiverAddress:
-    """Where a receiver is; a user and a password in its URL are sent as such (RFC 7617)."""
+    """The address of a receiver.
+
+    A user and a password in its URL become basic authentication (RFC 7617).
+    """
 
     url: str = field(repr=False)
 
     @property
     def host(self) -> str:
-        """Host and port: what may be told."""
+        """Host and port, the part of the URL that may be logged."""
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
     def post(self, content: bytes, headers: Mapping[str, str], path: str = "") -> DeliveryFailure | None:
-        """Send JSON there; None if it was taken. Redirects are not followed."""
+        """Post JSON there; None if it was accepted.
+
+        Redirects are not followed.
+        """
         parts = urlsplit(self.url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         tls_options: dict[str, Any] = (
@@ -99,14 +106,17 @@ class ReceiverAddress:
 
 @dataclass(slots=True)
 class _ReceiverBackoff:
-    """How often a receiver took nothing, one time after the other, and until when it is left alone."""
+    """Consecutive failures of a receiver, and when it is tried again."""
 
     failures: int = 0
     retry_at: float = 0.0
 
 
 class DeployNotifier:
-    """Who is told of deploys; everything blocks. Nobody is, without any URL."""
+    """Notifies receivers of deploys; without any URL, nobody.
+
+    All calls block.
+    """
 
     def __init__(
         self,
@@ -139,32 +149,34 @@ class DeployNotifier:
         self._firing_labels: set[tuple[str, ...]] = set()
 
     def notify(self, deploys: Iterable[Deploy], should_stop: ShouldStop) -> list[Deploy]:
-        """Tell what is to be told now; those of the deploys that were changed by it.
+        """Send the notifications that are due; return the deploys that changed.
 
-        It goes on until `should_stop`: because of the lease, or because the collector ends.
+        Stops when `should_stop` returns True: the lease is lost, or the collector is shutting down.
         """
         updated_deploys: dict[str, Deploy] = {}
         firing: list[Deploy] = []
         deploys = list(deploys)
-        self._firing_labels = {tuple(one.labels.values()) for one in deploys if one.is_firing}
+        self._firing_labels = {tuple(current.labels.values()) for current in deploys if current.is_firing}
         for deploy in deploys if self.receiver_names else ():
             if should_stop():
                 break
             now = self._clock()
-            one = deploy
-            if notifications.update_deliveries(one, self.receiver_names, now):
-                one = self._update_deploy(
-                    one,
+            current = deploy
+            if notifications.update_deliveries(current, self.receiver_names, now):
+                current = self._update_deploy(
+                    current,
                     partial(notifications.update_deliveries, receivers=self.receiver_names, now=now),
                     updated_deploys,
                 )
-            for delivery in notifications.list_due_deliveries(one, self.receiver_names, now):
+            for delivery in notifications.list_due_deliveries(current, self.receiver_names, now):
                 if self._backoffs[delivery.receiver].retry_at <= now and not should_stop():
-                    one = self._attempt_delivery(one, delivery, updated_deploys, should_stop)
-            if one.is_firing and self._needs_resend(one):
-                firing.append(one)
+                    current = self._attempt_delivery(current, delivery, updated_deploys, should_stop)
+            if current.is_firing and self._needs_resend(current):
+                firing.append(current)
         self._alert_sent_at = {
-            one.id: self._alert_sent_at[one.id] for one in firing if one.id in self._alert_sent_at
+            current.id: self._alert_sent_at[current.id]
+            for current in firing
+            if current.id in self._alert_sent_at
         } | {
             name: at for name, at in self._alert_sent_at.items() if self._clock() - at < self._resend_seconds
         }
@@ -174,19 +186,19 @@ class DeployNotifier:
     def _attempt_delivery(
         self, deploy: Deploy, delivery: Delivery, updated_deploys: dict[str, Deploy], should_stop: ShouldStop
     ) -> Deploy:
-        """Tell one receiver one thing, if nobody else does."""
+        """Send one notification to one receiver, unless another process does."""
         now, is_claimed = self._clock(), False
 
-        def claim_attempt(each: Deploy) -> Deploy | None:
+        def claim_attempt(current: Deploy) -> Deploy | None:
             nonlocal is_claimed
-            made = notifications.record_attempt(each, delivery, now)
-            is_claimed = made is not None
-            return made
+            attempted = notifications.record_attempt(current, delivery, now)
+            is_claimed = attempted is not None
+            return attempted
 
         after = self._update_deploy(deploy, claim_attempt, updated_deploys)
         if not is_claimed:
             return after
-        claim = next(one for one in after.deliveries if one.receiver == delivery.receiver)
+        claim = next(stored for stored in after.deliveries if stored.receiver == delivery.receiver)
         failure = self._send(after, claim, should_stop)
         now = self._clock()
         self._update_backoff(delivery.receiver, failure, now)
@@ -212,14 +224,14 @@ class DeployNotifier:
             problem=result.problem,
         )
         return self._update_deploy(
-            after, lambda each: notifications.replace_delivery(each, result), updated_deploys
+            after, lambda current: notifications.replace_delivery(current, result), updated_deploys
         )
 
     def _send(self, deploy: Deploy, delivery: Delivery, should_stop: ShouldStop) -> DeliveryFailure | None:
         now = self._clock()
         if delivery.receiver == ALERTMANAGER:
             if delivery.event == RESOLVED and tuple(deploy.labels.values()) in self._firing_labels:
-                return None  # the version came back, and its alert there is now that of another deploy
+                return None  # the version came back: its alert there now belongs to another deploy
             alert = notifications.build_alert(
                 deploy, delivery.event, now, self._resend_seconds, self._public_url
             )
@@ -232,9 +244,10 @@ class DeployNotifier:
     def _post_alerts(
         self, alerts: Sequence[Mapping[str, Any]], should_stop: ShouldStop
     ) -> DeliveryFailure | None:
-        """Send alerts to each; None if one took them: the others get them the next time.
+        """Send alerts to all Alertmanagers; None if at least one accepted them.
 
-        A collector that ends waits for no more than the one that it is at.
+        The others get them with the next resend. A collector that is shutting down finishes only the
+        current request.
         """
         content, failures, is_delivered = orjson.dumps(alerts), list[DeliveryFailure](), False
         for address in self._alertmanagers:
@@ -249,13 +262,13 @@ class DeployNotifier:
                 is_delivered = True
         if is_delivered:
             return None
-        return next((one for one in failures if not one.is_permanent), failures[0])
+        return next((failure for failure in failures if not failure.is_permanent), failures[0])
 
     def _needs_resend(self, deploy: Deploy) -> bool:
-        """Whether Alertmanager has an alert that would end by itself."""
+        """Return whether Alertmanager has an alert that would end by itself."""
         is_sent = any(
-            one.receiver == ALERTMANAGER and one.event == REGRESSED and one.outcome == "sent"
-            for one in deploy.deliveries
+            delivery.receiver == ALERTMANAGER and delivery.event == REGRESSED and delivery.outcome == "sent"
+            for delivery in deploy.deliveries
         )
         last = self._alert_sent_at.get(deploy.id, float("-inf"))
         return is_sent and self._clock() - last >= self._resend_seconds
@@ -267,8 +280,8 @@ class DeployNotifier:
                 return
             batch = firing[start : start + ALERT_BATCH_SIZE]
             alerts = [
-                notifications.build_alert(one, REGRESSED, now, self._resend_seconds, self._public_url)
-                for one in batch
+                notifications.build_alert(deploy, REGRESSED, now, self._resend_seconds, self._public_url)
+                for deploy in batch
             ]
             failure = self._post_alerts(alerts, should_stop)
             self._update_backoff(ALERTMANAGER, failure, now)
@@ -278,11 +291,11 @@ class DeployNotifier:
                 _log.warning("alerts not sent again", alerts=len(batch), problem=failure.problem)
                 if not failure.is_permanent:
                     return
-            for one in batch:
-                self._alert_sent_at[one.id] = now
+            for deploy in batch:
+                self._alert_sent_at[deploy.id] = now
 
     def _update_backoff(self, receiver: str, failure: DeliveryFailure | None, now: float) -> None:
-        """A receiver that takes nothing is left alone for a while, whatever there is to tell."""
+        """Delay all further deliveries to a receiver that is unavailable."""
         backoff = self._backoffs[receiver]
         if failure is None or not failure.is_unavailable:
             backoff.failures, backoff.retry_at = 0, 0.0
@@ -298,6 +311,6 @@ class DeployNotifier:
         try:
             after = self._repository.update(deploy.id, change)
         except (DeployNotFound, ObjectDamaged):
-            return deploy  # whoever looks after it will see
+            return deploy  # the evaluator drops it from its active deploys
         updated_deploys[after.id] = after
         return after
