@@ -1,17 +1,17 @@
-"""`sidelight doctor`: checks a store, and repairs it.
+"""`sidelight doctor`, which checks and repairs a store.
 
-command
-settings
-checker        the whole check
-layout         objects by day
-object_reader
-day_check      one day
-store_checks   single checks
-duplicates
-gaps
-machine        this machine
-findings
-repair
-cost_estimate
-doctor_report
+command        the command line
+settings       its options
+checker        checks the whole store
+layout         lists the objects by day
+object_reader  reads the tables of a segment or block
+day_check      checks one day
+store_checks   checks one segment or block
+duplicates     finds windows stored more than once
+gaps           finds hours without windows
+machine        checks the installation on this machine
+findings       what checks report
+repair         repairs a day
+cost_estimate  estimates the costs of services
+doctor_report  the report as text and JSON
 """

@@ -1,4 +1,4 @@
-"""The whole of it: the store, day after day, and the machine."""
+"""The check of a whole store, day by day, and of this machine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ ProgressCallback = Callable[[str], None]
 
 @dataclass(slots=True)
 class DoctorReport:
-    """What the doctor has to say. `format` and `conditional_writes` are None if it is not known."""
+    """The report of the doctor.
+
+    `format` and `conditional_writes` are None if unknown. `checked_at` is in Unix seconds.
+    """
 
     location: str
     kind: str
@@ -69,15 +72,16 @@ class DoctorReport:
 
 
 class UnsafeRepair(StoreError):
-    """A repair that another writer could make wrong."""
+    """A repair is refused because concurrent writers could corrupt it."""
 
 
 def check_store(
     store: ObjectStore, settings: DoctorSettings, clock: Callable[[], float], step: ProgressCallback
 ) -> DoctorReport:
-    """Check a store, and mend it if told to; `step` is told what is being done.
+    """Check a store, and repair it if `settings.repair` is set.
 
-    Raises StoreUnavailable and StoreRefused where the store as a whole does not answer, and Unsafe.
+    `step` is called with the current activity. Raises StoreUnavailable and StoreRefused if the store as a
+    whole does not respond, and UnsafeRepair.
     """
     return _StoreCheck(store, settings, clock, step).run()
 
@@ -128,7 +132,7 @@ class _StoreCheck:
         return report
 
     def _check_format(self, store_survey: StoreSurvey) -> bool:
-        """Check the format marker; whether to go on."""
+        """Check the format marker; returns whether the check can continue."""
         report, where = self._report, self._store.location
         marker = b""
         try:
@@ -149,7 +153,10 @@ class _StoreCheck:
         return True
 
     def _check_conditional_writes(self) -> None:
-        """Find out whether conditional writes hold, where that is asked for."""
+        """Test conditional writes if a probe or a repair is requested.
+
+        Raises UnsafeRepair for a repair without them, unless it is offline.
+        """
         report, settings = self._report, self._settings
         if settings.probe or settings.repair:
             report.conditional_writes = probe_store(self._store)
@@ -183,7 +190,10 @@ class _StoreCheck:
             self._store = SingleWriterStore(self._store)
 
     def _read_clock(self) -> float:
-        """The moment; by the clock of the store where something may be deleted for its age."""
+        """Return the time in Unix seconds.
+
+        Repairs delete objects by age, so they use the clock of the store.
+        """
         return read_store_clock(self._store) if self._settings.repair else self._clock()
 
     def _check_days(self, store_survey: StoreSurvey, options: DayCheckOptions) -> None:
@@ -208,7 +218,7 @@ class _StoreCheck:
         report.services = costs.estimate_costs(report.prices)
 
     def _check_day(self, day: date, options: DayCheckOptions, step: ProgressCallback) -> DayCheckResult:
-        """Check a day; once more if something was mended."""
+        """Check a day, and check it again after a repair."""
         result = check_day(self._store, day, options, step)
         if not self._settings.repair:
             return result
@@ -218,14 +228,14 @@ class _StoreCheck:
 
 
 def _is_newer_format(marker: bytes) -> bool:
-    """Whether what is no marker of this version is one of a later version."""
+    """Return whether an incompatible marker is one of a later version."""
     with suppress(ValueError, KeyError, TypeError):
         return bool(json.loads(marker)["format"] > FORMAT)
     return False
 
 
 def read_store_clock(store: ObjectStore) -> float:
-    """What time it is where objects get the time at which they were written."""
+    """Return the store's time in Unix seconds, from the modification time of a probe."""
     key = f"{PROBE_ROOT}{token_hex(16)}"
     store.put(key, b"what time is it")
     try:

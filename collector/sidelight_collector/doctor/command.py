@@ -1,4 +1,4 @@
-"""`sidelight doctor`."""
+"""The command `sidelight doctor`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _REFRESH_SECONDS: Final = 0.1
 
 
 class ProgressLine:
-    """One line on a terminal that is written over; nothing elsewhere."""
+    """A progress line that is overwritten on a terminal; elsewhere it shows nothing."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._shown_at = 0.0
 
     def show(self, what: str) -> None:
-        """Show what is being done, if it is time."""
+        """Show the current activity, at most once per refresh interval."""
         now = time.monotonic()
         if self._stream.isatty() and now - self._shown_at >= _REFRESH_SECONDS:
             self._shown_at = now
@@ -44,7 +44,11 @@ class ProgressLine:
 
 
 def run(argv: list[str]) -> int:
-    """Check once; 0 if nothing is wrong, 1 if something is. Raises SidelightError if it cannot be known."""
+    """Check the store once and print a report.
+
+    Returns the exit code: 0 without problems, 1 with errors or warnings. Raises SidelightError if the store
+    cannot be checked.
+    """
     settings = parse_settings(DoctorSettings, "doctor", DESCRIPTION, argv, None)
     store = open_store(
         settings.store,

@@ -1,14 +1,14 @@
-"""What a service takes of the store, and what that costs in a month.
+"""The storage that services use, and an estimate of its monthly costs.
 
-The bytes of a table are shared out to its services by their rows. A service's present rate is what it stored
-on the days before the newest (which is mostly not over), seven of them at most, by the day; on the newest if
-there is no other.
+The bytes of a table are split among its services in proportion to their rows. The current rate of a service
+is its daily average over the last seven days before the newest day, which is usually incomplete. If there
+is no earlier day, the newest day is the rate.
 
-- Storage, once the store holds as many days as it keeps: bytes of a day x days kept x price, for what is
-  kept while windows are (all), while hours are, and while days are.
-- Requests: a collector writes a segment, three objects, at most every `flush_seconds`, and not more segments
-  than windows come. What compaction writes is a hundredth of that, and what is read costs a twelfth or less
-  a request: neither is in it. A service's share is that of its windows.
+- Storage: the cost of a store that has filled up, which is bytes of a day x stored days x price. It adds up
+  the days with individual windows (all tables), with hours and with days.
+- Requests: a collector writes a segment of three objects at most every `flush_seconds`, and not more
+  segments than windows arrive. The estimate leaves out writes of compaction, which are a hundredth of that,
+  and reads, which cost a twelfth or less per request. A service's share is its share of windows.
 """
 
 from __future__ import annotations
@@ -27,12 +27,16 @@ MONTH_DAYS: Final = 365.25 / 12
 BYTES_PER_GB: Final = 1 << 30
 DAY_SECONDS: Final = 86_400.0
 UNREAD_SERVICE: Final = "(not read)"
-"""Whose the bytes are of which no table says it."""
+"""Stands for the services of tables that were not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorageUsage:
-    """Windows and bytes of a service: of all tables, of those kept as hours, and of those kept as days."""
+    """Windows and stored bytes of a service.
+
+    `total_bytes` counts all tables, `hour_bytes` those that hours need, and `day_bytes` those that days
+    need.
+    """
 
     windows: float = 0.0
     total_bytes: float = 0.0
@@ -40,7 +44,7 @@ class StorageUsage:
     day_bytes: float = 0.0
 
     def add(self, other: StorageUsage, factor: float = 1.0) -> StorageUsage:
-        """With a share of another's."""
+        """Return the sum of this usage and `factor` times `other`."""
         return StorageUsage(
             self.windows + other.windows * factor,
             self.total_bytes + other.total_bytes * factor,
@@ -56,7 +60,10 @@ def add_usage(
     services: Sequence[str],
     windows: int,
 ) -> None:
-    """Share a segment or block out to its services; to all alike if its tables were not read."""
+    """Split the usage of a segment or block among its services.
+
+    The split is even if its tables were not read.
+    """
     rows = contents.rows if contents else {}
     shares = (
         contents.windows_by_service
@@ -86,7 +93,7 @@ def _distribute(
 
 @dataclass(frozen=True, slots=True)
 class CostParameters:
-    """Prices, and what must be known besides them."""
+    """Prices, and the collector settings that costs depend on."""
 
     per_gb_month: float
     per_1000_requests: float
@@ -99,7 +106,10 @@ class CostParameters:
 
 @dataclass(frozen=True, slots=True)
 class ServiceCosts:
-    """A service in the store. Costs are of a month, `stored` of what lies there now."""
+    """Storage and monthly costs of a service.
+
+    `stored_now_cost` is the monthly cost of what is stored now.
+    """
 
     service: str
     windows: int
@@ -113,13 +123,13 @@ class ServiceCosts:
 
 @dataclass(slots=True)
 class CostAccount:
-    """Adds up days, given in order; keeps the last few one by one."""
+    """Adds up the usage of days, which are added in order."""
 
     _totals: dict[str, StorageUsage] = field(default_factory=dict)
     _recent_days: list[Mapping[str, StorageUsage]] = field(default_factory=list)
 
     def add_day(self, usage: Mapping[str, StorageUsage]) -> None:
-        """Take one day, later than all before."""
+        """Add the usage of a day, which is later than all earlier ones."""
         if not usage:
             return
         for service, used in usage.items():
@@ -127,7 +137,7 @@ class CostAccount:
         self._recent_days = [*self._recent_days, usage][-RATE_DAYS - 1 :]
 
     def estimate_costs(self, prices: CostParameters) -> list[ServiceCosts]:
-        """All services, the largest first."""
+        """Estimate the costs of all services, in descending order of size."""
         recent = self._recent_days[:-1] or self._recent_days
         rates = dict.fromkeys(self._totals, StorageUsage())
         for day in recent:
@@ -157,11 +167,11 @@ class CostAccount:
             )
             for service, used in self._totals.items()
         ]
-        return sorted(costs, key=lambda one: (-one.total_bytes, one.service))
+        return sorted(costs, key=lambda item: (-item.total_bytes, item.service))
 
 
 def _compute_filled_bytes(rate: StorageUsage, prices: CostParameters) -> float:
-    """The bytes of a store that has filled up at this rate."""
+    """Compute the bytes of a store that has filled up at this rate."""
     return (
         rate.total_bytes * prices.raw_days
         + rate.hour_bytes * (prices.hour_days - prices.raw_days)

@@ -1,4 +1,4 @@
-"""Checking one day: what its manifest names, what lies there, and whether the two agree."""
+"""The check of one day: its manifest, its objects, and whether they agree."""
 
 from __future__ import annotations
 
@@ -30,30 +30,33 @@ from sidelight_collector.storage.segments import SegmentRef, read_segment
 from sidelight_collector.storage.tables import SEGMENT_PARTS, SegmentPart
 
 MAX_ATTEMPTS: Final = 3
-"""How often a day is looked at that changes meanwhile, before it is believed."""
+"""How often a day is checked at most if it changes during the check."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayCheckOptions:
-    """`now` by the clock of the store, Unix seconds; without `is_quick` every table is read."""
+    """Options of a day's check.
+
+    `now` is in Unix seconds, by the clock of the store. With `is_quick` no table is read.
+    """
 
     now: float
     grace_seconds: float
     is_quick: bool = False
 
     def is_old(self, modified: float) -> bool:
-        """Whether nobody can be about to name what was written then."""
+        """Return whether no collector can still be about to name an object of this age."""
         return self.now - modified >= self.grace_seconds
 
 
 @dataclass(slots=True)
 class DayCheckResult:
-    """What was found out about a day, and what could be done about it.
+    """The findings about a day, and what `repair_day` can repair.
 
-    `version` is None if the manifest cannot be read. `rewritable_blocks` are blocks of whose windows a new
-    one can take their place; `lost_parts` what blocks have lost for good; `orphans` and `overdue_keys`
-    keys, or key prefixes that end with `/`; with `can_rebuild` a manifest can be made anew of the blocks
-    that lie there.
+    `version` is None if the manifest cannot be read. `rewritable_blocks` can be replaced by new blocks
+    built from their windows. `lost_parts` are tables that blocks have lost for good. `orphans` and
+    `overdue_keys` are keys, or key prefixes that end with `/`. If `can_rebuild` is true, a manifest can be
+    built from the stored blocks.
     """
 
     day: date
@@ -75,9 +78,10 @@ class DayCheckResult:
 def check_day(
     store: ObjectStore, day: date, options: DayCheckOptions, step: Callable[[str], None]
 ) -> DayCheckResult:
-    """Look at a day; if something is wrong and the day has changed meanwhile, look again.
+    """Check a day; repeats the check if it finds problems and the day has changed.
 
-    `step` is told what is being read. Raises StoreUnavailable, and StoreRefused for lists.
+    `step` is called with the key prefix that is being read. Raises StoreUnavailable, and StoreRefused if
+    listing fails.
     """
     for _ in range(MAX_ATTEMPTS):
         previous = _fingerprint(store, day)
@@ -89,13 +93,13 @@ def check_day(
 
 
 def _fingerprint(store: ObjectStore, day: date) -> object:
-    """Equal as long as nobody has deleted or committed anything."""
+    """Return a value that changes when an object of the day is committed or deleted."""
     day_objects = layout.list_day(store, day)
     return day_objects.manifest, [*day_objects.segments], [*day_objects.blocks], day_objects.table_count
 
 
 class _DayCheck:
-    """One look at a day."""
+    """One check of a day."""
 
     def __init__(
         self, store: ObjectStore, day: date, options: DayCheckOptions, step: Callable[[str], None]
@@ -108,7 +112,7 @@ class _DayCheck:
 
     def run(self) -> DayCheckResult:
         result = self._result
-        # The manifest first: a block that is listed and not named then is a stray, or somebody's next one.
+        # The manifest first: a block listed after it that it does not name is orphaned or not yet committed.
         result.version, problem = self._read_manifest()
         day_objects = layout.list_day(self._store, result.day)
         result.objects = day_objects.table_count
@@ -139,7 +143,7 @@ class _DayCheck:
             return None, [make_error(FindingKind.MANIFEST_NEWER, key, newer.message, newer.hint)]
 
     def _check_unnamed_blocks(self, day_objects: DayObjects) -> None:
-        """Blocks of a day that has no manifest."""
+        """Check the blocks of a day that has no manifest."""
         youngest = max(entry.modified for tables in day_objects.blocks.values() for entry in tables.values())
         if not self._options.is_old(youngest):
             for prefix in day_objects.blocks:
@@ -160,17 +164,17 @@ class _DayCheck:
     def _check_blocks(self, version: ManifestVersion, day_objects: DayObjects) -> None:
         result, tombstones = self._result, version.manifest.tombstones
         for block in version.manifest.blocks:
-            there = day_objects.blocks.get(block.ref.key_prefix, {})
-            read = self._read_tables(block.ref, tuple(block.parts), there)
-            judged = check_block(block, there, read)
+            stored = day_objects.blocks.get(block.ref.key_prefix, {})
+            contents = self._read_tables(block.ref, tuple(block.parts), stored)
+            block_check = check_block(block, stored, contents)
             result.blocks += 1
-            result.findings += judged.findings
-            if judged.findings and judged.is_repairable:
+            result.findings += block_check.findings
+            if block_check.findings and block_check.is_repairable:
                 result.rewritable_blocks.append(block)
-            if judged.lost_parts:
-                result.lost_parts[block.ref] = judged.lost_parts
-            add_usage(result.usage, there, read, block.services, block.windows)
-            for part, entry in there.items():
+            if block_check.lost_parts:
+                result.lost_parts[block.ref] = block_check.lost_parts
+            add_usage(result.usage, stored, contents, block.services, block.windows)
+            for part, entry in stored.items():
                 if part not in block.parts and entry.key not in tombstones:
                     self._add_orphan(entry.key, entry.modified)
         named_prefixes = {block.ref.key_prefix for block in version.manifest.blocks}
@@ -191,13 +195,16 @@ class _DayCheck:
         self._result.findings.append(make_warning(FindingKind.ORPHANED_OBJECT, key, what, hint))
 
     def _check_overdue(self, version: ManifestVersion, day_objects: DayObjects) -> None:
-        """What is gone since the manifest was written at the latest."""
+        """Report objects with a tombstone that were not deleted in time.
+
+        A tombstone is at least as old as the manifest.
+        """
         tombstones = version.manifest.tombstones
         folders = (*day_objects.segments.values(), *day_objects.blocks.values())
         stored_keys = {
             *day_objects.segments,
             *day_objects.blocks,
-            *(entry.key for one in folders for entry in one.values()),
+            *(entry.key for tables in folders for entry in tables.values()),
         }
         overdue = sorted(tombstones & stored_keys)
         if (
@@ -227,15 +234,15 @@ class _DayCheck:
             if "samples" not in tables:
                 self._result.findings.append(_make_unfinished_finding(prefix, tables))
                 continue
-            read = self._read_tables(ref, SEGMENT_PARTS, tables)
-            if read and read.missing and not self._segment_exists(ref):
+            contents = self._read_tables(ref, SEGMENT_PARTS, tables)
+            if contents and contents.missing and not self._segment_exists(ref):
                 continue
             self._result.segments += 1
-            self._result.findings += check_segment(ref, tables, read)
-            add_usage(self._result.usage, tables, read, (), 0)
+            self._result.findings += check_segment(ref, tables, contents)
+            add_usage(self._result.usage, tables, contents, (), 0)
 
     def _segment_exists(self, ref: SegmentRef) -> bool:
-        """Whether a segment has not been deleted meanwhile."""
+        """Return whether a segment has not been deleted meanwhile."""
         return any(entry.key == ref.key("samples") for entry in self._store.list(ref.key_prefix))
 
     def _read_tables(
@@ -251,22 +258,25 @@ class _DayCheck:
         return contents
 
     def _check_duplicates(self) -> Iterator[StoreFinding]:
-        """Windows in two places. Those of blocks come first, in the order in which they count."""
+        """Report windows that are stored more than once.
+
+        Blocks come before segments, in order of precedence.
+        """
         pending, prefixes = 0, set()
         for pair in self._window_ids.find_duplicates():
-            one, other = pair.first, pair.second
+            first, second = pair.first, pair.second
             if pair.conflicting:
                 yield self._make_conflict_finding(pair)
-            if one is other or not other.is_segment:
-                where = "twice" if one is other else f"in {one.key_prefix} too"
+            if first is second or not second.is_segment:
+                where = "twice" if first is second else f"in {first.key_prefix} too"
                 message = (
                     f"{format_count(pair.windows, 'window')} of it {where}, such as "
                     f"{self._find_window_id(pair)}"
                 )
-                yield make_error(FindingKind.WINDOWS_DUPLICATED, other.key_prefix, message, _DUPLICATE_HINT)
+                yield make_error(FindingKind.WINDOWS_DUPLICATED, second.key_prefix, message, _DUPLICATE_HINT)
             else:
                 pending += pair.windows
-                prefixes |= {one.key_prefix, other.key_prefix}
+                prefixes |= {first.key_prefix, second.key_prefix}
         if pending:
             key = f"{segments.ROOT}{self._result.day.isoformat()}/"
             message = (
@@ -286,7 +296,7 @@ class _DayCheck:
         return make_warning(FindingKind.WINDOWS_DIFFER, pair.second.key_prefix, message, hint)
 
     def _find_window_id(self, pair: DuplicateWindows) -> str:
-        """The id whose hash is known."""
+        """Return the window id whose hash is `pair.example_hash`."""
         try:
             wids = to_strings(read_segment(self._store, pair.first, "profiles", ["wid"])["wid"])
         except StoreError:
@@ -303,7 +313,7 @@ _DUPLICATE_HINT: Final = (
 def check_unknown_keys(
     unknown: dict[str, layout.ObjectGroup], options: DayCheckOptions
 ) -> Iterator[StoreFinding]:
-    """Objects that no version up to this one writes, by the folder in which they lie."""
+    """Report objects that no version up to this one writes, by folder."""
     for folder, objects in sorted(unknown.items()):
         make_finding = make_warning if options.is_old(objects.last_modified) else make_note
         yield make_finding(

@@ -1,4 +1,4 @@
-"""What the doctor has to say, for a person and as JSON."""
+"""The report of the doctor as text and as JSON."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sidelight_collector.doctor.findings import FindingSeverity, format_count
 
 FORMAT: Final = 1
 MAX_SHOWN: Final = 20
-"""Findings of a kind that a person is shown; JSON has them all."""
+"""Findings of a kind that the text report shows; JSON has all of them."""
 
 
 def to_document(report: DoctorReport) -> dict[str, Any]:
-    """The JSON document that docs/doctor.md describes."""
+    """Build the JSON document that docs/doctor.md describes."""
     return {
         "format": FORMAT,
         "healthy": report.findings.is_healthy,
@@ -68,27 +68,27 @@ def _service_to_json(service: ServiceCosts) -> dict[str, Any]:
 
 
 def render_json(report: DoctorReport) -> str:
-    """One document, ended by a newline."""
+    """Render the report as one JSON document that ends with a newline."""
     return json.dumps(to_document(report), ensure_ascii=False, indent=1) + "\n"
 
 
 def render_text(report: DoctorReport) -> str:
-    """Short lines, the worst first."""
+    """Render the report as text lines, errors first."""
     return "".join(f"{line}\n" for line in _render_lines(report))
 
 
 def _render_lines(report: DoctorReport) -> Iterator[str]:
     for done in report.repairs:
         yield f"{'repaired' if done.done else 'not repaired'}  {done.key}: {done.what}"
-    for (severity, kind), group in groupby(report.findings, key=lambda each: (each.severity, each.kind)):
-        found = list(group)
-        for at, finding in enumerate(found[:MAX_SHOWN]):
+    for (severity, kind), group in groupby(report.findings, key=lambda item: (item.severity, item.kind)):
+        findings = list(group)
+        for at, finding in enumerate(findings[:MAX_SHOWN]):
             place = f"  {finding.key}" if finding.key else ""
             yield f"{severity}  {kind}{place}"
             yield f"    {finding.message}"
-            if not at or finding.hint != found[at - 1].hint:
+            if not at or finding.hint != findings[at - 1].hint:
                 yield f"    -> {finding.hint}"
-        more = len(found) - MAX_SHOWN if len(found) > MAX_SHOWN else 0
+        more = len(findings) - MAX_SHOWN if len(findings) > MAX_SHOWN else 0
         if more:
             yield f"{severity}  {kind}: {more:,} more; --json has them"
     for kind, number in report.findings.omitted_counts.items():

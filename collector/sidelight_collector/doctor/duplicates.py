@@ -1,4 +1,7 @@
-"""Windows that lie in more than one place: 20 bytes of each window of a day are kept and looked through."""
+"""Finds windows that are stored more than once.
+
+The search holds 20 bytes in memory for each window of a day.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,10 @@ from sidelight_collector.storage.segments import SegmentRef
 
 @dataclass(frozen=True, slots=True)
 class DuplicateWindows:
-    """Windows with one id in two places, or twice in one: how many, one of them, and how many are not alike.
+    """Windows with the same ids in two segments or blocks, or twice in one.
 
-    `example_hash` is the hash of an id.
+    `windows` is their number, and `conflicting` how many of them differ in content. `example_hash` is the
+    hash of one of the ids, as `hash_window_id` computes it.
     """
 
     first: SegmentRef
@@ -32,7 +36,7 @@ class DuplicateWindows:
 
 @dataclass(slots=True)
 class WindowIdIndex:
-    """The windows of a day, and where each lies."""
+    """The windows of a day, each with its segment or block."""
 
     _refs: list[SegmentRef] = field(default_factory=list)
     _ids: array[int] = field(default_factory=lambda: array("Q"))
@@ -40,27 +44,27 @@ class WindowIdIndex:
     _ref_indexes: array[int] = field(default_factory=lambda: array("I"))
 
     def add(self, contents: TableContents) -> None:
-        """Take the windows of one segment or block."""
+        """Add the windows of one segment or block."""
         self._ids.extend(contents.id_hashes)
         self._digests.extend(contents.digests)
         self._ref_indexes.extend(array("I", [len(self._refs)]) * len(contents.id_hashes))
         self._refs.append(contents.ref)
 
     def find_duplicates(self) -> list[DuplicateWindows]:
-        """Pairs of places that have windows in common."""
+        """Return the pairs of segments or blocks that have windows in common."""
         pairs: dict[tuple[int, int], list[int]] = {}
         for _, rows in groupby(self._iter_repeated(), key=lambda row: row[0]):
-            for one_, other in combinations(rows, 2):
-                pair = pairs.setdefault((one_[1], other[1]), [0, 0, one_[0]])
-                pair[0] += 1
-                pair[1] += one_[2] != other[2]
+            for first_row, second_row in combinations(rows, 2):
+                counts = pairs.setdefault((first_row[1], second_row[1]), [0, 0, first_row[0]])
+                counts[0] += 1
+                counts[1] += first_row[2] != second_row[2]
         return [
-            DuplicateWindows(self._refs[first], self._refs[second], *told)
-            for (first, second), told in pairs.items()
+            DuplicateWindows(self._refs[first], self._refs[second], *counts)
+            for (first, second), counts in pairs.items()
         ]
 
     def _iter_repeated(self) -> Iterable[tuple[int, int, int]]:
-        """(id, place, digest) of each that is there more than once, in this order."""
+        """Iterate over windows stored more than once, as sorted (id, place, digest)."""
         ids = _to_arrow("Q", self._ids)
         value_counts: Any = pc.value_counts(ids)
         repeated = value_counts.field("values").filter(pc.greater(value_counts.field("counts"), pa.scalar(1)))

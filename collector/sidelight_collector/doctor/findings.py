@@ -1,4 +1,4 @@
-"""What the doctor may find, each kind by one word."""
+"""Findings of the doctor, their kinds and severities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class FindingSeverity(StrEnum):
-    """How bad it is; anything but a note is something wrong."""
+    """The severity of a finding: errors and warnings are problems, notes are not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -19,7 +19,7 @@ class FindingSeverity(StrEnum):
 
 
 class FindingKind(StrEnum):
-    """The closed set of what may be found; docs/doctor.md explains each."""
+    """The kinds of findings; docs/doctor.md explains each."""
 
     FORMAT_NEWER = "format_newer"
     CONFIG_DAMAGED = "config_damaged"
@@ -53,7 +53,11 @@ SEVERITY_ORDER: Final = tuple(FindingSeverity)
 
 @dataclass(frozen=True, slots=True)
 class StoreFinding:
-    """One thing that was found: at which key (or key prefix, which ends with `/`), and what to do next."""
+    """One finding about an object, or about a key prefix, which ends with `/`.
+
+    `message` describes the problem, `hint` what to do next. `key` is empty for findings about the whole
+    store or this machine.
+    """
 
     severity: FindingSeverity
     kind: FindingKind
@@ -63,22 +67,25 @@ class StoreFinding:
 
 
 def make_error(kind: FindingKind, key: str, message: str, hint: str) -> StoreFinding:
-    """Something is lost, or answers are wrong."""
+    """Make a finding that data is lost or query results are wrong."""
     return StoreFinding(FindingSeverity.ERROR, kind, key, message, hint)
 
 
 def make_warning(kind: FindingKind, key: str, message: str, hint: str) -> StoreFinding:
-    """Somebody has to act."""
+    """Make a finding that an operator has to act on."""
     return StoreFinding(FindingSeverity.WARNING, kind, key, message, hint)
 
 
 def make_note(kind: FindingKind, key: str, message: str, hint: str) -> StoreFinding:
-    """Worth knowing, and right."""
+    """Make a finding that is worth knowing but no problem."""
     return StoreFinding(FindingSeverity.NOTE, kind, key, message, hint)
 
 
 class StoreFindings:
-    """What was found, worst first: of each kind and severity at most so many, the others counted."""
+    """A collection of findings that iterates in order of severity, errors first.
+
+    It keeps at most `max_per_kind` findings of each kind and severity, and counts the others.
+    """
 
     def __init__(self, max_per_kind: int) -> None:
         self._max_per_kind = max_per_kind
@@ -87,7 +94,7 @@ class StoreFindings:
         self.omitted_counts: Counter[FindingKind] = Counter()
 
     def add(self, findings: Iterable[StoreFinding]) -> None:
-        """Keep these, or count them."""
+        """Add findings; above the limit they are only counted."""
         for finding in findings:
             self.counts[finding.severity] += 1
             listed_findings = self._findings.setdefault((finding.severity, finding.kind), [])
@@ -97,21 +104,21 @@ class StoreFindings:
                 self.omitted_counts[finding.kind] += 1
 
     def __iter__(self) -> Iterator[StoreFinding]:
-        order = {each: at for at, each in enumerate([*SEVERITY_ORDER, *FindingKind])}
+        order = {word: at for at, word in enumerate([*SEVERITY_ORDER, *FindingKind])}
         groups = sorted(self._findings.items(), key=lambda group: [order[word] for word in group[0]])
-        return chain.from_iterable(found for _, found in groups)
+        return chain.from_iterable(findings for _, findings in groups)
 
     @property
     def is_healthy(self) -> bool:
-        """Whether there are notes at most."""
+        """Whether there are no errors and no warnings."""
         return not (self.counts[FindingSeverity.ERROR] or self.counts[FindingSeverity.WARNING])
 
 
 def format_count(number: int, noun: str) -> str:
-    """`1 window`, `1,204 windows`."""
+    """Format a number with a noun: `1 window`, `1,204 windows`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
-    """`idle 3, running 4`."""
+    """Format named numbers: `idle 3, running 4`."""
     return ", ".join(f"{name} {number:,}" for name, number in counts.items())

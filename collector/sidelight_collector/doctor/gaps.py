@@ -1,4 +1,4 @@
-"""Hours without any window of a service, between its first and its last."""
+"""Finds hours without windows between the first and the last window of a service."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sidelight_collector.storage.tables import HOUR_NS
 
 @dataclass(slots=True)
 class GapDetector:
-    """Looks at days in order; of each service it keeps one hour."""
+    """Finds gaps in days that are added in order; remembers one hour of each service."""
 
     _last_hours: dict[str, int] = field(default_factory=dict)
 
     def add_day(self, hours: Mapping[str, Set[int]]) -> Iterator[StoreFinding]:
-        """Take the hours (Unix ns) of the services of a day; the gaps that end on it."""
+        """Add the hours (Unix ns) of each service on a day; yields gaps that end there."""
         for service in sorted(hours):
             for hour in sorted(hours[service]):
                 previous = self._last_hours.get(service, hour - HOUR_NS)

@@ -1,4 +1,4 @@
-"""Where things lie below `v1/`: days, and objects that no day has."""
+"""Listing of a store: its days, and the objects outside of days."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _LINK_KEY_PATTERN: Final = re.compile(r"v1/links/[a-z2-7]{16}\.json")
 
 @dataclass(slots=True)
 class ObjectGroup:
-    """Objects that lie together: how many, how large, and when the youngest was written (Unix seconds)."""
+    """The objects of one folder: their number, total size and latest modification.
+
+    `last_modified` is in Unix seconds.
+    """
 
     first_key: str
     objects: int = 0
@@ -45,7 +48,7 @@ class ObjectGroup:
 
 @dataclass(slots=True)
 class StoreSurvey:
-    """What lies below `v1/` but for what lies in the folder of a day."""
+    """The days of a store, and its objects outside the folders of days."""
 
     days: set[date] = field(default_factory=set)
     has_config: bool = False
@@ -60,7 +63,7 @@ class StoreSurvey:
 
 
 def survey_store(store: ObjectStore) -> StoreSurvey:
-    """Look through a store without listing what lies in its days."""
+    """Survey a store without listing the objects of its days."""
     result = StoreSurvey()
     for entry in _iter_outside_days(store, result.days):
         result.objects += 1
@@ -88,13 +91,16 @@ def _is_known_key(key: str) -> bool:
 
 
 def add_unknown(unknown: dict[str, ObjectGroup], entry: ObjectEntry) -> None:
-    """Count an object with those that lie beside it."""
+    """Count an unknown object in the group of its folder."""
     folder = entry.key[: entry.key.rfind("/") + 1]
     unknown.setdefault(folder, ObjectGroup(entry.key)).add(entry)
 
 
 def _iter_outside_days(store: ObjectStore, days: set[date]) -> Iterator[ObjectEntry]:
-    """Every object that lies in no day's folder; those days are added to `days`."""
+    """Iterate over the objects outside the folders of days.
+
+    Adds the days of the skipped folders to `days`.
+    """
     after: str | None = ""
     while after is not None:
         start, after = after, None
@@ -119,7 +125,7 @@ PartEntries = dict[SegmentPart, ObjectEntry]
 
 @dataclass(slots=True)
 class DayObjects:
-    """What lies in the folders of a day: tables by the key prefix of their segment or block, and the rest."""
+    """The objects of a day: tables by key prefix of their segment or block, others."""
 
     segments: dict[str, PartEntries]
     blocks: dict[str, PartEntries]
@@ -128,12 +134,12 @@ class DayObjects:
 
     @property
     def table_count(self) -> int:
-        """How many tables."""
+        """The number of all tables."""
         return sum(map(len, self._tables))
 
     @property
     def total_bytes(self) -> int:
-        """Of all tables."""
+        """The size of all tables in bytes."""
         return sum(entry.size for tables in self._tables for entry in tables.values())
 
     @property
@@ -142,7 +148,7 @@ class DayObjects:
 
 
 def list_day(store: ObjectStore, day: date) -> DayObjects:
-    """List a day."""
+    """List the objects of a day."""
     unknown: dict[str, ObjectGroup] = {}
     key = manifest.key_of(day)
     manifest_entry = next((entry for entry in store.list(key) if entry.key == key), None)

@@ -1,4 +1,4 @@
-"""What of this machine's installation is missing."""
+"""Checks of the installation on this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sidelight_collector.native_kernel import NativeKernelStatus
 
 
 def check_machine(kernel: NativeKernelStatus) -> list[StoreFinding]:
-    """A note if the native extension is not used."""
+    """Return a note if the native extension is not used."""
     if kernel.is_native:
         return []
     message = (

@@ -1,7 +1,7 @@
-"""What the tables of one segment or block say, read one after the other and none kept.
+"""Reads the tables of one segment or block and summarizes them.
 
-What is kept of them are numbers by service, the hashes of stacks while the tables that name them are read,
-and 16 bytes for each window.
+Tables are read one after the other and then released. The summary has numbers by service and 16 bytes for
+each window. The hashes of stacks are only held while the tables that refer to them are read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sidelight_collector.storage.segments import SegmentRef, compute_segment_nam
 from sidelight_collector.storage.tables import HOUR_NS, SCHEMAS, STATES, SegmentPart, add_missing_columns
 
 COUNTED_PARTS: Final[tuple[SegmentPart, ...]] = ("samples", "profiles", "hours", "sums", "daily")
-"""Tables that have samples by state, each row's or added up: all say the same of a block."""
+"""Tables with samples by state; their totals by service must agree."""
 STACK_BATCH_SIZE: Final = 4096
 _READ_ORDER: Final[tuple[SegmentPart, ...]] = ("stacks", *COUNTED_PARTS)
 _PARTS_NAMING_STACKS: Final = ("samples", "sums", "daily")
@@ -41,16 +41,17 @@ CountsByState = tuple[int, ...]
 
 
 class TableDamaged(Exception):
-    """An object is there and is not the table that it should be; the text says why."""
+    """An object exists but is not the expected table; the message has the reason."""
 
 
 @dataclass(slots=True)
 class TableContents:
-    """What was read of one segment or block.
+    """The summary of the tables of one segment or block.
 
-    `totals` are samples by state and service, `rows` the rows of each service, both by table; `windows` the
-    windows of each service, and `hours` those (Unix ns) in which some began. `unknown_stacks` are how many
-    hashes a table names that are not in `stacks`, and one of them.
+    `totals` has the samples by state of each service, and `rows` the rows of each service, both by table.
+    `windows` has the windows of each service, by table, and `hours` the hours (start in Unix ns) in which
+    some of them began. `unknown_stacks` has, by table, the number of hashes that are not in `stacks`, and
+    an example.
     """
 
     ref: SegmentRef
@@ -69,14 +70,17 @@ class TableContents:
 
     @property
     def windows_by_service(self) -> Mapping[str, int]:
-        """Windows of each service, from whichever table tells them."""
+        """The number of windows of each service, from `profiles` or else `hours`."""
         return self.windows.get("profiles") or self.windows.get("hours") or {}
 
 
 def read_contents(
     store: ObjectStore, ref: SegmentRef, parts: Collection[SegmentPart], stored_parts: Collection[SegmentPart]
 ) -> TableContents:
-    """Read these tables; those not `stored_parts` are not asked for. Raises StoreUnavailable."""
+    """Read and summarize these tables. Raises StoreUnavailable.
+
+    Tables that are not in `stored_parts` count as missing without a request.
+    """
     result = TableContents(ref)
     stacks: dict[str, Array] | None = None
     for part in (part for part in _READ_ORDER if part in parts):
@@ -101,11 +105,11 @@ def _read_table(store: ObjectStore, key: str, part: SegmentPart) -> pa.Table:
     try:
         return parse_table(store.get(key), part)
     except TableDamaged:
-        return parse_table(store.get(key), part)  # it may have been damaged on its way
+        return parse_table(store.get(key), part)  # the damage may have happened in transit
 
 
 def parse_table(content: bytes, part: SegmentPart) -> pa.Table:
-    """The table in these bytes, of its schema. Raises Damaged."""
+    """Parse a table and cast it to its schema. Raises TableDamaged."""
     schema = SCHEMAS[part]
     if not is_intact(content):
         raise TableDamaged("its checksum is that of other bytes")
@@ -127,7 +131,7 @@ def parse_table(content: bytes, part: SegmentPart) -> pa.Table:
 
 
 def _read_stacks(table: pa.Table, result: TableContents) -> dict[str, Array]:
-    """The hashes of the stacks of each service."""
+    """Check the hashes of stacks, and return the hashes of each service."""
     result.rows["stacks"] = {service: row[0] for service, row in _sum_by_service(table, ()).items()}
     for batch in table.select(["h", "frames"]).to_batches(max_chunksize=STACK_BATCH_SIZE):
         stacks = cast("list[list[str]]", batch.column("frames").to_pylist())
@@ -172,7 +176,7 @@ def _read_windows(table: pa.Table, result: TableContents) -> None:
 
 
 def hash_window_id(wid: str) -> int:
-    """A window id in 8 bytes."""
+    """Hash a window id to 8 bytes."""
     return xxhash.xxh3_64_intdigest(wid.encode())
 
 
@@ -184,7 +188,7 @@ def _add_hours(table: pa.Table, hours: Any, result: TableContents) -> None:
 
 
 def _sum_by_service(table: pa.Table, names: Sequence[str]) -> dict[str, CountsByState]:
-    """Of each service the number of rows, and the sums of these columns."""
+    """Return for each service the number of rows, then the sums of these columns."""
     columns: dict[str, Any] = {"service": dictionary_encode(table["service"])}
     columns |= {name: combine_chunks(table[name]) for name in names}
     grouped = pa.table(columns).group_by("service", use_threads=False)
@@ -194,7 +198,7 @@ def _sum_by_service(table: pa.Table, names: Sequence[str]) -> dict[str, CountsBy
 
 
 def _iter_stack_hashes(table: pa.Table) -> Iterator[tuple[str, Array]]:
-    """The distinct hashes of each service."""
+    """Iterate over services with their distinct stack hashes."""
     pairs = pa.table({"service": dictionary_encode(table["service"]), "h": combine_chunks(table["h"])})
     pairs = pairs.group_by(["service", "h"], use_threads=False).aggregate([])
     for service in list_unique_strings(pairs["service"]):

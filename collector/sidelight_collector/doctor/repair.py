@@ -1,7 +1,7 @@
-"""Mending what is safe to mend: no window is lost by it that the store still has.
+"""Safe repairs of a store: they never lose a window that the store still has.
 
-Whatever is written is committed as compaction does: a manifest is replaced only if it is the one that was
-read, and nothing is deleted that one names.
+Repairs commit changes as compaction does: they replace a manifest only if it is unchanged since it was
+read, and never delete an object that a manifest names.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from sidelight_collector.storage.segments import SegmentRef
 from sidelight_collector.storage.tables import SEGMENT_PARTS, SegmentPart
 
 MAX_COMMIT_ATTEMPTS: Final = 10
-"""How often a manifest is read again that others replace meanwhile."""
+"""How often a change of a manifest is tried if others replace it meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepairAction:
-    """What was done to a key, or why it could not be."""
+    """A repair of a key, or the reason why it was not done."""
 
     key: str
     what: str
@@ -49,7 +49,10 @@ class RepairAction:
 def repair_day(
     store: ObjectStore, check_result: DayCheckResult, options: DayCheckOptions, *, forget_lost: bool
 ) -> Iterator[RepairAction]:
-    """Mend a day. Raises StoreError."""
+    """Repair a day; yields each action. Raises StoreError.
+
+    With `forget_lost`, the manifest no longer names tables that blocks have lost for good.
+    """
     day = check_result.day
     if check_result.can_rebuild:
         yield _rebuild_manifest(store, day)
@@ -68,7 +71,7 @@ def repair_day(
 def delete_probes(
     store: ObjectStore, probes: Iterable[ObjectEntry], options: DayCheckOptions
 ) -> Iterator[RepairAction]:
-    """Delete old objects with which somebody tried the store."""
+    """Delete old probe objects."""
     for entry in probes:
         if options.is_old(entry.modified):
             store.delete(entry.key)
@@ -78,7 +81,7 @@ def delete_probes(
 def _commit_change(
     store: ObjectStore, day: date, change: Callable[[Manifest], Manifest | None]
 ) -> Manifest | None:
-    """Commit a changed manifest; None if `change` no longer finds what it was to change."""
+    """Commit a changed manifest; None if `change` returns None or no try succeeds."""
     for _ in range(MAX_COMMIT_ATTEMPTS):
         version = manifest.read(store, day)
         changed = change(version.manifest)
@@ -99,7 +102,7 @@ def _rewrite_block(store: ObjectStore, day: date, block: Block, now: float) -> I
     def change(current: Manifest) -> Manifest | None:
         if block not in current.blocks:
             return None
-        blocks = tuple(new_block if each == block else each for each in current.blocks)
+        blocks = tuple(new_block if other == block else other for other in current.blocks)
         return Manifest(blocks, current.tombstones | {key})
 
     if _commit_change(store, day, change):
@@ -122,7 +125,7 @@ def _forget_lost_parts(
 
     def change(current: Manifest) -> Manifest | None:
         nonlocal description
-        block = next((each for each in current.blocks if each.ref == ref), None)
+        block = next((item for item in current.blocks if item.ref == ref), None)
         stored_keys = {entry.key for entry in store.list(key)}
         if block is None or stored_keys & {ref.key(part) for part in lost}:
             return None
@@ -133,16 +136,16 @@ def _forget_lost_parts(
         description = (
             f"the manifest no longer names {'its ' if remaining else 'this block'}{', '.join(forgotten)}"
         )
-        blocks = [remaining if each is block else each for each in current.blocks]
+        blocks = [remaining if item is block else item for item in current.blocks]
         tombstones = {key} if remaining is None else {ref.key(part) for part in forgotten}
-        return Manifest(tuple(each for each in blocks if each), current.tombstones | tombstones)
+        return Manifest(tuple(item for item in blocks if item), current.tombstones | tombstones)
 
     if _commit_change(store, day, change):
         yield RepairAction(key, description)
 
 
 def _keep_usable_parts(block: Block, lost: frozenset[SegmentPart]) -> Block | None:
-    """The block with what of it is of use without the lost tables; None if nothing is."""
+    """Return the block with the tables that are usable without the lost ones, or None."""
     remaining = {part for part in block.parts if part not in lost}
     if remaining.issuperset(SEGMENT_PARTS):
         return block.drop_parts(lost)
@@ -175,18 +178,23 @@ def _delete_overdue(store: ObjectStore, day: date, overdue_keys: Sequence[str]) 
         stored_keys = [entry.key for entry in store.list(key)]
         _delete_keys(store, stored_keys)
         deleted += len(stored_keys)
-    _commit_change(store, day, lambda known: replace(known, tombstones=known.tombstones - set(overdue_keys)))
+    _commit_change(
+        store, day, lambda current: replace(current, tombstones=current.tombstones - set(overdue_keys))
+    )
     yield RepairAction(manifest.key_of(day), f"deleted {deleted} objects that were to be deleted long ago")
 
 
 def _delete_keys(store: ObjectStore, keys: Iterable[str]) -> None:
-    """Samples first: a segment without does not count."""
+    """Delete keys, `samples` first: a segment without it does not count."""
     for key in sorted(keys, key=lambda key: (not key.endswith("/samples.parquet"), key)):
         store.delete(key)
 
 
 class _CannotRebuild(Exception):
-    """A manifest cannot be made of the blocks that lie there; the text says why, and what to do."""
+    """A manifest cannot be built from the stored blocks.
+
+    The message has the reason and what to do.
+    """
 
 
 def _rebuild_manifest(store: ObjectStore, day: date) -> RepairAction:
@@ -200,7 +208,6 @@ def _rebuild_manifest(store: ObjectStore, day: date) -> RepairAction:
             return RepairAction(key, "left alone: somebody has written it meanwhile", done=False)
     try:
         rebuilt = _build_manifest(store, day)
-        # In the place of what was read and of nothing else.
         committed = manifest.commit(store, day, ManifestVersion(Manifest(), etag), rebuilt)
     except _CannotRebuild as entangled:
         return RepairAction(key, f"not made anew: {entangled}", done=False)
@@ -213,13 +220,16 @@ def _rebuild_manifest(store: ObjectStore, day: date) -> RepairAction:
 
 
 def _build_manifest(store: ObjectStore, day: date) -> Manifest:
-    """One that names every window of the blocks that lie there, once. Raises _Entangled."""
-    chosen: list[Block] = []
+    """Build a manifest that names each window of the stored blocks once.
+
+    Raises _CannotRebuild.
+    """
+    blocks: list[Block] = []
     tombstones: set[str] = set()
     ids: Array | None = None
-    found = _read_complete_blocks(store, day)
-    for block, read in sorted(found, key=lambda pair: -pair[0].windows):
-        block_ids: Array = pa.array(read.id_hashes, pa.uint64())
+    complete_blocks = _read_complete_blocks(store, day)
+    for block, contents in sorted(complete_blocks, key=lambda pair: -pair[0].windows):
+        block_ids: Array = pa.array(contents.id_hashes, pa.uint64())
         duplicates = 0 if ids is None else len(block_ids.filter(pc.is_in(block_ids, value_set=ids)))
         if duplicates and duplicates == len(block_ids):
             tombstones.add(block.ref.key_prefix)
@@ -230,25 +240,25 @@ def _build_manifest(store: ObjectStore, day: date) -> Manifest:
                 "the manifest back from a copy, or move the blocks away that others took the place of"
             )
         else:
-            chosen.append(block)
+            blocks.append(block)
             ids = block_ids if ids is None else pa.concat_arrays([ids, block_ids])
-    return Manifest(tuple(sorted(chosen, key=lambda block: block.ref)), frozenset(tombstones))
+    return Manifest(tuple(sorted(blocks, key=lambda block: block.ref)), frozenset(tombstones))
 
 
 def _read_complete_blocks(store: ObjectStore, day: date) -> list[tuple[Block, TableContents]]:
     blocks = layout.list_day(store, day).blocks
-    found = []
+    complete_blocks = []
     for prefix, tables in blocks.items():
         parts = frozenset(tables)
         is_rollup = parts.issuperset(("hours", "stacks")) and parts & {"sums", "daily"}
         if not parts.issuperset(SEGMENT_PARTS) and not is_rollup:
-            continue  # what is left of one that was being written or deleted
+            continue  # an incomplete block that was being written or deleted
         ref = replace(manifest.parse_key_prefix(prefix), parts=parts)
         contents = read_contents(store, ref, tuple(tables), tables)
         if contents.damaged or contents.missing:
-            bad = ", ".join([*contents.damaged, *contents.missing])
+            bad_parts = ", ".join([*contents.damaged, *contents.missing])
             raise _CannotRebuild(
-                f"{bad} of {prefix} cannot be read. Put it back from a copy, or move that block away"
+                f"{bad_parts} of {prefix} cannot be read. Put it back from a copy, or move that block away"
             )
         block = Block(
             ref,
@@ -257,13 +267,13 @@ def _read_complete_blocks(store: ObjectStore, day: date) -> list[tuple[Block, Ta
             rows=sum(contents.rows.get("samples", {}).values()),
             parts={part: entry.size for part, entry in tables.items()},
         )
-        found.append((block, contents))
-    for block, _ in found:
-        # Of what has no windows one by one it cannot be told whether another has them too.
-        others = {name for other, _ in found if other is not block for name in other.services}
+        complete_blocks.append((block, contents))
+    for block, _ in complete_blocks:
+        # Without individual windows, duplicates in other blocks cannot be detected.
+        others = {name for other, _ in complete_blocks if other is not block for name in other.services}
         if not block.ref.is_raw and not others.isdisjoint(block.services):
             raise _CannotRebuild(
                 f"{block.ref.key_prefix} has no windows one by one that could be told from those of others. "
                 "Put the manifest back from a copy, or move that block away"
             )
-    return found
+    return complete_blocks

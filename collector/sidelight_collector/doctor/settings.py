@@ -1,4 +1,4 @@
-"""Everything that can be set on the doctor, declared once."""
+"""Settings of `sidelight doctor`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sidelight_collector.settings.collector import MIN_ORPHAN_AGE_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class DoctorSettings:
-    """What `sidelight doctor` is told."""
+    """The options of `sidelight doctor`."""
 
     store: str = setting(
         "", "the store to check: a directory, or s3://bucket/prefix", required=True, metavar="STORE"

@@ -1,4 +1,4 @@
-"""What is wrong with one segment or block, told by what was read of it; nothing is read here."""
+"""Checks of one segment or block on contents that were read already."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ _MAX_LISTED_SERVICES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class BlockCheck:
-    """What was found of a block; `is_repairable` if a block of its windows can take its place, `lost_parts`
-    are tables.
+    """The findings about a block.
+
+    If `is_repairable` is true, a new block built from its windows can replace it. `lost_parts` are tables
+    that are missing and cannot be rebuilt.
     """
 
     findings: list[StoreFinding]
@@ -40,7 +42,7 @@ class BlockCheck:
 
 
 def check_block(block: Block, stored: PartEntries, contents: TableContents | None) -> BlockCheck:
-    """A block as its manifest describes it, what lies there, and what was read of it if anything was."""
+    """Check a block against its stored objects and, if they were read, their contents."""
     ref = block.ref
     missing = [part for part in block.parts if part not in stored or (contents and part in contents.missing)]
     is_repairable = contents is not None and _is_repairable(block, contents)
@@ -50,7 +52,7 @@ def check_block(block: Block, stored: PartEntries, contents: TableContents | Non
         findings.append(
             make_error(FindingKind.OBJECT_MISSING, ref.key(part), "the block has lost this table", hint)
         )
-    has_sizes = all(block.parts.values())  # the first manifests do not
+    has_sizes = all(block.parts.values())  # early manifests do not have them
     for part, size in block.parts.items():
         entry = stored.get(part)
         problem = contents.damaged.get(part, "") if contents else ""
@@ -83,7 +85,7 @@ _DERIVED_TABLE_HINT: Final = (
 
 
 def check_segment(ref: SegmentRef, stored: PartEntries, contents: TableContents | None) -> list[StoreFinding]:
-    """A segment, what lies of it, and what was read of it if anything was."""
+    """Check a segment: its stored objects and, if they were read, their contents."""
     findings = []
     for part in SEGMENT_PARTS:
         if part not in stored or (contents and part in contents.missing):
@@ -102,7 +104,7 @@ _SEGMENT_HINT: Final = (
 
 
 def _is_repairable(block: Block, contents: TableContents) -> bool:
-    """Whether its windows are there one by one, all, and agree."""
+    """Return whether a block has all its individual windows, without contradictions."""
     return (
         block.ref.is_raw
         and not {*contents.missing, *contents.damaged} & {*SEGMENT_PARTS}
@@ -116,7 +118,7 @@ def _is_repairable(block: Block, contents: TableContents) -> bool:
 
 
 def _check_counts(block: Block, contents: TableContents, hint: str) -> Iterator[StoreFinding]:
-    """Where a manifest says something else of a block than its tables."""
+    """Report differences between a manifest and the tables of its block."""
     prefix = block.ref.key_prefix
     for part, by_service in contents.windows.items():
         windows = sum(by_service.values())
@@ -139,7 +141,7 @@ def _check_counts(block: Block, contents: TableContents, hint: str) -> Iterator[
 
 
 def _check_consistency(contents: TableContents, hint: str) -> Iterator[StoreFinding]:
-    """Where tables of one place contradict each other, or its name."""
+    """Report tables of a segment or block that contradict each other or its name."""
     ref = contents.ref
     first = next((part for part in COUNTED_PARTS if part in contents.totals), None)
     for part in contents.totals:
@@ -182,18 +184,18 @@ def _check_totals(
         _drop_empty_services(contents.totals[part]),
     )
     for service in sorted({*first_totals, *part_totals}):
-        one, other = (
-            first_totals.get(service, (0,) * len(STATES)),
-            part_totals.get(service, (0,) * len(STATES)),
-        )
-        if one != other:
-            message = f"{service}: {reference} has {_format_states(one)}; {part} has {_format_states(other)}"
+        expected = first_totals.get(service, (0,) * len(STATES))
+        actual = part_totals.get(service, (0,) * len(STATES))
+        if expected != actual:
+            message = (
+                f"{service}: {reference} has {_format_states(expected)}; {part} has {_format_states(actual)}"
+            )
             blamed_part = part if part in ROLLUP_PARTS or reference not in ROLLUP_PARTS else reference
             yield make_error(FindingKind.TOTALS_DIFFER, ref.key(blamed_part), message, hint)
 
 
 def _drop_empty_services(totals: Mapping[str, CountsByState]) -> dict[str, CountsByState]:
-    """Services of which there is a sample: a window without any has no row but in `profiles`."""
+    """Drop services without samples: their windows only have rows in `profiles`."""
     return {service: states for service, states in totals.items() if any(states)}
 
 

@@ -1,7 +1,7 @@
 """The HTTP application.
 
-app          its routes and limits
+app          the application and its health checks
 api          the query API
-ui           the pages' files
-short_links
+ui           the files of the web UI
+short_links  short links to pages
 """

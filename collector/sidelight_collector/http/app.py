@@ -1,4 +1,4 @@
-"""The HTTP application, put together from parts that are given to it."""
+"""The HTTP application, assembled from routes and middlewares."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from sidelight_model.errors import SidelightError
 
 @dataclass(slots=True)
 class Readiness:
-    """Whether new requests should come here; false while the collector shuts down.
+    """The readiness of the collector, which ends when it begins to shut down.
 
-    `problems` tells what does not work and keeps no request from being answered, a line each.
+    `problems` returns a line for each fault that does not keep requests from being answered.
     """
 
     is_ready: bool = True
@@ -41,10 +41,11 @@ def build_app(
     path_prefix: str = "",
     build: str = __version__,
 ) -> web.Application:
-    """An application that serves these routes, and /livez, /readyz and /metrics, below a path prefix.
+    """Build an application that serves `routes` below `path_prefix`.
 
-    The three are served without the prefix as well: those who ask for them come without a proxy. Every
-    answer of the API, refusals too, names `build`: pages that were made for another one offer to reload.
+    It also serves /livez, /readyz and /metrics, both with and without the prefix, because probes and
+    Prometheus connect without a proxy. Every response of the API, errors included, has `build` in a header:
+    pages of another build then offer to reload.
     """
     if isinstance(authorizer, BearerTokens):
         authorizer = Authorizer(authorizer)
@@ -53,7 +54,8 @@ def build_app(
 
     async def name_build(request: web.Request, response: web.StreamResponse) -> None:
         if not isinstance(response, web.Response):
-            # What is sent piece by piece is on its way before the door sees it, and cannot be exchanged now.
+            # The middleware cannot replace a streamed response by an error. This check must therefore run
+            # before the response starts.
             try:
                 check_principal_used(request)
             except SidelightError:
@@ -64,10 +66,10 @@ def build_app(
             response.headers["Sidelight-Build"] = build
 
     app.on_response_prepare.append(name_build)
-    own = _probe_routes(metrics, readiness)
-    app.add_routes([_add_prefix(path_prefix, route) for route in [*own, *routes]])
+    probe_routes = _probe_routes(metrics, readiness)
+    app.add_routes([_add_prefix(path_prefix, route) for route in [*probe_routes, *routes]])
     if path_prefix:
-        app.add_routes(own)
+        app.add_routes(probe_routes)
     return app
 
 

@@ -1,12 +1,12 @@
-"""Short links to views: `POST /api/v1/links` keeps an address, `GET /l/<id>` leads to it.
+"""Short links to pages: `POST /api/v1/links` creates them, `GET /l/<id>` follows.
 
     v1/links/3q5f0c8m2w7r1d9k.json
 
     {"format": 1, "made": 1795300000, "path": "/s/shop?from=2026-11-21T09%3A00%3A00Z&…"}
 
-A link is named by what it stands for, so the same view has the same link, from whichever collector. It leads
-to pages of this collector and nowhere else: the address is looked at when it is kept and again when it is
-read, because a store may hold what somebody else has put there.
+The id is a hash of the path, so all collectors give the same page the same link. Links lead to pages of
+this collector only. The path is checked when a link is created and again when it is followed, because
+others may have written to the store.
 """
 
 from __future__ import annotations
@@ -35,39 +35,42 @@ PATH: Final = "/api/v1/links"
 KEY_PATTERN: Final = re.compile(r"v1/links/([a-z2-7]{16})\.json")
 RECEIVE_SECONDS: Final = 10
 RENEW_SECONDS: Final = DAY_SECONDS
-"""A link that is made again is written again, once it is so old."""
+"""Age above which creating an existing link again renews it."""
 
 _ID_PATTERN: Final = re.compile(r"[a-z2-7]{16}")
 _PAGE_PATTERN: Final = re.compile(
     r"/(?:services|s/[^/?#]+(?:/[^/?#]+)?|captures(?:/[^/?#]+)?|settings)?(?:\?[^#]*)?"
 )
 _PRINTABLE_ASCII: Final = re.compile(r"[!-~]+")
-"""Addresses are ASCII without blanks: all else stands in them percent-encoded."""
+"""Addresses are ASCII without blanks; all other characters are percent-encoded."""
 
 _log = structlog.get_logger()
 
 
 class BadLink(SidelightError):
-    """What is to be linked to is no page of this collector."""
+    """A requested link does not lead to a page of this collector."""
 
     reason = Reason.BAD_REQUEST
 
 
 class LinkTooLarge(SidelightError):
-    """An address is longer than a link may stand for."""
+    """The address is longer than the limit for links."""
 
     reason = Reason.TOO_LARGE
 
 
 class LinksDisabled(SidelightError):
-    """This collector keeps no links."""
+    """Short links are disabled on this collector."""
 
     reason = Reason.FORBIDDEN
 
 
 @dataclass(frozen=True, slots=True)
 class LinkPolicy:
-    """Whether links are kept, for how many days (0: for ever), and how long an address may be."""
+    """Limits of short links.
+
+    `retention_days` is 0 for links that never expire. `max_bytes` is the maximum length of an address.
+    """
 
     is_enabled: bool = True
     retention_days: int = 400
@@ -75,9 +78,10 @@ class LinkPolicy:
 
 
 def is_page(path: str) -> bool:
-    """Whether this is the address of a page, as it stands behind the path prefix.
+    """Return whether a path, without the path prefix, is the address of a page.
 
-    `.` and `..`, however they are written, would lead out of the prefix; a browser takes `\\` for `/`.
+    `.` and `..` in any encoding are refused, because they would lead out of the prefix. `\\` is refused,
+    because browsers treat it as `/`.
     """
     if not _PRINTABLE_ASCII.fullmatch(path) or "\\" in path or not _PAGE_PATTERN.fullmatch(path):
         return False
@@ -86,12 +90,12 @@ def is_page(path: str) -> bool:
 
 
 def link_id(path: str) -> str:
-    """80 bits of the address's digest, as 16 letters and digits."""
+    """Return 80 bits of the SHA-256 digest of an address, as 16 letters and digits."""
     return b32encode(sha256(path.encode()).digest()[:10]).decode().lower()
 
 
 class LinkStore:
-    """The links of a store. Methods block; they raise StoreError when the store fails."""
+    """The short links in a store; methods block and raise StoreError."""
 
     def __init__(
         self, store: ObjectStore, policy: LinkPolicy, clock: Callable[[], float] = time.time
@@ -101,11 +105,14 @@ class LinkStore:
         self._clock = clock
 
     def create(self, path: str) -> str:
-        """The id of the link to a page, kept for its full time from now on. Raises BadLink, LinkTooLarge."""
-        most = self._policy.max_bytes
-        if len(path) > most:
+        """Create or renew the link to a page and return its id.
+
+        Raises BadLink and LinkTooLarge.
+        """
+        max_bytes = self._policy.max_bytes
+        if len(path) > max_bytes:
             raise LinkTooLarge(
-                f"the address has {len(path):,} characters, and a link may stand for {most:,}",
+                f"the address has {len(path):,} characters, and a link may stand for {max_bytes:,}",
                 hint="Share the address itself, or raise the collector's --max-link-bytes.",
             )
         if not is_page(path):
@@ -114,29 +121,32 @@ class LinkStore:
                 hint="Send path and query of a page as they stand behind the path prefix: /s/shop?type=cpu.",
             )
         name, now = link_id(path), self._clock()
-        known = self._read(name)
-        if known is None or known[0] != path or now - known[1] > RENEW_SECONDS:
+        existing = self._read(name)
+        if existing is None or existing[0] != path or now - existing[1] > RENEW_SECONDS:
             content = {"format": FORMAT, "made": int(now), "path": path}
             self._store.put(f"{ROOT}{name}.json", json.dumps(content, sort_keys=True).encode())
         return name
 
     def resolve(self, name: str) -> str | None:
-        """What a link leads to; None if there is no such link, or it leads to no page."""
-        found = self._read(name) if _ID_PATTERN.fullmatch(name) else None
-        if found is None or not is_page(found[0]) or self._is_expired(found[1]):
+        """Return the path of a link, or None.
+
+        The result is None if the link does not exist, has expired, or does not lead to a page.
+        """
+        link = self._read(name) if _ID_PATTERN.fullmatch(name) else None
+        if link is None or not is_page(link[0]) or self._is_expired(link[1]):
             return None
-        return found[0]
+        return link[0]
 
     def delete_expired(self) -> int:
-        """Delete links whose time is over; how many."""
-        over = [
+        """Delete expired links and return their number."""
+        expired_keys = [
             entry.key
             for entry in self._store.list(ROOT)
             if KEY_PATTERN.fullmatch(entry.key) and self._is_expired(entry.modified)
         ]
-        for key in over:
+        for key in expired_keys:
             self._store.delete(key)
-        return len(over)
+        return len(expired_keys)
 
     def _is_expired(self, created_at: float) -> bool:
         return (
@@ -146,8 +156,8 @@ class LinkStore:
 
     def _read(self, name: str) -> tuple[str, float] | None:
         try:
-            told = json.loads(self._store.get(f"{ROOT}{name}.json"))
-            return str(told["path"]), float(told["made"])
+            fields = json.loads(self._store.get(f"{ROOT}{name}.json"))
+            return str(fields["path"]), float(fields["made"])
         except ObjectMissing:
             return None
         except (ValueError, KeyError, TypeError):
@@ -156,7 +166,7 @@ class LinkStore:
 
 
 def routes(links: LinkStore, policy: LinkPolicy, path_prefix: str = "") -> list[web.RouteDef]:
-    """The routes of links, without the prefix in their paths."""
+    """Build the routes of links; their paths lack `path_prefix`."""
 
     async def create_link(request: web.Request) -> web.Response:
         if not policy.is_enabled:
@@ -164,9 +174,8 @@ def routes(links: LinkStore, policy: LinkPolicy, path_prefix: str = "") -> list[
                 "this collector keeps no links",
                 hint="Share the address itself, or start the collector with --links.",
             )
-        get_principal(
-            request
-        )  # an address is nobody's profile: what it asks for is asked as whoever follows it
+        # Any principal may create a link: the page loads its data with the permissions of its reader.
+        get_principal(request)
         path = await _receive_path(request, policy.max_bytes)
         name = await asyncio.to_thread(links.create, path)
         return web.json_response({"id": name, "path": f"/l/{name}"}, headers={"Cache-Control": "no-store"})
@@ -175,11 +184,11 @@ def routes(links: LinkStore, policy: LinkPolicy, path_prefix: str = "") -> list[
         get_principal(request)
         path = await asyncio.to_thread(links.resolve, request.match_info["id"]) if policy.is_enabled else None
         if path is None:
-            kept = f" Links are kept {policy.retention_days} days." if policy.retention_days else ""
+            retention = f" Links are kept {policy.retention_days} days." if policy.retention_days else ""
             raise NotFound(
-                "there is no such link here", hint=f"Ask whoever shared it for the long address.{kept}"
+                "there is no such link here", hint=f"Ask whoever shared it for the long address.{retention}"
             )
-        # Byte for byte: aiohttp's own redirect would write the address anew.
+        # Byte for byte: aiohttp's own redirect would normalize the address.
         headers = {"Location": f"{path_prefix}{path}", "Cache-Control": "no-store"}
         return web.Response(status=303, headers=headers)
 
@@ -187,7 +196,10 @@ def routes(links: LinkStore, policy: LinkPolicy, path_prefix: str = "") -> list[
 
 
 async def _receive_path(request: web.Request, max_bytes: int) -> str:
-    """The address that is sent: JSON, which no form of another site can send without being asked."""
+    """Receive the address of a request.
+
+    It must be JSON, because a form of another site cannot send that without a CORS preflight.
+    """
     if request.content_type != "application/json":
         raise BadLink(
             "links are asked for in JSON",
@@ -198,7 +210,7 @@ async def _receive_path(request: web.Request, max_bytes: int) -> str:
         async with asyncio.timeout(RECEIVE_SECONDS):
             async for chunk in request.content.iter_chunked(1 << 16):
                 body += chunk
-                if len(body) > 6 * max_bytes + 1024:  # JSON may write a letter in six
+                if len(body) > 6 * max_bytes + 1024:  # JSON may escape a character as 6 bytes
                     raise LinkTooLarge(
                         "the request is too large", hint=f"An address may have {max_bytes:,} characters."
                     )
@@ -218,11 +230,11 @@ async def _receive_path(request: web.Request, max_bytes: int) -> str:
 
 
 async def expire_links(links: LinkStore, stop: asyncio.Event, interval_seconds: float) -> None:
-    """Delete links whose time is over, now and then until `stop` is set."""
+    """Delete expired links every `interval_seconds` until `stop` is set."""
     while not stop.is_set():
         try:
-            if gone := await asyncio.to_thread(links.delete_expired):
-                _log.info("links are over", links=gone)
+            if deleted := await asyncio.to_thread(links.delete_expired):
+                _log.info("links are over", links=deleted)
         except StoreError as error:
             _log.warning("links not looked through", error=error.message, hint=error.hint)
         try:

@@ -1,9 +1,10 @@
-"""Serves the built web UI and speedscope, with a policy that lets no name or label run as code.
+"""Serves the built web UI and speedscope.
 
-The UI is looked for in the installed package (`collector/sidelight_collector/ui`), then in a source tree
-(`web/dist`). Files are listed once, at start: a request can only name what was built, and a rebuilt
-UI shows after a restart. Pages name the path they are served under, and what is switched off, by
-placeholders that are replaced here, so that one build serves any `--path-prefix`.
+Their content security policy prevents names and labels from running as code. The UI comes from the
+installed package (`collector/sidelight_collector/ui`), or else from a source tree (`web/dist`). Its files
+are listed once at start, so requests can only name built files, and a rebuilt UI appears after a restart.
+Placeholders in the pages stand for the path prefix, the build and the disabled parts of the API. They are
+replaced here, so that one build serves any `--path-prefix`.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ A released wheel carries the UI.</p>
 
 @dataclass(frozen=True, slots=True)
 class UiBuild:
-    """A built UI: its two pages as text, and every other file by its name within its folder.
+    """A built UI: its pages as text, and every other file by name within its folder.
 
-    `offline_html` is the page that profiles are put into to be taken away; None in a build that lacks it.
+    `offline_html` is the page of HTML exports; None in a build without it.
     """
 
     index_html: str
@@ -77,7 +78,7 @@ class UiBuild:
 
 
 def find_build(directories: tuple[Path, ...] = BUILD_DIRECTORIES) -> UiBuild | None:
-    """The first complete build among `directories`, or None."""
+    """Find the first complete build in `directories`, or None."""
     for place in directories:
         page, speedscope = place / "index.html", place / "speedscope" / "index.html"
         if page.is_file() and speedscope.is_file():
@@ -89,10 +90,10 @@ def find_build(directories: tuple[Path, ...] = BUILD_DIRECTORIES) -> UiBuild | N
 
 
 def build_name(build: UiBuild | None) -> str:
-    """What the pages and the API are called together: the version, and which build of the pages it serves.
+    """Build the name of a release and its UI: the version and a hash of the page.
 
-    Pages carry it and so does every answer: a page that reads another one knows that it is out of date. The
-    page names its scripts and styles by their content, so its own text tells one build from another.
+    Pages and API responses carry this name. A page that gets a response with another name is outdated. The
+    page refers to scripts and styles by names that contain a hash, so its text differs between builds.
     """
     if build is None:
         return __version__
@@ -102,9 +103,10 @@ def build_name(build: UiBuild | None) -> str:
 def routes(
     path_prefix: str = "", build: UiBuild | None = None, disabled: Sequence[str] = ()
 ) -> list[web.RouteDef]:
-    """The UI's routes, without the prefix in their paths; `path_prefix` is empty or like `/profiles`.
+    """Build the routes of the UI, whose paths lack `path_prefix`.
 
-    `disabled` names parts of the API that are switched off, which pages then do not ask.
+    `path_prefix` is empty or like `/profiles`. `disabled` names the disabled parts of the API, to which
+    pages send no requests.
     """
     if build is None:
         return [
@@ -143,22 +145,29 @@ def routes(
 
 
 def _page_paths(path_prefix: str) -> tuple[str, ...]:
-    """Where the app is: it reads the rest from the address. A prefix answers without its last slash too."""
+    """Return the paths of the app, which interprets the rest of the URL itself.
+
+    The bare prefix without a trailing slash is one of them.
+    """
     pages = ("/", "/services", "/s/{page:.+}", "/captures", "/captures/{page}", "/settings")
     return (*pages, *([""] if path_prefix else []))
 
 
 def build_speedscope_policy(nonce: str) -> str:
-    """What speedscope may do besides: write styles into one element, and compile its WebAssembly reader."""
+    """Build the content security policy of speedscope.
+
+    Speedscope may also write styles into one element, and compile its WebAssembly reader.
+    """
     scripts = "script-src 'self' 'wasm-unsafe-eval'"
     return f"{_SHARED_POLICY}; {scripts}; style-src 'self' 'nonce-{nonce}'; {_TRUSTED_TYPES_POLICY}"
 
 
 def _adapt_speedscope(speedscope: str, nonce: str) -> str:
-    """Its page with the element aphrodite writes to (it would make one without a nonce), and without eval.
+    """Adapt the page of speedscope to its content security policy.
 
-    protobufjs inside speedscope tries `eval("require")` and goes on without; the policy forbids that
-    either way, and with no eval to call there is no report of it.
+    The added style element has a nonce; the CSS library aphrodite would create one without. The script
+    removes `eval`: protobufjs inside speedscope tries `eval("require")` and works without it. The policy
+    forbids `eval` anyway, but without the function the browser reports no violation.
     """
     added = f'<style data-aphrodite nonce="{nonce}"></style><script src="{_NO_EVAL}"></script>'
     return speedscope.replace("</head>", f"{added}</head>", 1)
@@ -176,7 +185,10 @@ async def _serve_missing_page(_: web.Request) -> web.Response:
 
 
 def _build_file_handler(files: Mapping[str, Path]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """Serves files whose names change with their content; aiohttp picks a .br or .gz sibling by itself."""
+    """Build a handler for files whose names change with their content.
+
+    aiohttp serves a .br or .gz sibling of a file if the client accepts it.
+    """
 
     async def serve(request: web.Request) -> web.StreamResponse:
         path = files.get(request.match_info["name"])

@@ -1,7 +1,7 @@
-"""Processes of the collector.
+"""The processes of the collector.
 
-supervisor   starts workers and restarts them
-worker       what each is given
-http_server
-loop_lag     how late the event loop is
+supervisor   starts and restarts worker processes
+worker       the workers of a collector and their shared resources
+http_server  listening sockets and the log of the HTTP server
+loop_lag     measures the lag of the event loop
 """

@@ -1,4 +1,4 @@
-"""Beginning to listen, and saying where."""
+"""Listening sockets of the HTTP server, its log, and the announced address."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from sidelight_collector.settings.collector import Settings
 from sidelight_model.errors import Reason, SidelightError
 
 BACKLOG: Final = 1024
-"""Connections that may wait to be accepted; the kernel allows fewer if net.core.somaxconn says so.
+"""Connections that may wait to be accepted; net.core.somaxconn may lower it.
 
-Thousands of sidecars come when they come, also while the loop is busy. A connection that finds no place is
-tried again by its client's kernel a second later, then after two more, then four.
+Thousands of sidecars may connect while the event loop is busy. If the backlog is full, the client's kernel
+retries after one second, then after two more, then after four more.
 """
 
 _log = structlog.get_logger()
 
 
 class PortInUse(SidelightError):
-    """Another process serves on the address already."""
+    """Another process already listens on the address."""
 
     reason = Reason.PORT_IN_USE
 
 
 class ServerLog(logging.Handler):
-    """What the HTTP server says of itself, as events.
+    """A logging handler that turns log records of the HTTP server into events.
 
-    A request that it could not read never comes to the door: it is counted here, and answered by the server
-    in plain text. Anybody can send such, so one is worth a line for those who look, and no more.
+    The server answers a malformed request in plain text before any middleware sees it, so the handler
+    counts it. Anyone can send such requests, so they are logged at debug level only.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -55,7 +55,7 @@ class ServerLog(logging.Handler):
 
 
 def server_logger(metrics: Metrics) -> logging.Logger:
-    """A logger of its own for one HTTP server, which no other part of the process shares."""
+    """Create a logger for one HTTP server, not shared with the rest of the process."""
     logger = logging.Logger("sidelight.http")
     logger.addHandler(ServerLog(metrics))
     return logger
@@ -65,18 +65,21 @@ Sockets = Sequence[socket.socket]
 
 
 def bind_sockets(address: tuple[str, int], copies: int = 1) -> Sequence[Sockets]:
-    """Listening sockets for a server, or for each of several that connections are shared out to.
+    """Bind listening sockets for `copies` servers that share connections.
 
-    A name may stand for several addresses; all are listened on, with the same port. Raises PortInUse.
+    `address` is a host and a port. If the host name has several addresses, the sockets listen on all of
+    them, with the same port. Raises PortInUse, and SidelightError if listening fails otherwise.
     """
     host, port = address
     try:
         if copies > 1 and port:
-            # Those who share a port are never told that others have it already.
+            # A shared port never fails as already in use, so a socket that does not share it checks first.
             close_sockets(_open_sockets(_resolve(host, port), port, shared=False))
-        made = [_open_sockets(_resolve(host, port), port, shared=copies > 1)]
+        copies_of_sockets = [_open_sockets(_resolve(host, port), port, shared=copies > 1)]
         for _ in range(copies - 1):
-            made.append(_open_sockets(_resolve(host, port), port_of(made[0]), shared=True))
+            copies_of_sockets.append(
+                _open_sockets(_resolve(host, port), port_of(copies_of_sockets[0]), shared=True)
+            )
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise PortInUse(
@@ -87,55 +90,55 @@ def bind_sockets(address: tuple[str, int], copies: int = 1) -> Sequence[Sockets]
             reason=Reason.BAD_SETTING,
             hint="--listen is an address of this machine and a port above 1023.",
         ) from error
-    return made
+    return copies_of_sockets
 
 
 def port_of(sockets: Sockets) -> int:
-    """The port that they all listen on; 0 if there is none."""
+    """Return the port that all these sockets listen on; 0 if there are none."""
     return int(sockets[0].getsockname()[1]) if sockets else 0
 
 
 async def listen(server: web.AppRunner, sockets: Sockets) -> None:
     """Begin to accept connections."""
-    for one in sockets:
-        await web.SockSite(server, one).start()
+    for listener in sockets:
+        await web.SockSite(server, listener).start()
 
 
 def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    return list(dict.fromkeys((family, str(where[0])) for family, _, _, _, where in found))
+    results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((family, str(sockaddr[0])) for family, _, _, _, sockaddr in results))
 
 
 def _open_sockets(
     addresses: Iterable[tuple[socket.AddressFamily, str]], port: int, *, shared: bool
 ) -> Sockets:
-    made: list[socket.socket] = []
+    listeners: list[socket.socket] = []
     try:
         for family, host in addresses:
-            one = socket.socket(family, socket.SOCK_STREAM)
-            made.append(one)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener = socket.socket(family, socket.SOCK_STREAM)
+            listeners.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if shared:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             if family == socket.AF_INET6:
-                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            one.bind((host, port))
-            one.listen(BACKLOG)
-            port = port or port_of(made)
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind((host, port))
+            listener.listen(BACKLOG)
+            port = port or port_of(listeners)
     except BaseException:
-        close_sockets(made)
+        close_sockets(listeners)
         raise
-    return made
+    return listeners
 
 
 def close_sockets(sockets: Sockets) -> None:
-    """Stop listening here; processes that were given the same go on."""
-    for one in sockets:
-        one.close()
+    """Close the sockets in this process; other processes keep theirs."""
+    for listener in sockets:
+        listener.close()
 
 
 def announce_address(settings: Settings, port: int) -> None:
-    """Say where the collector is to be found, also in --port-file."""
+    """Log the URL of the collector, and write its port to --port-file."""
     host = settings.address[0]
     _log.info("listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}{settings.path_prefix}/")
     if settings.port_file is not None:
@@ -143,7 +146,7 @@ def announce_address(settings: Settings, port: int) -> None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file that nobody ever sees half of."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text)
-    beside.rename(path)
+    """Write a file so that readers never see it incomplete."""
+    temp_file = path.with_name(f".{path.name}.{os.getpid()}")
+    temp_file.write_text(text)
+    temp_file.rename(path)

@@ -1,4 +1,4 @@
-"""How late the event loop is: whatever holds it up holds up every client."""
+"""Measures the lag of the event loop, which delays every client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ INTERVAL_SECONDS: Final = 0.5
 
 
 async def measure_loop_lag(stop: asyncio.Event, on_lag: Callable[[float], None]) -> None:
-    """Tell every half second by how many seconds the loop was late, until `stop` is set."""
+    """Call `on_lag` every half second with the lag of the loop in seconds.
+
+    Returns once `stop` is set.
+    """
     clock = asyncio.get_running_loop().time
     while not stop.is_set():
         due = clock() + INTERVAL_SECONDS

@@ -1,7 +1,7 @@
-"""Several processes as one collector: they are started, watched, started anew when they die, and ended.
+"""Supervision of worker processes: starts, watches, restarts and stops them.
 
-The process that does so does nothing else: it takes no requests and reads no store, so that whatever a window
-or a query can do to a process, it does to one that is replaced.
+The supervisor process does nothing else: it serves no requests and reads no store. A window or query that
+crashes a process therefore only crashes a worker, which is restarted.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ import structlog
 from sidelight_model.errors import SidelightError
 
 Job = Callable[[Connection], None]
-"""What a worker does in its process: it says one word once it works, and ends when told to by SIGTERM.
+"""The work of a worker process.
 
-It begins with SIGNALS blocked, and lets them come once it can end well.
+It sends one message through the pipe once it is ready, and ends on SIGTERM. It starts with SIGNALS blocked,
+and unblocks them once it can shut down cleanly.
 """
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 CPU_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
@@ -37,11 +38,11 @@ _log = structlog.get_logger()
 
 
 class CrashLoop(SidelightError):
-    """Workers died more often than may be put up with, or did not end well."""
+    """Workers died too often, or did not shut down cleanly."""
 
 
 class CrashLoopGuard:
-    """Decides when it is enough: more than `most` deaths in less than `seconds`."""
+    """Detects a crash loop: more than `max_deaths` deaths in less than `seconds`."""
 
     def __init__(self, max_deaths: int, seconds: float) -> None:
         self.max_deaths = max_deaths
@@ -49,31 +50,34 @@ class CrashLoopGuard:
         self._death_times: deque[float] = deque(maxlen=max_deaths + 1)
 
     def record_death(self, now: float) -> bool:
-        """One more died, `now` on a clock of any origin; whether that is too many."""
+        """Record the death of a worker; returns whether there were too many.
+
+        `now` is in seconds on a clock of any origin.
+        """
         self._death_times.append(now)
         return len(self._death_times) > self.max_deaths and now - self._death_times[0] < self.seconds
 
 
 class WorkerEvents(Protocol):
-    """Who is told what becomes of workers."""
+    """Callbacks for changes of workers."""
 
     def on_running(self, names: Collection[str]) -> None:
-        """These work at the moment."""
+        """Called with the names of the workers that are ready."""
 
     def on_death(self) -> None:
-        """One more has ended by itself."""
+        """Called when a worker has ended by itself."""
 
     def on_shutdown(self) -> None:
-        """All of them are about to be told to end."""
+        """Called before all workers are terminated."""
 
 
 def supervise(
     jobs: Mapping[str, Job], crash_loop_guard: CrashLoopGuard, events: WorkerEvents, *, stop_seconds: float
 ) -> None:
-    """Do each job in a process of its own until SIGTERM or SIGINT, then end them all.
+    """Run each job in its own process until SIGTERM or SIGINT, then stop them all.
 
-    Raises WorkersDie when one after the other dies, once the others are ended, or if one did not end well or
-    was killed because it took longer than `stop_seconds`.
+    Raises CrashLoop if workers die too often, after the others have been stopped. Also raises it if a
+    worker did not shut down cleanly, or was killed because it took longer than `stop_seconds`.
     """
     workers = _WorkerProcesses(jobs)
     with _open_signal_socket() as signalled:
@@ -96,47 +100,50 @@ def supervise(
             _log.info("stopping")
         finally:
             events.on_shutdown()
-            unwell = workers.terminate(stop_seconds)
-    if unwell:
-        told = ", ".join(f"{name} with status {status}" for name, status in unwell.items())
-        raise CrashLoop(f"workers did not end well: {told}", hint="The log above says why.")
+            failed_workers = workers.terminate(stop_seconds)
+    if failed_workers:
+        statuses = ", ".join(f"{name} with status {status}" for name, status in failed_workers.items())
+        raise CrashLoop(f"workers did not end well: {statuses}", hint="The log above says why.")
 
 
 class _WorkerProcesses:
-    """Processes by name, which of them work, and the pipes of those that have not said so yet."""
+    """Worker processes by name, and whether they are ready.
+
+    Workers that are not ready yet have a startup pipe.
+    """
 
     def __init__(self, jobs: Mapping[str, Job]) -> None:
         self._jobs = jobs
         self._processes: dict[str, SpawnProcess] = {}
         self._startup_pipes: dict[str, Connection] = {}
         self.running: set[str] = set()
-        ensure_running()  # or it would be started below, and let signals come there
+        ensure_running()  # otherwise `start` would start it, which unblocks signals there
 
     def start(self, name: str) -> None:
         here, there = _spawn.Pipe(duplex=False)
         process = _spawn.Process(target=self._jobs[name], args=(there,), name=name, daemon=True)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             process.start()
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
         there.close()
         self._processes[name], self._startup_pipes[name] = process, here
 
     def wait(self, signalled: socket.socket) -> bool:
-        """Until something happens; whether that is a signal."""
+        """Wait for a worker's start or end, or a signal; returns whether a signal came."""
         sentinels = [process.sentinel for process in self._processes.values()]
-        happened = wait([signalled, *sentinels, *self._startup_pipes.values()])
-        for name in [name for name, pipe in self._startup_pipes.items() if pipe in happened]:
+        ready = wait([signalled, *sentinels, *self._startup_pipes.values()])
+        for name in [name for name, pipe in self._startup_pipes.items() if pipe in ready]:
             pipe = self._startup_pipes.pop(name)
-            with pipe, suppress(EOFError):  # it died, which its sentinel says too
+            with pipe, suppress(EOFError):  # the worker died, which its sentinel reports too
                 pipe.recv()
                 self.running.add(name)
-        return signalled in happened
+        return signalled in ready
 
     def reap(self) -> dict[str, int | None]:
-        """Those that have ended, with how."""
-        dead = {name: one.exitcode for name, one in self._processes.items() if not one.is_alive()}
+        """Remove ended workers and return their exit codes by name."""
+        dead = {name: process.exitcode for name, process in self._processes.items() if not process.is_alive()}
         for name in dead:
             del self._processes[name]
             self.running.discard(name)
@@ -145,7 +152,10 @@ class _WorkerProcesses:
         return dead
 
     def terminate(self, seconds: float) -> dict[str, int | None]:
-        """Tell all to end and wait for it; those that did not end well, with how."""
+        """Terminate all workers and wait for them, `seconds` at most.
+
+        Returns the nonzero exit codes by name.
+        """
         for process in self._processes.values():
             process.terminate()
         until = time.monotonic() + seconds
@@ -160,7 +170,7 @@ class _WorkerProcesses:
 
 @contextmanager
 def _open_signal_socket() -> Iterator[socket.socket]:
-    """What can be read from once one of SIGNALS has come."""
+    """Open a socket that becomes readable when one of SIGNALS arrives."""
     reader, writer = socket.socketpair()
     writer.setblocking(False)
     wakeup = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
@@ -176,10 +186,13 @@ def _open_signal_socket() -> Iterator[socket.socket]:
 
 
 def usable_cores(quota: Path = CPU_QUOTA) -> int:
-    """Cores that this process may use: those it may run on, and no more than its control group's quota."""
+    """Return the cores that this process may use.
+
+    These are the cores of its CPU affinity, limited by the quota of its control group.
+    """
     cores = len(os.sched_getaffinity(0))
     try:
         allowed, period = quota.read_text().split()
         return min(cores, max(1, math.ceil(int(allowed) / int(period))))
     except (OSError, ValueError):
-        return cores  # there is no quota, or no group
+        return cores  # no quota, or no control group

@@ -1,4 +1,4 @@
-"""A collector of several processes: what each of them is given, and what they share."""
+"""A collector of several worker processes, and the resources that they share."""
 
 from __future__ import annotations
 
@@ -22,53 +22,63 @@ from sidelight_collector.runtime.http_server import (
 from sidelight_collector.runtime.supervisor import CrashLoopGuard, Job, supervise
 from sidelight_collector.settings.collector import Settings
 
-SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - what is made there has a name that nobody guesses
+SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - mkdtemp creates unpredictable names there
 MIN_FREE_SHARED_MEMORY_BYTES: Final = 32 << 20
-"""What must be free there: who writes into a mapped file and finds no room is killed."""
+"""Minimum free space there.
+
+A process is killed when it writes to a mapped file and no space is left.
+"""
 SHUTDOWN_STORE_REQUESTS: Final = 10
-"""So many may come one after the other in a worker that ends: three objects, three attempts each."""
+"""Upper bound of consecutive store requests of a worker that shuts down.
+
+It writes three objects, with three attempts each.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """What one process of several is given: its name, the directory they share, and where it listens."""
+    """The name of a worker, the shared directory, and the sockets it listens on."""
 
     name: str
     shared_dir: Path
     sockets: Sockets
 
     def remove_shared_dir(self) -> None:
-        """Remove what was shared; those who still have it open are not disturbed."""
+        """Remove the shared directory; processes may still use files that they have open."""
         shutil.rmtree(self.shared_dir, ignore_errors=True)
 
 
 def run_workers(settings: Settings, build_job: Callable[[Settings, WorkerContext], Job]) -> None:
-    """Serve with several processes until SIGTERM or SIGINT; `build_job` says what one with these settings
-    does.
+    """Serve with several processes until SIGTERM or SIGINT.
 
-    Besides `settings.workers` that serve there is one that compacts, if the role is all. Raises PortInUse and
-    WorkersDie.
+    `build_job` returns the job of a worker with these settings. There are `settings.workers` serving
+    workers and, if the role is `all`, one that compacts. Raises PortInUse and CrashLoop.
     """
     with _create_shared_dir() as shared:
         enable_multiprocess_metrics(shared, "supervisor")
         sockets = bind_sockets(settings.address, settings.workers)
-        seats = [WorkerContext(str(number), shared, mine) for number, mine in enumerate(sockets, 1)]
-        serving = replace(settings, role="serve", workers=1)
-        jobs = {seat.name: build_job(serving, seat) for seat in seats}
+        contexts = [
+            WorkerContext(str(number), shared, own_sockets) for number, own_sockets in enumerate(sockets, 1)
+        ]
+        serve_settings = replace(settings, role="serve", workers=1)
+        jobs = {context.name: build_job(serve_settings, context) for context in contexts}
         if settings.role == "all":
-            seat = WorkerContext("compactor", shared, ())
-            jobs[seat.name] = build_job(replace(settings, role="compactor", workers=1), seat)
+            context = WorkerContext("compactor", shared, ())
+            jobs[context.name] = build_job(replace(settings, role="compactor", workers=1), context)
         supervise(
             jobs,
             CrashLoopGuard(settings.max_worker_restarts, settings.worker_restart_window_seconds),
-            _CollectorWorkerEvents(settings, Metrics(shared), jobs, seats),
+            _CollectorWorkerEvents(settings, Metrics(shared), jobs, contexts),
             stop_seconds=settings.shutdown_timeout_seconds
             + SHUTDOWN_STORE_REQUESTS * settings.store_timeout_seconds,
         )
 
 
 class _CollectorWorkerEvents:
-    """Counts workers, says where the collector listens once all work, and closes that when they end."""
+    """Counts workers, and announces the address once all are ready.
+
+    It closes the sockets when the workers shut down.
+    """
 
     def __init__(
         self, settings: Settings, metrics: Metrics, jobs: Mapping[str, Job], contexts: Sequence[WorkerContext]
@@ -79,7 +89,7 @@ class _CollectorWorkerEvents:
         self._contexts = contexts
 
     def on_running(self, names: Collection[str]) -> None:
-        self._metrics.workers.set(sum(seat.name in names for seat in self._contexts))
+        self._metrics.workers.set(sum(context.name in names for context in self._contexts))
         if self._starting and self._starting <= set(names):
             self._starting.clear()
             announce_address(self._settings, port_of(self._contexts[0].sockets))
@@ -88,25 +98,25 @@ class _CollectorWorkerEvents:
         self._metrics.worker_restarts.inc()
 
     def on_shutdown(self) -> None:
-        for seat in self._contexts:
-            close_sockets(seat.sockets)
+        for context in self._contexts:
+            close_sockets(context.sockets)
 
 
 @contextmanager
 def _create_shared_dir() -> Iterator[Path]:
-    """A directory for as long as this process lives, in memory where that can be had."""
-    made = Path(
+    """Create a temporary directory, in shared memory if it has enough space."""
+    shared_dir = Path(
         tempfile.mkdtemp(prefix="sidelight-", dir=SHARED_MEMORY if _has_free_space(SHARED_MEMORY) else None)
     )
     try:
-        yield made
+        yield shared_dir
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(shared_dir, ignore_errors=True)
 
 
 def _has_free_space(directory: Path) -> bool:
     try:
-        found = os.statvfs(directory)
+        status = os.statvfs(directory)
     except OSError:
         return False
-    return found.f_bavail * found.f_frsize >= MIN_FREE_SHARED_MEMORY_BYTES and os.access(directory, os.W_OK)
+    return status.f_bavail * status.f_frsize >= MIN_FREE_SHARED_MEMORY_BYTES and os.access(directory, os.W_OK)

@@ -1,9 +1,9 @@
 """Settings of the collector.
 
-collector   all of them
-deploys
-comparison
+collector   all settings, composed of these:
+deploys     settings of deploy evaluations and alerts
+comparison  settings of comparisons
 kubernetes  identities from a cluster, discovery, attached sidecars
-types       how values are parsed
-engine_url  the address of ClickHouse
+types       parsers of values
+engine_url  the URL of a ClickHouse server
 """

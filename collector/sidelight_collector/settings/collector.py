@@ -1,4 +1,4 @@
-"""Everything that can be set on a collector, declared once."""
+"""All settings of a collector."""
 
 from __future__ import annotations
 
@@ -73,12 +73,16 @@ _SETTING_MAXIMUMS = {
     "capture_poll_timeout_seconds": 600.0,
     "capture_retention_days": _CENTURY_DAYS,
 }
-"""Beyond these, moments are no longer dates or no longer 64 bits of nanoseconds, and workers of no use."""
+"""Upper limits of settings.
+
+Above them, times would exceed the range of dates or of 64-bit nanoseconds, and more workers would be
+useless.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings(KubernetesSettings):
-    """A collector's settings; a flag and a SIDELIGHT_ variable each."""
+    """The settings of a collector, each with a flag and a SIDELIGHT_ variable."""
 
     listen: str = setting(
         "127.0.0.1:8080", "address to serve on; port 0 takes a free one", metavar="HOST:PORT"
@@ -447,12 +451,12 @@ class Settings(KubernetesSettings):
 
     @property
     def retention_days(self) -> RetentionDays:
-        """How long windows of services are kept that have no days of their own."""
+        """How long windows are stored for services without retention times of their own."""
         return RetentionDays(self.retention_raw_days, self.retention_hour_days, self.retention_day_days)
 
     @property
     def address(self) -> tuple[str, int]:
-        """`listen` as host and port."""
+        """The host and port of `listen`."""
         return parse_address(self.listen)
 
 
@@ -461,7 +465,7 @@ def _is_below(path: Path, store: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server listening there."""
+    """Return whether only this machine can reach a server that listens on `host`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

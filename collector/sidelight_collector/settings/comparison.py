@@ -1,4 +1,4 @@
-"""What can be set about verdicts; part of a collector's settings."""
+"""Settings of comparisons and verdicts, a part of the collector's settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEP_PLACEHOLDER: Final = "{step}"
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSettings(DeploySettings):
-    """The settings of verdicts; `Settings` of the collector has them among its own."""
+    """Settings of comparisons; the collector's `Settings` include them."""
 
     max_verdict_rows: int = setting(
         5_000_000,
@@ -49,7 +49,7 @@ class ComparisonSettings(DeploySettings):
     )
 
     def check_comparison(self) -> None:
-        """Raises for settings that cannot be."""
+        """Raise ValueError or BadSetting for invalid settings."""
         for name in ("max_verdict_rows", "max_verdict_tests"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")

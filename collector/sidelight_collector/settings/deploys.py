@@ -1,4 +1,4 @@
-"""What can be set about deploys and who is told of them; part of a collector's settings."""
+"""Settings of deploy evaluations and alerts, a part of the collector's settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_RESEND_SECONDS: Final = 3600.0
 
 
 def check_gate_condition(text: str) -> str:
-    """A condition such as cpu>+5%, as it was given."""
+    """Check a condition such as cpu>+5% and return it unchanged."""
     try:
         parse_condition(text)
     except BadCondition as error:
@@ -28,7 +28,7 @@ def check_gate_condition(text: str) -> str:
 
 
 def parse_http_url(text: str) -> str:
-    """The URL of a server. It may hold a password, so no error repeats it."""
+    """Check the URL of a server. Errors leave it out, because it may have a password."""
     try:
         parts = urlsplit(text)
         fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -41,7 +41,7 @@ def parse_http_url(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeploySettings:
-    """The settings of deploys; `Settings` of the collector has them among its own."""
+    """Settings of deploys; the collector's `Settings` include them."""
 
     deploys: bool = setting(default=True, help="compare each new version of a service with the one before")
     deploy_fail_on: tuple[str, ...] = setting(
@@ -122,7 +122,7 @@ class DeploySettings:
     )
 
     def check_deploys(self) -> None:
-        """Raises ValueError or BadSetting for what does not go together."""
+        """Raise ValueError or BadSetting for invalid settings or combinations."""
         if self.deploy_max_analyses_per_minute < 1:
             raise ValueError("deploy_max_analyses_per_minute must be at least 1")
         if self.deploy_max_detections_per_day < 1:

@@ -1,4 +1,4 @@
-"""What --clickhouse-url says, read once: a ClickHouse server, and how it comes to the objects.
+"""The value of --clickhouse-url: a ClickHouse server and its access to objects.
 
 clickhouse://user:password@host:8123/?cluster=NAME&collection=NAME&endpoint=URL&secure=1
 """
@@ -24,12 +24,12 @@ _PARAMETERS: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ClickHouseUrl:
-    """A ClickHouse server's HTTP interface, `str` of which has no password.
+    """The HTTP interface of a ClickHouse server; `str` leaves out the password.
 
-    cluster: all nodes of it read, with s3Cluster(); empty: that server alone, with s3().
-    collection: the named collection there that has the URL of the bucket and its keys; empty: the server's
-        own credentials.
-    endpoint: where S3 is as seen from there; empty: where the collector sees it.
+    cluster: the cluster whose nodes all read, with s3Cluster(). Empty: this server alone reads, with s3().
+    collection: the named collection of the server that has the URL of the bucket and its keys. Empty: the
+        server's own credentials.
+    endpoint: the address of S3 as the server reaches it. Empty: the address that the collector uses.
     """
 
     host: str
@@ -47,28 +47,28 @@ class ClickHouseUrl:
 
 
 def parse_clickhouse_url(text: str) -> ClickHouseUrl:
-    """What a URL says. Raises ValueError, which never quotes it: it may hold a password."""
+    """Parse a URL. Raises ValueError, without the URL, which may have a password."""
     try:
         parts = urlsplit(text)
         port = parts.port
-        given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        query_pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError:
         raise ValueError(
             "the URL cannot be read: write /, ?, #, @ and % of a password as %2F, %3F, %23, %40 and %25"
         ) from None
     if parts.scheme != "clickhouse" or not parts.hostname or parts.path not in ("", "/") or parts.fragment:
         raise ValueError("not clickhouse://user@host:8123/?cluster=NAME")
-    named = _check_parameters(given)
-    secure = named.get("secure") == "1"
+    parameters = _check_parameters(query_pairs)
+    secure = parameters.get("secure") == "1"
     return ClickHouseUrl(
         host=parts.hostname,
         port=port or (DEFAULT_SECURE_PORT if secure else DEFAULT_PORT),
         secure=secure,
         user=_parse_user(parts),
         password=unquote(parts.password or ""),
-        cluster=named.get("cluster", ""),
-        collection=named.get("collection", ""),
-        endpoint=named.get("endpoint", ""),
+        cluster=parameters.get("cluster", ""),
+        collection=parameters.get("collection", ""),
+        endpoint=parameters.get("endpoint", ""),
     )
 
 
@@ -79,13 +79,13 @@ def _parse_user(parts: SplitResult) -> str:
     return user
 
 
-def _check_parameters(given: list[tuple[str, str]]) -> Mapping[str, str]:
-    for name, value in given:
+def _check_parameters(query_pairs: list[tuple[str, str]]) -> Mapping[str, str]:
+    for name, value in query_pairs:
         if name not in _PARAMETERS:
             raise ValueError(f"{name[:40]!r} is none of {', '.join(_PARAMETERS)}")
         pattern, expected = _PARAMETERS[name]
         if not re.fullmatch(pattern, value, re.ASCII):
             raise ValueError(f"{name} is not {expected}")
-    if len(dict(given)) < len(given):
+    if len(dict(query_pairs)) < len(query_pairs):
         raise ValueError("a parameter is given twice")
-    return dict(given)
+    return dict(query_pairs)

@@ -1,4 +1,4 @@
-"""What words of settings are read as; each raises ValueError with the word that cannot be."""
+"""Parsers of settings; each raises ValueError with the invalid value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DAY_SECONDS: Final = 86_400.0
 
 
 def parse_path_prefix(text: str) -> str:
-    """A URL path to serve below: empty, or with a leading and without a trailing slash."""
+    """Parse a URL path prefix: empty, or with a leading and no trailing slash."""
     prefix = text.rstrip("/")
     if prefix and not (prefix.startswith("/") and all(part.isascii() for part in prefix)):
         raise ValueError(f"{text!r} is not a path such as /profiles")
@@ -20,26 +20,26 @@ def parse_path_prefix(text: str) -> str:
 
 
 def parse_log_level(text: str) -> str:
-    """A level of logging."""
+    """Parse a log level."""
     if text not in ("debug", "info", "warning", "error"):
         raise ValueError(f"{text!r} is not debug, info, warning or error")
     return text
 
 
 def parse_namespace(text: str) -> str:
-    """The name of a namespace (RFC 1123, a label)."""
+    """Parse the name of a namespace (an RFC 1123 label)."""
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text):
         raise ValueError(f"{text!r} is not the name of a namespace")
     return text
 
 
 def parse_namespace_or_all(text: str) -> str:
-    """The name of a namespace, or * for all."""
+    """Parse the name of a namespace, or * for all namespaces."""
     return text if text == "*" else parse_namespace(text)
 
 
 class RetentionDays(NamedTuple):
-    """How many whole days windows are kept one by one, by the hour, and by the day."""
+    """How many days to store individual windows, then hours, then days."""
 
     window: int
     hour: int
@@ -47,7 +47,7 @@ class RetentionDays(NamedTuple):
 
 
 def parse_service_days(text: str) -> tuple[str, RetentionDays]:
-    """A service and how long it is kept: `shop=30/90/400`."""
+    """Parse a service with its retention times: `shop=30/90/400`."""
     service, separator, days = text.rpartition("=")
     parts = days.split("/")
     if not (
@@ -58,7 +58,7 @@ def parse_service_days(text: str) -> tuple[str, RetentionDays]:
 
 
 def parse_role(text: str) -> str:
-    """What a collector does."""
+    """Parse the role of a collector."""
     if text not in ("all", "serve", "compactor"):
         raise ValueError(f"{text!r} is not all, serve or compactor")
     return text

@@ -1,16 +1,16 @@
-"""Storage: tables in an object store.
+"""Storage of windows as Parquet tables in an object store.
 
 objects        the interface of an object store
 backends       its implementations
 documents      JSON that several collectors change
-tables         the columns
+tables         the tables and their columns
 segments       written by ingest
-blocks         made by compaction
-hourly_rollup
+blocks         written by compaction
+hourly_rollup  windows rolled up by the hour
 manifest       the blocks of a day
-live_objects   what counts now
-lease          one collector works on a day
-pins           kept whatever its age
-checksum
+live_objects   the segments and blocks that queries read
+lease          assigns a day to one collector at a time
+pins           protect windows from retention
+checksum       the checksum inside each Parquet file
 lifecycle      compaction and retention
 """

@@ -1,8 +1,9 @@
-"""Making one block of segments and blocks: the same windows, each once, in one order.
+"""Merging segments and blocks into one block that has each window once.
 
-A block's tables have the columns and the order of a segment's (`tables`), so whatever reads segments reads
-blocks. Besides it has what they add up to by the hour and, where that is much less, by the day. Its name is
-new each time it is written: what nobody named in a manifest can be deleted, for nobody will.
+The tables of a block have the columns and the order of a segment's (`tables`), so code that reads segments
+also reads blocks. A block additionally has hourly sums and, where they are much smaller, daily sums. Each
+write of a block gets a new random name. A block that no manifest names can therefore be deleted: no later
+manifest will name it.
 """
 
 from __future__ import annotations
@@ -62,14 +63,18 @@ from sidelight_collector.storage.tables import (
 )
 
 _SAMPLE_COLUMNS: Final = ("wid", "h", *STATES)
-"""Columns of samples that their window does not tell."""
+"""Columns of `samples` that cannot be filled in from `profiles`."""
 _BY_FREQUENCY: Final = (("n", "descending"), ("h", "ascending"))
 MIN_ROLLUP_REDUCTION: Final = 2
-"""A block that is not the last of its day's has sums if it has so many times as many samples."""
+"""Minimum reduction of rows for which a block stores `sums` and `daily`.
+
+A block stores `sums` if `samples` has at least this many times as many rows, and `daily` if `sums` has.
+With `all_rollups` it stores both anyway.
+"""
 
 
 class InputUnreadable(StoreError):
-    """A segment or block has been damaged."""
+    """An input segment or block is damaged."""
 
     def __init__(self, ref: SegmentRef, cause: Exception) -> None:
         super().__init__(f"{ref.key_prefix} cannot be read: {cause}")
@@ -84,11 +89,12 @@ def write_block(
     excluded_ids: Array | None = None,
     all_rollups: bool = False,
 ) -> Block | None:
-    """Make a block of these, in the order in which they count; it counts once a manifest names it.
+    """Merge `inputs` into a new block, which counts once a manifest names it.
 
-    Windows with the ids `excluded_ids` are left out; None if that leaves nothing. A `all_rollups` block has
-    all sums, whether they pay or not: everything else of it can go. Raises InputUnreadable, ObjectMissing
-    for an input that is not there any longer, and StoreUnavailable.
+    `inputs` are in order of precedence. Windows with an id in `excluded_ids` are left out; returns None if
+    no window is left. With `all_rollups` the block has all sums, even if they save little, so that
+    retention can drop its other tables. Raises InputUnreadable, ObjectMissing for an input that no longer
+    exists, and StoreUnavailable.
     """
     tables = merge_tables(_exclude_windows(_read_tables(store, ref), excluded_ids) for ref in inputs)
     if not len(tables.profiles):
@@ -113,10 +119,10 @@ def write_block(
 def rewrite_block(
     store: ObjectStore, day: date, block: Block, services: Collection[str], parts: Collection[SegmentPart]
 ) -> Block:
-    """Make a block of these services of another one, with those of its tables, or all that are wanted.
+    """Write a new block with some of the services and tables of another block.
 
-    Of a block that has its windows one by one everything can be made; of others only what is there. Raises as
-    write_block does.
+    `parts` are the tables to store. A block with individual windows can provide all of them; another block
+    only those that it has. Raises the errors of `write_block`.
     """
     old = block.ref
     if old.is_raw:
@@ -156,13 +162,16 @@ def _build_parts(tables: SegmentTables, *, all_rollups: bool) -> Iterator[tuple[
 
 
 def has_all_objects(store: ObjectStore, block: Block) -> bool:
-    """Whether all objects of a block are there."""
-    found = {entry.key for entry in store.list(block.ref.key_prefix)}
-    return found >= {block.ref.key(part) for part in block.parts}
+    """Return whether the store has all objects of a block."""
+    stored_keys = {entry.key for entry in store.list(block.ref.key_prefix)}
+    return stored_keys >= {block.ref.key(part) for part in block.parts}
 
 
 def read_window_ids(store: ObjectStore, ref: SegmentRef) -> Array:
-    """The ids of the windows of a segment or a block. Raises InputUnreadable, ObjectMissing."""
+    """Read the window ids of a segment or block.
+
+    Raises InputUnreadable, ObjectMissing and StoreUnavailable.
+    """
     try:
         return combine_chunks(read_segment(store, ref, "profiles", ["wid"])["wid"])
     except (ObjectMissing, StoreUnavailable):
@@ -172,20 +181,21 @@ def read_window_ids(store: ObjectStore, ref: SegmentRef) -> Array:
 
 
 def has_all_windows(store: ObjectStore, blocks: Sequence[SegmentRef], ref: SegmentRef) -> bool:
-    """Whether blocks have all windows of a segment of which nothing but its samples and its name is left.
+    """Return whether `blocks` have all windows of a segment that lost other tables.
 
-    A segment with windows that have no samples is never taken to be so. Raises StoreUnavailable.
+    Only the segment's `samples` and its name are read. The result is false if a window of the segment has
+    no samples. Raises StoreUnavailable.
     """
     try:
         wids = pc.unique(dictionary_encode(read_segment(store, ref, "samples", ["wid"])["wid"]).dictionary)
-        found: dict[str, int] = {}
+        digests: dict[str, int] = {}
         for block in blocks:
             table = read_segment(store, block, "profiles", ["wid", "digest"])
-            mine = table.filter(pc.is_in(table["wid"], value_set=wids))
-            found |= zip(to_strings(mine["wid"]), to_ints(mine["digest"]), strict=True)
+            shared_windows = table.filter(pc.is_in(table["wid"], value_set=wids))
+            digests |= zip(to_strings(shared_windows["wid"]), to_ints(shared_windows["digest"]), strict=True)
     except (ObjectMissing, ObjectDamaged):
         return False
-    return ref.key_prefix.endswith(f"-{compute_segment_name(found.items())}/")
+    return ref.key_prefix.endswith(f"-{compute_segment_name(digests.items())}/")
 
 
 def _read_tables(store: ObjectStore, ref: SegmentRef) -> SegmentTables:
@@ -205,10 +215,13 @@ def _read_part(
 
 
 def _cast_to_schema(table: pa.Table, part: SegmentPart, columns: Sequence[str] | None) -> pa.Table:
-    """The table, which may be anything that is a Parquet file. Raises ArrowException, KeyError."""
+    """Cast an untrusted table to the schema of `part`.
+
+    Raises ArrowException, and KeyError for a missing column.
+    """
     schema = SCHEMAS[part]
-    wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
-    return table.select(wanted.names).cast(wanted)
+    expected = schema if columns is None else pa.schema([schema.field(name) for name in columns])
+    return table.select(expected.names).cast(expected)
 
 
 def _select_services(tables: SegmentTables, services: Collection[str]) -> SegmentTables:
@@ -217,14 +230,14 @@ def _select_services(tables: SegmentTables, services: Collection[str]) -> Segmen
 
 
 def _filter_services(table: pa.Table, services: Collection[str]) -> pa.Table:
-    """The rows of these services."""
-    own = dictionary_encode(table["service"])
-    chosen = pc.is_in(own.dictionary, value_set=pa.array(sorted(services), pa.string()))
-    return table.filter(chosen.take(own.indices))
+    """Return the rows of these services."""
+    encoded = dictionary_encode(table["service"])
+    is_selected = pc.is_in(encoded.dictionary, value_set=pa.array(sorted(services), pa.string()))
+    return table.filter(is_selected.take(encoded.indices))
 
 
 def _exclude_windows(tables: SegmentTables, ids: Array | None) -> SegmentTables:
-    """Those windows that have none of these ids."""
+    """Drop the windows with these ids."""
     if ids is None:
         return tables
     profiles = tables.profiles.filter(pc.invert(pc.is_in(tables.profiles["wid"], value_set=ids)))
@@ -232,16 +245,18 @@ def _exclude_windows(tables: SegmentTables, ids: Array | None) -> SegmentTables:
 
 
 def merge_tables(inputs: Iterable[SegmentTables]) -> SegmentTables:
-    """The windows of all inputs, each as in the first input that has it, in their stored order.
+    """Merge tables so that each window is as in the first input that has it.
 
-    Samples of windows that an input does not have in `profiles` are left out.
+    The result is in stored order. Samples without a window in `profiles` of the same input are left out.
     """
-    read = list(inputs)
-    profiles = concat_tables([_add_input_columns(tables.profiles, at) for at, tables in enumerate(read)])
+    tables_by_input = list(inputs)
+    profiles = concat_tables(
+        [_add_input_columns(tables.profiles, at) for at, tables in enumerate(tables_by_input)]
+    )
     profiles = sort_table(drop_duplicates(profiles, ["wid"]), ["service", "hour", "pod", "ts", "wid"])
-    stacks = sort_table(concat_tables([tables.stacks for tables in read]), ["service", "h"])
-    samples = [tables.samples.select(_SAMPLE_COLUMNS) for tables in read]
-    read.clear()
+    stacks = sort_table(concat_tables([tables.stacks for tables in tables_by_input]), ["service", "h"])
+    samples = [tables.samples.select(_SAMPLE_COLUMNS) for tables in tables_by_input]
+    tables_by_input.clear()
     return SegmentTables(
         profiles.select(SCHEMAS["profiles"].names),
         drop_duplicates(stacks, ["service", "h"]),
@@ -250,7 +265,7 @@ def merge_tables(inputs: Iterable[SegmentTables]) -> SegmentTables:
 
 
 def sum_stacks_by_hour(tables: SegmentTables) -> pa.Table:
-    """What samples add up to in each group of windows, by group and hash."""
+    """Build `sums`: samples added up by group of windows and stack hash."""
     profiles, samples = tables.profiles, tables.samples
     group = compute_group_ids(profiles)
     counts = samples.select(["h", *STATES]).append_column(
@@ -261,55 +276,61 @@ def sum_stacks_by_hour(tables: SegmentTables) -> pa.Table:
 
 
 def sum_stacks_by_day(sums: pa.Table, profiles: pa.Table) -> pa.Table:
-    """What sums add up to if groups are not told apart by hour."""
-    of = pa.table({"group": compute_group_ids(profiles), "day": compute_day_group_ids(profiles)})
-    day = combine_chunks(drop_duplicates(of, ["group"])["day"])
+    """Build `daily`: `sums` added up over the hours of the day."""
+    group_ids = pa.table({"group": compute_group_ids(profiles), "day": compute_day_group_ids(profiles)})
+    day = combine_chunks(drop_duplicates(group_ids, ["group"])["day"])
     counts = sums.select(["h", *STATES]).append_column("group", day.take(combine_chunks(sums["group"])))
-    first = drop_duplicates(profiles.append_column("group", of["day"]), ["group"])
+    first = drop_duplicates(profiles.append_column("group", group_ids["day"]), ["group"])
     return _sum_by_group(counts, first, DAILY)
 
 
 def _sum_by_group(counts: pa.Table, first_windows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Counts added up by group and hash, with the other columns of the first window of each group."""
-    added = counts.group_by(["group", "h"]).aggregate([(state, "sum") for state in STATES])
-    added = added.take(_compute_sort_indices(combine_chunks(added["group"]), combine_chunks(added["h"])))
-    at = combine_chunks(added["group"])
-    columns = {name: added[name] for name in ("group", "h")}
-    columns |= {state: added[f"{state}_sum"] for state in STATES}
+    """Add up counts by group and hash.
+
+    The other columns of `schema` come from the first window of each group.
+    """
+    sums = counts.group_by(["group", "h"]).aggregate([(state, "sum") for state in STATES])
+    sums = sums.take(_compute_sort_indices(combine_chunks(sums["group"]), combine_chunks(sums["h"])))
+    groups = combine_chunks(sums["group"])
+    columns = {name: sums[name] for name in ("group", "h")}
+    columns |= {state: sums[f"{state}_sum"] for state in STATES}
     return pa.table(
-        [columns[name] if name in columns else first_windows[name].take(at) for name in schema.names],
+        [columns[name] if name in columns else first_windows[name].take(groups) for name in schema.names],
         schema=schema,
     )
 
 
 def _find_window_rows(samples: pa.Table, profiles: pa.Table) -> Array:
-    """For each sample the row of its window."""
-    own = dictionary_encode(samples["wid"])
-    return pc.index_in(own.dictionary, value_set=combine_chunks(profiles["wid"])).take(own.indices)
+    """Return for each sample the row number of its window."""
+    encoded = dictionary_encode(samples["wid"])
+    return pc.index_in(encoded.dictionary, value_set=combine_chunks(profiles["wid"])).take(encoded.indices)
 
 
 def _add_input_columns(profiles: pa.Table, input_index: int) -> pa.Table:
-    """The windows of one input, with its number and their hours."""
+    """Add the columns `input` and `hour` to the windows of one input."""
     table = profiles.append_column("input", repeat_value(input_index, pa.int32(), len(profiles)))
     return table.append_column("hour", compute_hour_starts(profiles))
 
 
 def _merge_samples(inputs: list[pa.Table], profiles: pa.Table) -> pa.Table:
-    """The samples of windows as each counts, in the order of the windows.
+    """Merge the samples of the windows in `profiles`, in the order of the windows.
 
-    What is the same for all samples of a window is not read: a window says it. `inputs` is emptied.
+    Each window's samples come from the input that its `input` column names. Columns that are equal for all
+    samples of a window come from `profiles`. The list `inputs` is emptied to release memory.
     """
     wids, input_ids = combine_chunks(profiles["wid"]), combine_chunks(profiles["input"])
     parts: dict[str, list[Array]] = {name: [] for name in ("rank", *_SAMPLE_COLUMNS[1:])}
     for at, table in enumerate(inputs):
-        own = dictionary_encode(table["wid"])
-        place: Array = pc.index_in(own.dictionary, value_set=wids)
-        mine = is_equal(input_ids.take(place), at)
-        rank = combine_chunks(pc.if_else(mine, place, pa.scalar(None, pa.int32()))).take(own.indices)
-        has = rank.is_valid() if rank.null_count else None
+        encoded = dictionary_encode(table["wid"])
+        window_rows: Array = pc.index_in(encoded.dictionary, value_set=wids)
+        is_current = is_equal(input_ids.take(window_rows), at)
+        rank = combine_chunks(pc.if_else(is_current, window_rows, pa.scalar(None, pa.int32()))).take(
+            encoded.indices
+        )
+        is_kept = rank.is_valid() if rank.null_count else None
         for name in parts:
             column = rank if name == "rank" else combine_chunks(table[name])
-            parts[name].append(column if has is None else column.filter(has))
+            parts[name].append(column if is_kept is None else column.filter(is_kept))
     inputs.clear()
     columns = {name: pa.concat_arrays(parts.pop(name)) for name in ("rank", "h")}
     order = _compute_sort_indices(columns["rank"], columns["h"])
@@ -326,10 +347,10 @@ def _merge_samples(inputs: list[pa.Table], profiles: pa.Table) -> pa.Table:
 
 
 def _compute_sort_indices(group_ids: Array, hashes: Array) -> Array:
-    """Where rows stand in ascending order of `group_ids`, and for each those first whose hash most others
-    have too.
+    """Return indices that sort rows by group, then by descending frequency of hash.
 
-    So hashes that come often have low codes, and codes ascend: a third less in the store than in their order.
+    Frequent hashes get low dictionary codes, and codes ascend within a group. The stored tables are a third
+    smaller than in order of hash.
     """
     counts = pc.value_counts(hashes)
     order = pc.sort_indices(pa.table([counts.field(1), counts.field(0)], ["n", "h"]), _BY_FREQUENCY)

@@ -1,13 +1,14 @@
-"""A checksum inside a Parquet file, of all of it.
+"""A checksum of a whole Parquet file, stored inside the file.
 
-Neither Parquet as we write it nor zstd notice every bit that has changed: one in seven that is flipped in a
-small file's pages gives other numbers and no error. Parquet's own checksums are of pages only: neither their
-headers nor the footer have one. So there is one of the whole file, where Parquet leaves room and readers, who
-go by the offsets in the footer, never look: between the last column and the footer,
+Neither Parquet as written here nor zstd detects every changed bit: in the pages of a small file, one
+flipped bit in seven changes numbers without an error. Parquet's own checksums cover pages only, not page
+headers or the footer. Sidelight therefore stores a checksum of the whole file between the last column and
+the footer:
 
     sidelght 8 bytes, the XXH3 64-bit hash (seed 0, big-endian) of all other bytes of the file
 
-so that any engine reads the file as it is. Files of older versions have none, and are taken as they are.
+Parquet readers follow the offsets in the footer and never read this place, so any engine can read the file.
+Files of older versions have no checksum and are accepted without one.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ import xxhash
 MAGIC: Final = b"sidelght"
 CHECKSUM_BYTES: Final = len(MAGIC) + 8
 _TRAILER_BYTES: Final = 8
-"""A Parquet file ends with the length of its footer and four letters."""
+"""Size of the end of a Parquet file: footer length and magic, 4 bytes each."""
 
 
 def add_checksum(content: bytes) -> bytes:
-    """A Parquet file with its checksum."""
+    """Return a Parquet file with a checksum inserted before its footer."""
     at = _find_footer(content)
     digest = xxhash.xxh3_64_digest(content)
     return b"".join((content[:at], MAGIC, digest, content[at:]))
 
 
 def is_intact(content: bytes) -> bool:
-    """Whether a file is as it was sealed, or never was."""
+    """Return whether the checksum of a file matches, or the file has none."""
     at = _find_footer(content)
     start = at - CHECKSUM_BYTES
     if start < 0 or content[start : start + len(MAGIC)] != MAGIC:
@@ -42,5 +43,5 @@ def is_intact(content: bytes) -> bool:
 
 
 def _find_footer(content: bytes) -> int:
-    """Where the footer begins."""
+    """Return the offset of the Parquet footer in bytes."""
     return len(content) - _TRAILER_BYTES - int.from_bytes(content[-_TRAILER_BYTES:-4], "little")

@@ -1,18 +1,19 @@
-"""Leases: several collectors share work out, compaction by day, and leave a day to the one at work on it.
+"""Leases, which assign work to one collector at a time.
 
-A lease is an object that its holder creates before it begins, replaces now and then while it is at work, and
-deletes when it is done:
+A lease is for a day to compact, or for other named work. The holder creates an object before it begins,
+renews it regularly, and deletes it when the work is done:
 
     v1/lease/2026-11-21.json
 
     {"beat": 7, "format": 1, "holder": "3f0c…", "seconds": 120.0}
 
-Whoever finds one leaves the day alone, and looks again later. A holder that died replaces nothing: a lease
-that an observer has seen unchanged for longer than its time, on a clock of the observer's own, is taken over.
+Other collectors skip a day with a lease and try again later. A holder that died renews nothing. Another
+collector takes a lease over once it has seen the lease unchanged for longer than `seconds`, measured on its
+own clock.
 
-A lease saves work and nothing else. That no window counts twice is the work of the conditional writes
-of manifests. So whenever it cannot be known who has a lease, the day is taken: two collectors may then make
-the same block, and one of them drops it.
+Leases only avoid duplicate work. Conditional writes of manifests ensure that no window counts twice. If the
+holder of a lease cannot be determined, the collector therefore works on the day: two collectors may then
+build the same block, and one of them discards it.
 """
 
 from __future__ import annotations
@@ -41,20 +42,23 @@ from sidelight_collector.storage.objects import (
 ROOT: Final = "v1/lease/"
 FORMAT: Final = 1
 MAX_SECONDS: Final = 3600.0
-"""A lease that asks for more time than this, or cannot be read, is believed for no longer."""
+"""Upper bound for the `seconds` of a lease that another collector wrote."""
 KEY_PATTERN: Final = re.compile(rf"{ROOT}(?P<day>\d{{4}}-\d\d-\d\d)\.json")
 RENEWALS: Final = 3
-"""So often in its time a lease is replaced."""
+"""Renewals of a lease within its `seconds`."""
 _log = structlog.get_logger()
 
 ShouldStop = Callable[[], bool]
 WorkItem = TypeVar("WorkItem", date, str)
-"""A day, or the name of other work that one process is enough for."""
+"""A day, or the name of other work that only one process needs to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class _OwnLease:
-    """A lease of ours as it was written at `since`; without an etag the day was taken without a lease."""
+    """A lease that this collector holds, written at `since` (timer seconds).
+
+    `etag` is None if the collector works on the day without a lease.
+    """
 
     etag: str | None
     since: float
@@ -62,17 +66,17 @@ class _OwnLease:
 
 @dataclass(frozen=True, slots=True)
 class _ForeignLease:
-    """A lease of somebody else, and since when it looks like this."""
+    """A lease of another holder, unchanged since `since` (timer seconds)."""
 
     etag: str
     since: float
 
 
 class Leases(Generic[WorkItem]):
-    """The leases of one collector; for one thread at a time.
+    """The leases of one collector; not thread-safe.
 
-    Others leave a day alone for `seconds` after its holder was last heard of. `left` is called each time that
-    a day is left to another.
+    Other collectors skip a day for `seconds` after its lease was last renewed. `on_skip` is called for each
+    day that this collector skips because another one holds its lease.
     """
 
     def __init__(
@@ -95,9 +99,10 @@ class Leases(Generic[WorkItem]):
     def iter_acquired(
         self, days: Iterable[WorkItem], should_stop: ShouldStop
     ) -> Iterator[tuple[WorkItem, ShouldStop]]:
-        """Those of the days that nobody else is at work on, each ours until the next is asked for.
+        """Iterate over the days that this collector gets a lease for.
 
-        With each comes what says whether to end: because of `should_stop`, or because another took the day
+        It holds the lease of a day until it requests the next day. Each day comes with a function that
+        tells whether to stop working on it: because of `should_stop`, or because another collector took it
         over.
         """
         for day in days:
@@ -120,22 +125,22 @@ class Leases(Generic[WorkItem]):
             try:
                 self._own_leases[day] = self._write(day, if_absent=True)
             except ObjectExists:
-                before = self._timer()
+                now = self._timer()
                 content, etag = self._store.get_with_etag(key)
                 holder, seconds = self._parse_lease(content)
-                if holder == self._holder:  # and the answer, or what should have deleted it, was lost
-                    self._own_leases[day] = _OwnLease(etag, before)
+                if holder == self._holder:  # the response to an earlier write, or a delete, was lost
+                    self._own_leases[day] = _OwnLease(etag, now)
                     return True
-                seen = self._foreign_leases.get(day)
-                if seen is None or seen.etag != etag:
+                foreign_lease = self._foreign_leases.get(day)
+                if foreign_lease is None or foreign_lease.etag != etag:
                     self._foreign_leases[day] = _ForeignLease(etag, self._timer())
                     return False
-                if before - seen.since < seconds:
+                if now - foreign_lease.since < seconds:
                     return False
                 self._own_leases[day] = self._write(day, if_match=etag)
                 _log.info("lease taken over", key=key, holder=holder, seconds=seconds)
         except (ObjectMissing, ObjectExists, ObjectChanged):
-            return False  # something happens to it at this moment
+            return False  # another collector is changing the lease right now
         except StoreError as error:
             self._proceed_without_lease(day, error)
         self._foreign_leases.pop(day, None)
@@ -156,15 +161,18 @@ class Leases(Generic[WorkItem]):
         return True
 
     def _is_own(self, day: WorkItem) -> bool:
-        """Whether a lease that was changed, or is gone, was changed by us, or by nobody who wants the day."""
-        before = self._timer()
+        """Return whether this collector may go on with a lease that has changed.
+
+        It may if it wrote the change itself, or if the lease cannot be read or no longer exists.
+        """
+        now = self._timer()
         try:
             content, etag = self._store.get_with_etag(key_of(day))
         except StoreError as error:
             self._proceed_without_lease(day, error)
             return True
         if self._parse_lease(content)[0] == self._holder:
-            self._own_leases[day] = _OwnLease(etag, before)
+            self._own_leases[day] = _OwnLease(etag, now)
             return True
         del self._own_leases[day]
         _log.warning("lease lost", key=key_of(day))
@@ -172,7 +180,7 @@ class Leases(Generic[WorkItem]):
 
     def _release(self, day: WorkItem) -> None:
         held = self._own_leases.pop(day, None)
-        # Once its time is over it may be somebody else's, and we come to it again if it is not.
+        # After its time is over, another collector may hold it; if not, this one acquires it again later.
         if held is None or held.etag is None or self._timer() - held.since >= self._seconds:
             return
         try:
@@ -183,8 +191,8 @@ class Leases(Generic[WorkItem]):
     def _write(self, day: WorkItem, *, if_absent: bool = False, if_match: str | None = None) -> _OwnLease:
         since = self._timer()
         self._heartbeat += 1
-        told = {"beat": self._heartbeat, "format": FORMAT, "holder": self._holder, "seconds": self._seconds}
-        content = json.dumps(told, sort_keys=True).encode()
+        fields = {"beat": self._heartbeat, "format": FORMAT, "holder": self._holder, "seconds": self._seconds}
+        content = json.dumps(fields, sort_keys=True).encode()
         return _OwnLease(self._store.put(key_of(day), content, if_absent=if_absent, if_match=if_match), since)
 
     def _proceed_without_lease(self, day: WorkItem, error: StoreError) -> None:
@@ -192,11 +200,11 @@ class Leases(Generic[WorkItem]):
         self._own_leases[day] = _OwnLease(None, 0.0)
 
     def _parse_lease(self, content: bytes) -> tuple[str, float]:
-        """Who holds a lease and for how many seconds; nobody knows who if it cannot be read."""
+        """Return the holder and seconds of a lease; no holder if it cannot be read."""
         try:
-            told = json.loads(content)
-            holder, seconds = str(told["holder"]), float(told["seconds"])
-            if told["format"] == FORMAT and seconds >= 0:
+            fields = json.loads(content)
+            holder, seconds = str(fields["holder"]), float(fields["seconds"])
+            if fields["format"] == FORMAT and seconds >= 0:
                 return holder, min(seconds, MAX_SECONDS)
         except (ValueError, KeyError, TypeError):
             pass
@@ -206,7 +214,7 @@ class Leases(Generic[WorkItem]):
 def iter_without_leases(
     days: Iterable[WorkItem], should_stop: ShouldStop
 ) -> Iterator[tuple[WorkItem, ShouldStop]]:
-    """All of the days until `should_stop`, whoever else is at work on them."""
+    """Iterate over all of `days` until `should_stop`, without leases."""
     for day in days:
         if should_stop():
             return
@@ -214,15 +222,15 @@ def iter_without_leases(
 
 
 def list_days(store: ObjectStore) -> list[date]:
-    """The days that have a lease, in order."""
-    found: list[date] = []
+    """List the days that have a lease, in order."""
+    days: list[date] = []
     for entry in store.list(ROOT):
         if match := KEY_PATTERN.fullmatch(entry.key):
             with suppress(ValueError):
-                found.append(date.fromisoformat(match["day"]))
-    return found
+                days.append(date.fromisoformat(match["day"]))
+    return days
 
 
 def key_of(day: date | str) -> str:
-    """Where the lease of a day, or of other work, lies."""
+    """Return the key of the lease of a day or of other work."""
     return f"{ROOT}{day}.json"

@@ -1,4 +1,7 @@
-"""What counts at the moment: the blocks that manifests name, and the segments that no block has yet."""
+"""Selection of the live blocks and segments that a query reads.
+
+Live are the blocks that manifests name, and the segments that no block contains yet.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ ReadManifest = Callable[[ManifestEntry], Manifest | None]
 ReadManifests = Callable[[ReadManifest, Sequence[ManifestEntry]], Iterable[Manifest | None]]
 
 MEMORY_BYTES_PER_JSON_BYTE: Final = 5
-"""A manifest takes so many times as much memory as its JSON is long."""
+"""Estimated memory that a parsed manifest takes for each byte of its JSON."""
 
 _LAST_NS: Final = (2**63 - 1) // 10**9 * 10**9
 _log = structlog.get_logger(__name__)
@@ -30,10 +33,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LiveObjects:
-    """Blocks and segments that may hold windows of a range, in the order in which they count.
+    """Blocks and segments that may hold windows of a range, in order of precedence.
 
-    Where a window is in two of them, the first counts. `damaged_manifests` is how many manifests could not
-    be read: the windows of their blocks are missing.
+    If two of them have the same window, the first counts. `damaged_manifests` is the number of manifests
+    that could not be read; the windows of their blocks are missing.
     """
 
     refs: Sequence[SegmentRef]
@@ -47,32 +50,34 @@ def list_live_objects(
     read_all: ReadManifests = map,
     cache: LruCache[Manifest] | None = None,
 ) -> LiveObjects:
-    """What may hold a window with from <= start < until (Unix ns).
+    """List what may hold windows that start in [`from_ns`, `until_ns`) (Unix ns).
 
-    `read_all` reads the manifests of several days, as `map` does; one in `cache` whose etag the listing shows
-    is not read again. The answer is good for as long as what is gone is not deleted: for the shortest
-    `gone_seconds` of any compactor.
+    `read_all` reads the manifests of several days; it has the signature of `map`. A manifest in `cache` is
+    not read again if the listing shows the same etag. The result is valid until compaction deletes replaced
+    objects: for the shortest `deletion_delay_seconds` of any compactor.
     """
     if until_ns <= from_ns:
         return LiveObjects([], 0)
-    # Manifests first: a block made after this is made of segments that are listed below.
+    # Manifests first: a block committed after this replaces segments that are listed below.
     first, last = event_day(max(from_ns, 0)), event_day(min(until_ns, _LAST_NS) - 1)
-    wanted = [listed for listed in manifest.list_etags(store).items() if first <= listed[0] <= last]
-    found = [None if cache is None else cache.get(listed) for listed in wanted]
-    absent = [listed for listed, one in zip(wanted, found, strict=True) if one is None]
-    read = iter(read_all(partial(_read_manifest, store, cache), absent))
-    readable = [one for one in (next(read) if one is None else one for one in found) if one is not None]
-    gone = {key for one in readable for key in one.tombstones}
+    entries = [entry for entry in manifest.list_etags(store).items() if first <= entry[0] <= last]
+    cached = [None if cache is None else cache.get(entry) for entry in entries]
+    uncached = [entry for entry, item in zip(entries, cached, strict=True) if item is None]
+    read = iter(read_all(partial(_read_manifest, store, cache), uncached))
+    manifests = [item for item in (next(read) if item is None else item for item in cached) if item]
+    tombstones = {key for item in manifests for key in item.tombstones}
     blocks = [
-        block.ref for one in readable for block in one.blocks if _overlaps(block.ref, from_ns, until_ns)
+        block.ref for item in manifests for block in item.blocks if _overlaps(block.ref, from_ns, until_ns)
     ]
-    segments = [ref for ref in sorted(list_segments(store, from_ns, until_ns)) if ref.key_prefix not in gone]
-    return LiveObjects([*blocks, *segments], len(found) - len(readable))
+    segments = [
+        ref for ref in sorted(list_segments(store, from_ns, until_ns)) if ref.key_prefix not in tombstones
+    ]
+    return LiveObjects([*blocks, *segments], len(cached) - len(manifests))
 
 
 def _overlaps(ref: SegmentRef, from_ns: int, until_ns: int) -> bool:
     first = ref.min_start_ms * 10**6
-    if not ref.is_raw:  # what its windows were added up to may have begun as early as their day
+    if not ref.is_raw:  # its daily sums may cover the day from its start
         first -= first % DAY_NS
     return first < until_ns and (ref.max_start_ms + 1) * 10**6 > from_ns
 

@@ -1,9 +1,8 @@
-"""Manifests: which blocks hold a day, and which objects they took the place of.
+"""Manifests, which name the blocks of a day and the objects that they replaced.
 
-A block is tables like a segment's, and what they add up to, made of segments and of smaller blocks of the
-same day. Nobody finds it by listing: it counts from the moment on which the day's manifest names it, and
-what it was made of counts no longer. That moment is one write, of an object that has not changed since it was
-read:
+Compaction builds a block from segments and smaller blocks of one day. Readers do not find blocks by
+listing: a block counts once the manifest of its day names it, and from then on its inputs do not count. A
+commit is one conditional write of this object:
 
     v1/manifest/2026-11-21.json
 
@@ -13,12 +12,12 @@ read:
      "check": "5f2d1f7b3c0a9e84",
      "format": 1, "gone": ["v1/l0/2026-11-21/1795252800000-1795252859000-8426582ca3437431/"]}
 
-`check` is the XXH3 64-bit hash of the same text without it: a digit that has changed would be another block,
-and the one that it was would be deleted as a stray.
+`check` is the XXH3 64-bit hash of the same text without this field. Without it, a changed digit would name
+another block, and compaction would delete the real one as an orphaned object.
 
-No window is in two blocks of one manifest. What is gone, a segment, a block or one table of a block, is
-deleted later, when no query can be reading it any longer; until then the manifest says that it does not
-count.
+No window is in two blocks of one manifest. `gone` lists tombstones: segments, blocks and single tables of
+blocks that no longer count. Compaction deletes these objects later, once no query can still be reading
+them.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _PART_KEY_PATTERN: Final = re.compile(rf"{_KEY_PREFIX_PATTERN.pattern}({'|'.join
 
 
 class ManifestDamaged(StoreError):
-    """A manifest is not what this version or an older one wrote."""
+    """A manifest is not in a format that this version reads."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(
@@ -65,7 +64,10 @@ class ManifestDamaged(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block as its manifest describes it: rows of `samples`, and the bytes of each of its tables."""
+    """A block as its manifest describes it.
+
+    `rows` counts the rows of `samples`; `parts` has the size of each table in bytes.
+    """
 
     ref: SegmentRef
     services: tuple[str, ...]
@@ -75,27 +77,27 @@ class Block:
 
     @property
     def bytes(self) -> int:
-        """Of all its tables."""
+        """The size of all its tables in bytes."""
         return sum(self.parts.values())
 
     def drop_parts(self, parts: Iterable[SegmentPart]) -> Block:
-        """The same block when these tables of it are gone."""
-        left = {part: size for part, size in self.parts.items() if part not in parts}
-        return replace(self, ref=replace(self.ref, parts=frozenset(left)), parts=left)
+        """Return the block without these tables."""
+        remaining = {part: size for part, size in self.parts.items() if part not in parts}
+        return replace(self, ref=replace(self.ref, parts=frozenset(remaining)), parts=remaining)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The blocks of a day in the order in which they count, and what they took the place of.
+    """The blocks of a day, in order of precedence, and the objects they replaced.
 
-    `tombstones` has key prefixes of segments and blocks, each ends with `/`, and keys of single tables.
+    `tombstones` has key prefixes of segments and blocks, which end with `/`, and keys of single tables.
     """
 
     blocks: tuple[Block, ...] = ()
     tombstones: frozenset[str] = frozenset()
 
     def encode(self) -> bytes:
-        """As it lies in the store: equal manifests are equal bytes."""
+        """Encode as stored JSON; equal manifests give equal bytes."""
         blocks = [
             {
                 "key": block.ref.key_prefix,
@@ -112,7 +114,10 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class ManifestVersion:
-    """A manifest as it was read; `etag` is None if there was none yet. `size` is in bytes of JSON."""
+    """A manifest as read from the store.
+
+    `etag` is None if the day had no manifest. `size` is the length of the JSON in bytes.
+    """
 
     manifest: Manifest
     etag: str | None
@@ -120,31 +125,37 @@ class ManifestVersion:
 
 
 def key_of(day: date) -> str:
-    """Where the manifest of a day lies."""
+    """Return the key of the manifest of a day."""
     return f"{ROOT}{day.isoformat()}.json"
 
 
 def list_days(store: ObjectStore) -> list[date]:
-    """The days that have a manifest, in order."""
+    """List the days that have a manifest, in order."""
     return list(list_etags(store))
 
 
 def list_etags(store: ObjectStore) -> dict[date, str | None]:
-    """The days that have a manifest, in order, with the etag of each where listings of the store have it."""
-    found: dict[date, str | None] = {}
+    """List the days that have a manifest, in order, with its etag.
+
+    The etag is None in a store whose listings have no etags.
+    """
+    etags: dict[date, str | None] = {}
     for entry in store.list(ROOT):
         if match := _KEY_PATTERN.fullmatch(entry.key):
-            with suppress(ValueError):  # no day of any month: somebody else's
-                found[date.fromisoformat(match[1])] = entry.etag
-    return found
+            with suppress(ValueError):  # not a date, so no collector wrote it
+                etags[date.fromisoformat(match[1])] = entry.etag
+    return etags
 
 
 def read(store: ObjectStore, day: date) -> ManifestVersion:
-    """The manifest of a day; an empty one if there is none. Raises ManifestDamaged, StoreIncompatible."""
+    """Read the manifest of a day, an empty one if it has none.
+
+    Raises ManifestDamaged, and StoreIncompatible for a newer format.
+    """
     try:
         return _read_once(store, day)
     except ManifestDamaged:
-        return _read_once(store, day)  # it may have been damaged on its way
+        return _read_once(store, day)  # the damage may have happened in transit
 
 
 def _read_once(store: ObjectStore, day: date) -> ManifestVersion:
@@ -159,9 +170,9 @@ def _read_once(store: ObjectStore, day: date) -> ManifestVersion:
 def commit(
     store: ObjectStore, day: date, base: ManifestVersion, manifest: Manifest
 ) -> ManifestVersion | None:
-    """Put a manifest in the place of the one that was read; None if another writer was faster.
+    """Replace the manifest that was read as `base`; None if another writer was faster.
 
-    A commit whose answer was lost may be told as None, and may have been made all the same.
+    If the network loses the response, the result may be None although the commit succeeded.
     """
     content = manifest.encode()
     try:
@@ -173,18 +184,24 @@ def commit(
 
 
 def decode(content: bytes, key: str) -> Manifest:
-    """What `encode` wrote; `key` is for the message."""
+    """Parse what `Manifest.encode` wrote; `key` is for error messages.
+
+    Raises ManifestDamaged, and StoreIncompatible for a newer format.
+    """
     try:
-        told = json.loads(content)
-        check = told.pop("check", None)
-        if check is not None and check != _compute_checksum(told):
+        fields = json.loads(content)
+        check = fields.pop("check", None)
+        if check is not None and check != _compute_checksum(fields):
             raise ManifestDamaged(key, "its checksum is that of other bytes")
-        if told["format"] > FORMAT:
+        if fields["format"] > FORMAT:
             raise StoreIncompatible(
-                f"the manifest {key!r} is in format {told['format']}, and this version reads up to {FORMAT}",
+                f"the manifest {key!r} is in format {fields['format']}, "
+                f"and this version reads up to {FORMAT}",
                 hint="Run the version of Sidelight that wrote it, or a later one.",
             )
-        return Manifest(tuple(_parse_blocks(told["blocks"])), frozenset(map(_parse_tombstone, told["gone"])))
+        return Manifest(
+            tuple(_parse_blocks(fields["blocks"])), frozenset(map(_parse_tombstone, fields["gone"]))
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ManifestDamaged(key, f"{type(error).__name__}: {error}") from error
 
@@ -198,16 +215,19 @@ def _compute_checksum(content: Mapping[str, Any]) -> str:
 
 
 def _parse_blocks(entries: Iterable[Mapping[str, Any]]) -> Iterable[Block]:
-    for each in entries:
-        ref = parse_key_prefix(str(each["key"]))
-        services = tuple(str(service) for service in each["services"])
-        windows, rows = int(each["windows"]), int(each["rows"])
-        parts = {_parse_part(name): int(size) for name, size in _parse_part_sizes(each).items()}
+    for entry in entries:
+        ref = parse_key_prefix(str(entry["key"]))
+        services = tuple(str(service) for service in entry["services"])
+        windows, rows = int(entry["windows"]), int(entry["rows"])
+        parts = {_parse_part(name): int(size) for name, size in _parse_part_sizes(entry).items()}
         yield Block(replace(ref, parts=frozenset(parts), rows=rows), services, windows, rows, parts)
 
 
 def _parse_part_sizes(entry: Mapping[str, Any]) -> Mapping[str, int]:
-    """The bytes of each table; the first blocks tell only those of all, and whether they have sums."""
+    """Return the size of each table in bytes.
+
+    Early manifests have only the total size, which is returned for `samples`, and whether there are `sums`.
+    """
     if "parts" in entry:
         return dict(entry["parts"])
     sums: dict[str, int] = {"sums": 0} if int(entry["sums"]) else {}
@@ -227,12 +247,12 @@ def _parse_tombstone(key: object) -> str:
 
 
 def is_key_prefix(key_prefix: str) -> bool:
-    """Whether a segment or a block can have this key prefix."""
+    """Return whether this is a valid key prefix of a segment or block."""
     return _KEY_PREFIX_PATTERN.fullmatch(key_prefix) is not None
 
 
 def parse_key_prefix(key_prefix: str) -> SegmentRef:
-    """The segment or block with this key prefix; ValueError if none can have it."""
+    """Parse the key prefix of a segment or block. Raises ValueError if it is invalid."""
     match = _KEY_PREFIX_PATTERN.fullmatch(key_prefix)
     if match is None:
         raise ValueError(f"{key_prefix!r} names no segment and no block")

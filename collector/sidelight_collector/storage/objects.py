@@ -1,13 +1,13 @@
-"""What the collector asks of an object store, and what a store may answer.
+"""The interface of an object store, and its errors.
 
 StoreError
-├── ObjectMissing      get of a key that is not there
-├── ObjectExists       put with if_absent, and the key is taken
-├── ObjectChanged      put with if_match, and the object has another etag by now
-├── ObjectDamaged      what lies under a key is not what was written there
-├── StoreUnavailable   the store cannot be reached, or fails for a reason of its own: try again later
-├── StoreRefused       the store answers that it will not: wrong name, no permission, no space
-└── StoreIncompatible  the store works and holds something this version must not touch
+├── ObjectMissing      get of a key that does not exist
+├── ObjectExists       put with if_absent, and the key exists
+├── ObjectChanged      put with if_match, and the object has another etag
+├── ObjectDamaged      an object's content is not what was written
+├── StoreUnavailable   the store cannot be reached or fails internally: try again later
+├── StoreRefused       the store refuses the request: wrong name, no permission, no space
+└── StoreIncompatible  the store works, but this version must not touch its content
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ MAX_KEY_BYTES: Final = 1024  # the limit of S3
 
 
 class StoreError(SidelightError):
-    """Something an object store did not do."""
+    """An operation of an object store failed."""
 
     reason = Reason.STORE_UNAVAILABLE
 
 
 class ObjectMissing(StoreError):
-    """There is no object under this key."""
+    """No object has this key."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"there is no object {key!r} in the store")
@@ -36,7 +36,7 @@ class ObjectMissing(StoreError):
 
 
 class ObjectExists(StoreError):
-    """An object was to be created, and there is one already."""
+    """An object could not be created because its key exists."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"the object {key!r} is already in the store")
@@ -44,7 +44,7 @@ class ObjectExists(StoreError):
 
 
 class ObjectChanged(StoreError):
-    """An object was to be replaced, and it is no longer the one that was read."""
+    """An object could not be replaced because another writer changed it."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"the object {key!r} has been changed by another writer")
@@ -52,7 +52,7 @@ class ObjectChanged(StoreError):
 
 
 class ObjectDamaged(StoreError):
-    """An object is not what was written."""
+    """An object's content is not what was written."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(f"the object {key!r} is damaged: {problem}")
@@ -60,24 +60,24 @@ class ObjectDamaged(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot be reached or fails at the moment."""
+    """The store cannot be reached, or fails temporarily."""
 
 
 class StoreRefused(StoreError):
-    """The store answers, and what it says will not change by asking again."""
+    """The store refuses the request; a retry would not help."""
 
 
 class StoreIncompatible(StoreError):
-    """The store works, and what is in it cannot be used by this version."""
+    """The store works, but this version cannot use its content."""
 
     reason = Reason.STORE_FORMAT
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectEntry:
-    """One object as a listing shows it: size in bytes, modified in Unix seconds.
+    """One object in a listing: `size` in bytes, `modified` in Unix seconds.
 
-    `etag` is that of its content, as get_with_etag gives it; None in a store whose listings do not have it.
+    `etag` is the etag that get_with_etag returns; None in a store whose listings have no etags.
     """
 
     key: str
@@ -89,56 +89,61 @@ class ObjectEntry:
 class ObjectStore(Protocol):
     """A flat map of keys to immutable bytes, shared by any number of processes.
 
-    Keys are relative paths of one to 1,024 bytes such as `v1/l0/2026-11-21/a/samples.parquet`: no empty,
-    `.` or `..` part (ValueError). A key and a key below it (`n` and `n/x`) are never both used.
+    Keys are relative paths of 1 to 1,024 bytes such as `v1/l0/2026-11-21/a/samples.parquet`. An empty, `.`
+    or `..` part raises ValueError. Callers never use both a key and a key below it (`n` and `n/x`).
 
-    Promises, held by every implementation and by the suite in tests/collector/test_store_promises.py:
+    Every implementation keeps these promises; tests/collector/test_store_promises.py checks them:
 
-    - what put returned for is durable: a crash of any process or of the machine does not undo it;
-    - a reader sees an object whole or not at all, and a put, delete or list that has returned is seen by
-      whoever asks afterwards;
-    - of any number of writers with if_absent on one key exactly one succeeds, the others get ObjectExists;
-    - of any number of writers with the same if_match exactly one succeeds, the others get ObjectChanged;
-      (where an answer is lost on a network, the one that succeeded may be told the same as the others)
-    - an etag changes when the bytes do;
-    - every call ends within a bounded time, and every failure is a StoreError.
+    - A put is durable once it returns: a crash of any process or of the machine does not undo it.
+    - A reader sees an object whole or not at all. Every request that starts after a put, delete or list has
+      returned sees its result.
+    - If several writers use if_absent on one key, exactly one succeeds and the others get ObjectExists.
+    - If several writers use the same if_match, exactly one succeeds and the others get ObjectChanged. If
+      the network loses the response, the successful writer may get the error too.
+    - An etag changes when the bytes change.
+    - Every call ends within a bounded time, and every failure is a StoreError.
 
-    Calls block: they are made in threads, and every method may be called from many threads at once.
+    Calls block, so callers make them in threads. All methods are thread-safe.
     """
 
     @property
     def kind(self) -> str:
-        """One word: memory, directory or s3."""
+        """The kind of store: memory, directory or s3."""
 
     @property
     def location(self) -> str:
-        """The place as an operator would write it, without secrets."""
+        """The location as an operator would write it, without secrets."""
 
     def get(self, key: str) -> bytes:
-        """The bytes of one object. Raises ObjectMissing."""
+        """Return the bytes of one object. Raises ObjectMissing."""
 
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
-        """The bytes of one object and the etag of exactly these bytes. Raises ObjectMissing."""
+        """Return the bytes of one object and the etag of exactly these bytes.
+
+        Raises ObjectMissing.
+        """
 
     def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
-        """Write one object whole and return its etag.
+        """Write one object atomically and return its etag.
 
-        With if_absent it is only created (ObjectExists); with if_match it is only replaced while it still has
-        that etag (ObjectChanged, also when it is gone). The two are not given together.
+        With `if_absent` the object is only created: raises ObjectExists if the key exists. With `if_match`
+        it is only replaced while it has that etag: raises ObjectChanged if it has another or no longer
+        exists. A call gives at most one of the two.
         """
 
     def delete(self, key: str) -> None:
-        """Remove one object; one that is not there is fine."""
+        """Delete one object; a missing object is no error."""
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectEntry]:
-        """Objects whose key begins with the prefix and is greater than start_after, in order of key.
+        """Iterate over objects by `prefix`, in order of key, after `start_after`.
 
-        Order is that of the UTF-8 bytes. An object created or deleted meanwhile may or may not be in it.
+        `start_after` is exclusive. Keys are ordered by their UTF-8 bytes. An object created or deleted
+        meanwhile may or may not be included.
         """
 
 
 def check_key(key: str) -> str:
-    """The key itself; ValueError when it is not one."""
+    """Return the key. Raises ValueError if it is invalid."""
     if not 0 < len(key.encode()) <= MAX_KEY_BYTES:
         raise ValueError(f"a key has 1 to {MAX_KEY_BYTES} bytes: {key[:80]!r}")
     if any(part in ("", ".", "..") for part in key.split("/")):
@@ -149,6 +154,6 @@ def check_key(key: str) -> str:
 
 
 def check_condition(*, if_absent: bool, if_match: str | None) -> None:
-    """ValueError when a put asks for both conditions."""
+    """Raise ValueError if a put gives both conditions."""
     if if_absent and if_match is not None:
         raise ValueError("a put is if_absent or if_match, not both")

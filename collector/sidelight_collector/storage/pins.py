@@ -1,13 +1,13 @@
-"""Pins: what retention must leave as it is, until somebody takes the pin away.
+"""Pins, which protect windows from retention until an operator removes the pin.
 
     v1/pins/incident-42.json
 
     {"format": 1, "from": 1795219200, "made": 1795300000, "reason": "INC-42", "service": "shop",
      "until": 1795305600}
 
-A pin holds whole days: all those on which a window of its range (Unix seconds, `until` excluded) may have
-begun. An empty `service` is every service. A pin that cannot be read holds everything, for nobody knows what
-it was for.
+A pin covers whole days: every day on which a window of its range may have begun. The range is in Unix
+seconds and excludes `until`. An empty `service` means every service. While a pin cannot be read, retention
+deletes nothing, because the range of that pin is unknown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEY_PATTERN: Final = re.compile(r"v1/pins/([a-z0-9][a-z0-9._-]{0,62})\.json")
 
 
 class PinDamaged(StoreError):
-    """A pin is not what this version or an older one wrote: what it holds is not known."""
+    """A pin is not in a format that this version reads, so its range is unknown."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(
@@ -39,7 +39,10 @@ class PinDamaged(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Windows of a service (or all) that began in a range of Unix seconds, until excluded."""
+    """A pin on the windows of one service, or of all, that began in a time range.
+
+    `start` and `until` are Unix seconds, `until` excluded. An empty `service` means every service.
+    """
 
     name: str
     start: float
@@ -49,23 +52,23 @@ class Pin:
     created_at: float
 
     def covers(self, day: date, service: str) -> bool:
-        """Whether windows of this service and day must stay as they are."""
+        """Return whether the pin protects the windows of `service` on `day`."""
         return self.service in ("", service) and self.covers_day(day)
 
     def covers_day(self, day: date) -> bool:
-        """Whether windows of this day must stay, of any service."""
+        """Return whether the pin protects windows of any service on `day`."""
         last = max(self.start, self.until - 1e-9)
         return event_day(round(self.start * 1e9)) <= day <= event_day(round(last * 1e9))
 
 
 def read_pins(store: ObjectStore) -> list[Pin]:
-    """All pins, in the order of their names. Raises PinDamaged."""
-    found = ((entry.key, _KEY_PATTERN.fullmatch(entry.key)) for entry in store.list(ROOT))
-    return [decode(store.get(key), key, match[1]) for key, match in found if match]
+    """Read all pins, in the order of their names. Raises PinDamaged."""
+    matches = ((entry.key, _KEY_PATTERN.fullmatch(entry.key)) for entry in store.list(ROOT))
+    return [decode(store.get(key), key, match[1]) for key, match in matches if match]
 
 
 def add_pin(store: ObjectStore, pin: Pin) -> None:
-    """Make a pin. Raises StoreRefused for a name that is taken or cannot be one."""
+    """Create a pin. Raises StoreRefused if its name is taken or invalid."""
     key = _key_of(pin.name)
     content: dict[str, object] = {"format": FORMAT, "from": pin.start, "until": pin.until}
     content |= {"service": pin.service, "reason": pin.reason, "made": pin.created_at}
@@ -78,7 +81,7 @@ def add_pin(store: ObjectStore, pin: Pin) -> None:
 
 
 def remove_pin(store: ObjectStore, name: str) -> None:
-    """Take a pin away. Raises StoreRefused if there is none."""
+    """Delete a pin. Raises StoreRefused if there is none of this name."""
     key = _key_of(name)
     if key not in [entry.key for entry in store.list(key)]:
         raise StoreRefused(f"there is no pin {name!r}", hint="sidelight storage pins lists those there are.")
@@ -86,7 +89,7 @@ def remove_pin(store: ObjectStore, name: str) -> None:
 
 
 def is_pinned(pins: Iterable[Pin], day: date, service: str) -> bool:
-    """Whether any of these pins holds the windows of this service and day."""
+    """Return whether any of `pins` protects the windows of `service` on `day`."""
     return any(pin.covers(day, service) for pin in pins)
 
 
@@ -101,11 +104,14 @@ def _key_of(name: str) -> str:
 
 
 def decode(content: bytes, key: str, name: str) -> Pin:
+    """Parse the JSON of a pin; `key` is for error messages. Raises PinDamaged."""
     try:
-        told = json.loads(content)
-        if told["format"] > FORMAT:
-            raise PinDamaged(key, f"it is in format {told['format']}, and this version reads up to {FORMAT}")
-        start, until, made = (float(told[field]) for field in ("from", "until", "made"))
-        return Pin(name, start, until, str(told["service"]), str(told["reason"]), made)
+        fields = json.loads(content)
+        if fields["format"] > FORMAT:
+            raise PinDamaged(
+                key, f"it is in format {fields['format']}, and this version reads up to {FORMAT}"
+            )
+        start, until, created_at = (float(fields[field]) for field in ("from", "until", "made"))
+        return Pin(name, start, until, str(fields["service"]), str(fields["reason"]), created_at)
     except (ValueError, KeyError, TypeError) as error:
         raise PinDamaged(key, f"{type(error).__name__}: {error}") from error

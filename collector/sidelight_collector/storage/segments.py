@@ -1,12 +1,13 @@
-"""Segments: how acknowledged windows lie in the store before anything compacts them.
+"""Segments, which hold acknowledged windows until compaction merges them.
 
-A segment holds windows that began on one day (UTC, by the time of the event) as three objects under a key
-that says when its first and last window began and is named by its content:
+A segment holds windows that began on one day (UTC, event time), as three objects. Their key prefix has the
+start of the first and of the last window (Unix milliseconds), and a hash of the content:
 
     v1/l0/2026-11-21/1795252800000-1795252859000-0123456789abcdef/{profiles,stacks,samples}.parquet
 
-`samples` is written last and only if absent: it commits the segment, and without it the others do not count.
-The same windows give the same key, so writing them again after a lost answer changes nothing.
+Ingest writes `samples` last, and only if it is absent. This object commits the segment: without it, the
+other two do not count. Equal windows give equal keys, so a repeated write after a lost response changes
+nothing.
 """
 
 from __future__ import annotations
@@ -48,10 +49,11 @@ _COMMIT_KEY_PATTERN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, order=True)
 class SegmentRef:
-    """A committed segment or block: its key prefix ends with `/`, its windows began from min to max (ms).
+    """A committed segment or block.
 
-    `parts` are the tables that it has; a block may have more than a segment, and fewer when it is old. `rows`
-    are those of its samples, of a block; 0 if nobody knows.
+    `key_prefix` ends with `/`. The windows began between `min_start_ms` and `max_start_ms`, both inclusive
+    Unix milliseconds. `parts` are its tables: a block may have more than a segment, or fewer when it is
+    old. `rows` is the number of rows in `samples` of a block; 0 if unknown.
     """
 
     key_prefix: str
@@ -61,51 +63,55 @@ class SegmentRef:
     rows: int = field(default=0, compare=False)
 
     def key(self, part: SegmentPart) -> str:
-        """Where one of its tables lies."""
+        """Return the key of one of its tables."""
         return f"{self.key_prefix}{part}.parquet"
 
     @property
     def is_segment(self) -> bool:
-        """Whether no manifest needs to name it."""
+        """Whether this is a segment, which counts without a manifest."""
         return self.key_prefix.startswith(ROOT)
 
     @property
     def is_raw(self) -> bool:
-        """Whether its windows are kept one by one."""
+        """Whether its windows are stored individually."""
         return self.parts.issuperset(SEGMENT_PARTS)
 
     def list_hour_starts(self) -> range:
-        """When the hours began (Unix ns) in which its windows may have begun."""
+        """List the starts (Unix ns) of the hours in which its windows may begin."""
         return range(self.min_start_ms * 10**6 // HOUR_NS * HOUR_NS, self.max_start_ms * 10**6 + 1, HOUR_NS)
 
 
 def event_day(start_ns: int) -> date:
-    """The day (UTC) a window is filed under: that on which it began."""
+    """Return the day (UTC) that a window belongs to: the day of its start."""
     return datetime.fromtimestamp(start_ns // 10**9, UTC).date()
 
 
 def write_segment(store: ObjectStore, windows: Iterable[Window]) -> SegmentRef:
-    """Make windows of one day durable as one segment; when this returns they may be acknowledged.
+    """Write windows of one day as one segment.
 
-    The windows are at least one, began on the same day and have distinct ids (ValueError).
+    The windows are durable and may be acknowledged once this returns. Raises ValueError unless there is at
+    least one window, all began on the same day, and their ids are distinct. Raises StoreError.
     """
     return write_hashed_segment(store, [hash_window(window) for window in windows])
 
 
 def write_hashed_segment(store: ObjectStore, windows: Sequence[HashedWindow]) -> SegmentRef:
-    """write_segment for windows already hashed."""
+    """Write hashed windows as one segment, as `write_segment` does."""
     ref = build_segment_ref(windows)
     tables = build_hashed_segment_tables(windows)
     for part in ("profiles", "stacks"):
         store.put(ref.key(part), encode_parquet(tables.get_part(part)))
-    # Segments are named by their content: if it exists, an earlier attempt whose answer was lost wrote it.
+    # The key has a hash of the content: if it exists, an earlier attempt whose response was lost wrote it.
     with suppress(ObjectExists):
         store.put(ref.key("samples"), encode_parquet(tables.samples), if_absent=True)
     return ref
 
 
 def build_segment_ref(windows: Sequence[HashedWindow]) -> SegmentRef:
-    """The name of the segment that holds exactly these windows."""
+    """Build the reference to the segment that holds exactly these windows.
+
+    Raises ValueError unless all of them began on the same day.
+    """
     days = {event_day(row.window.start_ns) for row in windows}
     if len(days) != 1:
         raise ValueError(f"a segment holds windows of one day, not of {len(days)}")
@@ -116,13 +122,13 @@ def build_segment_ref(windows: Sequence[HashedWindow]) -> SegmentRef:
 
 
 def compute_segment_name(windows: Iterable[tuple[str, int]]) -> str:
-    """What a segment of windows with these ids and digests is called, in any order."""
+    """Compute the name of a segment from (id, digest) of its windows, in any order."""
     content = "".join(sorted(f"{window_id} {digest:016x}\n" for window_id, digest in windows))
     return xxhash.xxh3_64_hexdigest(content.encode())
 
 
 def parse_segment_key(key: str) -> SegmentRef | None:
-    """The segment that the object under this key commits; None for any other object."""
+    """Return the segment that the object with this key commits, or None."""
     match = _COMMIT_KEY_PATTERN.fullmatch(key)
     if match is None:
         return None
@@ -130,13 +136,14 @@ def parse_segment_key(key: str) -> SegmentRef | None:
 
 
 def list_segments(store: ObjectStore, from_ns: int, until_ns: int) -> list[SegmentRef]:
-    """Committed segments that may hold a window with from <= start < until (Unix ns), in order of key.
+    """List committed segments that may hold windows of a range, in order of key.
 
-    Where a window is in two of them, the first in this order is the one that counts.
+    The range is `from_ns` <= start < `until_ns` (Unix ns). If two of them have the same window, the first
+    counts.
     """
     if until_ns <= from_ns:
         return []
-    found: list[SegmentRef] = []
+    segments: list[SegmentRef] = []
     first_key = f"{ROOT}{event_day(max(from_ns, 0)).isoformat()}/"
     beyond_key = f"{ROOT}{event_day(min(until_ns, _LAST_NS) - 1).isoformat()}0"  # "0" follows "/"
     for entry in store.list(ROOT, start_after=first_key):
@@ -144,12 +151,15 @@ def list_segments(store: ObjectStore, from_ns: int, until_ns: int) -> list[Segme
             break
         ref = parse_segment_key(entry.key)
         if ref and ref.min_start_ms * 10**6 < until_ns and (ref.max_start_ms + 1) * 10**6 > from_ns:
-            found.append(ref)
-    return found
+            segments.append(ref)
+    return segments
 
 
 def list_days(store: ObjectStore, root: str = ROOT) -> Iterator[date]:
-    """The days that have segments, or what is left of some; with another root, whatever lies there by day."""
+    """Iterate over the days that have objects below `root`, in order.
+
+    By default these are the days of segments, incomplete ones included.
+    """
     after = ""
     while entry := next(iter(store.list(root, start_after=after)), None):
         folder = entry.key[: entry.key.find("/", len(root)) + 1]
@@ -161,12 +171,13 @@ def list_days(store: ObjectStore, root: str = ROOT) -> Iterator[date]:
 def read_segment(
     store: ObjectStore, ref: SegmentRef, part: SegmentPart, columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """One table of a segment, or some of its columns.
+    """Read one table of a segment or block, or some of its columns.
 
-    Columns that a segment was written without are there, with nothing in them. Raises ObjectMissing when
-    retention was faster, and ObjectDamaged.
+    Optional columns that it was written without are added with default values. Raises ObjectMissing if
+    retention or compaction has deleted it, and ObjectDamaged.
     """
-    # One by one: each group has words of its own, and Arrow cannot read lists of words across several.
+    # One row group at a time: each has its own dictionaries, and Arrow cannot read lists of dictionary
+    # values across several.
     pieces = list(read_row_groups(store, ref, part, columns))
     return pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces)
 
@@ -174,15 +185,15 @@ def read_segment(
 def read_row_groups(
     store: ObjectStore, ref: SegmentRef, part: SegmentPart, columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
-    """As read_segment, but in pieces of at most ROWS_PER_GROUP rows; at least one.
+    """Read a table as `read_segment` does, in pieces of at most ROWS_PER_GROUP rows.
 
-    Damage that no checksum tells may be raised after some pieces.
+    Yields at least one piece. Damage that no checksum detects may raise ObjectDamaged after some pieces.
     """
     key, names = ref.key(part), SCHEMAS[part].names if columns is None else list(columns)
     try:
         file = _open_parquet(store.get(key), key)
     except ObjectDamaged:
-        file = _open_parquet(store.get(key), key)  # it may have been damaged on its way
+        file = _open_parquet(store.get(key), key)  # the damage may have happened in transit
     try:
         if file.num_row_groups <= 1:
             yield _require_columns(file.read(columns=names, use_threads=False), names, key)
@@ -197,22 +208,22 @@ def _open_parquet(content: bytes, key: str) -> pq.ParquetFile:
     if not is_intact(content):
         raise ObjectDamaged(key, "its checksum is that of other bytes")
     try:
-        # ParquetFile, not read_table: the same table for half the time, which small segments are mostly.
+        # ParquetFile opens a file in half the time of read_table, which dominates for small segments.
         return pq.ParquetFile(pa.BufferReader(content))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ObjectDamaged(key, str(error)) from error
 
 
 def _require_columns(table: pa.Table, names: list[str], key: str) -> pa.Table:
-    found = add_missing_columns(table, names)
-    absent = [name for name in names if name not in found.column_names]
+    completed = add_missing_columns(table, names)
+    absent = [name for name in names if name not in completed.column_names]
     if absent:
         raise ObjectDamaged(key, f"it has no column {', '.join(absent)}")
-    return found
+    return completed
 
 
 def encode_parquet(table: pa.Table) -> bytes:
-    """A table as a Parquet file with a checksum, the same bytes for the same table."""
+    """Encode a table as a Parquet file with a checksum; equal tables give equal bytes."""
     sink = io.BytesIO()
     pq.write_table(
         table, sink, row_group_size=ROWS_PER_GROUP, compression="zstd", compression_level=ZSTD_LEVEL

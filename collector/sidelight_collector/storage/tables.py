@@ -1,18 +1,27 @@
-"""The three tables of a segment, and the others of a block: their columns, and how windows become rows.
+"""Columns of the tables in segments and blocks, and conversion of windows to rows.
 
-`profiles` has a row for each window, `samples` a row for each stack of each window, `stacks` a row for each
-distinct stack of a service. A stack is named by `h`, the XXH3 64-bit hash (seed 0, https://xxhash.com) of its
-folded text in UTF-8: content-addressed, so rows of any two segments add up without coordination. Adding up
-needs `samples` alone, which repeats service, version, pod and time for that reason. Frames lie escaped, as in
-folded text: joined by `;` they give the text that `h` is the hash of.
+Segments and blocks have three tables:
 
-`sums` has what `samples` adds up to over the windows of an hour that have the same service, version and
-other labels than those of a place (pod, node, container) or of their own: a group. `daily` has the same with
-the hours of the day added up. `compute_hour_starts` has what `profiles` adds up to (see
-storage.hourly_rollup): its rows tell the number of their group in `sums` and in `daily`. So whoever picks
-rows of it knows of which groups everything was picked, and need not add up those again.
+- `profiles` has a row for each window.
+- `samples` has a row for each stack of each window.
+- `stacks` has a row for each distinct stack of a service.
 
-The stored format is described with its history in docs/formats.md.
+The column `h` identifies a stack: it is the XXH3 64-bit hash (seed 0, https://xxhash.com) of the folded
+text in UTF-8. Because stacks are content-addressed, rows of any two segments add up without coordination.
+Adding them up needs `samples` alone, so that table repeats service, version, pod and time. Frames are
+stored escaped, as in folded text: joined by `;` they give the text that `h` is the hash of.
+
+Blocks may have three more tables, which add up the others:
+
+- `sums` adds up `samples` over groups of windows. The windows of a group have the same hour, sampling
+  period, service, version, namespace, process, thread and capture. Their place (pod, node, container) and
+  other labels may differ.
+- `daily` adds up the hours of the day as well.
+- `hours` adds up `profiles` (see storage.hourly_rollup). Each of its rows has the number of its group in
+  `sums` and in `daily`. A query that selects all rows of a group reads the sums of that group instead of
+  adding up its samples.
+
+docs/formats.md describes the stored format and its history.
 """
 
 from __future__ import annotations
@@ -33,9 +42,9 @@ from sidelight_model.window import Window
 SegmentPart = Literal["profiles", "samples", "stacks", "hours", "sums", "daily"]
 
 SEGMENT_PARTS: Final[tuple[SegmentPart, ...]] = ("profiles", "stacks", "samples")
-"""Those that every segment has."""
+"""The tables of every segment."""
 ROLLUP_PARTS: Final[tuple[SegmentPart, ...]] = ("hours", "sums", "daily")
-"""Those that only blocks have, with what the others add up to."""
+"""The tables that only blocks have; they add up the others."""
 
 MAX_INT: Final = 2**63 - 1
 STATES: Final = ("idle", "running", "gil")
@@ -89,7 +98,10 @@ _PROFILE_COLUMNS: Final[dict[str, pa.DataType]] = {
 _OPTIONAL_PROFILE_COLUMNS: Final = frozenset(
     ("thread", "stops", "stopped_ns", "longest_stop_ns", "other", "reader", "reduced"),
 )
-"""Columns of profiles that the first segments do not have: nothing of the kind was known of their windows."""
+"""Columns of `profiles` that older segments lack.
+
+The values are unknown for the windows of such a segment.
+"""
 
 PROFILES: Final = pa.schema(_PROFILE_COLUMNS)
 SAMPLES: Final = pa.schema(
@@ -193,55 +205,65 @@ SCHEMAS: Final[dict[SegmentPart, pa.Schema]] = {
 
 
 def compute_hour_starts(profiles: pa.Table) -> Array:
-    """When the hour began in which each window did, in Unix ns."""
+    """Return the start of each window's hour, in Unix nanoseconds."""
     hour = pa.scalar(HOUR_NS)
     return combine_chunks(pc.multiply(pc.divide(profiles["ts"], hour), hour))
 
 
 def compute_group_ids(profiles: pa.Table) -> Array:
-    """The number of the group of each window, from 0; needs the columns it is grouped by, and `ts`."""
+    """Return each window's group number, from 0; windows are grouped by hour.
+
+    `profiles` needs `ts` and GROUP_COLUMNS, except `hour`.
+    """
     return factorize_rows(
         profiles.append_column("hour", compute_hour_starts(profiles)).select(list(GROUP_COLUMNS))
     )
 
 
 def compute_day_group_ids(profiles: pa.Table) -> Array:
-    """The number of the group of each window if groups are not told apart by hour."""
+    """Return each window's group number, from 0, where a group spans the whole day."""
     return factorize_rows(profiles.select(list(DAY_GROUP_COLUMNS)))
 
 
 def add_missing_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """A stored table with those of its columns `names` that came later and that it was written without."""
+    """Add the optional columns among `names` that a stored table was written without.
+
+    The added columns hold 0, an empty list or an empty string. The result has the columns `names` in this
+    order, except those that are neither stored nor optional.
+    """
     absent = [name for name in names if name in _OPTIONAL_PROFILE_COLUMNS and name not in table.column_names]
     if not absent:
         return table
     for name in absent:
         kind = PROFILES.field(name).type
-        nothing = 0 if kind == pa.int64() else [] if pa.types.is_list(kind) else ""
-        table = table.append_column(PROFILES.field(name), pa.array([nothing] * len(table), kind))
+        default = 0 if kind == pa.int64() else [] if pa.types.is_list(kind) else ""
+        table = table.append_column(PROFILES.field(name), pa.array([default] * len(table), kind))
     return table.select([name for name in names if name in table.column_names])
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentTables:
-    """The tables of one segment, each in its stored order and exactly of its schema."""
+    """The tables of one segment, each with its exact schema and in stored order."""
 
     profiles: pa.Table
     stacks: pa.Table
     samples: pa.Table
 
     def get_part(self, part: SegmentPart) -> pa.Table:
-        """One table by name."""
+        """Return one table by name."""
         return {"profiles": self.profiles, "stacks": self.stacks, "samples": self.samples}[part]
 
 
 def build_segment_tables(windows: Iterable[Window]) -> SegmentTables:
-    """The tables of these windows, whose ids must be distinct (ValueError)."""
+    """Build the tables of a segment. Raises ValueError unless window ids are distinct."""
     return build_hashed_segment_tables([hash_window(window) for window in windows])
 
 
 def build_hashed_segment_tables(windows: Iterable[HashedWindow]) -> SegmentTables:
-    """The tables of windows already hashed, whose ids must be distinct (ValueError)."""
+    """Build the tables of a segment from hashed windows.
+
+    Raises ValueError unless window ids are distinct.
+    """
     rows = sorted(windows, key=_storage_sort_key)
     if len({row.window.id for row in rows}) != len(rows):
         raise ValueError("a segment holds each window once")

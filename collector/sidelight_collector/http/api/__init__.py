@@ -1,11 +1,11 @@
-"""The query API: GET paths under /api/v1.
+"""The query API: GET requests to paths below /api/v1.
 
-routes
+routes        a handler for each path
 export_routes  files
 api_handler    what handlers share
-parameters    parsed
+parameters    parsing of query parameters
 responses     JSON, ETag, compression
-answer_cache
-exports       their headers
-openapi       the document
+answer_cache  the cache of responses
+exports       headers of exported files
+openapi       the OpenAPI document
 """

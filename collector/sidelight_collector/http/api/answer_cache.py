@@ -1,8 +1,8 @@
-"""Finished answers in memory, and equal questions that are asked at once.
+"""A cache of encoded responses that also coalesces concurrent equal queries.
 
-An answer follows from its question and from what it stands on: the blocks and segments that count in its
-range, in their order, whose content never changes. All of that is its key, so each question is listed anew,
-and an answer that is no longer right is not found. One that does without what could not be read is not kept.
+A response is determined by its query and by the live blocks and segments of its range, in order, whose
+content never changes. Both make up the cache key. Each query therefore lists its blocks and segments again,
+and never finds an outdated response. Responses that miss unreadable data are not cached.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from sidelight_collector.query.windows import (
 )
 
 OVERHEAD_BYTES: Final = 1024
-"""What an answer takes besides its body."""
+"""Estimated memory that a cached response takes besides its body."""
 
 
 class AnswerOrigin(StrEnum):
-    """Where an answer comes from: it was made, an equal question was having it made, or it was kept."""
+    """The origin of a response: computed, shared with a concurrent query, or cached."""
 
     COMPUTED = "miss"
     SHARED = "coalesced"
@@ -41,8 +41,10 @@ class AnswerOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CacheableQuery:
-    """A question: `identity` tell it from any other, `sides` say what it reads, `compute` makes the
-    answer.
+    """A query whose response can be cached.
+
+    `identity` is unique to the query, `sides` are the windows that it reads, and `compute` builds the
+    response.
     """
 
     identity: str
@@ -52,14 +54,17 @@ class CacheableQuery:
 
 @dataclass(frozen=True, slots=True)
 class _InFlightAnswer:
-    """An answer in the making, and the deadline of those who wait for it."""
+    """A response that is being computed, and the deadline that its waiters share."""
 
     deadline: Deadline
     future: Future[EncodedResponse] = field(default_factory=Future)
 
 
 class AnswerCache:
-    """Answers questions of one engine; `told` hears where each answer came from."""
+    """Answers queries of one engine, from its cache if possible.
+
+    It calls `on_answer` with the origin of each response.
+    """
 
     def __init__(
         self, engine: QueryEngine, on_answer: Callable[[AnswerOrigin], None] = lambda _: None
@@ -71,22 +76,22 @@ class AnswerCache:
         self._in_flight: dict[str, _InFlightAnswer] = {}
 
     async def get(self, build_query: Callable[[], CacheableQuery]) -> EncodedResponse:
-        """The answer, with an etag if nothing is missing from it. Raises what QueryEngine.ask and
-        `build_query` do.
+        """Return the response to a query, with an etag if it is complete.
 
-        `build_query` tells the question, in a query's thread. Who waits for an answer that another question
-        has begun waits no longer than that one may take.
+        `build_query` runs in a query's thread. A query that waits for the response of another query waits
+        no longer than that query's deadline. Raises what `QueryEngine.run` and `build_query` raise, and
+        QueryTimeout.
         """
         limit = self._engine.limits.timeout_seconds
         try:
             async with asyncio.timeout(limit):
                 while True:
-                    found = await self._engine.run(
+                    result = await self._engine.run(
                         lambda reading: self._get_or_compute(build_query(), reading)
                     )
-                    if isinstance(found, EncodedResponse):
-                        return found
-                    if shared := await _wait_for_answer(found):
+                    if isinstance(result, EncodedResponse):
+                        return result
+                    if shared := await _wait_for_answer(result):
                         self._on_answer(AnswerOrigin.SHARED)
                         return shared
         except TimeoutError:
@@ -95,44 +100,50 @@ class AnswerCache:
     def _get_or_compute(
         self, query: CacheableQuery, context: QueryContext
     ) -> EncodedResponse | _InFlightAnswer:
-        """The answer, kept or made, or the flight that brings it; runs in a query's thread."""
+        """Return the response from the cache, or compute it; runs in a query's thread.
+
+        If another query already computes it, returns that computation instead.
+        """
         key = _compute_cache_key(query, context)
-        own = _InFlightAnswer(context.deadline)
-        own.future.set_running_or_notify_cancel()  # so that nobody who waits for it can cancel it
+        in_flight = _InFlightAnswer(context.deadline)
+        in_flight.future.set_running_or_notify_cancel()  # so that no waiter can cancel it
         with self._lock:
-            kept = self._cache.get(key)
+            cached = self._cache.get(key)
             other = self._in_flight.get(key)
-            if kept is None and (other is None or other.deadline.is_over):
-                self._in_flight[key] = own
+            if cached is None and (other is None or other.deadline.is_over):
+                self._in_flight[key] = in_flight
                 other = None
-        if kept is not None:
+        if cached is not None:
             self._on_answer(AnswerOrigin.CACHED)
-            return kept
-        return other or self._compute(query, context, key, own)
+            return cached
+        return other or self._compute(query, context, key, in_flight)
 
     def _compute(
-        self, query: CacheableQuery, context: QueryContext, key: str, own: _InFlightAnswer
+        self, query: CacheableQuery, context: QueryContext, key: str, in_flight: _InFlightAnswer
     ) -> EncodedResponse:
         try:
-            made = run_until_complete(query.compute, context)
+            response = run_until_complete(query.compute, context)
             if not context.unreadable_count and not context.is_transient:
-                made = replace(made, etag=xxhash.xxh3_128_hexdigest(made.body))
-                self._cache.put(key, made, len(made.body) + OVERHEAD_BYTES)
+                response = replace(response, etag=xxhash.xxh3_128_hexdigest(response.body))
+                self._cache.put(key, response, len(response.body) + OVERHEAD_BYTES)
             self._on_answer(AnswerOrigin.COMPUTED)
-            own.future.set_result(made)
+            in_flight.future.set_result(response)
         except BaseException as error:
-            own.future.set_exception(error)
+            in_flight.future.set_exception(error)
             raise
         else:
-            return made
+            return response
         finally:
             with self._lock:
-                if self._in_flight.get(key) is own:
+                if self._in_flight.get(key) is in_flight:
                     del self._in_flight[key]
 
 
 async def _wait_for_answer(in_flight: _InFlightAnswer) -> EncodedResponse | None:
-    """What another question brings; None if it has been given up, as nobody waited for it any longer."""
+    """Wait for the response of another query.
+
+    Returns None if that query was abandoned because nothing waited for it any longer.
+    """
     if in_flight.future.done():
         return in_flight.future.result()
     if not in_flight.deadline.join():
@@ -144,7 +155,7 @@ async def _wait_for_answer(in_flight: _InFlightAnswer) -> EncodedResponse | None
 
 
 def _compute_cache_key(query: CacheableQuery, context: QueryContext) -> str:
-    """A name for a question and all that its answer follows from."""
+    """Compute the cache key of a query and the segments and blocks that it reads."""
     digest = sha256(query.identity.encode())
     for side in query.sides:
         refs = context.list_segments(side.from_ns, side.until_ns)

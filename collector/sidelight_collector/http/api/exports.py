@@ -1,4 +1,4 @@
-"""How exports are sent: their types, what their headers say, and what a browser may do with them."""
+"""Content types, headers and content security policies of exports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _DIGEST = b64encode(sha256(SCRIPT.encode()).digest()).decode()
 SVG_POLICY: Final = (
     f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_DIGEST}'; sandbox allow-scripts"
 )
-"""Opened here, a flame graph runs its own script and no other, and reaches nothing of this origin."""
+"""Content security policy of a flame graph that is opened from the collector.
+
+It allows only the script of the flame graph itself, and no access to this origin.
+"""
 FORMAT_HEADERS: Final[Mapping[str, Mapping[str, str]]] = {
     "svg": {"Content-Security-Policy": SVG_POLICY},
     "html": {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"},
@@ -40,27 +43,29 @@ FORMAT_HEADERS: Final[Mapping[str, Mapping[str, str]]] = {
 
 @lru_cache(maxsize=2)
 def build_content_security_policy(page: str) -> str:
-    """The policy that a built page carries, and that it reaches nothing of this origin when opened here."""
-    found = _POLICY_META_PATTERN.search(page)
-    own = found[1] if found else "default-src 'none'"
-    return f"{own}; frame-ancestors 'none'; sandbox allow-scripts allow-downloads"
+    """Return the policy of a built page, extended to deny access to this origin."""
+    match = _POLICY_META_PATTERN.search(page)
+    page_policy = match[1] if match else "default-src 'none'"
+    return f"{page_policy}; frame-ancestors 'none'; sandbox allow-scripts allow-downloads"
 
 
 def build_export_headers(exported: ExportedProfile, export_format: str) -> Mapping[str, str]:
-    """What an export stands on, as headers, and the name that a browser saves it under."""
+    """Build headers with the provenance of an export and its file name."""
     numbers = {name: n for name, n in exported.basis.items() if isinstance(n, int)}
-    told = {f"Sidelight-{name.replace('_', '-').title()}": str(n) for name, n in numbers.items()}
-    about = exported.provenance
-    for at, side in enumerate(about.sides):
-        who = "AB"[at] + "-" if len(about.sides) > 1 else ""
-        told[f"Sidelight-{who}Query"] = quote(side.query, safe=" !#$&'()*+,/:;<=>?@[\\]^`{|}~\"")
-        told[f"Sidelight-{who}From"] = format_timestamp(side.from_ns)
-        told[f"Sidelight-{who}Until"] = format_timestamp(side.until_ns)
-    told["Sidelight-Type"] = about.type
-    return told | {"Content-Disposition": f'inline; filename="{build_filename(about.title, export_format)}"'}
+    headers = {f"Sidelight-{name.replace('_', '-').title()}": str(n) for name, n in numbers.items()}
+    provenance = exported.provenance
+    for at, side in enumerate(provenance.sides):
+        side_name = "AB"[at] + "-" if len(provenance.sides) > 1 else ""
+        headers[f"Sidelight-{side_name}Query"] = quote(side.query, safe=" !#$&'()*+,/:;<=>?@[\\]^`{|}~\"")
+        headers[f"Sidelight-{side_name}From"] = format_timestamp(side.from_ns)
+        headers[f"Sidelight-{side_name}Until"] = format_timestamp(side.until_ns)
+    headers["Sidelight-Type"] = provenance.type
+    return headers | {
+        "Content-Disposition": f'inline; filename="{build_filename(provenance.title, export_format)}"'
+    }
 
 
 def build_filename(title: str, export_format: str) -> str:
-    """A name that every file system takes."""
+    """Build a file name that is valid on every file system."""
     plain = re.sub(r"[^\w.-]+", "-", title, flags=re.ASCII).strip("-.")[:80] or "profile"
     return f"{plain}.{FILE_EXTENSIONS.get(export_format, export_format)}"

@@ -1,8 +1,8 @@
-"""The OpenAPI 3.1 document that the routes are held against."""
+"""The OpenAPI 3.1 document, which tests compare with the routes."""
 
 from importlib.resources import files
 
 
 def read_document() -> bytes:
-    """openapi.json as it is served."""
+    """Read openapi.json as it is served."""
     return files("sidelight_collector.http.api").joinpath("openapi.json").read_bytes()

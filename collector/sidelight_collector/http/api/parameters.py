@@ -1,4 +1,7 @@
-"""Query parameters, each read once; unknown ones are refused, because a typo must not change an answer."""
+"""Parsing of query parameters.
+
+Unknown parameters are an error, because a typo must not change a result.
+"""
 
 import re
 from collections.abc import Collection, Mapping
@@ -21,18 +24,18 @@ from sidelight_model.labels import LabelLimits
 from sidelight_model.selectors import Selector
 
 RANGE_PARAMETERS: Final = ("query", "from", "until")
-"""Parameters of every question about windows."""
+"""Parameters of every query for windows."""
 SIDE_PARAMETERS: Final = (
     *("baseline", "baseline_from", "baseline_until"),
     *("comparison", "comparison_from", "comparison_until"),
 )
-"""Parameters of a question with two sides."""
+"""Parameters of a query with two sides."""
 
 REPEATABLE_PARAMETERS: Final = ("conditions",)
 """Parameters that may be given more than once."""
 REQUEST_COUNT_PARAMETERS: Final = ("baseline_requests", "comparison_requests")
 LOAD_VALUES: Final = ("unknown", "equal")
-"""Whether the load of sides at different times is unknown or assumed to be equal."""
+"""Whether the load of two sides at different times is unknown or assumed equal."""
 
 COMPARISON_PARAMETERS: Final = (
     "min_effect",
@@ -47,7 +50,7 @@ COMPARISON_PARAMETERS: Final = (
 """Parameters of a verdict."""
 
 STACK_FILTER_PARAMETERS: Final = ("min_depth", "max_depth", "function", "focus")
-"""Parameters of every question about stacks."""
+"""Parameters of every query for stacks."""
 
 PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/services": RANGE_PARAMETERS,
@@ -121,19 +124,26 @@ _SWITCH_VALUES: Final = {"0": False, "1": True}
 
 
 def read_single_values(
-    given: MultiMapping[str], known: Collection[str], repeatable: Collection[str] = ()
+    parameters: MultiMapping[str], allowed: Collection[str], repeatable: Collection[str] = ()
 ) -> Mapping[str, str]:
-    """The parameters given, each known and but for those of `repeatable` given once. Raises BadParameter."""
-    for name in given:
-        if name not in known:
-            raise BadParameter.unknown(name, known)
-        if len(given.getall(name)) > 1 and name not in repeatable:
+    """Return the values of query parameters by name.
+
+    Raises BadParameter for a name that is not in `allowed`, and for one that is given more than once and
+    not in `repeatable`.
+    """
+    for name in parameters:
+        if name not in allowed:
+            raise BadParameter.unknown(name, allowed)
+        if len(parameters.getall(name)) > 1 and name not in repeatable:
             raise BadParameter.duplicate(name)
-    return dict(given)
+    return dict(parameters)
 
 
 def parse_count(name: str, text: str, default: int, alternatives: str = "") -> int:
-    """A whole number above 0, the default where nothing is given. Raises BadParameter."""
+    """Parse a whole number above 0; `default` if the text is empty.
+
+    `alternatives` extends the error message. Raises BadParameter.
+    """
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
@@ -142,32 +152,40 @@ def parse_count(name: str, text: str, default: int, alternatives: str = "") -> i
 
 
 class QueryParameters:
-    """The query parameters of one request, each read into what it means.
+    """The query parameters of one request.
 
-    Every reader raises BadParameter, BadTime or BadSelector, naming the parameter and saying what it takes.
+    All parsing methods raise BadParameter, BadTime or BadSelector. The error names the parameter and its
+    valid values.
     """
 
     def __init__(
         self,
-        given: MultiMapping[str],
-        known: Collection[str],
+        parameters: MultiMapping[str],
+        allowed: Collection[str],
         limits: QueryLimits,
         now_ns: int,
         required: Selector | None = None,
     ) -> None:
-        """`required` is ANDed to whatever is asked for."""
-        self._values = read_single_values(given, known, REPEATABLE_PARAMETERS)
-        self._repeated_values = {name: given.getall(name, []) for name in REPEATABLE_PARAMETERS}
+        """`required` is ANDed with every selector of the request.
+
+        Raises BadParameter as `read_single_values` does.
+        """
+        self._values = read_single_values(parameters, allowed, REPEATABLE_PARAMETERS)
+        self._repeated_values = {name: parameters.getall(name, []) for name in REPEATABLE_PARAMETERS}
         self._limits = limits
         self._now_ns = now_ns
         self._required = required or Selector()
 
     def parse_window_query(self) -> WindowQuery:
-        """The windows of `query`, `from` and `until`."""
+        """Parse the window query of `query`, `from` and `until`."""
         return self._build_window_query(self._parse_base_selector(), "")
 
     def parse_sides(self) -> list[WindowQuery]:
-        """Baseline and comparison, each ANDed with `query`; they begin and end as `from` and `until` say."""
+        """Parse the window queries of baseline and comparison.
+
+        Each selector is ANDed with `query`. A side without a time range of its own has that of `from` and
+        `until`.
+        """
         base = self._parse_base_selector()
         return [
             self._build_window_query(base & self._parse_selector(side), side)
@@ -175,7 +193,7 @@ class QueryParameters:
         ]
 
     def parse_one_or_two_sides(self) -> list[WindowQuery]:
-        """Both sides if one of them is named, else the one side of `query`."""
+        """Parse both sides if any parameter of a side is given, else only `query`."""
         return (
             self.parse_sides()
             if any(name in self._values for name in SIDE_PARAMETERS)
@@ -183,19 +201,19 @@ class QueryParameters:
         )
 
     def parse_comparison_options(self) -> ComparisonOptions:
-        """What is wanted of a verdict."""
-        limits, usual = self._limits, ComparisonOptions()
+        """Parse the options of a comparison."""
+        limits, defaults = self._limits, ComparisonOptions()
         return ComparisonOptions(
-            min_effect=self._parse_number("min_effect", usual.min_effect, maximum=10),
+            min_effect=self._parse_number("min_effect", defaults.min_effect, maximum=10),
             analysis_index=parse_count(
-                "analysis_index", self._values.get("analysis_index", ""), usual.analysis_index
+                "analysis_index", self._values.get("analysis_index", ""), defaults.analysis_index
             ),
-            alpha=self._parse_number("alpha", usual.alpha, maximum=0.5),
-            max_functions=self.parse_limit(usual.max_functions),
+            alpha=self._parse_number("alpha", defaults.alpha, maximum=0.5),
+            max_functions=self.parse_limit(defaults.max_functions),
             request_counts=self._parse_requests(),
             missing_requests_reason=self._describe_missing_requests(),
             conditions=self._parse_conditions(),
-            min_coverage=self._parse_number("min_coverage", usual.min_coverage, maximum=1),
+            min_coverage=self._parse_number("min_coverage", defaults.min_coverage, maximum=1),
             max_rows=limits.max_verdict_rows,
             max_tests=limits.max_verdict_tests,
             assume_equal_load=self.parse_choice("load", LOAD_VALUES) == "equal",
@@ -206,11 +224,11 @@ class QueryParameters:
         return tuple(parse_condition(text, check) for text in self._repeated_values["conditions"])
 
     def _describe_missing_requests(self) -> str:
-        """Why there are no rates per request although there are numbers."""
-        given = [bool(self._values.get(name)) for name in REQUEST_COUNT_PARAMETERS]
+        """Return why there are no rates per request although a request count is given."""
+        is_given = [bool(self._values.get(name)) for name in REQUEST_COUNT_PARAMETERS]
         return (
-            f"{REQUEST_COUNT_PARAMETERS[given.index(False)]} is not given"
-            if any(given) and not all(given)
+            f"{REQUEST_COUNT_PARAMETERS[is_given.index(False)]} is not given"
+            if any(is_given) and not all(is_given)
             else ""
         )
 
@@ -221,7 +239,7 @@ class QueryParameters:
         return a, b
 
     def _parse_number(self, name: str, default: float, *, maximum: float) -> float:
-        """A number above 0."""
+        """Parse a number above 0 and up to `maximum`."""
         text = self._values.get(name, "")
         if not text:
             return default
@@ -230,21 +248,21 @@ class QueryParameters:
         return float(text)
 
     def has(self, name: str) -> bool:
-        """Whether a parameter is given."""
+        """Return whether a parameter is given."""
         return name in self._values
 
     def parse_profile_type(self) -> ProfileType:
         return ProfileType(self.parse_choice("type", [kind.value for kind in ProfileType]))
 
     def parse_choice(self, name: str, choices: Collection[str]) -> str:
-        """One of a few words; the first is the default."""
+        """Parse one of `choices`; the first is the default."""
         word = self._values.get(name, next(iter(choices)))
         if word not in choices:
             raise BadParameter.invalid_value(name, word, f"one of {', '.join(choices)}")
         return word
 
     def get_text(self, name: str, default: str = "") -> str:
-        """Any text."""
+        """Return a parameter as text."""
         return self._values.get(name, default)
 
     def parse_switch(self, name: str, *, default: bool) -> bool:
@@ -254,16 +272,16 @@ class QueryParameters:
         return _SWITCH_VALUES[text]
 
     def parse_max_nodes(self) -> int | None:
-        """Most nodes to draw; None for all."""
+        """Parse the maximum number of nodes to draw; None for all."""
         text = self._values.get("nodes", "")
         return None if text == "all" else parse_count("nodes", text, self._limits.default_nodes, " or all")
 
     def parse_stack_filter(self) -> StackFilter:
-        """Which stacks are looked at."""
-        least, most = (self._parse_depth(name) for name in ("min_depth", "max_depth"))
-        if least and most and least > most:
+        """Parse the filter of stacks: depths, function and focus."""
+        min_depth, max_depth = (self._parse_depth(name) for name in ("min_depth", "max_depth"))
+        if min_depth and max_depth and min_depth > max_depth:
             raise BadParameter(
-                f"min_depth={least} is above max_depth={most}: no stack is that deep",
+                f"min_depth={min_depth} is above max_depth={max_depth}: no stack is that deep",
                 hint="Both ends are included: min_depth <= depth <= max_depth.",
             )
         focus = self._values.get("focus", "")
@@ -271,30 +289,30 @@ class QueryParameters:
             raise BadParameter.invalid_value(
                 "focus", focus, "16 hexadecimal digits, a dot and a name, as in the addresses of the pages"
             )
-        return StackFilter(least, most, self._values.get("function", ""), focus)
+        return StackFilter(min_depth, max_depth, self._values.get("function", ""), focus)
 
     def _parse_depth(self, name: str) -> int | None:
         text = self._values.get(name, "")
         return parse_count(name, text, 0) if text else None
 
     def parse_limit(self, default: int) -> int:
-        """Most rows of a table."""
+        """Parse the maximum number of rows of a table."""
         return min(parse_count("limit", self._values.get("limit", ""), default), self._limits.max_rows)
 
     def parse_heatmap_rows(self) -> str:
-        """What rows of a heatmap are: a label, or hours of the day."""
+        """Parse what the rows of a heatmap are: values of a label, or hours of the day."""
         text = self._values.get("rows", "pod")
         if not _LABEL.fullmatch(text) or len(text) > LabelLimits().max_name_bytes:
             raise BadParameter.invalid_value("rows", text, "pod, hour, or the name of a label")
         return text
 
     def parse_step_ns(self) -> int | None:
-        """The length of a step; None when it is left to the collector."""
+        """Parse the length of a step in nanoseconds; None if the collector chooses it."""
         text = self._values.get("step")
         if text is None:
             return None
-        found = _DURATION.fullmatch(text)
-        seconds = int(found[1]) * _UNIT_SECONDS[found[2]] if found else 0
+        match = _DURATION.fullmatch(text)
+        seconds = int(match[1]) * _UNIT_SECONDS[match[2]] if match else 0
         if not seconds:
             raise BadParameter.invalid_value(
                 "step", text, "whole seconds above 0, or a length such as 30s, 5m, 1h or 1d"
@@ -323,6 +341,6 @@ class QueryParameters:
         return WindowQuery(selector, start_ns, end_ns)
 
     def _parse_time(self, side: str, edge: str, default: str) -> tuple[str, int]:
-        own = f"{side}_{edge}"
-        name = own if own in self._values else edge
+        side_name = f"{side}_{edge}"
+        name = side_name if side_name in self._values else edge
         return name, parse_time(self._values.get(name, default), parameter=name, now_ns=self._now_ns)

@@ -1,4 +1,7 @@
-"""Answers as bytes. Everything here that takes time runs in the query's thread, not in the event loop."""
+"""Encoding of responses: JSON, gzip and ETag.
+
+Slow functions of this module run in the query's thread, not in the event loop.
+"""
 
 import json
 import zlib
@@ -16,7 +19,7 @@ _GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
 
 @dataclass(frozen=True, slots=True)
 class EncodedResponse:
-    """A finished body and how it is sent; its etag, if it has one, is that of exactly these bytes."""
+    """An encoded body with its headers; `etag`, if set, identifies these exact bytes."""
 
     body: bytes
     content_type: str
@@ -25,14 +28,15 @@ class EncodedResponse:
     etag: str | None = None
 
     def to_response(self, request: web.Request) -> web.Response:
-        """The response; readers may keep an answer only for themselves, and ask again before using it.
+        """Build the response to a request.
 
-        To one who has these bytes already it is 304 and nothing else (RFC 9110, 13.1.2).
+        Clients may cache it privately, and must revalidate it before each use. A client that already has
+        these bytes gets status 304 without a body (RFC 9110, 13.1.2).
         """
         headers = {"Cache-Control": "private, no-cache", "Vary": "Accept-Encoding"}
         if self.etag is not None:
             headers["ETag"] = f'"{self.etag}"'
-            if any(held.value in ("*", self.etag) for held in request.if_none_match or ()):
+            if any(tag.value in ("*", self.etag) for tag in request.if_none_match or ()):
                 return web.Response(status=304, headers=headers)
         headers.update(self.headers)
         headers["Content-Type"] = self.content_type
@@ -44,7 +48,7 @@ class EncodedResponse:
 def encode_response(
     body: bytes, content_type: str, *, gzip: bool, headers: Mapping[str, str] | None = None
 ) -> EncodedResponse:
-    """A body, compressed if the reader takes gzip and it is long enough to gain by it."""
+    """Encode a body; compressed if `gzip` is true and it is long enough to benefit."""
     if not gzip or len(body) < COMPRESS_FROM_BYTES:
         return EncodedResponse(body, content_type, headers=headers or {})
     compressor = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_FORMAT)
@@ -54,21 +58,21 @@ def encode_response(
 def encode_json_response(
     answer: Mapping[str, object], *, gzip: bool, headers: Mapping[str, str] | None = None
 ) -> EncodedResponse:
-    """An answer as JSON, compressed as `encode_response` does."""
+    """Encode an answer as JSON, compressed as `encode_response` does."""
     return encode_response(encode_json(answer), "application/json; charset=utf-8", gzip=gzip, headers=headers)
 
 
 def encode_json(answer: Mapping[str, object]) -> bytes:
-    """An answer as JSON text."""
+    """Encode an answer as JSON text."""
     try:
         return orjson.dumps(answer)
     except orjson.JSONEncodeError:
-        # Whole numbers beyond 64 bits, which orjson refuses.
+        # orjson refuses integers beyond 64 bits.
         return json.dumps(answer, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
 def accepts_gzip(request: web.Request) -> bool:
-    """Whether the reader accepts gzip (RFC 9110, 12.5.3; `gzip;q=0` does not)."""
+    """Return whether the client accepts gzip (RFC 9110, 12.5.3); `gzip;q=0` does not."""
     for part in request.headers.get("Accept-Encoding", "").lower().split(","):
         coding, _, weight = part.partition(";")
         if coding.strip() in ("gzip", "*"):

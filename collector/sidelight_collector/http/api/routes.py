@@ -55,11 +55,11 @@ def routes(
     offline_page: str | None = None,
     find_rollouts: Callable[[WindowQuery], Sequence[VersionRollout]] = lambda _: (),
 ) -> list[web.RouteDef]:
-    """The routes of the read API. Handlers raise SidelightError for whatever cannot be answered.
+    """Build the routes of the read API; handlers raise SidelightError.
 
-    `on_answer` hears where each answer came from; `retention_days` is how long windows are kept, to be
-    told. `offline_page` is the built page that HTML exports are made of. `find_rollouts` tells the rollouts
-    that belong to a question.
+    `on_answer` is called with the origin of each answer. `retention_days` is only reported.
+    `offline_page` is the built page that HTML exports are made of. `find_rollouts` returns the rollouts of
+    what a query selects.
     """
     context = ApiContext(engine, AnswerCache(engine, on_answer), clock_ns)
     api = _QueryApi(context, ingest_stats, store_kind, retention_days, find_rollouts)

@@ -1,12 +1,12 @@
 """An object store in a directory of a local file system.
 
-Each object is a file, its path the key with every part percent-encoded so that no part begins with a dot;
-what begins with a dot (files being written, the lock) is therefore never an object. A write goes to a
-temporary file, is synced, and appears by one rename(2), or by link(2) where it must not replace anything;
-then the directories above it are synced, so that a power cut does not undo it.
+Each object is a file. Its path is the key, with every part percent-encoded so that no part begins with a
+dot. Files that begin with a dot (temporary files, the lock) are therefore never objects. A put writes and
+syncs a temporary file, then publishes it with rename(2), or with link(2) if it must not replace an object.
+Then it syncs the directories above, so that a power cut does not undo the put.
 
-Several processes of one machine may share the directory: what compares and then replaces holds flock(2)
-exclusively, every other change holds it shared.
+Several processes of one machine may share the directory. A put with `if_match` holds flock(2) exclusively;
+every other change holds it shared.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _PERMISSION_ERRNOS: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class DirectoryStore:
-    """Keeps objects as files below a directory, which is created when it is not there.
+    """An object store below a directory, which is created if it does not exist.
 
-    With `read_only` it must be there, and nothing may be written.
+    With `read_only` the directory must exist, and nothing may be written.
     """
 
     kind = "directory"
@@ -84,16 +84,16 @@ class DirectoryStore:
         check_condition(if_absent=if_absent, if_match=if_match)
         path = self._path(key)
         with self._translate_errors("write"):
-            written = self._temp_dir / token_hex(16)
+            temp_file = self._temp_dir / token_hex(16)
             try:
-                _write_durably(written, content)
+                _write_durably(temp_file, content)
                 with self._acquire_lock(exclusive=if_match is not None):
                     if if_match is not None:
                         self._require_etag(key, if_match)
-                    self._publish(key, written, path, replace=not if_absent)
+                    self._publish(key, temp_file, path, replace=not if_absent)
                     self._fsync_up_to_root(path.parent)
             finally:
-                written.unlink(missing_ok=True)
+                temp_file.unlink(missing_ok=True)
         return _etag(content)
 
     def delete(self, key: str) -> None:
@@ -110,7 +110,7 @@ class DirectoryStore:
                     break
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectEntry]:
-        # Without etags: they are made of the content, and nothing else of a file always changes with it.
+        # Without etags: they need the content, because no attribute of a file always changes with it.
         with self._translate_errors("list"):
             yield from self._walk(self._root, "", prefix, start_after)
 
@@ -141,7 +141,7 @@ class DirectoryStore:
     def _publish(self, key: str, temp_file: Path, path: Path, *, replace: bool) -> None:
         for _ in range(_ATTEMPTS):
             if not _ensure_directory(path.parent):
-                continue  # a delete removed the directory, empty for a moment
+                continue  # a concurrent delete removed the empty directory
             try:
                 if replace:
                     temp_file.rename(path)
@@ -155,7 +155,7 @@ class DirectoryStore:
         raise StoreUnavailable(f"the directory of {key!r} keeps disappearing from {self.location}")
 
     def _fsync_up_to_root(self, directory: Path) -> None:
-        # Directories that another writer has just made need not be durable yet, so all are synced.
+        # All directories: one that another writer has just created may not be durable yet.
         while directory != self._root:
             _fsync_directory(directory)
             directory = directory.parent
@@ -204,24 +204,31 @@ def _file_name(part: str) -> str:
 
 
 def _list_in_key_order(directory: Path) -> list[tuple[str, os.DirEntry[str]]]:
-    """What lies in a directory: key parts, those of directories with their `/`, which counts in the order."""
+    """List a directory as (key part, entry), in order of keys.
+
+    Parts of directories end with `/`, which counts in the order.
+    """
     try:
-        with os.scandir(directory) as found:
-            entries = [entry for entry in found if not entry.name.startswith(".")]
-            named = [(unquote(entry.name) + ("/" if entry.is_dir() else ""), entry) for entry in entries]
+        with os.scandir(directory) as scan:
+            entries = [entry for entry in scan if not entry.name.startswith(".")]
+            parts = [(unquote(entry.name) + ("/" if entry.is_dir() else ""), entry) for entry in entries]
     except FileNotFoundError:
         return []
-    return sorted(named, key=lambda pair: pair[0])
+    return sorted(parts, key=lambda pair: pair[0])
 
 
 def _ensure_directory(directory: Path) -> bool:
-    """Whether the directory stands there now; false if it appeared and was removed while it was looked at."""
+    """Create a directory and its parents if necessary; returns whether it exists.
+
+    Returns false if another process created or removed directories meanwhile. Raises FileExistsError if the
+    path is a file.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except FileNotFoundError:
-        return False  # the directory it was to stand in
+        return False  # another process removed a parent
     except FileExistsError:
-        # One look: it may come and go any number of times.
+        # One check only: other processes may create and remove the directory any number of times.
         if not _is_file(directory):
             return False
         raise

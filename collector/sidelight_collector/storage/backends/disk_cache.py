@@ -1,17 +1,17 @@
-"""An object store with copies of its immutable objects on a local disk; those used least recently go first.
+"""An object store with an LRU cache of its immutable objects on a local disk.
 
-What is below v1/l0/ and v1/raw/ never changes under its name, so a copy is as good as the object. Which of it
-counts is said by listings and manifests, and those are always asked of the store itself: a copy of what has
-been deleted there is read by nobody who began to ask after that, and makes room in time.
+Objects below v1/l0/ and v1/raw/ never change, so a copy is equivalent to the object. Listings and manifests
+determine which of them count, and are always read from the store itself. Queries that start after an object
+was deleted therefore never read its copy, which is evicted later.
 
-A copy is a file named by the hash of store and key, with a checksum before the content: one that was cut
-short or changed is removed, and the object is fetched anew. It is written beside and renamed, and not synced:
-a copy that a power cut damages is no loss.
+A copy is a file named by the hash of store and key, with a checksum before the content. A truncated or
+changed copy is removed, and the object is fetched again. Copies are written to a temporary file and
+renamed, but not synced: losing a copy in a power cut does no harm.
 
-Several processes may share the folder. Who writes holds flock(2), makes room, says in `used` how many bytes
-there will be, and then writes, so the bound holds whenever a process dies; what `used` says may be too much,
-and never too little. Readers hold nothing. Trouble with the disk is counted, told once, and fails no query:
-everything is in the store.
+Several processes may share the folder. A writer holds flock(2), evicts copies if necessary, records the
+resulting size in the file `used`, and then writes. The size limit therefore holds even if a process dies at
+any point; `used` may be too high, but never too low. Readers hold no lock. Disk errors are counted, logged
+once, and fail no query, because the store has all objects.
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ from sidelight_collector.storage.objects import ObjectEntry, ObjectStore
 
 FOLDER: Final = "sidelight-objects"
 BLOCK_BYTES: Final = 4096
-"""A file takes whole blocks."""
+"""Size of a file system block; files take whole blocks."""
 MAX_PENDING_BYTES: Final = 64 << 20
-"""Most bytes that wait to be written; what comes then is not kept this time."""
+"""Limit of bytes that wait to be written; beyond it objects are not cached."""
 EVICTION_TARGET: Final = 0.9
-"""Where room is made, so much of the bound is left at most, or it would have to be made for each file."""
+"""Share of the limit that an eviction leaves at most.
+
+A full cache would otherwise have to evict for each write.
+"""
 LOCK_TIMEOUT_SECONDS: Final = 1.0
 LOCK_RETRY_SECONDS: Final = 0.005
 
@@ -54,18 +57,18 @@ _log = structlog.get_logger(__name__)
 
 
 class _LockTimeout(Exception):
-    """Another process writes into the folder, and for long."""
+    """Another process holds the write lock of the folder for too long."""
 
 
 class DiskCachedStore:
-    """Another store, whose immutable objects are read from a folder once they have been read.
+    """A wrapper that caches the immutable objects of a store in a folder.
 
-    For queries, and not for what changes the store. Copies are written by a thread of its own; `close` waits
-    for it.
+    It is meant for queries, not for code that changes the store. A separate thread writes the copies;
+    `close` waits for it.
     """
 
     def __init__(self, store: ObjectStore, folder: Path, max_bytes: int, metrics: Metrics) -> None:
-        """Copies lie below `folder`; `max_bytes` bounds them, those of all processes together."""
+        """`max_bytes` limits the copies below `folder`, of all processes together."""
         self._store = store
         self._folder = folder.absolute() / FOLDER
         self._max_bytes = max_bytes
@@ -116,21 +119,20 @@ class DiskCachedStore:
         return self._store.list(prefix, start_after)
 
     def invalidate(self, key: str) -> None:
-        """Remove the copy of an object that is not what it should be: it may be mended in the store."""
+        """Remove the copy of a damaged object, which may be repaired in the store."""
         if self._is_usable and key.startswith(_IMMUTABLE):
-            self._write_executor.submit(
-                self._remove, self._path(key)
-            )  # after it is written, if it waits to be
+            # In the writing thread: the copy may still wait to be written.
+            self._write_executor.submit(self._remove, self._path(key))
 
     def close(self) -> None:
-        """Wait until the copies that are to be written are; nothing is read after that."""
+        """Wait until pending copies are written; call no other method after that."""
         self._write_executor.shutdown()
 
     def _path(self, key: str) -> Path:
         return self._folder / xxhash.xxh3_128_hexdigest(f"{self._store.location}\0{key}".encode())
 
     def _read_copy(self, path: Path) -> bytes | None:
-        """What a copy holds, which is used now; None if there is none that is whole."""
+        """Return the content of a copy and mark it as used; None if missing or damaged."""
         with self._suppress_disk_errors("read"):
             try:
                 with path.open("rb", buffering=0) as file:
@@ -150,10 +152,10 @@ class DiskCachedStore:
         if BLOCK_BYTES + _compute_disk_size(content) > self._max_bytes:
             return
         with self._lock:
-            kept = self._pending_bytes + len(content) <= MAX_PENDING_BYTES
-            if kept:
+            is_accepted = self._pending_bytes + len(content) <= MAX_PENDING_BYTES
+            if is_accepted:
                 self._pending_bytes += len(content)
-        if kept:
+        if is_accepted:
             self._write_executor.submit(self._write, path, content)
         else:
             self._metrics.disk_cache_skipped.inc()
@@ -181,7 +183,10 @@ class DiskCachedStore:
             path.unlink(missing_ok=True)
 
     def _enforce_limit(self) -> None:
-        """Go back within the bound, which may have been another, and remove what a process left that died."""
+        """Evict down to the limit, which may have been lowered.
+
+        Taking the lock also removes the temporary file of a process that died.
+        """
         with suppress(_LockTimeout), self._suppress_disk_errors("clean"), self._lock_exclusively():
             self._evict(0)
 
@@ -196,44 +201,47 @@ class DiskCachedStore:
             self._record_usage(used + size)
 
     def _evict(self, size: int) -> None:
-        """Remove copies, those used least recently first, until `size` bytes more are within the bound."""
+        """Remove the least recently used copies until `size` more bytes fit."""
         copies = sorted(self._list_copies())
-        used = BLOCK_BYTES + sum(taken for _, taken, _ in copies)
+        used = BLOCK_BYTES + sum(size_on_disk for _, size_on_disk, _ in copies)
         if used + size > self._max_bytes:
-            most = min(self._max_bytes * EVICTION_TARGET, self._max_bytes - size)
-            for _, taken, path in copies:
-                if used <= most:
+            target = min(self._max_bytes * EVICTION_TARGET, self._max_bytes - size)
+            for _, size_on_disk, path in copies:
+                if used <= target:
                     break
                 path.unlink(missing_ok=True)
-                used -= taken
+                used -= size_on_disk
         self._record_usage(used + size)
 
     def _list_copies(self) -> Iterator[tuple[float, int, Path]]:
-        """When each was last used, and the bytes that it takes."""
-        with os.scandir(self._folder) as found:
-            for entry in found:
+        """Iterate over copies as (last use in Unix seconds, bytes on disk, path)."""
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
                 if _COPY_NAME.fullmatch(entry.name):
                     with suppress(FileNotFoundError):
-                        known = entry.stat(follow_symlinks=False)
-                        yield known.st_mtime, _round_up_to_blocks(known.st_size), Path(entry.path)
+                        status = entry.stat(follow_symlinks=False)
+                        yield status.st_mtime, _round_up_to_blocks(status.st_size), Path(entry.path)
 
     def _record_usage(self, used: int) -> None:
-        # A process that dies in the middle leaves no number at all: then all is counted again.
+        # A process that dies during this write leaves an empty file; the next writer counts all copies again.
         (self._folder / "used").write_bytes(b"%d" % used)
         self._metrics.disk_cache_bytes.set(used)
 
     def _ensure_folder(self) -> None:
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        known = self._folder.lstat()
-        if known.st_uid != os.geteuid() or not stat.S_ISDIR(known.st_mode):
+        status = self._folder.lstat()
+        if status.st_uid != os.geteuid() or not stat.S_ISDIR(status.st_mode):
             raise PermissionError(errno.EPERM, "it is not a directory of this user", str(self._folder))
-        if stat.S_IMODE(known.st_mode) != 0o700:
+        if stat.S_IMODE(status.st_mode) != 0o700:
             self._folder.chmod(0o700)
 
     @contextmanager
     def _lock_exclusively(self) -> Iterator[Path]:
-        """Be the only one who writes, in all processes; gives the file that becomes a copy. Raises _Busy."""
-        self._ensure_folder()  # somebody may have removed everything
+        """Hold the write lock of all processes; yields the path of the temporary file.
+
+        Raises _LockTimeout.
+        """
+        self._ensure_folder()  # an operator may have removed it
         lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             self._acquire_lock(lock)
@@ -247,7 +255,11 @@ class DiskCachedStore:
             os.close(lock)
 
     def _acquire_lock(self, lock: int) -> None:
-        """A process that was stopped may hold it for ever: then each is waited for once, and no longer."""
+        """Acquire the lock of the folder. Raises _LockTimeout.
+
+        A suspended process may hold the lock forever. After one timeout, later calls do not wait until the
+        lock has been acquired again.
+        """
         end = time.monotonic() + (LOCK_TIMEOUT_SECONDS if self._can_wait_for_lock else 0.0)
         while True:
             try:
@@ -280,7 +292,7 @@ class DiskCachedStore:
 
 
 def _checksum(path: Path, content: bytes) -> bytes:
-    """Of the content, and of the name that it was stored under."""
+    """Compute the checksum of a copy from its content and file name."""
     return xxhash.xxh3_128_digest(path.name.encode() + xxhash.xxh3_128_digest(content))
 
 

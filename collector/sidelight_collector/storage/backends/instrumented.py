@@ -1,4 +1,4 @@
-"""An object store that counts what goes through it."""
+"""An object store that records metrics of its operations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from sidelight_collector.storage.objects import (
 
 
 class InstrumentedStore:
-    """Another store, its operations timed and its failures counted; answers such as "missing" are none."""
+    """A wrapper that times the operations of a store and counts its failures.
+
+    ObjectMissing, ObjectExists and ObjectChanged are not counted as failures.
+    """
 
     def __init__(self, store: ObjectStore, metrics: Metrics) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""An object store inside this process, for tests: as strict as the others, and gone with the process."""
+"""An object store in memory for tests, as strict as the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sidelight_collector.storage.objects import (
 
 
 class MemoryStore:
-    """Keeps objects in a dict under one lock."""
+    """An object store that keeps objects in a dict under one lock."""
 
     kind = "memory"
     location = "memory"
@@ -34,10 +34,10 @@ class MemoryStore:
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
         check_key(key)
         with self._lock:
-            found = self._objects.get(key)
-        if found is None:
+            stored = self._objects.get(key)
+        if stored is None:
             raise ObjectMissing(key)
-        content, etag, _ = found
+        content, etag, _ = stored
         return content, etag
 
     def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
@@ -46,10 +46,10 @@ class MemoryStore:
         etag = xxhash.xxh3_128_hexdigest(content)
         entry = ObjectEntry(key, len(content), time.time(), etag)
         with self._lock:
-            found = self._objects.get(key)
-            if if_absent and found is not None:
+            stored = self._objects.get(key)
+            if if_absent and stored is not None:
                 raise ObjectExists(key)
-            if if_match is not None and (found is None or found[1] != if_match):
+            if if_match is not None and (stored is None or stored[1] != if_match):
                 raise ObjectChanged(key)
             self._objects[key] = bytes(content), etag, entry
         return etag
@@ -62,5 +62,5 @@ class MemoryStore:
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectEntry]:
         with self._lock:
             entries = [entry for _, _, entry in self._objects.values()]
-        found = [entry for entry in entries if entry.key.startswith(prefix) and entry.key > start_after]
-        yield from sorted(found, key=lambda entry: entry.key.encode())
+        selected = [entry for entry in entries if entry.key.startswith(prefix) and entry.key > start_after]
+        yield from sorted(selected, key=lambda entry: entry.key.encode())

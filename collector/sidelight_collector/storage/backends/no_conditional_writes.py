@@ -1,4 +1,4 @@
-"""A store without conditional writes, made to look as if it had them: right as long as one process writes."""
+"""Emulates conditional writes in a store without them, for one writing process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from sidelight_collector.storage.objects import (
 
 
 class SingleWriterStore:
-    """Looks before it writes, one write with a condition at a time; other processes are not kept out."""
+    """A wrapper that checks conditions itself, in one conditional put at a time.
+
+    It does not protect against concurrent writes of other processes.
+    """
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store

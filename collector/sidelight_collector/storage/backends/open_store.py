@@ -1,4 +1,4 @@
-"""Turning what --store says into an object store that is known to work."""
+"""Opens the object store that --store names, and verifies that it works."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROBE_ROOT: Final = "v1/probe/"
 
 @dataclass(frozen=True, slots=True)
 class StoreCapabilities:
-    """What was found out about a store: its format, and whether conditional writes hold there."""
+    """The format of a store, and whether it supports conditional writes."""
 
     format: int
     conditional_writes: bool
@@ -34,9 +34,10 @@ class StoreCapabilities:
 def open_store(
     location: str, *, s3_endpoint: str | None = None, timeout_seconds: float = 20.0, read_only: bool = False
 ) -> ObjectStore:
-    """The store at a directory path or `s3://bucket/prefix`. Raises StoreError when it cannot be used.
+    """Open the store at a directory path or `s3://bucket/prefix`.
 
-    With `read_only` opening it changes nothing: a directory that is not there is refused.
+    With `read_only`, opening changes nothing, and a missing directory is an error. Raises StoreError if the
+    store cannot be used.
     """
     scheme, separator, rest = location.partition("://")
     if not separator:
@@ -46,29 +47,32 @@ def open_store(
         raise StoreRefused(
             f"{location!r} is not a store", hint="--store is a directory path or s3://bucket/prefix."
         )
-    # Imported here because the SDK takes a third of a second that a directory need not pay.
+    # Imported here because the import of the SDK takes a third of a second.
     from sidelight_collector.storage.backends.s3 import S3Store
 
     return S3Store(bucket, prefix, endpoint=s3_endpoint, timeout=timeout_seconds)
 
 
 def verify_store(store: ObjectStore) -> StoreCapabilities:
-    """Write, read, replace, list and delete a probe, then create or check the format marker.
+    """Probe the store, then create or check the format marker.
 
-    Raises StoreError: the cause the collector exits with at start-up.
+    Raises StoreError, with which the collector exits at start-up.
     """
     conditional = probe_store(store)
     return StoreCapabilities(_ensure_format_marker(store, conditional_writes=conditional), conditional)
 
 
 def probe_store(store: ObjectStore) -> bool:
-    """Write, read, replace, list and delete an object; whether conditional writes hold. Raises StoreError."""
+    """Write, read, replace, list and delete an object.
+
+    Returns whether the store supports conditional writes. Raises StoreError.
+    """
     key = f"{PROBE_ROOT}{token_hex(16)}"
     content = token_hex(16).encode()
     store.put(key, content)
     try:
-        found, etag = store.get_with_etag(key)
-        if found != content or [entry.key for entry in store.list(key)] != [key]:
+        stored, etag = store.get_with_etag(key)
+        if stored != content or [entry.key for entry in store.list(key)] != [key]:
             raise StoreRefused(
                 f"{store.location} does not give back what was written a moment ago",
                 hint="The collector needs a store that is consistent after each write, as S3 is.",
@@ -112,19 +116,22 @@ def _ensure_format_marker(store: ObjectStore, *, conditional_writes: bool) -> in
 
 
 def parse_format_marker(raw: bytes, location: str) -> int:
-    """The format that a marker tells. Raises StoreIncompatible for a later one, and for what is no marker."""
+    """Parse the format of a store from its marker.
+
+    Raises StoreIncompatible for a newer format and for an invalid marker.
+    """
     try:
-        found = json.loads(raw)["format"]
+        store_format = json.loads(raw)["format"]
     except (ValueError, KeyError, TypeError):
-        found = None
-    if not isinstance(found, int) or found < 1:
+        store_format = None
+    if not isinstance(store_format, int) or store_format < 1:
         raise StoreIncompatible(
             f"{CONFIG_KEY} in {location} is not a format marker of Sidelight",
             hint="Choose another --store, or another prefix in the bucket.",
         )
-    if found > FORMAT:
+    if store_format > FORMAT:
         raise StoreIncompatible(
-            f"{location} is in format {found}, and this version reads up to {FORMAT}",
+            f"{location} is in format {store_format}, and this version reads up to {FORMAT}",
             hint="Run the version of Sidelight that wrote it, or a later one.",
         )
-    return found
+    return store_format

@@ -1,7 +1,7 @@
-"""An object store in a bucket of S3, or of anything that speaks its protocol.
+"""An object store in a bucket of S3 or an S3-compatible service.
 
 Credentials, region and (without --s3-endpoint) the endpoint come from the SDK's own chain: environment,
-shared files, web identity, instance role. Encryption at rest is the bucket's own setting.
+shared files, web identity, instance role. The bucket's settings determine encryption at rest.
 Conditional writes use `If-None-Match: *` and `If-Match`.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 """
@@ -41,8 +41,8 @@ _MAX_CONNECTIONS: Final = 32
 _CONFLICT_ATTEMPTS: Final = 10
 _MISSING_CODES: Final = ("NoSuchKey", "404", "NotFound")
 _PRECONDITION_CODES: Final = ("PreconditionFailed", "412")
-# Another try helps where two conditional writes met, and where a gateway in front of a file system met a
-# directory that another client's delete was just emptying.
+# A retry helps after two concurrent conditional writes, and if a gateway in front of a file system finds a
+# directory that another client's delete is just emptying.
 _CONFLICT_CODES: Final = ("ConditionalRequestConflict", "OperationAborted", "ExistingObjectIsDirectory")
 _HINTS: Final = {
     "NoSuchBucket": "Create the bucket first: the collector never does.",
@@ -56,7 +56,7 @@ _HINTS: Final = {
 
 
 class S3Store:
-    """Keeps objects in one bucket, below a prefix that may be empty."""
+    """An object store in one bucket, below a prefix that may be empty."""
 
     kind = "s3"
 
@@ -76,7 +76,7 @@ class S3Store:
                     read_timeout=timeout,
                     retries={"mode": "standard", "total_max_attempts": 3},
                     max_pool_connections=_MAX_CONNECTIONS,
-                    # Many servers that are not AWS know nothing of the newer trailing checksums.
+                    # Many S3-compatible servers do not support the newer trailing checksums.
                     request_checksum_calculation="when_required",
                     response_checksum_validation="when_required",
                     s3={"addressing_style": "path" if endpoint else "auto"},
@@ -89,7 +89,7 @@ class S3Store:
 
     @property
     def url(self) -> str:
-        """Where the objects are for who reads them without a collector: what comes before their keys."""
+        """The HTTP URL prefix of the objects' keys, for readers other than the collector."""
         return f"{self._client.meta.endpoint_url.rstrip('/')}/{self._bucket}/{self._prefix}"
 
     def get(self, key: str) -> bytes:
@@ -98,8 +98,8 @@ class S3Store:
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
         name = self._full_key(key)
         with self._translate_errors(key):
-            answer = self._client.get_object(Bucket=self._bucket, Key=name)
-            return answer["Body"].read(), answer["ETag"]
+            response = self._client.get_object(Bucket=self._bucket, Key=name)
+            return response["Body"].read(), response["ETag"]
 
     def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         check_condition(if_absent=if_absent, if_match=if_match)
@@ -115,12 +115,12 @@ class S3Store:
 
     def _put_once(self, name: str, content: bytes, *, if_absent: bool, if_match: str | None) -> str:
         if if_absent:
-            answer = self._client.put_object(Bucket=self._bucket, Key=name, Body=content, IfNoneMatch="*")
+            response = self._client.put_object(Bucket=self._bucket, Key=name, Body=content, IfNoneMatch="*")
         elif if_match is not None:
-            answer = self._client.put_object(Bucket=self._bucket, Key=name, Body=content, IfMatch=if_match)
+            response = self._client.put_object(Bucket=self._bucket, Key=name, Body=content, IfMatch=if_match)
         else:
-            answer = self._client.put_object(Bucket=self._bucket, Key=name, Body=content)
-        return answer["ETag"]
+            response = self._client.put_object(Bucket=self._bucket, Key=name, Body=content)
+        return response["ETag"]
 
     def delete(self, key: str) -> None:
         name = self._full_key(key)
@@ -138,16 +138,16 @@ class S3Store:
         )
         with self._translate_errors(prefix):
             for page in pages:
-                for found in page.get("Contents", []):
-                    if not found["Key"].endswith("/"):  # what some servers show for a directory
-                        key = found["Key"].removeprefix(self._prefix)
-                        modified = found["LastModified"].timestamp()
-                        yield ObjectEntry(key, found["Size"], modified, found.get("ETag"))
+                for item in page.get("Contents", []):
+                    if not item["Key"].endswith("/"):  # some servers list directories as objects
+                        key = item["Key"].removeprefix(self._prefix)
+                        modified = item["LastModified"].timestamp()
+                        yield ObjectEntry(key, item["Size"], modified, item.get("ETag"))
 
     def set_segment_expiration(self, days: int, *, apply: bool) -> str:
-        """The lifecycle rule, as JSON, by which the bucket deletes segments after so many days.
+        """Return the lifecycle rule, as JSON, that deletes segments after `days` days.
 
-        It is put if `apply`; the bucket's other rules stay as they are.
+        With `apply`, the rule is added to the bucket or replaced there; other rules stay unchanged.
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-lifecycle-mgmt.html
         """
         prefix = f"{self._prefix}v1/l0/"
@@ -160,7 +160,7 @@ class S3Store:
         if apply:
             with self._translate_errors(prefix):
                 rules = [
-                    *(each for each in self._get_lifecycle_rules() if each.get("ID") != rule["ID"]),
+                    *(other for other in self._get_lifecycle_rules() if other.get("ID") != rule["ID"]),
                     rule,
                 ]
                 self._client.put_bucket_lifecycle_configuration(
@@ -170,12 +170,12 @@ class S3Store:
 
     def _get_lifecycle_rules(self) -> Sequence[Any]:
         try:
-            answer = self._client.get_bucket_lifecycle_configuration(Bucket=self._bucket)
+            response = self._client.get_bucket_lifecycle_configuration(Bucket=self._bucket)
         except ClientError as error:
             if _error_code(error) == "NoSuchLifecycleConfiguration":
                 return []
             raise
-        return answer.get("Rules", [])
+        return response.get("Rules", [])
 
     def _full_key(self, key: str) -> str:
         return check_key(self._prefix + check_key(key))

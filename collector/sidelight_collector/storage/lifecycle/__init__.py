@@ -1,5 +1,5 @@
-"""What becomes of stored windows.
+"""Background maintenance of stored windows.
 
-compaction  segments become blocks
-retention   old blocks are downsampled and deleted
+compaction  merges segments into blocks
+retention   downsamples and deletes old blocks
 """

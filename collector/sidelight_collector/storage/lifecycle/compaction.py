@@ -1,20 +1,21 @@
-"""Compaction: many small segments become few large blocks, and no window counts twice or not at any moment.
+"""Compaction, which merges many small segments into few large blocks.
 
-For each day, as long as there is something to do:
+At every moment each window counts exactly once. For each day, compaction repeats these steps until there is
+nothing to do:
 
-- segments that are many, or have waited long enough, become a block;
-- blocks of about the same size become one, 32 at a time, so that a window is written anew once or twice on
-  its day; those of a day that is over become one as soon as it is;
-- neither makes a block larger than a limit, for all of it is held in memory;
-- windows that a block has already are left out of another, so that no window is in two blocks.
+- It merges segments into a block once they are many or have waited long enough.
+- It merges 32 blocks of similar size into one, so that a window is rewritten once or twice on its day. Once
+  a day is over, it merges all blocks of that day.
+- It limits the size of a block, because a merge holds the whole block in memory.
+- It leaves out windows that another block already has, so that no window is in two blocks.
 
-Each is one step: read, write the new block, commit the manifest. A collector that dies in the middle leaves
-a block that no manifest names; one that comes second with its commit leaves its block too. Both are deleted
-as strays. What a block took the place of is deleted once no query can be reading it any longer. How long
-something has been stray or gone, each process measures itself from when it first saw it: other machines'
-clocks may be wrong.
+Each step reads its inputs, writes the new block, and commits the manifest. If a collector dies in between,
+or another collector commits first, its block is named by no manifest. Compaction deletes such orphaned
+objects, and deletes replaced objects once no query can still be reading them. Each process measures the age
+of both from when it first saw them, because clocks of other machines may be wrong.
 
-Any number of collectors may do this at once, and it stays right; leases keep them from doing work twice.
+Any number of collectors may compact concurrently without losing or duplicating windows. Leases avoid
+duplicate work.
 """
 
 from __future__ import annotations
@@ -50,9 +51,15 @@ from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS
 MAX_BLOCKS_PER_MERGE: Final = 32
 MAX_SEGMENTS_PER_MERGE: Final = 256
 MAX_SEGMENT_BYTES_PER_MERGE: Final = 8 << 20
-"""As they lie in the store: stacks of many services take thirty times as much memory while merged."""
+"""Size in the store of the segments that one merge reads.
+
+With stacks of many services, a merge takes thirty times as much memory.
+"""
 LATE_ARRIVAL_SECONDS: Final = 3600.0
-"""So long after its end a day is taken to be over; windows that come later make blocks of their own first."""
+"""Time after its end at which a day counts as complete.
+
+Windows that arrive later first go into blocks of their own.
+"""
 _log = structlog.get_logger()
 
 SizedRef = tuple[SegmentRef, int]
@@ -60,12 +67,13 @@ SizedRef = tuple[SegmentRef, int]
 
 @dataclass(frozen=True, slots=True)
 class CompactionPolicy:
-    """When something is to be done.
+    """The thresholds of compaction.
 
-    `min_segments` that no block has become one, or fewer if one began `max_wait_seconds` ago. Blocks become
-    one if that has at most `max_block_rows` rows of samples; a row takes 150 bytes of memory. What is
-    gone is deleted after `deletion_delay_seconds`, strays after `orphan_age_seconds`; a step that takes
-    longer than half of that is not committed.
+    Segments are merged once there are `min_segments`, or once the last window of one began
+    `max_wait_seconds` ago. Blocks are merged if the result has at most `max_block_rows` rows of `samples`;
+    a row takes 150 bytes of memory. Replaced objects are deleted after `deletion_delay_seconds`, orphaned
+    objects after `orphan_age_seconds`. A step that takes longer than half of `orphan_age_seconds` is not
+    committed.
     """
 
     min_segments: int = 64
@@ -77,9 +85,9 @@ class CompactionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class DayInputs:
-    """What can be compacted of one day, in the order in which it counts.
+    """The segments and blocks of one day that can be merged, in order of precedence.
 
-    `blocks` with their rows of samples, `segments` with their bytes.
+    `blocks` come with their rows of `samples`, `segments` with their size in bytes.
     """
 
     day: date
@@ -88,48 +96,48 @@ class DayInputs:
     segments: Sequence[SizedRef]
 
     def exclude(self, refs: Collection[SegmentRef]) -> DayInputs:
-        """The same but for these."""
+        """Return the inputs without `refs`."""
         return replace(
             self,
-            blocks=[each for each in self.blocks if each[0] not in refs],
-            segments=[each for each in self.segments if each[0] not in refs],
+            blocks=[item for item in self.blocks if item[0] not in refs],
+            segments=[item for item in self.segments if item[0] not in refs],
         )
 
 
 def select_merge_inputs(day_inputs: DayInputs, now: float, policy: CompactionPolicy) -> list[SegmentRef]:
-    """What is to become one block first, in the order in which it counts; nothing if all is well.
+    """Select the inputs of the next merge, in order of precedence.
 
-    `now` is Unix seconds.
+    The list is empty if no merge is due. `now` is in Unix seconds.
     """
-    due = any(ref.max_start_ms / 1000 + policy.max_wait_seconds <= now for ref, _ in day_inputs.segments)
-    if due or len(day_inputs.segments) >= policy.min_segments:
+    is_due = any(ref.max_start_ms / 1000 + policy.max_wait_seconds <= now for ref, _ in day_inputs.segments)
+    if is_due or len(day_inputs.segments) >= policy.min_segments:
         return _take_up_to(MAX_SEGMENT_BYTES_PER_MERGE, day_inputs.segments[:MAX_SEGMENTS_PER_MERGE])
     small = sorted(
-        (each for each in day_inputs.blocks if each[1] < policy.max_block_rows), key=lambda each: each[1]
+        (block for block in day_inputs.blocks if block[1] < policy.max_block_rows), key=lambda block: block[1]
     )
-    same_size = [small]
+    groups = [small]
     if not is_day_complete(day_inputs.day, now):
-        sizes = groupby(small, key=lambda each: each[1].bit_length() // 3)
-        same_size = [
+        by_size = groupby(small, key=lambda block: block[1].bit_length() // 3)
+        groups = [
             group[:MAX_BLOCKS_PER_MERGE]
-            for _, each in sizes
-            if len(group := list(each)) >= MAX_BLOCKS_PER_MERGE
+            for _, blocks in by_size
+            if len(group := list(blocks)) >= MAX_BLOCKS_PER_MERGE
         ]
-    for group in same_size:
-        chosen = _take_up_to(policy.max_block_rows, group)
-        if len(chosen) > 1:
-            return [ref for ref, _ in day_inputs.blocks if ref in chosen]
+    for group in groups:
+        selected = _take_up_to(policy.max_block_rows, group)
+        if len(selected) > 1:
+            return [ref for ref, _ in day_inputs.blocks if ref in selected]
     return []
 
 
 def is_day_complete(day: date, now: float) -> bool:
-    """Whether hardly any window of the day is still to come."""
+    """Return whether few windows of the day are still expected; `now` in Unix seconds."""
     end = datetime.combine(day + timedelta(days=1), datetime.min.time(), UTC)
     return now >= end.timestamp() + LATE_ARRIVAL_SECONDS
 
 
 def _take_up_to(limit: int, inputs: Sequence[SizedRef]) -> list[SegmentRef]:
-    """The first ones that together are at most so many, and at least one."""
+    """Return the first inputs up to a total size of `limit`, but at least one."""
     totals = accumulate(size for _, size in inputs)
     return [
         ref
@@ -139,7 +147,7 @@ def _take_up_to(limit: int, inputs: Sequence[SizedRef]) -> list[SegmentRef]:
 
 
 class Compaction:
-    """Looks at the store every so often, as a root task; a failing store is waited for."""
+    """The root task that compacts periodically; it retries when the store fails."""
 
     def __init__(
         self,
@@ -166,7 +174,7 @@ class Compaction:
         self._window_ids: dict[SegmentRef, Array] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Look and wait, until `stop` is set."""
+        """Compact every `interval_seconds` until `stop` is set."""
         loop = asyncio.get_running_loop()
         while not stop.is_set():
             await loop.run_in_executor(None, self.run_once, stop.is_set)
@@ -177,30 +185,33 @@ class Compaction:
                 continue
 
     def run_once(self, should_stop: Callable[[], bool] = lambda: False) -> None:
-        """Do all that is to be done now; blocks. What is left when `should_stop` waits for the next look."""
+        """Do all compaction that is due now; blocks.
+
+        Ends early when `should_stop` returns true; the next run does the remaining work.
+        """
         try:
-            fresh = set(segments.list_days(self._store))
-            days = fresh.union(manifest.list_days(self._store))
-            self._compacted_days &= days - fresh
-            for day, ended in self._iter_acquired_days(sorted(days - self._compacted_days), should_stop):
-                self._compact_day(day, ended)
+            days_with_segments = set(segments.list_days(self._store))
+            days = days_with_segments.union(manifest.list_days(self._store))
+            self._compacted_days &= days - days_with_segments
+            for day, must_stop in self._iter_acquired_days(sorted(days - self._compacted_days), should_stop):
+                self._compact_day(day, must_stop)
         except StoreError as error:
             self._record_failure(error)
 
     def revisit(self, day: date) -> None:
-        """There is something to be deleted of a day that was in order."""
+        """Include a day in the next run, because it has objects to delete."""
         self._compacted_days.discard(day)
 
     def _compact_day(self, day: date, should_stop: Callable[[], bool]) -> None:
-        """Bring one day in order, step by step."""
+        """Merge the inputs of one day step by step, then delete its garbage."""
         try:
-            found: DayInputs | None = self._load_day(day)
+            day_inputs: DayInputs | None = self._load_day(day)
             while (
-                found
+                day_inputs
                 and not should_stop()
-                and (inputs := select_merge_inputs(found, self._clock(), self._policy))
+                and (inputs := select_merge_inputs(day_inputs, self._clock(), self._policy))
             ):
-                found = self._merge_inputs(found, inputs)
+                day_inputs = self._merge_inputs(day_inputs, inputs)
             self._delete_garbage(day)
         except StoreUnavailable:
             raise
@@ -208,18 +219,21 @@ class Compaction:
             self._record_failure(error)
 
     def _load_day(self, day: date) -> DayInputs:
-        # The manifest first: whatever is not gone in it, and is listed after, counts.
-        known = manifest.read(self._store, day)
-        blocks = [(block.ref, block.rows) for block in known.manifest.blocks if block.ref.is_raw]
+        # The manifest first: every segment that is listed after it and has no tombstone in it counts.
+        version = manifest.read(self._store, day)
+        blocks = [(block.ref, block.rows) for block in version.manifest.blocks if block.ref.is_raw]
         segments = [
-            each
-            for each in _list_sized_segments(self._store, day)
-            if each[0].key_prefix not in known.manifest.tombstones
+            item
+            for item in _list_sized_segments(self._store, day)
+            if item[0].key_prefix not in version.manifest.tombstones
         ]
-        return DayInputs(day, known, blocks, segments).exclude(self._damaged_refs)
+        return DayInputs(day, version, blocks, segments).exclude(self._damaged_refs)
 
     def _merge_inputs(self, day_inputs: DayInputs, inputs: Sequence[SegmentRef]) -> DayInputs | None:
-        """Make one block of these and commit it; what there is then, or None if another was faster."""
+        """Merge `inputs` into a block and commit it.
+
+        Returns the remaining inputs, or None if another collector was faster.
+        """
         began = self._timer()
         try:
             duplicate_ids = self._read_duplicate_candidates(day_inputs, inputs)
@@ -228,7 +242,7 @@ class Compaction:
                 self._store, day_inputs.day, inputs, excluded_ids=duplicate_ids, all_rollups=is_complete
             )
         except ObjectMissing as error:
-            # Another collector, or retention, was faster; if not, it will be missing again.
+            # Another collector or retention may have deleted it. Otherwise it is missing again next time.
             lost = [
                 ref for ref in inputs if error.key.startswith(ref.key_prefix) and ref in self._missing_refs
             ]
@@ -237,21 +251,23 @@ class Compaction:
         except InputUnreadable as error:
             if error.ref in inputs:
                 return self._exclude_damaged(day_inputs, [error.ref], error)
-            # Nobody knows which of their windows are in this block.
-            doubtful = [
+            # An unreadable block may have the same windows, so the segments that overlap it must wait.
+            overlapping = [
                 ref
                 for ref in inputs
                 if not set(ref.list_hour_starts()).isdisjoint(error.ref.list_hour_starts())
             ]
-            return self._exclude_damaged(day_inputs, doubtful, error)
-        # Nobody takes it for a stray yet. But this process may have stood still for hours.
-        late = self._timer() - began > self._policy.orphan_age_seconds / 2
-        if late or (block and not has_all_objects(self._store, block)):
+            return self._exclude_damaged(day_inputs, overlapping, error)
+        # If this process was suspended for hours, others may have deleted the new block as orphaned.
+        is_late = self._timer() - began > self._policy.orphan_age_seconds / 2
+        if is_late or (block and not has_all_objects(self._store, block)):
             return None
-        known = day_inputs.version.manifest
-        gone = {ref.key_prefix for ref in inputs}
-        made = Manifest(tuple(_replace_inputs(known.blocks, block, gone)), known.tombstones | gone)
-        committed = manifest.commit(self._store, day_inputs.day, day_inputs.version, made)
+        current = day_inputs.version.manifest
+        input_prefixes = {ref.key_prefix for ref in inputs}
+        merged = Manifest(
+            tuple(_replace_inputs(current.blocks, block, input_prefixes)), current.tombstones | input_prefixes
+        )
+        committed = manifest.commit(self._store, day_inputs.day, day_inputs.version, merged)
         if committed is None:
             return None
         self._metrics.compaction_seconds.observe(self._timer() - began)
@@ -265,69 +281,80 @@ class Compaction:
     def _drop_missing(
         self, day_inputs: DayInputs, refs: Sequence[SegmentRef], error: StoreError
     ) -> DayInputs | None:
-        """What there is without segments or blocks of which something is missing for good.
+        """Exclude inputs with permanently missing objects; None if another was faster.
 
-        A segment that was sent and written once more while it was being deleted may have samples and nothing
-        else. All its windows are in blocks, so it is gone.
+        A segment that was written again while it was being deleted may have only `samples` left. If blocks
+        have all its windows, it gets a tombstone.
         """
-        known = day_inputs.version.manifest
-        whole = [block.ref for block in known.blocks if block.ref.is_raw]
-        gone = {ref.key_prefix for ref in refs if ref.is_segment and has_all_windows(self._store, whole, ref)}
-        if len(gone) < len(refs):
+        current = day_inputs.version.manifest
+        raw_blocks = [block.ref for block in current.blocks if block.ref.is_raw]
+        covered = {
+            ref.key_prefix for ref in refs if ref.is_segment and has_all_windows(self._store, raw_blocks, ref)
+        }
+        if len(covered) < len(refs):
             return self._exclude_damaged(day_inputs, refs, error)
-        left = replace(known, tombstones=known.tombstones | gone)
-        committed = manifest.commit(self._store, day_inputs.day, day_inputs.version, left)
+        updated = replace(current, tombstones=current.tombstones | covered)
+        committed = manifest.commit(self._store, day_inputs.day, day_inputs.version, updated)
         return replace(day_inputs, version=committed).exclude(refs) if committed else None
 
     def _read_duplicate_candidates(self, day_inputs: DayInputs, inputs: Sequence[SegmentRef]) -> Array | None:
-        """The ids of windows that blocks have and these segments may have once more; None if none can.
+        """Return the ids of windows in blocks that may also be in the input segments.
 
-        Raises InputUnreadable for a block that cannot say.
+        These are the blocks with windows in the same hours; None if there are none. Raises InputUnreadable
+        for a damaged block.
         """
         segments = [ref for ref in inputs if ref.is_segment]
         hours = {hour for ref in segments for hour in ref.list_hour_starts()}
-        whole = [block.ref for block in day_inputs.version.manifest.blocks if block.ref.is_raw]
-        blocks = [ref for ref in whole if ref not in inputs and not hours.isdisjoint(ref.list_hour_starts())]
-        known, self._window_ids = self._window_ids, {}
+        raw_blocks = [block.ref for block in day_inputs.version.manifest.blocks if block.ref.is_raw]
+        blocks = [
+            ref for ref in raw_blocks if ref not in inputs and not hours.isdisjoint(ref.list_hour_starts())
+        ]
+        cached_ids, self._window_ids = self._window_ids, {}
         for ref in blocks if segments else []:
-            self._window_ids[ref] = known[ref] if ref in known else read_window_ids(self._store, ref)
+            self._window_ids[ref] = (
+                cached_ids[ref] if ref in cached_ids else read_window_ids(self._store, ref)
+            )
         return pa.concat_arrays(list(self._window_ids.values())) if self._window_ids else None
 
     def _exclude_damaged(
         self, day_inputs: DayInputs, refs: Sequence[SegmentRef], error: StoreError
     ) -> DayInputs:
-        """What there is without these, as long as this process lives."""
+        """Exclude `refs` for the lifetime of this process; returns the other inputs."""
         self._record_failure(error)
         self._damaged_refs.update(refs)
         return day_inputs.exclude(refs)
 
     def _delete_garbage(self, day: date) -> None:
-        """Delete what has been gone for long enough, and blocks that nobody committed."""
-        known = manifest.read(self._store, day)
-        gone = known.manifest.tombstones
-        named = {*(block.ref.key_prefix for block in known.manifest.blocks), *gone}
-        strays = _list_block_prefixes(self._store, day) - named
-        old = self._select_aged(day, "gone", gone, self._policy.deletion_delay_seconds)
-        for key in sorted(old | self._select_aged(day, "stray", strays, self._policy.orphan_age_seconds)):
+        """Delete objects whose tombstone is old enough, and orphaned blocks."""
+        version = manifest.read(self._store, day)
+        tombstones = version.manifest.tombstones
+        named_prefixes = {*(block.ref.key_prefix for block in version.manifest.blocks), *tombstones}
+        orphans = _list_block_prefixes(self._store, day) - named_prefixes
+        expired = self._select_aged(day, "gone", tombstones, self._policy.deletion_delay_seconds)
+        for key in sorted(
+            expired | self._select_aged(day, "stray", orphans, self._policy.orphan_age_seconds)
+        ):
             self._delete_objects(key)
-        if old:
-            manifest.commit(self._store, day, known, replace(known.manifest, tombstones=gone - old))
-        if is_day_complete(day, self._clock()) and not gone and not strays:
+        if expired:
+            manifest.commit(
+                self._store, day, version, replace(version.manifest, tombstones=tombstones - expired)
+            )
+        if is_day_complete(day, self._clock()) and not tombstones and not orphans:
             self._compacted_days.add(day)
 
     def _select_aged(self, day: date, kind: str, keys: Iterable[str], seconds: float) -> frozenset[str]:
-        """Those of the keys that this process has seen to be so for so long."""
-        now, before = self._timer(), self._first_seen.get((day, kind), {})
-        seen = {key: before.get(key, now) for key in keys}
-        self._first_seen[day, kind] = seen
-        return frozenset(key for key, since in seen.items() if now - since >= seconds)
+        """Return the keys that this process first saw at least `seconds` ago as `kind`."""
+        now, previous = self._timer(), self._first_seen.get((day, kind), {})
+        first_seen = {key: previous.get(key, now) for key in keys}
+        self._first_seen[day, kind] = first_seen
+        return frozenset(key for key, since in first_seen.items() if now - since >= seconds)
 
     def _delete_objects(self, key: str) -> None:
         if not key.endswith("/"):
             self._store.delete(key)
             self._metrics.compaction_deleted.inc()
             return
-        # Samples first: a segment without does not count.
+        # `samples` first: a segment without it does not count.
         others = (
             [part for part in SCHEMAS if part != "samples"]
             if key.startswith(manifest.BLOCK_ROOT)
@@ -346,34 +373,34 @@ class Compaction:
 def _replace_inputs(
     blocks: Sequence[Block], block: Block | None, input_prefixes: set[str]
 ) -> Iterator[Block]:
-    """The blocks of a day with a new one, in the order in which they count.
+    """Replace merged blocks of a day by the new block, in order of precedence.
 
-    It stands where the first stood that it was made of, and at the end if it was made of segments.
+    The new block takes the position of its first input, or the end if it was built from segments only.
     """
-    made = False
-    for each in blocks:
-        if each.ref.key_prefix not in input_prefixes:
-            yield each
-        elif block and not made:
-            made = True
+    is_placed = False
+    for other in blocks:
+        if other.ref.key_prefix not in input_prefixes:
+            yield other
+        elif block and not is_placed:
+            is_placed = True
             yield block
-    if block and not made:
+    if block and not is_placed:
         yield block
 
 
 def _list_sized_segments(store: ObjectStore, day: date) -> list[SizedRef]:
-    """Committed segments, in the order in which they count, with their bytes."""
+    """List committed segments with their size in bytes, in order of precedence."""
     sizes: Counter[str] = Counter()
-    found: list[SegmentRef] = []
+    segments: list[SegmentRef] = []
     for entry in store.list(f"{ROOT}{day.isoformat()}/"):
         sizes[entry.key[: entry.key.rfind("/") + 1]] += entry.size
         if ref := parse_segment_key(entry.key):
-            found.append(ref)
-    return sorted((ref, sizes[ref.key_prefix]) for ref in found)
+            segments.append(ref)
+    return sorted((ref, sizes[ref.key_prefix]) for ref in segments)
 
 
 def _list_block_prefixes(store: ObjectStore, day: date) -> set[str]:
-    """Key prefixes of all blocks of this day of which an object is there."""
+    """List the key prefixes of all blocks of a day that have an object in the store."""
     entries = store.list(f"{manifest.BLOCK_ROOT}{day.isoformat()}/")
     prefixes = {entry.key[: entry.key.rfind("/") + 1] for entry in entries}
     return {prefix for prefix in prefixes if manifest.is_key_prefix(prefix)}

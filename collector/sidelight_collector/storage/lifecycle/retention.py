@@ -1,12 +1,13 @@
-"""Rotation: windows become hours of windows, then days, then nothing, as they get older or take too much.
+"""Retention, which downsamples old windows to hours and days, then deletes them.
 
-What a block has of a day goes table by table: first its windows one by one (`profiles`, `samples`), then what
-they add up to by the hour (`sums`), then the whole of it. That is said in the day's manifest, at once and for
-all readers; the objects themselves are deleted by compaction, once no query can be reading them any longer.
-Services may be kept for other times than the rest, and pins keep everything of a day as it is: a block of
-which some services stay and others go is written as two.
+Windows are also downsampled when the store exceeds a size limit. Retention drops the tables of a block in
+steps: first the individual windows (`profiles`, `samples`), then the hourly sums (`sums`), then the rest.
+It commits each step to the manifest of the day, which takes effect for all readers at once. Compaction
+deletes the objects once no query can still be reading them. Services may have retention times of their own,
+and pins protect the windows of whole days. If the services of a block need different resolutions, retention
+rewrites the block as several blocks.
 
-Nothing but keys that the collector writes is ever deleted.
+Retention only deletes keys that the collector writes.
 """
 
 from __future__ import annotations
@@ -44,12 +45,16 @@ _DELETION_ORDER: Final = (
     re.compile(rf"{manifest.BLOCK_ROOT}{_DAY_PATTERN}/{_NAME_PATTERN}/({'|'.join(SCHEMAS)})\.parquet"),
     lease.KEY_PATTERN,
 )
-"""Keys that the collector writes. What makes others count goes first, so that no reader finds half of it."""
+"""Patterns of keys that the collector writes, in order of deletion.
+
+Objects that make other objects count are deleted first, so that no reader finds an incomplete segment or
+day.
+"""
 _log = structlog.get_logger()
 
 
 class Resolution(IntEnum):
-    """What is kept of windows."""
+    """The finest time resolution at which windows are stored."""
 
     NOTHING = 0
     DAY = 1
@@ -63,14 +68,18 @@ RESOLUTION_PARTS: Final[Mapping[Resolution, frozenset[SegmentPart]]] = {
     Resolution.DAY: frozenset(("stacks", "hours", "daily")),
     Resolution.NOTHING: frozenset(),
 }
-"""The tables of a block at each level; `hours` tells of windows by the hour and pod by pod to the end."""
+"""The tables of a block at each resolution.
+
+At all resolutions, `hours` describes windows by hour and by pod.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """What is kept for how long, of services with days of their own and of all others, and of how many bytes.
+    """How long windows are stored at which resolution, and a size limit.
 
-    `max_bytes` of segments and blocks together; 0 is any number.
+    `service_days` has the services with retention times of their own; `default_days` is for all others.
+    `max_bytes` limits the size of segments and blocks together; 0 means no limit.
     """
 
     default_days: RetentionDays
@@ -78,19 +87,20 @@ class RetentionPolicy:
     max_bytes: int = 0
 
     def resolution_for(self, day: date, service: str, now: datetime) -> Resolution:
-        """What is kept of a service's windows of a day, by their age."""
+        """Return the resolution at which a service's windows of `day` are stored."""
         return resolution_at(self.service_days.get(service, self.default_days), day, now)
 
     def is_expired(self, day: date, now: datetime) -> bool:
-        """Whether nothing is kept of a day."""
-        every = (self.default_days, *self.service_days.values())
-        return all(resolution_at(days, day, now) is Resolution.NOTHING for days in every)
+        """Return whether the windows of all services of a day have expired."""
+        all_days = (self.default_days, *self.service_days.values())
+        return all(resolution_at(days, day, now) is Resolution.NOTHING for days in all_days)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockChange:
-    """What becomes of a block: services by what is to be kept of them, and why. `freed_bytes` go, at
-    least.
+    """A planned change of a block: the target resolution of its services.
+
+    `cause` is `age` or `size`.
     """
 
     day: date
@@ -100,7 +110,10 @@ class BlockChange:
 
     @property
     def freed_bytes(self) -> int:
-        """Of tables that none of its services needs any longer."""
+        """Bytes of the tables that no service needs any longer.
+
+        The change frees at least these.
+        """
         needed = frozenset(
             chain.from_iterable(RESOLUTION_PARTS[level] for level in self.services_by_resolution)
         )
@@ -109,9 +122,10 @@ class BlockChange:
 
 @dataclass(frozen=True, slots=True)
 class RetentionPlan:
-    """What is to go now: changes of blocks in order of their days, and keys of days that are over, in groups.
+    """Block changes in order of day, and keys of expired days to delete.
 
-    The groups are to be deleted one after the other.
+    `expired_keys` has groups of keys, to be deleted one group after the other. `versions` are the manifests
+    that the plan is based on.
     """
 
     changes: Sequence[BlockChange]
@@ -120,12 +134,12 @@ class RetentionPlan:
 
 
 def last_expired_day(now: datetime, days: int) -> date:
-    """The latest day of which no window is younger than `days` days."""
+    """Return the latest day whose windows are all at least `days` days old."""
     return (now.astimezone(UTC) - timedelta(days=days + 1)).date()
 
 
 def resolution_at(days: RetentionDays, day: date, now: datetime) -> Resolution:
-    """What is kept of a day, by its age."""
+    """Return the resolution at which windows of `day` are stored at `now`."""
     if day > last_expired_day(now, days.window):
         return Resolution.WINDOW
     if day > last_expired_day(now, days.hour):
@@ -134,53 +148,58 @@ def resolution_at(days: RetentionDays, day: date, now: datetime) -> Resolution:
 
 
 def resolution_of(block: Block) -> Resolution:
-    """What is kept of the windows of a block."""
+    """Return the resolution that a block has."""
     if block.ref.is_raw:
         return Resolution.WINDOW
     return Resolution.HOUR if "sums" in block.parts else Resolution.DAY
 
 
 def plan_retention(store: ObjectStore, policy: RetentionPolicy, now: datetime) -> RetentionPlan:
-    """What is to go at this moment; blocks. Raises StoreError, PinDamaged for one."""
+    """Plan what retention changes and deletes at `now`; blocks.
+
+    Raises StoreError, for instance PinDamaged.
+    """
     pins = read_pins(store)
     versions = dict(_read_manifests(store))
-    pressed = _apply_size_limit(store, policy, versions, pins, now) if policy.max_bytes else {}
+    size_limited = _apply_size_limit(store, policy, versions, pins, now) if policy.max_bytes else {}
     changes = [
         change
         for day, version in sorted(versions.items())
         for change in _plan_changes(
-            day, version.manifest, policy, pins, pressed.get(day, Resolution.WINDOW), now
+            day, version.manifest, policy, pins, size_limited.get(day, Resolution.WINDOW), now
         )
     ]
-    over = [
+    expired_days = [
         day
         for day in _list_days(store)
-        if policy.is_expired(day, now) or pressed.get(day) is Resolution.NOTHING
+        if policy.is_expired(day, now) or size_limited.get(day) is Resolution.NOTHING
     ]
-    free = {day for day in over if not any(pin.covers_day(day) for pin in pins)}
-    changes = [change for change in changes if change.day not in free]
-    return RetentionPlan(changes, select_expired_keys(_list_keys(store, free), free), versions)
+    deletable_days = {day for day in expired_days if not any(pin.covers_day(day) for pin in pins)}
+    changes = [change for change in changes if change.day not in deletable_days]
+    return RetentionPlan(
+        changes, select_expired_keys(_list_keys(store, deletable_days), deletable_days), versions
+    )
 
 
 def select_expired_keys(keys: Iterable[str], days: Iterable[date]) -> list[list[str]]:
-    """Those keys that hold these days, in groups to be deleted one after the other.
+    """Select the keys of these days, in groups to delete one after the other.
 
-    A segment without its samples object does not count, nor does a block that no manifest names. Keys that
-    the collector does not write are never among them.
+    The first groups make the others ineffective: a segment without its `samples` object does not count, nor
+    does a block that no manifest names. Keys that the collector does not write are never selected.
     """
-    over = {day.isoformat() for day in days}
+    expired_days = {day.isoformat() for day in days}
     groups: list[list[str]] = [[] for _ in _DELETION_ORDER]
     for key in keys:
-        for group, written in zip(groups, _DELETION_ORDER, strict=True):
-            if match := written.fullmatch(key):
-                if match["day"] in over:
+        for group, pattern in zip(groups, _DELETION_ORDER, strict=True):
+            if match := pattern.fullmatch(key):
+                if match["day"] in expired_days:
                     group.append(key)
                 break
     return [sorted(group) for group in groups]
 
 
 def _read_manifests(store: ObjectStore) -> Iterator[tuple[date, ManifestVersion]]:
-    """The manifests of all days, but for those that are damaged: their blocks stay as they are."""
+    """Read the manifests of all days; skips damaged ones, whose blocks stay unchanged."""
     for day in manifest.list_days(store):
         try:
             yield day, manifest.read(store, day)
@@ -198,18 +217,18 @@ def _plan_changes(
     max_resolution: Resolution,
     now: datetime,
 ) -> Iterator[BlockChange]:
-    """What becomes of the blocks of a day of which at most this level may stay."""
+    """Plan the changes of a day's blocks, stored at `max_resolution` at most."""
     for block in day_manifest.blocks:
-        has = resolution_of(block)
-        to: dict[Resolution, list[str]] = defaultdict(list)
-        aged = False
+        current = resolution_of(block)
+        services_by_resolution: dict[Resolution, list[str]] = defaultdict(list)
+        is_aged = False
         for service in block.services:
             by_age = policy.resolution_for(day, service, now)
-            level = has if is_pinned(pins, day, service) else min(has, by_age, max_resolution)
-            aged |= level == by_age < has
-            to[level].append(service)
-        if set(to) != {has}:
-            yield BlockChange(day, block, dict(to), "age" if aged else "size")
+            level = current if is_pinned(pins, day, service) else min(current, by_age, max_resolution)
+            is_aged |= level == by_age < current
+            services_by_resolution[level].append(service)
+        if set(services_by_resolution) != {current}:
+            yield BlockChange(day, block, dict(services_by_resolution), "age" if is_aged else "size")
 
 
 def _apply_size_limit(
@@ -219,63 +238,71 @@ def _apply_size_limit(
     pins: Sequence[Pin],
     now: datetime,
 ) -> dict[date, Resolution]:
-    """The most that may stay of days so that everything together is small enough.
+    """Limit the resolution of old days so that the store fits `policy.max_bytes`.
 
-    The oldest windows go first, then the oldest hours, then the oldest days. Today stays, and so does what is
-    not in blocks yet.
+    Returns the days to downsample with the finest resolution that they may have. The oldest windows are
+    dropped first, then the oldest hours, then the oldest days. Today's blocks and all segments are not
+    dropped.
     """
     sizes = {
         day: _measure_bytes(day, version.manifest, policy, pins, now) for day, version in versions.items()
     }
-    too_many = sum(entry.size for entry in store.list(segments.ROOT)) - policy.max_bytes
-    too_many += sum(sum(levels.values()) for levels in sizes.values())
-    most: dict[date, Resolution] = {}
-    old = [day for day in sorted(sizes) if day < now.astimezone(UTC).date()]
+    excess_bytes = sum(entry.size for entry in store.list(segments.ROOT)) - policy.max_bytes
+    excess_bytes += sum(sum(levels.values()) for levels in sizes.values())
+    max_resolutions: dict[date, Resolution] = {}
+    past_days = [day for day in sorted(sizes) if day < now.astimezone(UTC).date()]
     for level in (Resolution.WINDOW, Resolution.HOUR, Resolution.DAY):
-        for day in old:
-            if too_many > 0 and (size := sizes[day].get(level, 0)):
-                most[day] = Resolution(level - 1)
-                too_many -= size
-    return most
+        for day in past_days:
+            if excess_bytes > 0 and (size := sizes[day].get(level, 0)):
+                max_resolutions[day] = Resolution(level - 1)
+                excess_bytes -= size
+    return max_resolutions
 
 
 def _measure_bytes(
     day: date, day_manifest: Manifest, policy: RetentionPolicy, pins: Sequence[Pin], now: datetime
 ) -> Mapping[Resolution, int]:
-    """The bytes that go with each level of a day, once what is too old has gone; NOTHING: what is held."""
+    """Measure the bytes that dropping each resolution of a day would free.
+
+    Tables that expire by age do not count. Bytes of blocks that a pin protects count for
+    Resolution.NOTHING.
+    """
     sizes: dict[Resolution, int] = defaultdict(int)
     for block in day_manifest.blocks:
-        keeps = any(is_pinned(pins, day, service) for service in block.services)
+        is_protected = any(is_pinned(pins, day, service) for service in block.services)
         level = max(policy.resolution_for(day, service, now) for service in block.services)
         for part, size in block.parts.items():
-            of = min(own for own in Resolution if part in RESOLUTION_PARTS[own])
-            if keeps:
+            part_resolution = min(
+                resolution for resolution in Resolution if part in RESOLUTION_PARTS[resolution]
+            )
+            if is_protected:
                 sizes[Resolution.NOTHING] += size
-            elif of <= level:
-                sizes[of] += size
+            elif part_resolution <= level:
+                sizes[part_resolution] += size
     return sizes
 
 
 def _list_days(store: ObjectStore) -> list[date]:
-    """Days of which there is anything, segments or blocks or a manifest or a lease."""
+    """List the days that have segments, blocks, a manifest or a lease, in order."""
     roots = (segments.ROOT, manifest.BLOCK_ROOT)
-    named = (*manifest.list_days(store), *lease.list_days(store))
-    return sorted({*named, *chain.from_iterable(segments.list_days(store, root) for root in roots)})
+    listed_days = (*manifest.list_days(store), *lease.list_days(store))
+    return sorted({*listed_days, *chain.from_iterable(segments.list_days(store, root) for root in roots)})
 
 
 def _list_keys(store: ObjectStore, days: Iterable[date]) -> Iterator[str]:
     for day in sorted(days):
-        named = (manifest.key_of(day), lease.key_of(day))
-        for root in (f"{segments.ROOT}{day}/", f"{manifest.BLOCK_ROOT}{day}/", *named):
+        day_keys = (manifest.key_of(day), lease.key_of(day))
+        for root in (f"{segments.ROOT}{day}/", f"{manifest.BLOCK_ROOT}{day}/", *day_keys):
             for entry in store.list(root):
                 yield entry.key
 
 
 class Retention:
-    """Looks for what has to go every so often, as a root task; a failing store is waited for.
+    """The root task that applies retention periodically.
 
-    `revisit` is told of each day of which compaction has objects to delete from now on; `expire` deletes what
-    else is too old at a Unix second, until it is told to stop, and says how many objects.
+    It retries when the store fails. It calls `revisit` with each day that has new objects for compaction to
+    delete. `expire(now, should_stop)` deletes other expired objects at the Unix time `now` and returns
+    their number.
     """
 
     def __init__(
@@ -298,7 +325,7 @@ class Retention:
         self._expire = expire
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Rotate and wait, until `stop` is set."""
+        """Apply retention every `interval_seconds` until `stop` is set."""
         loop = asyncio.get_running_loop()
         while not stop.is_set():
             now = datetime.fromtimestamp(self._clock(), UTC)
@@ -310,29 +337,35 @@ class Retention:
                 continue
 
     def run_once(self, now: datetime, should_stop: Callable[[], bool] = lambda: False) -> None:
-        """Do once what is to be done now; blocks. What is left when `should_stop` waits for the next look."""
+        """Apply retention once at `now`; blocks.
+
+        Ends early when `should_stop` returns true; the next run does the remaining work.
+        """
         try:
-            found = plan_retention(self._store, self._policy, now)
-            for change in found.changes:
+            plan = plan_retention(self._store, self._policy, now)
+            for change in plan.changes:
                 if should_stop():
                     return
                 self._apply_change(change)
-            self._delete_keys(found.expired_keys, should_stop)
+            self._delete_keys(plan.expired_keys, should_stop)
             self._metrics.retention_deleted.inc(self._expire(now.timestamp(), should_stop))
         except StoreError as error:
             self._record_failure(error)
 
     def _apply_change(self, change: BlockChange) -> None:
-        """Say in the manifest of its day what becomes of a block; if it has changed, the next look will."""
+        """Commit the change of a block to the manifest of its day.
+
+        Does nothing if the block or the manifest has changed; the next run plans again.
+        """
         try:
-            known = manifest.read(self._store, change.day)
-            if change.block not in known.manifest.blocks:
+            version = manifest.read(self._store, change.day)
+            if change.block not in version.manifest.blocks:
                 return
             self._revisit(change.day)
-            made, gone = self._build_replacement(change)
-            blocks = [made if each == change.block else [each] for each in known.manifest.blocks]
-            content = Manifest(tuple(chain.from_iterable(blocks)), known.manifest.tombstones | gone)
-            if manifest.commit(self._store, change.day, known, content) is None:
+            replacement, tombstones = self._build_replacement(change)
+            blocks = [replacement if block == change.block else [block] for block in version.manifest.blocks]
+            content = Manifest(tuple(chain.from_iterable(blocks)), version.manifest.tombstones | tombstones)
+            if manifest.commit(self._store, change.day, version, content) is None:
                 return
         except ObjectMissing:
             return  # compaction was faster
@@ -342,33 +375,33 @@ class Retention:
             self._record_failure(error)
             return
         self._metrics.retention_downsampled.inc()
-        to = {level.name.lower(): list(services) for level, services in change.services_by_resolution.items()}
+        services_by_level = {
+            level.name.lower(): list(services) for level, services in change.services_by_resolution.items()
+        }
         _log.info(
             "block rotated",
             key=change.block.ref.key_prefix,
-            to=to,
+            to=services_by_level,
             why=change.cause,
             bytes=change.freed_bytes,
         )
 
     def _build_replacement(self, change: BlockChange) -> tuple[list[Block], frozenset[str]]:
-        """What takes the place of a block, and what is gone then."""
-        block, to = (
-            change.block,
-            {level: names for level, names in change.services_by_resolution.items() if level},
-        )
+        """Build the blocks that replace a block; returns them and the new tombstones."""
+        block = change.block
+        remaining = {level: names for level, names in change.services_by_resolution.items() if level}
         if len(change.services_by_resolution) == 1 and all(
-            RESOLUTION_PARTS[level] <= block.ref.parts for level in to
+            RESOLUTION_PARTS[level] <= block.ref.parts for level in remaining
         ):
-            kept = [block.drop_parts(block.ref.parts - RESOLUTION_PARTS[level]) for level in to]
-            parts = block.ref.parts - kept[0].ref.parts if kept else ()
+            reduced = [block.drop_parts(block.ref.parts - RESOLUTION_PARTS[level]) for level in remaining]
+            parts = block.ref.parts - reduced[0].ref.parts if reduced else ()
             keys = [block.ref.key(part) for part in parts] or [block.ref.key_prefix]
-            return kept, frozenset(keys)
-        made = [
+            return reduced, frozenset(keys)
+        new_blocks = [
             rewrite_block(self._store, change.day, block, names, RESOLUTION_PARTS[level])
-            for level, names in sorted(to.items(), reverse=True)
+            for level, names in sorted(remaining.items(), reverse=True)
         ]
-        return made, frozenset([block.ref.key_prefix])
+        return new_blocks, frozenset([block.ref.key_prefix])
 
     def _delete_keys(self, groups: Sequence[Sequence[str]], should_stop: Callable[[], bool]) -> None:
         deleted = 0
@@ -390,6 +423,6 @@ class Retention:
 
 
 def _batched(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Keys in groups of DELETES_AT_ONCE."""
+    """Split keys into batches of DELETE_CONCURRENCY."""
     for start in range(0, len(keys), DELETE_CONCURRENCY):
         yield keys[start : start + DELETE_CONCURRENCY]
