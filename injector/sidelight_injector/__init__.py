@@ -4,7 +4,7 @@ command       `sidelight injector`
 settings
 main          builds the parts and runs the root tasks
 server        the webhook
-admission     what becomes of a pod
+admission     decides whether a pod gets a sidecar
 certificates  of the webhook
 events        Kubernetes Events
 health

@@ -1,4 +1,4 @@
-"""`sidelight injector`."""
+"""The command `sidelight injector`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ DESCRIPTION = "Put a sidecar into the pods that ask for one: an admission webhoo
 
 
 def run(argv: list[str]) -> int:
-    """Serve until told to stop; 0 then. Raises SidelightError for whatever keeps it from starting."""
+    """Serve until a signal, then return 0, or 1 if a root task failed.
+
+    Raises SidelightError if the injector cannot start.
+    """
     settings = parse_settings(Settings, "injector", DESCRIPTION, argv, os.environ)
     logs.configure(json=settings.log_json, level=settings.log_level)
     return asyncio.run(serve(settings))

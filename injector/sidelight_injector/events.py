@@ -1,4 +1,7 @@
-"""Says as an Event why a pod got no sidecar, where its owner is looked at: bounded in number and memory."""
+"""Record a Kubernetes Event when a pod gets no sidecar.
+
+The Event is about the pod's owner if it has one, so that it appears there. Rate and memory are bounded.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_in
 
 
 class EventRecorder:
-    """A queue of Events, written one by one; what does not fit is counted and left out."""
+    """A queue of Events that are written one at a time.
+
+    Events that do not fit into the queue are counted and dropped.
+    """
 
     def __init__(
         self,
@@ -46,7 +52,7 @@ class EventRecorder:
         self._repeat_after: OrderedDict[tuple[str, ...], float] = OrderedDict()
 
     def record(self, namespace: str, pod: Mapping[str, Any], skip: Skip) -> None:
-        """Have it written, unless the same was written a short while ago."""
+        """Queue an Event, unless an equal one was queued in the last `repeat_seconds`."""
         about = build_involved_object(namespace, pod)
         key = (namespace, about["kind"], about.get("uid") or about["name"], skip.reason)
         now = self._clock()
@@ -63,13 +69,13 @@ class EventRecorder:
         self._queue.put_nowait(build_event(namespace, about, skip, datetime.datetime.now(datetime.UTC)))
 
     async def run(self) -> None:
-        """Write what waits, for ever."""
+        """Write queued Events forever."""
         while True:
-            one = await self._queue.get()
-            path = f"/api/v1/namespaces/{one['metadata']['namespace']}/events"
+            event = await self._queue.get()
+            path = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
             loop = asyncio.get_running_loop()
             try:
-                await loop.run_in_executor(self._executor, self._cluster.create, path, one)
+                await loop.run_in_executor(self._executor, self._cluster.create, path, event)
                 self._count_outcome("written")
             except SidelightError as error:
                 self._count_outcome("failed")
@@ -81,7 +87,10 @@ class EventRecorder:
 
 
 def build_involved_object(namespace: str, pod: Mapping[str, Any]) -> dict[str, str]:
-    """What the Event is about: the pod's owner, for most pods have no name before they are made."""
+    """Return the object of the Event: the pod's owner, or else the pod.
+
+    Most pods have no name yet during admission.
+    """
     metadata = pod.get("metadata") or {}
     for owner in metadata.get("ownerReferences") or ():
         if owner.get("controller"):
@@ -94,7 +103,7 @@ def build_involved_object(namespace: str, pod: Mapping[str, Any]) -> dict[str, s
 def build_event(
     namespace: str, involved_object: Mapping[str, str], skip: Skip, now: datetime.datetime
 ) -> dict[str, Any]:
-    """The Event's JSON."""
+    """Build the Event as JSON."""
     time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1",

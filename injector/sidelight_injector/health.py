@@ -1,4 +1,4 @@
-"""What is wrong now, by subject: /readyz reads it, whoever finds something out writes it."""
+"""Current problems by subject; the parts report them and /readyz shows them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_in
 
 @dataclass(frozen=True, slots=True)
 class InjectorProblem:
-    """A reason word, what happened, and what to do about it; `blocking` when no pod can be injected."""
+    """A reason word, what happened, and what to do.
+
+    `blocking` means that no pod can be injected.
+    """
 
     reason: Reason
     message: str
@@ -24,7 +27,10 @@ class InjectorProblem:
 
 
 class InjectorHealth:
-    """Subjects and their problems; a subject that was never told to be well counts as missing."""
+    """Subjects and their problems.
+
+    Each subject in `pending` has a problem until it is first cleared.
+    """
 
     def __init__(self, metrics: Metrics, pending: Mapping[str, str]) -> None:
         self._metrics = metrics
@@ -39,7 +45,7 @@ class InjectorHealth:
         return dict(self._problems)
 
     def clear(self, subject: str) -> None:
-        """Nothing is wrong with this subject."""
+        """Remove the problem of this subject."""
         if self._problems.pop(subject, None) is not None:
             _log.info("well", about=subject)
             self._update_metric()
@@ -50,7 +56,7 @@ class InjectorHealth:
         return not any(problem.blocking for problem in self._problems.values())
 
     def report(self, subject: str, error: SidelightError, *, blocking: bool = True) -> None:
-        """Something is wrong with it; said in the log when it changes."""
+        """Set the problem of a subject, and log it if it changed."""
         problem = InjectorProblem(error.reason, error.message, error.hint, blocking)
         if self._problems.get(subject) != problem:
             _log.warning(

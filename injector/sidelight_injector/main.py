@@ -1,4 +1,4 @@
-"""The composition root of the injector: builds the parts, serves, and ends them in order."""
+"""The composition root of the injector: builds the parts, serves, and stops them."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_in
 
 
 async def serve(settings: Settings) -> int:
-    """Serve until SIGTERM or SIGINT; 0 then, 1 when a root task died.
+    """Serve until SIGTERM or SIGINT, then return 0, or 1 if a root task failed.
 
-    Raises SidelightError for what is wrong at start.
+    Raises SidelightError if the injector cannot start.
     """
     _log.info("the injector starts", sidelight=__version__, settings=mask_secrets(settings))
     recipe = read_recipe(settings)
@@ -71,9 +71,9 @@ async def _serve(
     signalled: asyncio.Event,
 ) -> int:
     metrics = Metrics()
-    own = {} if settings.certificate_dir else {TRUST: "the webhook's trust in the certificate"}
+    trust = {} if settings.certificate_dir else {TRUST: "the webhook's trust in the certificate"}
     health = InjectorHealth(
-        metrics, {CLUSTER: "the version of Kubernetes", CERTIFICATE: "the certificate", **own}
+        metrics, {CLUSTER: "the version of Kubernetes", CERTIFICATE: "the certificate", **trust}
     )
     tls = TlsContext(metrics, partial(_call_on_loop, asyncio.get_running_loop()))
     certificate_source = _build_certificate_source(settings, cluster, tls, health, metrics)
@@ -87,7 +87,7 @@ async def _serve(
     events = _build_event_recorder(settings, cluster, executor, metrics)
     status = StatusServer(health, metrics)
     runners = [_build_runner(status.build_app())]
-    died: list[BaseException] = []
+    errors: list[BaseException] = []
     try:
         await _listen(runners[0], settings.status_address, "--status-listen")
         native = status.has_native_sidecars = await _detect_native_sidecars(
@@ -114,19 +114,19 @@ async def _serve(
             for task in tasks:
                 task.cancel()
     except* Exception as failures:  # noqa: BLE001 - the root of the process
-        died += failures.exceptions
+        errors += failures.exceptions
     finally:
         for runner in reversed(runners):
             await runner.cleanup()
-    for failure in died:
-        if isinstance(failure, SidelightError):
-            raise failure
-        _log.error("a root task died", exc_info=failure)
-    return 1 if died else 0
+    for error in errors:
+        if isinstance(error, SidelightError):
+            raise error
+        _log.error("a root task died", exc_info=error)
+    return 1 if errors else 0
 
 
 def read_recipe(settings: Settings) -> Recipe:
-    """The sidecar in --sidecar-file; raises BadSetting."""
+    """Read the recipe in --sidecar-file; raises BadSetting."""
     try:
         text = settings.sidecar_file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -137,7 +137,10 @@ def read_recipe(settings: Settings) -> Recipe:
 
 
 def has_native_sidecars(version: Mapping[str, Any]) -> bool:
-    """Whether an API server of this version (`/version`) lets init containers restart."""
+    """Return whether an API server of this version (`/version`) has native sidecars.
+
+    Native sidecars are init containers with restartPolicy Always.
+    """
     numbers = [re.match(r"\d+", str(version.get(part, ""))) for part in ("major", "minor")]
     return tuple(int(number[0]) if number else 0 for number in numbers) >= NATIVE_SIDECARS_SINCE
 
@@ -149,7 +152,10 @@ async def _detect_native_sidecars(
     signalled: asyncio.Event,
     health: InjectorHealth,
 ) -> bool:
-    """Whether sidecars are init containers; asks the API server, until it answers, where nobody has said."""
+    """Return whether sidecars are init containers, by the setting or the API server.
+
+    With the setting `auto`, retry until the API server returns its version.
+    """
     if settings.native_sidecars != "auto":
         health.clear(CLUSTER)
         return settings.native_sidecars == "always"
@@ -180,7 +186,7 @@ def _build_certificate_source(
 ) -> CertificateSource:
     if settings.certificate_dir is not None:
         return MountedCertificate(settings.certificate_dir, tls, health)
-    plan = CertificatePolicy(
+    policy = CertificatePolicy(
         settings.certificate_names,
         datetime.timedelta(days=settings.certificate_days),
         datetime.timedelta(days=settings.ca_days),
@@ -191,7 +197,7 @@ def _build_certificate_source(
         tls,
         health,
         metrics,
-        plan,
+        policy,
         lambda: datetime.datetime.now(datetime.UTC),
         namespace=settings.namespace,
         secret=settings.certificate_secret,
@@ -221,7 +227,10 @@ async def _refresh_certificates(
     metrics: Metrics,
     health: InjectorHealth,
 ) -> None:
-    """Look at the certificates for ever; soon again while something is wrong, and ever less soon."""
+    """Refresh the certificates forever.
+
+    While there is a problem, retry soon and then after longer and longer pauses.
+    """
     loop, pause = asyncio.get_running_loop(), settings.certificate_check_interval_seconds
     while True:
         try:
@@ -229,9 +238,9 @@ async def _refresh_certificates(
         except Exception:  # noqa: BLE001 - the root of a loop
             metrics.loop_errors.labels("certificates").inc()
             _log.exception("an unexpected error with the certificates")
-        sooner = _RETRY_SECONDS if pause == settings.certificate_check_interval_seconds else 2 * pause
+        retry_pause = _RETRY_SECONDS if pause == settings.certificate_check_interval_seconds else 2 * pause
         pause = (
-            min(sooner, settings.certificate_check_interval_seconds)
+            min(retry_pause, settings.certificate_check_interval_seconds)
             if health.problems
             else settings.certificate_check_interval_seconds
         )
@@ -239,7 +248,7 @@ async def _refresh_certificates(
 
 
 def _call_on_loop(loop: asyncio.AbstractEventLoop, change: Callable[[], None]) -> None:
-    """Call it where the event loop runs, and wait until it is done; for other threads."""
+    """Call `change` on the event loop and wait for it; for other threads."""
 
     async def call() -> None:
         change()

@@ -42,7 +42,7 @@ class Metrics:
         self.loop_errors = self._counter("loop_errors", "Unexpected errors a loop went on after", ["loop"])
 
     def render(self) -> bytes:
-        """The text format of Prometheus."""
+        """Render the metrics in the Prometheus text format."""
         return generate_latest(self.registry)
 
     def _counter(self, name: str, text: str, labels: list[str] | None = None) -> Counter:

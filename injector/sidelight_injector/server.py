@@ -1,4 +1,4 @@
-"""The webhook, which answers whatever happens, and the pages that say how it goes."""
+"""The webhook's HTTP server, and the status pages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_in
 
 
 class MutatingWebhook:
-    """Answers the API server's questions about new pods."""
+    """Responds to the API server's admission reviews of new pods."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class MutatingWebhook:
         return app
 
     async def mutate(self, request: web.Request) -> web.Response:
-        """Allow the pod, with the sidecar if it is to have one; 400 for what is no question at all."""
+        """Allow the pod, with the sidecar if it gets one; 400 for an unreadable review."""
         start = time.perf_counter()
         try:
             admission_review = review.parse_review(await request.read())
@@ -71,8 +71,8 @@ class MutatingWebhook:
             raise
         except SidelightError as error:
             self._metrics.admission_reviews.labels("unreadable").inc()
-            told = {"error": error.reason, "message": error.message, "hint": error.hint}
-            return web.json_response(told, status=400)
+            body = {"error": error.reason, "message": error.message, "hint": error.hint}
+            return web.json_response(body, status=400)
         decision = await self._decide_or_skip(admission_review)
         self._metrics.admission_review_seconds.observe(time.perf_counter() - start)
         return web.json_response(review.build_response(admission_review, decision.patch, decision.warnings))
@@ -94,27 +94,27 @@ class MutatingWebhook:
         if not admission_review.pod or admission_review.namespace in self._settings.excluded_namespaces:
             return UNCHANGED
         try:
-            there = await self._namespaces.get(admission_review.namespace)
+            policies = await self._namespaces.get(admission_review.namespace)
         except SidelightError as error:
             if get_metadata(admission_review.pod, "labels").get(label_names.INJECT) == "false":
                 return UNCHANGED
-            # What the namespace refuses is not known, so nothing is risked.
+            # The namespace's policies are unknown, so a patch could make the API server refuse the pod.
             return skip_pod(
                 admission_review.pod,
                 Skip(SkipReason.NAMESPACE_UNKNOWN, error.message, error.hint or "make the pod again"),
             )
-        enforced = there.labels.get(ENFORCE_LABEL, self._settings.pod_security_default)
+        level = policies.labels.get(ENFORCE_LABEL, self._settings.pod_security_default)
         if admission_review.namespace in self._settings.pod_security_exempt:
-            enforced = "privileged"
-        place = AdmissionContext(
+            level = "privileged"
+        context = AdmissionContext(
             admission_review.namespace,
-            there.labels,
+            policies.labels,
             self._has_native_sidecars,
-            enforced,
-            limit_ranges=there.limit_ranges,
-            resource_quotas=there.resource_quotas,
+            level,
+            limit_ranges=policies.limit_ranges,
+            resource_quotas=policies.resource_quotas,
         )
-        return decide(admission_review.pod, place, self._recipe)
+        return decide(admission_review.pod, context, self._recipe)
 
     def _record_decision(self, admission_review: AdmissionReview, decision: Decision) -> None:
         skip = decision.skip
@@ -137,7 +137,7 @@ class MutatingWebhook:
 
 
 class StatusServer:
-    """/livez, /readyz and /metrics, over plain HTTP: for the kubelet and Prometheus."""
+    """/livez, /readyz and /metrics over plain HTTP, for the kubelet and Prometheus."""
 
     def __init__(self, health: InjectorHealth, metrics: Metrics) -> None:
         self._health = health
@@ -153,21 +153,21 @@ class StatusServer:
         return app
 
     async def livez(self, request: web.Request) -> web.Response:
-        """200 as long as the event loop turns."""
+        """Return 200 while the event loop runs."""
         return web.json_response({"live": True})
 
     async def readyz(self, request: web.Request) -> web.Response:
-        """200 when pods can be injected, else 503; either way with what is wrong and what to do."""
+        """Return 200 if pods can be injected, else 503; list the problems and hints."""
         problems = [
             {"about": subject, "error": problem.reason, "message": problem.message, "hint": problem.hint}
             for subject, problem in self._health.problems.items()
         ]
         if self.is_stopping:
-            told = {"about": "injector", "error": Reason.SHUTTING_DOWN, "message": "it ends", "hint": ""}
-            problems.append(told)
+            problem = {"about": "injector", "error": Reason.SHUTTING_DOWN, "message": "it ends", "hint": ""}
+            problems.append(problem)
         ready = self._health.is_ready and not self.is_stopping
-        answer = {"ready": ready, "native": self.has_native_sidecars, "problems": problems}
-        return web.json_response(answer, status=200 if ready else 503)
+        body = {"ready": ready, "native": self.has_native_sidecars, "problems": problems}
+        return web.json_response(body, status=200 if ready else 503)
 
     async def metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.render(), headers={"Content-Type": self._metrics.content_type})

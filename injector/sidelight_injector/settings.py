@@ -1,4 +1,4 @@
-"""Every setting of the injector, declared once and checked together."""
+"""All settings of the injector, declared once and validated together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What `sidelight injector` was told. Names carry their units."""
+    """Settings of `sidelight injector`; units are part of the names."""
 
     sidecar_file: Path = setting(
         None,
@@ -135,11 +135,11 @@ class Settings:
 
     @property
     def certificate_names(self) -> tuple[str, ...]:
-        """What a certificate made here is for."""
+        """The DNS names and addresses of the self-signed certificate."""
         name = f"{self.webhook_service}.{self.namespace}.svc"
         return (name, f"{name}.cluster.local", *self.certificate_san)
 
     @property
     def excluded_namespaces(self) -> frozenset[str]:
-        """Namespaces whose pods are left alone."""
+        """Namespaces whose pods are never injected."""
         return frozenset((*self.exclude_namespace, self.namespace))

@@ -3,18 +3,18 @@
 command         `sidelight sidecar`
 settings
 main            builds the parts and runs the root tasks
-discovery       which processes run
+discovery       finds the processes to sample
 samplers        read the stacks of one process
 sampling        a loop for each process
 overhead        the budget, and the pause switch
 windows         from samples to windows
 shipping        the spool, and sending from it
 triggers        when to sample at a higher rate; `captures.trigger_monitor` evaluates them
-boost           a higher rate for a while
+boost           a higher rate for a limited time
 captures        captures on demand, local and from the collector
 one_shot        the token of a sidecar attached for one capture
 startup_checks
-health          what is wrong now
+health          current problems
 metrics
 server          the sidecar's HTTP port
 """

@@ -1,4 +1,4 @@
-"""What a trigger asks of one process: a higher rate for a while, and labels that say why."""
+"""A boost: a higher rate for one process, with labels that name the triggers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from sidelight_sidecar.triggers import TriggerEvent, build_trigger_labels
 
 @dataclass(slots=True)
 class Boost:
-    """Begins when the process's loop comes to it, at once unless a capture runs; `until` is set then.
+    """A higher rate for `seconds`, started by one or more triggers.
 
-    What fires meanwhile is added; it does not last longer for that.
+    It starts when the process's sampling loop reaches it: at once, unless a capture runs. `until` is set at
+    the start. Triggers that fire during a boost are added to it and do not prolong it.
     """
 
     seconds: float
@@ -29,6 +30,6 @@ class Boost:
         return build_trigger_labels(self.events)
 
     def add(self, event: TriggerEvent) -> None:
-        """Say why as well; the same word again says nothing new."""
-        if all(one.trigger != event.trigger for one in self.events):
+        """Add a trigger event, unless an event of the same trigger is there already."""
+        if all(other.trigger != event.trigger for other in self.events):
             self.events.append(event)

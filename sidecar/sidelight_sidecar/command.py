@@ -1,4 +1,4 @@
-"""`sidelight sidecar`: options to settings, settings to a running sidecar."""
+"""The command `sidelight sidecar`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from sidelight_sidecar.settings import parse_sidecar_settings
 
 
 def run(argv: list[str]) -> int:
-    """0 after a signal, 1 when a root task died; raises SidelightError for what is wrong at start."""
+    """Run the sidecar; return 0 after a signal, 1 if a root task died.
+
+    Raises SidelightError if the sidecar cannot start.
+    """
     settings = parse_sidecar_settings(argv, os.environ)
     logs.configure(json=settings.log_json, level=settings.log_level)
     malloc_tuning.limit_arenas()

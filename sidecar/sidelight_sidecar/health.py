@@ -1,4 +1,4 @@
-"""What is wrong now: a board the parts write on and /readyz reads from."""
+"""Current problems of the sidecar; the parts report them and /readyz shows them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ READINESS_REASONS = (
     Reason.CLUSTER_DENIED,
     Reason.SPOOL_UNWRITABLE,
 )
-"""Every word that /readyz may show as `error`; docs/sidecar.md has a section for each."""
+"""Every reason that /readyz may show as `error`; docs/sidecar.md has a section for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthIssue:
-    """One thing an operator may have to mend; `missing_permission` is a word of `permissions.Lack` or
-    empty.
+    """A problem that an operator may have to solve.
+
+    `missing_permission` is a word of `permissions.MissingPermission`, or empty.
     """
 
     reason: Reason
@@ -47,19 +48,19 @@ class HealthIssue:
 
 
 class HealthBoard:
-    """Problems by what they are about ("collector", "process 12"); a problem stands until cleared."""
+    """Problems by subject ("collector", "process 12"); each stays until it is cleared."""
 
     def __init__(self) -> None:
         self._issues: dict[str, HealthIssue] = {}
 
     def report(self, subject: str, issue: HealthIssue) -> bool:
-        """Put up a problem; true when it is news."""
+        """Set the problem of a subject; return whether it changed."""
         is_new = self._issues.get(subject) != issue
         self._issues[subject] = issue
         return is_new
 
     def clear(self, subject: str) -> bool:
-        """Take a subject's problem down; true when there was one."""
+        """Remove the problem of a subject; return whether there was one."""
         return self._issues.pop(subject, None) is not None
 
     @property

@@ -1,4 +1,4 @@
-"""The composition root of the sidecar: builds the parts, runs the root tasks, ends them in order."""
+"""The composition root of the sidecar: builds the parts and runs the root tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sidelight_model.errors import Reason, SidelightError
 from sidelight_sidecar.captures.agent_status import AgentStatusReader
 from sidelight_sidecar.captures.capture_poller import CapturePoller
 from sidelight_sidecar.captures.captures import CaptureLimits, CaptureRegistry
-from sidelight_sidecar.captures.remote_capture import CaptureContext as OrderMeans
+from sidelight_sidecar.captures.remote_capture import CaptureContext
 from sidelight_sidecar.captures.trigger_monitor import TriggerMonitor
 from sidelight_sidecar.discovery.cgroup import Cgroups
 from sidelight_sidecar.discovery.processes import ProcessFilter, SelectedProcess
@@ -60,9 +60,9 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_si
 
 
 async def serve(settings: SidecarSettings) -> int:
-    """Run until SIGTERM or SIGINT; 0 when all of it ended in order.
+    """Run until SIGTERM or SIGINT; return 0, or 1 if a root task died.
 
-    Raises SidelightError for what is wrong at start, before anything is sampled.
+    Raises SidelightError if the sidecar cannot start, before it samples anything.
     """
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_MAX_THREADS, "sidelight"))
     _log.info("the sidecar starts", sidelight=__version__, settings=mask_secrets(settings))
@@ -94,7 +94,7 @@ async def serve(settings: SidecarSettings) -> int:
     metrics.sampler.labels("command" if sampler.mode == "command" else "extension").set(1)
     metrics.rate_target_hz.set(settings.rate)
     spool = Spool(settings.spool_directory, settings.spool_max_bytes, metrics, _new_adjacent_id)
-    # Sent windows go straight to the collector, never through a proxy somebody set for the service.
+    # Windows go straight to the collector, never through a proxy that is set for the service.
     async with aiohttp.ClientSession(trust_env=False) as http:
         client_config = ClientConfig(
             settings.collector,
@@ -189,7 +189,7 @@ async def serve(settings: SidecarSettings) -> int:
             time.monotonic,
         )
         agent = settings.one_shot_token.agent or _new_id()
-        capture_context = OrderMeans(
+        capture_context = CaptureContext(
             captures,
             spool,
             CollectorClient(client_config, http),
@@ -261,7 +261,10 @@ async def serve(settings: SidecarSettings) -> int:
 
 
 def _build_pause_control(settings: SidecarSettings, metrics: SidecarMetrics) -> PauseControl:
-    """The kill switch, with its signals: in place before anything else, for they would end the process."""
+    """Build the pause switch and handle its signals.
+
+    It comes before anything else, because its signals would end the process without a handler.
+    """
     pause_control = PauseControl(metrics, pid=os.getpid(), pause_file=settings.pause_file)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGUSR1, pause_control.set_switch, "signal", True)
@@ -313,9 +316,9 @@ async def _run_root_tasks(
     done_event: asyncio.Event,
     flush_seconds: float,
 ) -> int:
-    """Run the root tasks until a signal, or until there is no more to do.
+    """Run the root tasks until a signal arrives or the work is done.
 
-    A root task that dies ends the others, and the answer is 1.
+    A root task that dies ends the others. Returns 1 then, else 0.
     """
     signalled = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -323,15 +326,15 @@ async def _run_root_tasks(
         loop.add_signal_handler(number, signalled.set)
     all_ended = asyncio.Event()
     process_watcher.on_done = all_ended.set
-    died: list[BaseException] = []
+    errors: list[BaseException] = []
     try:
         async with asyncio.TaskGroup() as group:
-            following = group.create_task(process_watcher.run(), name="follow processes")
-            shipping = group.create_task(shipper.run(), name="ship windows")
-            asking = (
+            watcher_task = group.create_task(process_watcher.run(), name="follow processes")
+            shipper_task = group.create_task(shipper.run(), name="ship windows")
+            poller_task = (
                 group.create_task(capture_poller.run(), name="ask for captures") if capture_poller else None
             )
-            looking = [group.create_task(look(), name="look every second") for look in periodic_tasks]
+            timers = [group.create_task(periodic(), name="look every second") for periodic in periodic_tasks]
             await _wait_for_any(signalled, all_ended, done_event)
             if all_ended.is_set():
                 _log.info("every process that was watched has ended: so does the sidecar")
@@ -340,25 +343,25 @@ async def _run_root_tasks(
             _log.info("stopping: windows are closed and sent", flush_seconds=flush_seconds)
             deadline = loop.time() + flush_seconds
             process_watcher.stop()
-            await _wait_or_cancel(following, loop.time() + max(flush_seconds, _MIN_CLOSE_SECONDS))
+            await _wait_or_cancel(watcher_task, loop.time() + max(flush_seconds, _MIN_CLOSE_SECONDS))
             if signalled.is_set():
                 await trigger_monitor.flush()
             shipper.drain()
-            if capture_poller is not None and asking is not None:
+            if capture_poller is not None and poller_task is not None:
                 capture_poller.drain()
-                await _wait_or_cancel(asking, deadline)
-            await _wait_or_cancel(shipping, deadline)
-            for task in looking:
+                await _wait_or_cancel(poller_task, deadline)
+            await _wait_or_cancel(shipper_task, deadline)
+            for task in timers:
                 task.cancel()
     except* Exception as failures:  # noqa: BLE001 - the root of the process
-        died += failures.exceptions
-    for failure in died:
-        _log.error("a root task died", exc_info=failure)
-    return 1 if died else 0
+        errors += failures.exceptions
+    for error in errors:
+        _log.error("a root task died", exc_info=error)
+    return 1 if errors else 0
 
 
 async def _wait_for_any(*events: asyncio.Event) -> None:
-    """Wait for any of them."""
+    """Wait until one of the events is set."""
     async with asyncio.TaskGroup() as group:
         waits = {group.create_task(event.wait(), name="wait for the end") for event in events}
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

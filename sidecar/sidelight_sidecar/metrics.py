@@ -105,7 +105,7 @@ class SidecarMetrics:
         self.loop_errors = self._counter("loop_errors", "Unexpected errors a loop went on after", ["loop"])
 
     def render(self) -> bytes:
-        """The text format of Prometheus."""
+        """Render the metrics in the Prometheus text format."""
         return generate_latest(self.registry)
 
     def _counter(self, name: str, text: str, labels: list[str] | None = None) -> Counter:
@@ -116,10 +116,10 @@ class SidecarMetrics:
 
 
 def to_reason_label(word: str) -> str:
-    """A reason word that came from elsewhere, as a label: one of the closed set, or "other"."""
+    """Return an external reason as a metric label: a word of the enum, or "other"."""
     return word if word in set(Reason) else "other"
 
 
 def to_kind_label(word: str) -> str:
-    """A kind of sampling error, as a label."""
+    """Return a kind of sampling error as a metric label."""
     return word if word in _EXTENSION_ERROR_KINDS | _COMMAND_ERROR_KINDS else "other"

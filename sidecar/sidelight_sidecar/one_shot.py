@@ -1,7 +1,7 @@
-"""A sidecar that was attached to a pod for one capture: it takes that one, tells how it went, and ends.
+"""A sidecar that was attached to a pod for one capture and then exits.
 
-Its container can never be removed from the pod, so the process in it must not stay. Its token says all:
-which capture, and what this sidecar is called in it.
+Its container can never be removed from the pod, so its process must not stay. Its token names the capture
+and the sidecar.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ NO_ONE_TIME_TOKEN = OneTimeToken("", "", "")
 
 
 def parse_one_time_token(text: str) -> OneTimeToken:
-    """Read a one-time token; raises ValueError, which does not quote it."""
-    found = _TOKEN_PATTERN.fullmatch(text)
-    if found is None:
+    """Parse a one-time token; raises ValueError, whose text does not quote it."""
+    match = _TOKEN_PATTERN.fullmatch(text)
+    if match is None:
         raise ValueError("it is not a one-time token of a capture")
-    return OneTimeToken(text, found[1], found[2])
+    return OneTimeToken(text, match[1], match[2])
 
 
 class CaptureStatus(Protocol):
-    """What is asked of the loop that asks for orders."""
+    """The part of `CapturePoller` that `OneShotCapture` uses."""
 
     def has_started(self, capture: str) -> bool: ...
 
@@ -57,7 +57,7 @@ class CaptureStatus(Protocol):
 
 
 class OneShotCapture:
-    """Says when there is no more to do: `over` is called once, in any case."""
+    """Detects when a one-shot sidecar is done; `on_finished` is always called once."""
 
     def __init__(
         self,
@@ -72,18 +72,21 @@ class OneShotCapture:
         self._clock = clock
 
     async def wait_for_process(self, has_process: Callable[[], bool]) -> None:
-        """Wait until a process is found, so that a capture that is ordered at once has what to sample."""
+        """Wait until a process is found, so that an immediate capture job can sample it.
+
+        It gives up after ten seconds.
+        """
         for _ in range(_PROCESS_CHECKS):
             if has_process():
                 return
             await asyncio.sleep(_PROCESS_CHECK_SECONDS)
 
     async def run(self, status: CaptureStatus) -> None:
-        """Look at how far it is until it is over."""
-        began, capture = self._clock(), self._token.capture
+        """Check the capture's progress until it has ended or a timeout has passed."""
+        started_at, capture = self._clock(), self._token.capture
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
-            elapsed = self._clock() - began
+            elapsed = self._clock() - started_at
             if status.is_reported(capture):
                 _log.info("the capture that this sidecar was attached for is over", capture=capture)
             elif not status.has_started(capture) and elapsed > _JOB_TIMEOUT_SECONDS:

@@ -44,7 +44,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class SidecarServer:
-    """The handlers, with what they need."""
+    """The HTTP handlers and their dependencies."""
 
     def __init__(
         self,
@@ -80,11 +80,11 @@ class SidecarServer:
         return app
 
     async def livez(self, request: web.Request) -> web.Response:
-        """200 as long as the event loop turns."""
+        """Return 200 while the event loop runs."""
         return web.json_response({"live": True})
 
     async def readyz(self, request: web.Request) -> web.Response:
-        """200 when windows are taken and sent; else 503 with what is wrong and what to do."""
+        """Return 200 if windows are sampled and sent, else 503 with problems and hints."""
         problems = [
             {"about": subject, "error": problem.reason, "message": problem.message, "hint": problem.hint}
             | ({"lacks": problem.missing_permission} if problem.missing_permission else {})
@@ -94,7 +94,7 @@ class SidecarServer:
         processes = [watch.status for watch in process_samplers]
         fields = {
             "ready": not problems,
-            "degraded": self._is_fallback or any(one["reduced"] for one in processes),
+            "degraded": self._is_fallback or any(status["reduced"] for status in processes),
             "paused": list(self._pause_control.active_switches),
             "triggers": self._trigger_monitor.status,
             "problems": problems,
@@ -114,7 +114,10 @@ class SidecarServer:
         return web.Response(body=body, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     async def capture(self, request: web.Request) -> web.StreamResponse:
-        """Start a capture and tell how it goes, a JSON object a line; it goes on if the client leaves."""
+        """Start a capture and stream its progress, one JSON object per line.
+
+        The capture goes on if the client disconnects.
+        """
         await self._authorize(request)
         try:
             raw = json.loads(await request.read() or b"{}")
@@ -137,13 +140,13 @@ class SidecarServer:
         return response
 
     async def pause(self, request: web.Request) -> web.Response:
-        """Detach from every process until POST /resume; again: the same."""
+        """Detach from every process until POST /resume; idempotent."""
         await self._authorize(request)
         self._pause_control.set_switch("api", True)
         return web.json_response({"paused": list(self._pause_control.active_switches)})
 
     async def resume(self, request: web.Request) -> web.Response:
-        """Undo POST /pause; refused while another switch goes on pausing."""
+        """Undo POST /pause; an error while another switch keeps sampling paused."""
         await self._authorize(request)
         self._pause_control.set_switch("api", False)
         if self._pause_control.is_paused:
@@ -151,7 +154,7 @@ class SidecarServer:
         return web.json_response({"paused": []})
 
     async def get_capture(self, request: web.Request) -> web.Response:
-        """A capture's state, running or done."""
+        """Return the state of a capture that runs or has ended."""
         return web.json_response(self._captures.get(request.match_info["id"]).to_json(self._captures.clock()))
 
     async def _write_progress(self, response: web.StreamResponse, capture: LocalCapture) -> None:
@@ -159,7 +162,10 @@ class SidecarServer:
             await response.write(json.dumps(capture.to_json(self._captures.clock())).encode() + b"\n")
 
     async def _authorize(self, request: web.Request) -> None:
-        """For whoever has the token or, without one, for this machine; never for web pages."""
+        """Allow clients with the token or, without a token, clients on this machine.
+
+        Web pages are never allowed.
+        """
         if "Origin" in request.headers:
             raise SidelightError(
                 "a web page may not do this", reason=Reason.FORBIDDEN, hint="Use curl or a script."
@@ -173,8 +179,8 @@ class SidecarServer:
                 )
             return
         token = await asyncio.to_thread(_read_token, self._token_file)
-        given = request.headers.get("Authorization", "")
-        if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+        authorization = request.headers.get("Authorization", "")
+        if not hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode()):
             raise SidelightError(
                 "the bearer token is missing or wrong",
                 reason=Reason.UNAUTHORIZED,
@@ -219,12 +225,14 @@ class SidecarServer:
 
 
 def list_notices(sampler: Sampler, *, is_fallback: bool) -> list[str]:
-    """What an operator should know though nothing is wrong."""
+    """Return notices for an operator that are no problems."""
     messages = []
     if sampler.mode == COMMAND_MODE:
-        why = "sidelight_native is not built for this Python (make native)" if is_fallback else "as was asked"
+        cause = (
+            "sidelight_native is not built for this Python (make native)" if is_fallback else "as was asked"
+        )
         messages.append(
-            f"The py-spy command samples, in its blocking mode, not the extension: {why}. "
+            f"The py-spy command samples, in its blocking mode, not the extension: {cause}. "
             f"It has missing states: {', '.join(sampler.missing_states)}; a short gap lies between windows."
         )
     if sampler.mode == "nonblocking":
@@ -254,7 +262,7 @@ def _read_token(file: Path) -> str:
         _log.error("the capture token cannot be read", file=str(file), problem=str(error))
         token = ""
     if not token:
-        # An empty token must not let in whoever sends an empty one.
+        # An empty token must not allow requests that send an empty one.
         raise SidelightError(
             "the capture token cannot be read", reason=Reason.FORBIDDEN, hint="Check --capture-token-file."
         )

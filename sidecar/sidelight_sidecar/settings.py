@@ -1,4 +1,4 @@
-"""Every setting of the sidecar, declared once and checked together."""
+"""All settings of the sidecar, declared once and validated together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sidelight_sidecar.one_shot import NO_ONE_TIME_TOKEN, OneTimeToken, parse_on
 from sidelight_sidecar.triggers import GrowthThreshold, TriggerRules
 
 SAMPLING_MODES = ("auto", "gil", "blocking", "nonblocking", "command")
-# Unwinding the C stack takes ten times as long: for a minute that was asked for, not for always.
+# Unwinding the C stack takes ten times as long: acceptable for a short capture, not for continuous sampling.
 CAPTURE_MODES = (*SAMPLING_MODES, "native")
 _MAX_WINDOW_SECONDS = 1800.0
 
@@ -63,7 +63,7 @@ def _check_growth(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SidecarSettings:
-    """What `sidelight sidecar` was told. Names carry their units."""
+    """Settings of `sidelight sidecar`; units are part of the names."""
 
     collector: str = setting("", "where windows are sent", parse=_parse_url, required=True, metavar="URL")
     token_file: Path | None = setting(
@@ -289,14 +289,14 @@ class SidecarSettings:
 
     @property
     def spool_directory(self) -> Path:
-        """Where the spool lies: stable over restarts of the same sidecar."""
+        """The folder of the spool, the same after each restart of this sidecar."""
         if self.spool_dir is not None:
             return self.spool_dir
         return Path(tempfile.gettempdir()) / f"sidelight-spool-{os.getuid()}-{self.listen_address[1]}"
 
     @property
     def effective_jitter_seconds(self) -> float:
-        """Seconds of jitter, never so long that a window could meet the next."""
+        """Seconds of jitter, short enough that a window never meets the next."""
         if self.interval_seconds is None:
             return 0.0
         room = self.interval_seconds - self.window_seconds
@@ -304,7 +304,7 @@ class SidecarSettings:
 
     @property
     def trigger_rules(self) -> TriggerRules:
-        """What makes it look closer."""
+        """The triggers and their thresholds."""
         return TriggerRules(
             cpu_share=_to_share(self.trigger_cpu_percent),
             throttled_share=_to_share(self.trigger_throttled_percent),
@@ -324,8 +324,8 @@ class SidecarSettings:
 
     @property
     def labels(self) -> Labels:
-        """What every window of this sidecar is labelled with; raises BadLabel."""
-        known = {
+        """The labels of every window of this sidecar; raises BadLabel."""
+        reserved = {
             "service": self.service,
             "version": self.version,
             "namespace": self.namespace,
@@ -333,11 +333,14 @@ class SidecarSettings:
             "container": self.container,
             "node": self.node,
         }
-        return Labels.parse({**known, **dict(self.label)})
+        return Labels.parse({**reserved, **dict(self.label)})
 
 
 def parse_sidecar_settings(argv: Sequence[str], environ: Mapping[str, str]) -> SidecarSettings:
-    """The settings from flags, then `SIDELIGHT_…` variables, then defaults; raises SidelightError."""
+    """Parse settings from flags, `SIDELIGHT_…` variables and defaults, in that order.
+
+    Raises SidelightError.
+    """
     settings = house.parse_settings(
         SidecarSettings, "sidecar", "Sample the Python processes beside it and ship windows.", argv, environ
     )
@@ -349,14 +352,14 @@ def parse_sidecar_settings(argv: Sequence[str], environ: Mapping[str, str]) -> S
 
 
 def _check_targets(settings: SidecarSettings) -> None:
-    given = [
+    selectors = [
         flag
-        for flag, on in (("--pid", settings.pid), ("--match", settings.match), ("--all", settings.all))
-        if on
+        for flag, value in (("--pid", settings.pid), ("--match", settings.match), ("--all", settings.all))
+        if value
     ]
-    if len(given) != 1:
+    if len(selectors) != 1:
         raise BadSetting(
-            f"{' and '.join(given)} cannot go together" if given else "nothing says what to watch",
+            f"{' and '.join(selectors)} cannot go together" if selectors else "nothing says what to watch",
             hint="Give one of --pid N, --match REGEX and --all.",
         )
     try:

@@ -1,4 +1,4 @@
-"""What is wrong at start is said at start, before anything is sampled."""
+"""Checks at start, before anything is sampled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from sidelight_sidecar.discovery.processes import Proc, ProcessFilter, select_pr
 
 
 def check_pids(procs: Sequence[Proc], process_filter: ProcessFilter, *, own_pid: int) -> None:
-    """Raise SidelightError when a pid that was named is gone, is this sidecar, or leads to no Python."""
+    """Check that each pid of the filter can be sampled.
+
+    Raises SidelightError if it is gone, is this sidecar, or is no Python process and has no Python child.
+    """
     alive = {proc.pid for proc in procs if proc.is_alive}
     for pid in sorted(process_filter.pids):
         if pid not in alive:
@@ -30,7 +33,7 @@ def check_pids(procs: Sequence[Proc], process_filter: ProcessFilter, *, own_pid:
 
 
 def check_token(file: Path | None, flag: str) -> None:
-    """Raise BadSetting when a token file cannot be read or is empty."""
+    """Raise BadSetting if a token file cannot be read or is empty."""
     if file is None:
         return
     try:

@@ -1,10 +1,11 @@
-"""When a closer look is worth its cost: decided from readings, on any clock.
+"""Triggers: decide from readings when a higher rate is worth its cost.
 
-A trigger compares what was seen some seconds ago with what is seen now, so it speaks of a mean over that
-time and not of a moment. One fires once: then not again before its value has been below four fifths of
-the threshold. After one has fired all rest for a while (`rest`), but those that come up while a process is
-still looked at closely are added to the first. A process that grows is measured anew from where it was when
-the trigger fired, and what it takes in the first `growth_seconds` of its life is its start.
+The clock is an argument. A trigger compares values from some seconds ago with current values, so it judges
+a mean over that time and not a moment. It fires once, and again only after its value has been below four
+fifths of the threshold. After a trigger has fired, all triggers of the process pause for
+`cooldown_seconds`, but triggers that fire during the boost are added to it. Growth of memory is measured
+anew from the size at which the trigger fired; growth in the first `rss_growth_seconds` of a process's life
+counts as its start.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 CPU, THROTTLED, RSS, READY, SIGTERM = "cpu", "throttled", "rss", "ready", "sigterm"
 TRIGGER_NAMES = (CPU, THROTTLED, RSS, READY, SIGTERM)
-"""What a window's label `trigger` says, and the labels of the metric."""
+"""Values of a window's label `trigger` and of the metric's label."""
 
 _RESET_SHARE = 0.8
 _MAX_POINTS = 60
@@ -26,7 +27,7 @@ _MAX_REASON_CHARACTERS = 256
 
 @dataclass(frozen=True, slots=True)
 class GrowthThreshold:
-    """So many bytes, or such a share of what there was."""
+    """A growth in bytes, or as a share of the earlier size."""
 
     size_bytes: int = 0
     share: float = 0.0
@@ -34,7 +35,7 @@ class GrowthThreshold:
 
 @dataclass(frozen=True, slots=True)
 class TriggerRules:
-    """Thresholds as shares (None: that trigger is off), times in seconds."""
+    """Thresholds as shares (None: the trigger is off), times in seconds."""
 
     cpu_share: float | None = None
     throttled_share: float | None = None
@@ -48,29 +49,33 @@ class TriggerRules:
 
     @property
     def enabled_triggers(self) -> tuple[str, ...]:
-        """The words of those that are on."""
-        shown = (self.cpu_share is not None, self.throttled_share is not None, self.rss_growth is not None)
+        """The names of the triggers that are on."""
+        has_threshold = (
+            self.cpu_share is not None,
+            self.throttled_share is not None,
+            self.rss_growth is not None,
+        )
         return tuple(
-            word
-            for word, on in zip(
-                TRIGGER_NAMES, (*shown, self.fires_on_ready, self.fires_on_sigterm), strict=True
+            name
+            for name, is_enabled in zip(
+                TRIGGER_NAMES, (*has_threshold, self.fires_on_ready, self.fires_on_sigterm), strict=True
             )
-            if on
+            if is_enabled
         )
 
     @property
     def check_interval_seconds(self) -> float:
-        """How often to look: a tenth of the shortest time that is measured, from one second to three."""
+        """A tenth of the shortest measured time, from one second to three."""
         return min(3.0, max(1.0, min(self.window_seconds, self.rss_growth_seconds) / 10))
 
     @property
     def needs_polling(self) -> bool:
-        """Whether processes have to be looked at for it."""
+        """Whether an enabled trigger needs periodic readings."""
         return bool(set(self.enabled_triggers) - {SIGTERM})
 
 
 class TriggerEvent(NamedTuple):
-    """A trigger and, in words with figures, why."""
+    """A trigger, and the reason in words with figures."""
 
     trigger: str
     reason: str
@@ -87,19 +92,19 @@ class SlidingWindow:
         if self._points and now - self._points[-1][0] < self._seconds / _MAX_POINTS:
             return
         self._points.append((now, values))
-        # The newest that is old enough stays: what happened since then is what is asked for.
+        # The newest point that is `seconds` old stays as the baseline.
         while len(self._points) > 1 and self._points[1][0] <= now - self._seconds:
             self._points.popleft()
 
     def find_baseline(self, now: float) -> tuple[float, Sequence[float]] | None:
-        """The newest values that are `seconds` old, with their age; None while there are none."""
+        """Return the age and values of the newest point that is `seconds` old, or None."""
         if not self._points or self._points[0][0] > now - self._seconds:
             return None
         at, values = self._points[0]
         return now - at, values
 
     def compute_minimum(self) -> float:
-        """The least of the first values kept; infinite when there are none."""
+        """Return the minimum of each point's first value; infinite without points."""
         return min((values[0] for _, values in self._points), default=math.inf)
 
     def clear(self) -> None:
@@ -107,13 +112,16 @@ class SlidingWindow:
 
 
 class Hysteresis:
-    """Lets a condition through once, until it has calmed down."""
+    """Fires once when a value exceeds a threshold, until it has dropped again."""
 
     def __init__(self) -> None:
         self._is_armed = True
 
     def should_fire(self, value: float | None, threshold: float, *, can_fire: bool) -> bool:
-        """Whether it fires now; one that is true while it is not `can_fire` to fire does when it is."""
+        """Return whether to fire now.
+
+        While `can_fire` is false, a value above the threshold waits, and fires as soon as it is true.
+        """
         if value is None:
             return False
         if self._is_armed and value > threshold:
@@ -124,7 +132,7 @@ class Hysteresis:
 
 
 class ProcessTriggers:
-    """One process: its CPU time where no limit is known, and its memory."""
+    """Triggers of one process: its memory, and its CPU time without a known limit."""
 
     def __init__(self, rules: TriggerRules) -> None:
         self._rules = rules
@@ -137,7 +145,9 @@ class ProcessTriggers:
     def evaluate(
         self, now: float, *, age: float, cpu_seconds: float, rss: int, has_cpu_limit: bool, can_fire: bool
     ) -> list[TriggerEvent]:
-        """What fires now; `age` is how long it lives, `has_cpu_limit` whether it is judged with its
+        """Return the triggers that fire now.
+
+        `age` is the process's age in seconds. With `has_cpu_limit` its CPU time is evaluated with its
         container.
         """
         events = []
@@ -156,15 +166,15 @@ class ProcessTriggers:
                 )
         if rules.rss_growth is not None and age >= rules.rss_growth_seconds:
             self._rss_window.add(now, (float(rss),))
-            least = self._rss_window.compute_minimum()
-            above = rules.rss_growth.size_bytes or rules.rss_growth.share * least
-            if self._rss_hysteresis.should_fire(rss - least, above, can_fire=can_fire):
+            minimum = self._rss_window.compute_minimum()
+            growth = rss - minimum
+            threshold = rules.rss_growth.size_bytes or rules.rss_growth.share * minimum
+            if self._rss_hysteresis.should_fire(growth, threshold, can_fire=can_fire):
                 self._rss_window.clear()
-                grown = (
-                    f"{_format_mebibytes(rss - least)} ({_format_percent((rss - least) / max(1.0, least))})"
-                )
+                percent = _format_percent(growth / max(1.0, minimum))
                 text = (
-                    f"RSS grew by {grown} to {_format_mebibytes(rss)} within {rules.rss_growth_seconds:g} s"
+                    f"RSS grew by {_format_mebibytes(growth)} ({percent}) to {_format_mebibytes(rss)} "
+                    f"within {rules.rss_growth_seconds:g} s"
                 )
                 events.append(TriggerEvent(RSS, text))
         return events
@@ -172,7 +182,7 @@ class ProcessTriggers:
 
 @dataclass(frozen=True, slots=True)
 class CpuUsage:
-    """What a container's cgroup says: its limit in cores (None: none is known) and its counters."""
+    """A container's CPU limit in cores (None if unknown) and its cgroup's counters."""
 
     limit_cores: float | None
     cpu_seconds: float = 0.0
@@ -181,7 +191,7 @@ class CpuUsage:
 
 
 class ContainerTriggers:
-    """One container: what it takes of its limit, and how often it was frozen for it."""
+    """Triggers of one container: its usage of the CPU limit, and its throttling."""
 
     def __init__(self, rules: TriggerRules) -> None:
         self._rules = rules
@@ -189,18 +199,18 @@ class ContainerTriggers:
         self._cpu_hysteresis, self._throttled_hysteresis = Hysteresis(), Hysteresis()
 
     def evaluate(self, now: float, usage: CpuUsage, *, can_fire: bool) -> list[TriggerEvent]:
-        """What fires now."""
+        """Return the triggers that fire now."""
         if usage.limit_cores is None:
             self._usage_window.clear()
             return []
         rules, limit = self._rules, usage.limit_cores
         self._usage_window.add(now, (usage.cpu_seconds, usage.periods, usage.throttled_periods))
-        before = self._usage_window.find_baseline(now)
-        if before is None:
+        baseline = self._usage_window.find_baseline(now)
+        if baseline is None:
             return []
-        elapsed, (used, periods, throttles) = before
+        elapsed, (cpu_seconds, periods, throttled_periods) = baseline
         events = []
-        share = (usage.cpu_seconds - used) / elapsed / limit
+        share = (usage.cpu_seconds - cpu_seconds) / elapsed / limit
         if rules.cpu_share is not None and self._cpu_hysteresis.should_fire(
             share, rules.cpu_share, can_fire=can_fire
         ):
@@ -209,7 +219,7 @@ class ContainerTriggers:
                 f"{rules.window_seconds:g} s"
             )
             events.append(TriggerEvent(CPU, text))
-        throttled_share = (usage.throttled_periods - throttles) / max(1.0, usage.periods - periods)
+        throttled_share = (usage.throttled_periods - throttled_periods) / max(1.0, usage.periods - periods)
         if rules.throttled_share is not None and self._throttled_hysteresis.should_fire(
             throttled_share, rules.throttled_share, can_fire=can_fire
         ):
@@ -222,24 +232,24 @@ class ContainerTriggers:
 
 
 def is_in_cooldown(rules: TriggerRules, fired_at: float | None, now: float) -> bool:
-    """Whether no trigger may fire on a process now, given when one last did."""
+    """Return whether triggers of a process must not fire, given when one last did."""
     if fired_at is None or now < fired_at + rules.boost_seconds:
         return False
     return now < fired_at + rules.boost_seconds + rules.cooldown_seconds
 
 
 def build_trigger_labels(events: Sequence[TriggerEvent]) -> dict[str, str]:
-    """The labels of the windows that were taken for this."""
-    words = [word for word in TRIGGER_NAMES if any(one.trigger == word for one in events)]
+    """Build the labels of windows that were sampled because of these events."""
+    names = [name for name in TRIGGER_NAMES if any(event.trigger == name for event in events)]
     return {
-        "trigger": "+".join(words),
-        "trigger_reason": _truncate_reason("; ".join(one.reason for one in events)),
+        "trigger": "+".join(names),
+        "trigger_reason": _truncate_reason("; ".join(event.reason for event in events)),
     }
 
 
 def _compute_rate(window: SlidingWindow, now: float, value: float) -> float | None:
-    before = window.find_baseline(now)
-    return None if before is None else (value - before[1][0]) / before[0]
+    baseline = window.find_baseline(now)
+    return None if baseline is None else (value - baseline[1][0]) / baseline[0]
 
 
 def _format_percent(share: float) -> str:
@@ -251,5 +261,5 @@ def _format_mebibytes(size: float) -> str:
 
 
 def _truncate_reason(text: str) -> str:
-    # A collector takes 256 bytes of a label; all that is said here is ASCII.
+    # A collector accepts labels of up to 256 bytes; reasons are ASCII.
     return text if len(text) <= _MAX_REASON_CHARACTERS else text[: _MAX_REASON_CHARACTERS - 3] + "..."

@@ -1,12 +1,12 @@
 """The comparison of two sides.
 
-request           what is asked
-answer            the answer of /api/v1/verdict
+request           options of a comparison
+answer            the response of /api/v1/verdict
 matrix            observations: pods by blocks of time
-cost_tables       of functions and call paths
-builder           effects, tests, summary
+cost_tables       costs of functions and call paths
+builder           effects, tests and summary
 effects           of many functions, and how they were tested
-rename_matching   functions under another name
-blocking_summary  who blocks the event loop
-model             the answer's types
+rename_matching   functions that changed their name
+blocking_summary  functions that block the event loop
+model             types of the response
 """

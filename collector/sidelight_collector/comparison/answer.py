@@ -1,4 +1,4 @@
-"""What a comparison says, from the rows of the store: sides are cut into cells, and judged."""
+"""Load both sides of a comparison from the store and build the verdict."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from sidelight_model.counts import ProfileType
 
 
 class VerdictAnswer(TypedDict):
-    """A verdict alone, and what it stands on."""
+    """A verdict alone, and the data that it is based on."""
 
     type: str
     sides: list[SideSummary]
@@ -60,7 +60,7 @@ class VerdictAnswer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both sides of a comparison: what was asked, their windows, cut, and the samples of each cell."""
+    """Both sides of a comparison: queries, observations and the samples of each cell."""
 
     sides: Sequence[WindowQuery]
     observations: PairedObservations
@@ -74,7 +74,7 @@ class Comparison:
 def load_comparison(
     context: QueryContext, sides: Sequence[WindowQuery], options: ComparisonOptions
 ) -> Comparison:
-    """Both sides, with what they took by cell and stack."""
+    """Load both sides with their samples by cell and stack."""
     observations = build_observations(sides, select_comparison_windows(context, sides, options.max_rows))
     return Comparison(
         sides,
@@ -92,18 +92,21 @@ def query_verdict(
     options: ComparisonOptions,
     max_nodes: int,
 ) -> VerdictAnswer:
-    """The verdict on two sides, of whose tree the `max_nodes` heaviest nodes are looked at."""
+    """Return the verdict on two sides.
+
+    Only the `max_nodes` heaviest nodes of their tree are considered.
+    """
     comparison = load_comparison(context, sides, options)
     pairs = list(zip(comparison.windows, _weigh_sides(context, comparison, kind, stack_filter), strict=True))
     tree, pooled = build_tree_and_pool(context, pairs, lines=False, max_nodes=max_nodes)
-    found, _, _ = build_verdict(context, comparison, pairs, tree, pooled, kind, stack_filter, options)
+    verdict, _, _ = build_verdict(context, comparison, pairs, tree, pooled, kind, stack_filter, options)
     return {
         "type": kind.value,
         "sides": [
-            narrow_summary(summarize_side(question, windows, kind), weights, stack_filter)
-            for question, (windows, weights) in zip(sides, pairs, strict=True)
+            narrow_summary(summarize_side(query, windows, kind), weights, stack_filter)
+            for query, (windows, weights) in zip(sides, pairs, strict=True)
         ],
-        "verdict": found,
+        "verdict": verdict,
         "basis": build_basis(comparison.windows, kind, context.unreadable_count),
     }
 
@@ -120,15 +123,19 @@ def build_verdict(
     *,
     lines: bool = False,
 ) -> tuple[Verdict, list[int], Sequence[FunctionRename]]:
-    """The verdict, for each node whether it changed, and the renames after which the tree has these nodes.
+    """Build the verdict on two sides.
 
-    With `lines` the tree tells them apart.
+    Returns the verdict, for each node whether it changed, and the renames. The nodes are those of the tree
+    after these renames. With `lines` the tree distinguishes lines.
     """
     observations = (comparison.observations.baseline, comparison.observations.comparison)
     stacks = pool_stacks(context, pairs) if lines else pooled
 
     def load_rows(of_kind: ProfileType) -> list[CostRows]:
-        """What both sides took of a type; of which of these stacks does not matter."""
+        """Load what both sides took of a profile type.
+
+        All rows have stack 0, because their stacks are not used.
+        """
         return [
             CostRows.build((repeat_value(0, pa.int32(), len(weights.hashes)), weights), own)
             for own, weights in zip(
@@ -137,7 +144,7 @@ def build_verdict(
         ]
 
     def build_wall_tree() -> tuple[CallTree, list[CostRows]]:
-        """The tree of all samples, waiting ones included, and the rows that it was drawn from."""
+        """Build the tree of all samples, including waiting ones, and its rows."""
         if kind is ProfileType.WALL and not lines:
             return tree, [
                 CostRows.build(numbers, own) for numbers, own in zip(pooled.sides, observations, strict=True)
@@ -149,17 +156,17 @@ def build_verdict(
                 strict=True,
             )
         )
-        drawn_, own_pool = rebuild_tree(context, columns, stacks, max_nodes=options.max_tests)
-        return drawn_, [
+        wall_tree, own_pool = rebuild_tree(context, columns, stacks, max_nodes=options.max_tests)
+        return wall_tree, [
             CostRows.build(numbers, own) for numbers, own in zip(own_pool.sides, observations, strict=True)
         ]
 
     def find_renames(functions: FunctionCosts) -> list[FunctionRename]:
-        watched = (
+        pod_seconds = (
             comparison.observations.baseline.matrix.total_exposure,
             comparison.observations.comparison.matrix.total_exposure,
         )
-        return match_renames(context, pairs, tree, functions, watched)
+        return match_renames(context, pairs, tree, functions, pod_seconds)
 
     requests, final_options = _load_requests(context, comparison.observations, options)
     builder = ComparisonBuilder(
@@ -183,12 +190,15 @@ def build_verdict(
 def _load_requests(
     context: QueryContext, observations: PairedObservations, options: ComparisonOptions
 ) -> tuple[tuple[F64, F64] | None, ComparisonOptions]:
-    """Requests of each cell of both sides, as given or as Prometheus tells; else why there are none."""
+    """Return the requests in each cell of both sides, as given or from Prometheus.
+
+    Without counts, the returned options contain the reason.
+    """
     if options.request_counts is not None:
-        given_a, given_b = options.request_counts
+        total_a, total_b = options.request_counts
         return (
-            distribute_requests(observations.baseline, given_a),
-            distribute_requests(observations.comparison, given_b),
+            distribute_requests(observations.baseline, total_a),
+            distribute_requests(observations.comparison, total_b),
         ), options
     source = context.request_counts
     if (
@@ -207,7 +217,7 @@ def _load_requests(
 
 
 def _to_time_blocks(observations: SideObservations) -> TimeBlocks:
-    """The blocks of time of a side, of which requests are asked."""
+    """Return the blocks of time of a side, for which requests are counted."""
     return TimeBlocks(
         observations.start_ns,
         observations.matrix.block_seconds,
@@ -220,7 +230,7 @@ def _to_time_blocks(observations: SideObservations) -> TimeBlocks:
 def _weigh_sides(
     context: QueryContext, comparison: Comparison, kind: ProfileType, stack_filter: StackFilter
 ) -> list[StackWeights]:
-    """What each side took of a type, of the stacks that are looked at."""
+    """Weigh the stacks of each side that pass the filter, by profile type."""
     return [
         apply_filter(context, windows, weigh_stacks(table, kind), stack_filter)
         for windows, table in zip(comparison.windows, comparison.cell_sums, strict=True)

@@ -1,4 +1,7 @@
-"""Who holds the event loops of a comparison's sides, from the samples of all states."""
+"""Functions that block the event loops of a comparison's sides.
+
+They are found in the samples of all states.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ from sidelight_model.frames import Frame, unescape_frame
 
 
 def compare_event_loops(design: Design, tree: CallTree, sides: Sequence[CostRows]) -> LoopComparison | None:
-    """The loops of two sides, whose rows of all states end in this tree; None where there is none."""
+    """Compare the event loops of two sides; None if there is none.
+
+    `sides` are their rows of all states, whose stacks end in nodes of `tree`.
+    """
     attribution = attribute_loop_time(tree.names, tree.level, tree.name)
     if not attribution.has_loop:
         return None
@@ -41,7 +47,7 @@ def compare_event_loops(design: Design, tree: CallTree, sides: Sequence[CostRows
 def to_event_loop_json(
     comparison: LoopComparison, apply_checks: Callable[[Effects], Effects]
 ) -> EventLoopJson:
-    """The same as the API writes it."""
+    """Convert the comparison of loops to JSON, with the directions after the checks."""
     shares = apply_checks(comparison.shares)
     frames = [Frame.parse(unescape_frame(text)) for text in comparison.blockers]
     return {

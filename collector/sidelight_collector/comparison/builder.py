@@ -1,4 +1,4 @@
-"""One comparison judged: the numbers of a verdict, from sides that were cut into cells."""
+"""Build the verdict of one comparison from sides that are cut into cells."""
 
 from __future__ import annotations
 
@@ -102,12 +102,13 @@ MIN_ROWS: Final = 2
 
 
 class ComparisonBuilder:
-    """One comparison while it is judged: `tree` was drawn from `pooled`, `stacks` have no lines.
+    """One comparison while its verdict is built.
 
-    `all_stacks`: these are looked at, so that the kernel's clock tells what they took of the CPU. `other` has
-    both sides' rows of another type, `waiting` the tree of all samples with their rows, `renames` which
-    functions are one under two names; `requests` are those of each cell of both sides, where rates are per
-    request.
+    `tree` is the tree of the stacks `pooled`, `lineless_stacks` are the stacks without lines.
+    `has_all_stacks`: no stack is filtered out, so the kernel's clock measures their CPU time.
+    `load_rows` returns both sides' rows of another profile type, `build_wall_tree` the tree of all samples
+    with their rows. `find_renames` returns the functions that have two names. `requests` are the requests
+    in each cell of both sides, if rates are per request.
     """
 
     def __init__(
@@ -182,7 +183,7 @@ class ComparisonBuilder:
         self._is_node_changed = self._test_nodes()
 
     def build(self) -> Verdict:
-        """The whole of it."""
+        """Build the verdict."""
         of, own, total = self._function_costs, self._self_effects, self._total_effects
         order = rank_functions(own, total)[: self._options.max_functions]
         frames = [Frame.parse(unescape_frame(of.names[at])) for at in order.tolist()]
@@ -225,14 +226,17 @@ class ComparisonBuilder:
         }
 
     def list_node_flags(self) -> list[int]:
-        """For each node of the tree whether it is outside noise."""
+        """List for each node of the tree whether it is outside noise (1 or 0)."""
         changed = np.zeros(len(self._tree.level), np.int64)
         changed[self._node_costs.node_ids[self._is_node_changed]] = 1
         flags: list[int] = changed.tolist()
         return flags
 
     def _test_nodes(self) -> Flags:
-        """Which nodes are outside noise. Those that are not by counting alone need no closer look."""
+        """Return which nodes are outside noise.
+
+        Nodes within counting noise need no further test.
+        """
         of, level = self._node_costs, self._design.alpha
         p = np.ones(len(of.node_ids))
         no_exposure = min(self._design.a.total_exposure, self._design.b.total_exposure) <= 0
@@ -248,7 +252,7 @@ class ComparisonBuilder:
         return tree_rejections(of.level, p, level)
 
     def _explain(self, self_effects: EffectFamily) -> ExplanationJson:
-        """What accounts for the change: the fewest call paths, and functions by their own time."""
+        """Explain the change by the fewest call paths, and by functions' self time."""
         of, sampled = self._node_costs, self._sampled_effects
         a, b = (
             whole if whole > 0 else 1.0
@@ -276,7 +280,7 @@ class ComparisonBuilder:
         }
 
     def _compare_depths(self) -> DepthComparison | None:
-        """Samples by how deep their stacks are, compared."""
+        """Compare the samples of both sides by stack depth."""
         depth, of = np.unique(self._lineless_stacks.builder.depths(), return_inverse=True)
         a, b = (rows.sum_by_group(of.astype(np.int64), len(depth)) for rows in self._stack_rows)
         seen = (a.sum((1, 2)) > 0) | (b.sum((1, 2)) > 0)
@@ -299,7 +303,7 @@ class ComparisonBuilder:
     def _find_effect(
         self, condition: Condition, idle: EffectJson | None, depth: DepthEffectsJson | None
     ) -> EffectJson | None:
-        """The effect that a condition is about; None where there is nothing of the kind."""
+        """Return the effect that a condition is about, or None if there is none."""
         subject = condition.subject
         if subject in FUNCTION_SUBJECTS:
             return self._compare_functions(condition)
@@ -316,7 +320,10 @@ class ComparisonBuilder:
         return self._compare_type(ProfileType(subject))
 
     def _compare_type(self, kind: ProfileType) -> EffectJson:
-        """The whole rate of another type than that asked for, comparable or not by its own states."""
+        """Compare the whole rate of another profile type than the requested one.
+
+        Its own states decide whether it is comparable.
+        """
         rows = self._load_rows(kind)
         (a, samples_a), (b, samples_b) = ((own.sum_seconds(), float(own.samples.sum())) for own in rows)
         of = self._build_design((self._design.a, self._design.b), (a, b))
@@ -330,17 +337,23 @@ class ComparisonBuilder:
         return to_effect_json(mark_not_comparable(found, refused))
 
     def _time_source(self, kind: ProfileType) -> str:
-        """What the whole of a type is taken from."""
+        """Return the source of the whole time of a profile type."""
         return "clock" if self._has_cpu_clock and kind is ProfileType.CPU else "samples"
 
     def _compare_cpu_clock(self) -> Effects:
-        """The CPU time of all threads as the kernel counts it, which no sampling blurs."""
+        """Compare the CPU time of all threads by the kernel's clock.
+
+        It has no sampling noise.
+        """
         cells = self._observations[0].cpu_seconds, self._observations[1].cpu_seconds
         of = self._build_design(self._clock_exposure, cells)
         return self._compute_raw_effect(of, cells, (math.inf, math.inf))
 
     def _compare_functions(self, condition: Condition) -> EffectJson | None:
-        """The time of stacks that have (or end with) any function of a condition, each stack once."""
+        """Compare the time of stacks with a condition's functions.
+
+        The stacks contain (or end with) any of them. Each stack counts once.
+        """
         canvas = self._lineless_stacks.builder
         frames = [Frame.parse(unescape_frame(word)) for word in canvas.frame_names()]
         function, file = condition.patterns
@@ -361,7 +374,11 @@ class ComparisonBuilder:
         return to_effect_json(self._apply_checks(found))
 
     def _build_zero_effect(self) -> EffectJson | None:
-        """The effect of what no stack has: none, but of sides that say nothing nothing follows."""
+        """Build the effect of functions that no stack has.
+
+        It is None if both sides were observed. Otherwise their absence means nothing, and the direction gives
+        the reason.
+        """
         if self._blocking_checks:
             return build_exact_effect(0.0, 0.0, Direction.NOT_COMPARABLE)
         watched = all(taken.pod_seconds > 0 for taken in self._sampling)
@@ -390,7 +407,7 @@ class ComparisonBuilder:
     def _compute_effect(
         self, design: Design, cells: tuple[F64, F64], samples: tuple[float, float]
     ) -> Effects:
-        """The effect of one quantity."""
+        """Compute the effect of one quantity."""
         return self._apply_checks(self._compute_raw_effect(design, cells, samples))
 
     def _compute_raw_effect(
@@ -415,14 +432,17 @@ class ComparisonBuilder:
 
     @property
     def _is_variance_unknown(self) -> bool:
-        """Whether nothing tells how far a side varies: it has one pod, in one block of time."""
+        """Whether a side has one pod in one block of time, which show no variance."""
         return (
             not self._design.frequency_count
             and min(self._design.a.row_count, self._design.b.row_count) < MIN_ROWS
         )
 
     def _compare_family(self, table: CostTable) -> EffectFamily:
-        """Effects of many, of which only those count as changed that are no false discoveries."""
+        """Compute the effects of many quantities.
+
+        Only those that the false-discovery rate allows count as changed.
+        """
         sides = table.a, table.b, table.samples_a, table.samples_b
         found = compute_effects(self._design, *sides, with_shrinkage=True)
         q = benjamini_hochberg(found.p)
@@ -431,7 +451,10 @@ class ComparisonBuilder:
         return EffectFamily(found, q, agree, rows)
 
     def _compare_idle(self, thread: str | None) -> EffectJson | None:
-        """The idle share of wall time, of all threads or one kind; None where it is not known of a side."""
+        """Compare the idle share of wall time, of all threads or of one kind.
+
+        The result is None if a side has no idle share.
+        """
         (idle_a, time_a, samples_a), (idle_b, time_b, samples_b) = (
             measure_idle_time(own, thread) for own in self._observations
         )
@@ -445,7 +468,10 @@ class ComparisonBuilder:
         return [{"thread": thread, "idle": idle} for thread, idle in found if idle is not None]
 
     def _compare_event_loop(self) -> EventLoopJson | None:
-        """Who holds the event loop, if there is one: what waits is among it, whatever type was asked for."""
+        """Compare which functions block the event loop; None if there is no loop.
+
+        Waiting samples are included, whatever profile type was requested.
+        """
         if not has_event_loop_frames(self._lineless_stacks.builder.frame_names()):
             return None
         tree, rows = self._build_wall_tree()
@@ -453,7 +479,10 @@ class ComparisonBuilder:
         return told_loop(found, self._apply_checks) if found else None
 
     def _find_required_sample(self) -> SampleSizeAdvice | None:
-        """What is lacking; minutes are those beyond what was watched."""
+        """Return the sample size that is lacking.
+
+        Minutes are in addition to the observed time.
+        """
         found = None if self._blocking_checks else advise_sample_size(self._rate_effects, self._design)
         if found is None or found.minutes is None:
             return found
@@ -490,3 +519,174 @@ class ComparisonBuilder:
             blocking_reason=blocking_reason,
             required=required_sample,
         )
+
+<<<<<<< ours
+
+||||||| base
+
+    def _describe_method(self) -> ComparisonMethod:
+        of, sampled = self._design, self._sampled_effects
+        sides = (of.a, of.b)
+        counting = (
+            (sampled.variance_a, sampled.counting_variance_a),
+            (sampled.variance_b, sampled.counting_variance_b),
+        )
+        return {
+            "alpha": self._options.alpha,
+            "analysis_index": self._options.analysis_index,
+            "alpha_spent": spend_alpha(self._options.alpha, self._options.analysis_index),
+            "min_effect": self._options.min_effect,
+            "fdr": of.alpha,
+            "unit": REQUEST if self._is_per_request else POD_SECOND,
+            "pods": [own.pod_count for own in self._observations],
+            "pod_groups": [side.row_count for side in sides],
+            "time_blocks": [side.block_count for side in sides],
+            "frequencies": of.frequency_count,
+            "paired": self._pairing,
+            "same_pods": self._same_pods,
+            "bootstrap": "pods" if min(side.row_count for side in sides) >= MIN_PODS else "blocks",
+            "bootstrap_rounds": DEFAULT_ROUNDS,
+            "over_dispersion": [
+                finite_or_none(float(variance[0] / counted[0])) if counted[0] > 0 else None
+                for variance, counted in counting
+            ],
+            "rate_source": self._time_source(self._kind),
+            "load": of.load.value,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _EffectFamily:
+    """Effects of many things with their q, and how many rows of B agree."""
+
+    effects: Effects
+    q: F64
+    agreeing_rows: NDArray[np.int64]
+    row_count: int
+
+    @property
+    def is_changed(self) -> Flags:
+        return np.array([direction in CHANGED_DIRECTIONS for direction in self.effects.direction], bool)
+
+    def to_columns(self, indices: I64) -> EffectColumns:
+        return to_effect_columns(self.effects, self.q, self.agreeing_rows, self.row_count, indices)
+
+
+def _mark_not_comparable(effects: Effects, blocking_checks: Sequence[CheckResult]) -> Effects:
+    if not blocking_checks:
+        return effects
+    return replace(effects, direction=(Direction.NOT_COMPARABLE,) * len(effects.direction))
+
+
+def _exceeds_counting_noise(table: CostTable, design: Design) -> Flags:
+    """What differs by more than counting alone allows: the rest cannot be outside noise."""
+    rates = [
+        cells.sum((1, 2)) / side.total_exposure for cells, side in ((table.a, design.a), (table.b, design.b))
+    ]
+    counts = (table.samples_a, table.samples_b)
+    variance = sum(rate**2 / np.maximum(count, 1) for rate, count in zip(rates, counts, strict=True))
+    differs: Flags = np.abs(rates[1] - rates[0]) > NormalDist().inv_cdf(1 - design.alpha / 2) * np.sqrt(
+        variance
+    )
+    return differs
+
+
+def _describe_old_name(old: str | None, new: str) -> str | None:
+    """What a function was called: with its file where that is another."""
+    if old is None:
+        return None
+    was, now = Frame.parse(unescape_frame(old)), Frame.parse(unescape_frame(new))
+    return was.function if was.file == now.file else was.text
+
+
+def _rank_functions(self_effects: _EffectFamily, total_effects: _EffectFamily) -> I64:
+    """Functions that changed first, then by how much all their stacks did."""
+    changed = self_effects.is_changed | total_effects.is_changed
+    return np.lexsort((-np.abs(self_effects.effects.delta), -np.abs(total_effects.effects.delta), ~changed))
+
+=======
+
+    def _describe_method(self) -> ComparisonMethod:
+        of, sampled = self._design, self._sampled_effects
+        sides = (of.a, of.b)
+        counting = (
+            (sampled.variance_a, sampled.counting_variance_a),
+            (sampled.variance_b, sampled.counting_variance_b),
+        )
+        return {
+            "alpha": self._options.alpha,
+            "analysis_index": self._options.analysis_index,
+            "alpha_spent": spend_alpha(self._options.alpha, self._options.analysis_index),
+            "min_effect": self._options.min_effect,
+            "fdr": of.alpha,
+            "unit": REQUEST if self._is_per_request else POD_SECOND,
+            "pods": [own.pod_count for own in self._observations],
+            "pod_groups": [side.row_count for side in sides],
+            "time_blocks": [side.block_count for side in sides],
+            "frequencies": of.frequency_count,
+            "paired": self._pairing,
+            "same_pods": self._same_pods,
+            "bootstrap": "pods" if min(side.row_count for side in sides) >= MIN_PODS else "blocks",
+            "bootstrap_rounds": DEFAULT_ROUNDS,
+            "over_dispersion": [
+                finite_or_none(float(variance[0] / counted[0])) if counted[0] > 0 else None
+                for variance, counted in counting
+            ],
+            "rate_source": self._time_source(self._kind),
+            "load": of.load.value,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _EffectFamily:
+    """Effects of many quantities, their q-values and the number of agreeing rows of B."""
+
+    effects: Effects
+    q: F64
+    agreeing_rows: NDArray[np.int64]
+    row_count: int
+
+    @property
+    def is_changed(self) -> Flags:
+        return np.array([direction in CHANGED_DIRECTIONS for direction in self.effects.direction], bool)
+
+    def to_columns(self, indices: I64) -> EffectColumns:
+        return to_effect_columns(self.effects, self.q, self.agreeing_rows, self.row_count, indices)
+
+
+def _mark_not_comparable(effects: Effects, blocking_checks: Sequence[CheckResult]) -> Effects:
+    if not blocking_checks:
+        return effects
+    return replace(effects, direction=(Direction.NOT_COMPARABLE,) * len(effects.direction))
+
+
+def _exceeds_counting_noise(table: CostTable, design: Design) -> Flags:
+    """Return which quantities differ by more than counting noise.
+
+    The others cannot be outside noise.
+    """
+    rates = [
+        cells.sum((1, 2)) / side.total_exposure for cells, side in ((table.a, design.a), (table.b, design.b))
+    ]
+    counts = (table.samples_a, table.samples_b)
+    variance = sum(rate**2 / np.maximum(count, 1) for rate, count in zip(rates, counts, strict=True))
+    differs: Flags = np.abs(rates[1] - rates[0]) > NormalDist().inv_cdf(1 - design.alpha / 2) * np.sqrt(
+        variance
+    )
+    return differs
+
+
+def _describe_old_name(old: str | None, new: str) -> str | None:
+    """Return the old name of a function, with its file if that is another."""
+    if old is None:
+        return None
+    was, now = Frame.parse(unescape_frame(old)), Frame.parse(unescape_frame(new))
+    return was.function if was.file == now.file else was.text
+
+
+def _rank_functions(self_effects: _EffectFamily, total_effects: _EffectFamily) -> I64:
+    """Rank the functions that changed first, then by the change of their total."""
+    changed = self_effects.is_changed | total_effects.is_changed
+    return np.lexsort((-np.abs(self_effects.effects.delta), -np.abs(total_effects.effects.delta), ~changed))
+
+>>>>>>> theirs

@@ -1,8 +1,8 @@
-"""What functions and call paths took in each cell of both sides: the tables that verdicts are made from.
+"""Tables of what functions and call paths took in each cell of both sides.
 
-What too few samples were seen of is left out, because no test could ever find it changed: fewer than
-`MIN_SAMPLES` on both sides together scatter by more than they are. So is what is not among the heaviest,
-beyond as many as are to be tested.
+Verdicts are made from these tables. Functions and nodes with fewer than `MIN_SAMPLES` samples on both sides
+together are left out: they scatter by more than they are, so no test could ever find a change. Only the
+heaviest are taken, up to the number that is to be tested.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _MAX_EXACT_NS: Final = 2.0**62
 
 @dataclass(frozen=True, slots=True)
 class CostRows:
-    """Rows of one side: the number of a stack, the cell, samples and ns of each; `shape` is that of cells."""
+    """Rows of one side: stack, cell, samples and ns of each row.
+
+    `shape` is that of the cells.
+    """
 
     stack_ids: I32
     cell_ids: I32
@@ -60,26 +63,29 @@ class CostRows:
         return self.shape[0] * self.shape[1]
 
     def sum_by_stack(self, stack_count: int) -> F64:
-        """Samples of each stack."""
+        """Return the samples of each stack."""
         return _to_float64(np.bincount(self.stack_ids, self.samples, stack_count))
 
     def sum_seconds(self, stack_mask: Flags | None = None) -> F64:
-        """Seconds in each cell, (P, T), of all stacks or those that are wanted."""
+        """Return the seconds in each cell, (P, T), of all stacks or of those in a mask."""
         ns = self.ns if stack_mask is None else np.where(stack_mask[self.stack_ids], self.ns, 0.0)
         return _to_float64(np.bincount(self.cell_ids, ns, self.cell_count)).reshape(self.shape) / SECOND_NS
 
     def count_samples(self, stack_mask: Flags) -> float:
-        """Samples of stacks that are wanted."""
+        """Return the number of samples of the stacks in a mask."""
         return float(self.samples[stack_mask[self.stack_ids]].sum())
 
     def sum_weighted_samples(self, value: F64) -> F64:
-        """In each cell, (P, T), samples times the value of their stacks."""
+        """Return in each cell, (P, T), the samples times the value of their stack."""
         return _to_float64(
             np.bincount(self.cell_ids, self.samples * value[self.stack_ids], self.cell_count)
         ).reshape(self.shape)
 
     def sum_by_group(self, group_ids: I64, group_count: int) -> F64:
-        """Samples in each cell by a number that each stack has, (count, P, T)."""
+        """Return the samples in each cell by group, (`group_count`, P, T).
+
+        `group_ids` is the group of each stack.
+        """
         at = group_ids[self.stack_ids] * self.cell_count + self.cell_ids
         return _to_float64(np.bincount(at, self.samples, group_count * self.cell_count)).reshape(
             group_count, *self.shape
@@ -88,7 +94,7 @@ class CostRows:
 
 @dataclass(frozen=True, slots=True)
 class CostTable:
-    """Seconds of K things in the cells of each side, (K, P, T), and their samples on each, (K,)."""
+    """Seconds of K quantities in the cells of each side, (K, P, T), and samples, (K,)."""
 
     a: F64
     b: F64
@@ -96,13 +102,16 @@ class CostTable:
     samples_b: F64
 
     def take(self, at: I64) -> CostTable:
-        """Some of them."""
+        """Return the table of a selection."""
         return CostTable(self.a[at], self.b[at], self.samples_a[at], self.samples_b[at])
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCosts:
-    """Functions (escaped frames without lines) with their own time and that in whose stacks they are."""
+    """Functions with their self and total time.
+
+    `names` are escaped frames without lines. `function_count` includes the functions that are left out.
+    """
 
     names: Sequence[str]
     self_costs: CostTable
@@ -112,7 +121,10 @@ class FunctionCosts:
 
 @dataclass(frozen=True, slots=True)
 class NodeCosts:
-    """The nodes of a drawn tree that can be tested, in pre-order: `node_ids` are their numbers there."""
+    """The nodes of a tree that can be tested, in pre-order.
+
+    `node_ids` are their indices in the tree.
+    """
 
     node_ids: I64
     level: I32
@@ -121,11 +133,11 @@ class NodeCosts:
 
 
 def build_function_costs(pooled: PooledStacks, a: CostRows, b: CostRows, max_functions: int) -> FunctionCosts:
-    """The functions of both sides, at most so many."""
+    """Build the costs of the functions of both sides, at most `max_functions`."""
     builder = pooled.builder
     words, stacks = builder.frame_names(), len(builder)
     every = np.arange(len(words), dtype=np.int32)
-    # First by stack, which are far fewer than the rows, to see what is worth more.
+    # There are far fewer stacks than rows, so the heaviest functions are selected by stack.
     (own_a, all_a), (own_b, all_b) = (
         (own[:, 0], total[:, 0])
         for rows in (a, b)
@@ -158,7 +170,10 @@ def _sum_samples_by_stack(rows: CostRows, stacks: int) -> tuple[I32, I32, F64]:
 
 
 def build_node_costs(tree: CallTree, a: CostRows, b: CostRows, max_nodes: int) -> NodeCosts:
-    """The nodes of the tree of both sides, at most so many; a node comes with all that are above it."""
+    """Build the costs of the nodes of a tree of both sides, at most `max_nodes`.
+
+    The ancestors of each node are included.
+    """
     level = np.array(tree.level, np.int32)
     parent, end = compute_parents_and_subtree_ends(level)
     samples_a, samples_b = (_sum_subtrees(np.array(own, np.int64), end) for own in tree.samples[:2])
@@ -169,7 +184,7 @@ def build_node_costs(tree: CallTree, a: CostRows, b: CostRows, max_nodes: int) -
     nearest = np.where(is_selected, number, -1)
     for of_level in _group_by_level(level)[1:]:
         nearest[of_level] = np.where(is_selected[of_level], nearest[of_level], nearest[parent[of_level]])
-    # A subtree of those that are kept ends after as many of them as there are before its end.
+    # A selected subtree ends after all selected nodes before its end in the whole tree.
     ends_at = np.append(0, np.cumsum(is_selected))[end[at]]
     stack_nodes = np.array(tree.stack_nodes, np.int64)
 
@@ -188,38 +203,47 @@ def build_node_costs(tree: CallTree, a: CostRows, b: CostRows, max_nodes: int) -
 
 
 def compute_parents_and_subtree_ends(level: I32) -> tuple[I64, I64]:
-    """For each node of a pre-order tree the one above it (of the root itself), and where its subtree ends."""
+    """Return the parents and the subtree ends of a pre-order tree.
+
+    The parent of the root is the root.
+    """
     parent = np.zeros(len(level), np.int64)
     end = np.full(len(level), len(level), np.int64)
-    before = np.zeros(1, np.int64)
+    level_above = np.zeros(1, np.int64)
     for of_level in _group_by_level(level)[1:]:
-        parent[of_level] = before[np.searchsorted(before, of_level) - 1]
+        parent[of_level] = level_above[np.searchsorted(level_above, of_level) - 1]
         following = np.append(of_level[1:], len(level))
         end[of_level] = np.minimum(following, end[parent[of_level]])
-        before = of_level
+        level_above = of_level
     return parent, end
 
 
 def _group_by_level(level: I32) -> list[I64]:
-    """The nodes of each level, in their order."""
+    """Return the nodes of each level, in their order."""
     order = np.argsort(level, kind="stable")
     return np.split(order, np.cumsum(np.bincount(level))[:-1])
 
 
 def _sum_subtrees(own: NDArray[Any], end: I64) -> NDArray[Any]:
-    """Sums of each node and all below it: its subtree is the run of nodes up to `end`."""
+    """Return the sum of each node and all nodes below it.
+
+    The subtree of a node is the run of nodes up to `end`.
+    """
     sums = np.concatenate([np.zeros((1, *own.shape[1:]), own.dtype), np.cumsum(own, axis=0)])
     below: NDArray[Any] = sums[end] - sums[:-1]
     return below
 
 
 def _to_exact_integers(ns: F64) -> NDArray[Any]:
-    """As whole numbers, whose differences are exact, if all of them together fit."""
+    """Convert to integers, which have exact differences, if their sum fits."""
     return np.rint(ns).astype(np.int64) if ns.sum() < _MAX_EXACT_NS else ns
 
 
 def _select_heaviest(a: F64, b: F64, max_rows: int) -> I64:
-    """What was seen often enough, the largest by their share of either side."""
+    """Select quantities with enough samples, the largest first.
+
+    Their size is their share of either side.
+    """
     share = np.maximum(a / max(float(a.max(initial=0)), 1), b / max(float(b.max(initial=0)), 1))
     order = np.argsort(-share, kind="stable")
     return order[(a + b)[order] >= MIN_SAMPLES][:max_rows]

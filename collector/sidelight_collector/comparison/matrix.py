@@ -1,12 +1,12 @@
-"""A comparison's sides cut into cells, pods by blocks of time, and their samples by cell and stack.
+"""Cut the sides of a comparison into cells: pods by blocks of time.
 
-Pods and stretches of time are what a comparison learns its noise from, so windows are taken one by one as
-long as what that reads is bounded (`most_rows`). Beyond that, and where windows are not kept one by one any
-longer, hours are taken: these tell the stacks of a group, which may be of several pods, so that all pods are
+A comparison learns its noise from pods and stretches of time, so windows are taken one by one as long as
+the number of rows to read is bounded (`max_rows`). Beyond that, and where single windows are no longer
+stored, hours are taken. An hour holds the stacks of a group, which may be of several pods, so all pods are
 one row.
 
-Blocks have one length on both sides where columns belong together: the sides were watched at the same time (a
-canary), or at the same hours of other days.
+Blocks have the same length on both sides if columns belong together: the sides were observed at the same
+time (concurrent), or at the same hours of other days.
 """
 
 from __future__ import annotations
@@ -54,22 +54,26 @@ from sidelight_collector.storage.tables import DAY_NS, HOUR_NS
 from sidelight_collector.times import SECOND_NS
 
 MIN_COMMON_SHARE: Final = 0.8
-"""Of the time in which either side was watched so much is common where columns belong together."""
+"""Least common part of the observed time of both sides that pairs their columns."""
 
 ON_CPU_STATES: Final = ("running", "gil")
-"""The states of threads that have a CPU, or wait for one: the kernel's state does not tell these apart."""
+"""The states of threads that have a CPU or wait for one.
+
+The kernel's state does not distinguish these.
+"""
 
 _CELL_COLUMN: Final = "cell"
 
 
 @dataclass(frozen=True, slots=True)
 class SideObservations:
-    """One side: its windows, and the cell (row times blocks plus column) of each row of their table.
+    """The observations of one side: its windows and their cells.
 
-    `has_pod_rows` says whether pods are told apart, `has_whole_day_blocks` whether no block begins or ends
-    within a day. The first block begins at `start_ns` (Unix ns); `alive_seconds` is how long pods were
-    there in each cell (P, T), in seconds: what was watched is a part of that. `cpu_seconds` is the CPU time
-    that their processes took meanwhile, as the kernel counts it.
+    `cell_ids` is the cell (row times blocks plus column) of each row of the windows' table. `has_pod_rows`
+    tells whether rows distinguish pods, `has_whole_day_blocks` whether no block begins or ends within a
+    day. The first block begins at `start_ns` (Unix ns). `alive_seconds` is how long pods existed in each
+    cell (P, T), in seconds; the observed time is a part of that. `cpu_seconds` is the CPU time of their
+    processes in that time, as the kernel counts it.
     """
 
     windows: SelectedWindows
@@ -93,27 +97,36 @@ class SideObservations:
 
     @property
     def has_cpu_clock(self) -> bool:
-        """Whether the clock is of what was sampled: all kinds of threads, of pods that all tell it."""
+        """Whether the kernel's clock covers what was sampled.
+
+        The samples must be of all kinds of threads, and all pods must report the clock.
+        """
         sampled = self.sum_seconds(ON_CPU_STATES).sum(1)
         every = len(self.windows.table) == len(self.windows.process_windows)
         return every and bool(sampled.any()) and bool(((sampled == 0) | (self.cpu_seconds.sum(1) > 0)).all())
 
     def sum_seconds(self, states: Sequence[str], rows: NDArray[np.bool_] | None = None) -> F64:
-        """Sampled seconds in these states in each cell, (P, T); of all windows or of some."""
+        """Return the sampled seconds in these states in each cell, (P, T).
+
+        `rows` selects windows.
+        """
         table = self.windows.table
         samples = sum((to_float64_numpy(table[state]) for state in states), np.zeros(len(table)))
         values = samples * to_float64_numpy(table["period_ns"]) / SECOND_NS
         return self.sum_by_cell(values if rows is None else np.where(rows, values, 0.0))
 
     def sum_by_cell(self, values: F64) -> F64:
-        """Values of the rows of the table, added up by cell."""
+        """Sum values of the table's rows by cell, (P, T)."""
         sums: F64 = np.bincount(self.cell_ids, values, self.cell_count).astype(np.float64).reshape(self.shape)
         return sums
 
 
 @dataclass(frozen=True, slots=True)
 class PairedObservations:
-    """Both sides, and what of them belongs together: columns (`pairing` says why), and rows."""
+    """Both sides, and whether their columns and rows belong together.
+
+    `pairing` is the reason for paired columns: `time`, `hours` or empty.
+    """
 
     baseline: SideObservations
     comparison: SideObservations
@@ -123,7 +136,7 @@ class PairedObservations:
 
 @dataclass(frozen=True, slots=True)
 class _BlockGrid:
-    """Where blocks of a side begin (Unix ns), how long they are, and how many."""
+    """Start (Unix ns), length and number of the blocks of a side."""
 
     start_ns: int
     block_ns: int
@@ -137,21 +150,26 @@ class _BlockGrid:
 def select_comparison_windows(
     context: QueryContext, sides: Sequence[WindowQuery], max_rows: int
 ) -> list[SelectedWindows]:
-    """The windows of each side, one by one where that reads no more than so many rows of samples."""
+    """Select the windows of each side.
+
+    They are selected one by one if that reads no more than `max_rows` rows of samples.
+    """
     refs = {ref for side in sides for ref in context.list_segments(side.from_ns, side.until_ns)}
     if sum(ref.rows for ref in refs) <= max_rows:
         sides = [replace(side, by_window=True) for side in sides]
     return select_side_windows(context, sides)
 
 
-def build_observations(sides: Sequence[WindowQuery], chosen: Sequence[SelectedWindows]) -> PairedObservations:
-    """Both sides, cut."""
-    a, b = chosen
-    names = [_list_pods(windows) for windows in chosen]
-    told = [_has_single_pod_groups(windows) for windows in chosen]
-    by_pod = all(told)
+def build_observations(
+    sides: Sequence[WindowQuery], selected: Sequence[SelectedWindows]
+) -> PairedObservations:
+    """Cut the windows of both sides into cells."""
+    a, b = selected
+    names = [_list_pods(windows) for windows in selected]
+    has_single_pods = [_has_single_pod_groups(windows) for windows in selected]
+    by_pod = all(has_single_pods)
     same_pods = by_pod and bool(names[0]) and set(names[0]) == set(names[1])
-    grids, pairing = _build_grids(sides, chosen)
+    grids, pairing = _build_grids(sides, selected)
     cut_a, cut_b = (
         _observe_side(windows, own, frame, by_pod=by_pod)
         for windows, own, frame in zip((a, b), names, grids, strict=True)
@@ -197,7 +215,7 @@ def _observe_side(
 def _assign_rows(
     names: Sequence[tuple[str, str]], *, by_pod: bool
 ) -> tuple[I64, tuple[tuple[str, ...], ...]]:
-    """The row of each pod, and the pods of each row; at least one row."""
+    """Return the row of each pod and the pods of each row; there is at least one row."""
     if not by_pod or not names:
         place = [0] * len(names)
     elif len(names) <= MAX_ROWS:
@@ -212,13 +230,13 @@ def _assign_rows(
 
 
 def _list_pods(windows: SelectedWindows) -> list[tuple[str, str]]:
-    """Distinct (namespace, pod), sorted."""
+    """List the distinct (namespace, pod), sorted."""
     pods = windows.process_windows.group_by(["namespace", "pod"], use_threads=False).aggregate([])
     return sorted(zip(to_strings(pods["namespace"]), to_strings(pods["pod"]), strict=True))
 
 
 def _index_pods(table: pa.Table, names: Sequence[tuple[str, str]]) -> I64:
-    """For each window the number of its pod."""
+    """Return the index of the pod of each window."""
     number = {name: at for at, name in enumerate(names)}
     namespace, pod = dictionary_encode(table["namespace"]), dictionary_encode(table["pod"])
     texts = [to_strings(column.dictionary) for column in (namespace, pod)]
@@ -230,7 +248,7 @@ def _index_pods(table: pa.Table, names: Sequence[tuple[str, str]]) -> I64:
 
 
 def _has_single_pod_groups(windows: SelectedWindows) -> bool:
-    """Whether each group of stacks that was taken by the hour is of one pod."""
+    """Return whether each group of stacks that is taken by the hour has one pod."""
     table = windows.table
     summed = table.filter(combine_chunks(table["group"]).is_valid())
     if not len(summed):
@@ -243,7 +261,7 @@ def _has_single_pod_groups(windows: SelectedWindows) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ObservedSpan:
-    """When a side was watched, and the least length (ns) that its blocks may have."""
+    """The time in which a side was observed, and the least length of its blocks (ns)."""
 
     first_ns: int
     last_ns: int
@@ -270,10 +288,10 @@ def _measure_span(windows: SelectedWindows) -> _ObservedSpan:
 
 
 def _build_grids(
-    sides: Sequence[WindowQuery], chosen: Sequence[SelectedWindows]
+    sides: Sequence[WindowQuery], selected: Sequence[SelectedWindows]
 ) -> tuple[tuple[_BlockGrid, _BlockGrid], str]:
-    """The blocks of both sides, and what pairs them: `time`, `hours`, or nothing."""
-    a, b = (_measure_span(windows) for windows in chosen)
+    """Build the blocks of both sides, and their pairing: `time`, `hours` or empty."""
+    a, b = (_measure_span(windows) for windows in selected)
     least = max(a.min_block_ns, b.min_block_ns)
     later = sides[1].from_ns - sides[0].from_ns
     same_length = sides[1].until_ns - sides[0].until_ns == later
@@ -281,7 +299,7 @@ def _build_grids(
     first = min(a.first_ns, b.first_ns - shift)
     last = max(a.last_ns, b.last_ns - shift)
     common = min(a.last_ns, b.last_ns - shift) - max(a.first_ns, b.first_ns - shift)
-    if all(len(windows.table) for windows in chosen) and common >= MIN_COMMON_SHARE * (last - first):
+    if all(len(windows.table) for windows in selected) and common >= MIN_COMMON_SHARE * (last - first):
         own = _build_grid(_ObservedSpan(first, last, least))
         return (own, replace(own, start_ns=own.start_ns + shift)), "hours" if shift else "time"
     return (_build_grid(a), _build_grid(b)), ""
@@ -290,7 +308,7 @@ def _build_grids(
 def _build_grid(span: _ObservedSpan) -> _BlockGrid:
     length = span.last_ns - span.first_ns
     if span.min_block_ns >= HOUR_NS and span.min_block_ns % HOUR_NS == 0:
-        # What was added up by the hour lies in one block.
+        # The sum of an hour must lie in one block.
         step = -(-length // (MAX_BLOCKS * span.min_block_ns)) * span.min_block_ns
         return _BlockGrid(span.first_ns, step, -(-length // step))
     blocks = max(1, min(MAX_BLOCKS, length // span.min_block_ns))
@@ -298,7 +316,10 @@ def _build_grid(span: _ObservedSpan) -> _BlockGrid:
 
 
 def sum_stacks_by_cell(context: QueryContext, observations: SideObservations) -> pa.Table:
-    """Samples by state of each (service, h, period_ns) in each `cell`; a key may come more than once."""
+    """Sum the samples by state of each (service, h, period_ns) in each `cell`.
+
+    A key may occur more than once.
+    """
     parts: list[pa.Table] = []
     rows = 0
     cell_lookup = _CellLookup(observations)
@@ -319,7 +340,7 @@ def sum_stacks_by_cell(context: QueryContext, observations: SideObservations) ->
 
 
 class _CellLookup:
-    """Tells the cell of rows of samples, by what says which windows they are of."""
+    """Finds the cell of rows of samples by the key of their windows."""
 
     def __init__(self, observations: SideObservations) -> None:
         self._windows = observations.windows
@@ -330,7 +351,7 @@ class _CellLookup:
         self._cells_by_segment: dict[tuple[int, str], tuple[Array, Array]] = {}
 
     def find_cells(self, scan: Scan, table: pa.Table) -> Array:
-        """For each row its cell; null if it was not chosen."""
+        """Return the cell of each row, null if its window is not selected."""
         by = {"samples": "wid", "sums": "group", "daily": "day"}[scan.part]
         keys, cells = self._segment_cells(self._segment_indexes[scan.ref], by)
         own = combine_chunks(table[scan.key_column])
@@ -341,21 +362,21 @@ class _CellLookup:
         return cells.take(pc.index_in(own, value_set=keys))
 
     def _segment_cells(self, segment: int, by: str) -> tuple[Array, Array]:
-        """The distinct keys of a segment and the cell of each."""
-        found = self._cells_by_segment.get((segment, by))
-        if found is None:
+        """Return the distinct keys of a segment and the cell of each."""
+        cells = self._cells_by_segment.get((segment, by))
+        if cells is None:
             of_segment = pc.equal(self._keys["segment"], pa.scalar(segment, pa.int32()))
             rows = self._keys.filter(of_segment)
             is_hour = combine_chunks(rows["group"]).is_valid()
             rows = rows.filter(pc.invert(is_hour) if by == "wid" else is_hour)
             firsts = rows.group_by(by, use_threads=False).aggregate([(_CELL_COLUMN, "min")])
-            found = self._cells_by_segment[segment, by] = (
+            cells = self._cells_by_segment[segment, by] = (
                 combine_chunks(firsts[by]),
                 combine_chunks(firsts[f"{_CELL_COLUMN}_min"]),
             )
-        return found
+        return cells
 
 
-def _filter_cells(keys: Array, cells: Array, wanted_keys: Array) -> tuple[Array, Array]:
-    has = pc.is_in(keys, value_set=wanted_keys)
+def _filter_cells(keys: Array, cells: Array, selected_keys: Array) -> tuple[Array, Array]:
+    has = pc.is_in(keys, value_set=selected_keys)
     return keys.filter(has), cells.filter(has)

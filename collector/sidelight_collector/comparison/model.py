@@ -1,4 +1,4 @@
-"""A verdict as the API writes it: columns of numbers, None where there is no number."""
+"""Types of a verdict in the API: columns of numbers, None for no number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from sidelight_model.change import Direction
 
 
 class EffectJson(TypedDict):
-    """How the comparison differs from the baseline in one quantity, with the interval of the difference."""
+    """The difference of the comparison from the baseline in one quantity.
+
+    `low` and `high` are the interval of the difference.
+    """
 
     baseline: float
     comparison: float
@@ -33,9 +36,10 @@ class EffectJson(TypedDict):
 
 
 class EffectColumns(TypedDict):
-    """The effects of many quantities, aligned.
+    """The effects of many quantities, as aligned columns.
 
-    Of `pods_total` pods (or groups of pods) of the comparison `pods_agreeing` lie on the side of the change.
+    `pods_agreeing` is how many of the `pods_total` pods (or groups of pods) of the comparison lie on the
+    side of the change.
     """
 
     baseline: list[float]
@@ -55,7 +59,7 @@ class EffectColumns(TypedDict):
 
 
 class CheckJson(TypedDict):
-    """A check as `sidelight_collector.statistics.comparability` has it."""
+    """A `sidelight_collector.statistics.comparability.CheckResult` as JSON."""
 
     name: str
     state: str
@@ -73,7 +77,10 @@ class ThreadIdleJson(TypedDict):
 
 
 class FunctionEffectsJson(TypedDict):
-    """Functions, those that changed first, aligned with the columns of both effects."""
+    """Functions that changed and then others, with their effects.
+
+    Names are aligned with the columns of both effects.
+    """
 
     function: list[str]
     file: list[str]
@@ -83,7 +90,10 @@ class FunctionEffectsJson(TypedDict):
 
 
 class DepthGapJson(TypedDict):
-    """The depth at which two distributions are farthest apart: of B so much more is deeper."""
+    """The depth at which the two distributions are farthest apart.
+
+    `gap` is the share of B that is deeper minus that of A.
+    """
 
     depth: int
     gap: float
@@ -92,7 +102,7 @@ class DepthGapJson(TypedDict):
 
 
 class DepthEffectsJson(TypedDict):
-    """How deep stacks are, in frames; `max` of A and of B."""
+    """The effects of stack depth, in frames; `max` of A and of B."""
 
     mean: EffectJson
     p50: EffectJson
@@ -111,7 +121,7 @@ class ChangePathJson(TypedDict):
 
 
 class SelfTimeChangeJson(TypedDict):
-    """A function whose own time is part of the change."""
+    """A function whose self time is part of the change."""
 
     function: str
     file: str
@@ -120,7 +130,10 @@ class SelfTimeChangeJson(TypedDict):
 
 
 class ExplanationJson(TypedDict):
-    """The fewest call paths that account for the change, and the functions whose own time does."""
+    """What accounts for the change.
+
+    `paths` are the fewest call paths, `functions` those whose self time accounts for it.
+    """
 
     share: float | None
     paths: list[ChangePathJson]
@@ -128,7 +141,7 @@ class ExplanationJson(TypedDict):
 
 
 class ComparisonMethod(TypedDict):
-    """How was judged."""
+    """How the sides were compared."""
 
     alpha: float
     analysis_index: int
@@ -150,14 +163,14 @@ class ComparisonMethod(TypedDict):
 
 
 class SampleSizeJson(TypedDict):
-    """What would do to see the change asked for: more minutes, or so many pods in all."""
+    """What detects the required change: more minutes, or pods of each side."""
 
     minutes: float | None
     pods: int | None
 
 
 class ConditionJson(TypedDict):
-    """A condition, and what became of it."""
+    """A condition and its result."""
 
     condition: str
     state: str
@@ -166,7 +179,7 @@ class ConditionJson(TypedDict):
 
 
 class LoopBlockerJson(TypedDict):
-    """A function that holds an event loop, and its share of the loop's time on each side."""
+    """A function that blocks an event loop, and its share of the loop's time by side."""
 
     function: str
     file: str
@@ -176,14 +189,17 @@ class LoopBlockerJson(TypedDict):
 
 
 class EventLoopJson(TypedDict):
-    """How much of its thread's time an event loop was held, and by whom, most first."""
+    """The share of its thread's time in which an event loop was blocked.
+
+    `blockers` are the functions that blocked it, largest share first.
+    """
 
     busy: EffectJson
     blockers: list[LoopBlockerJson]
 
 
 class Verdict(TypedDict):
-    """What was found (see docs/api.md)."""
+    """The result of a comparison (see docs/api.md)."""
 
     summary: str
     direction: str
@@ -209,9 +225,9 @@ _EFFECT_FIELDS = (
 
 
 def to_effect_json(effects: Effects, index: int = 0) -> EffectJson:
-    """One of many effects."""
-    told: Any = {name: finite_or_none(float(getattr(effects, name)[index])) for name in _EFFECT_FIELDS}
-    return cast("EffectJson", {**told, "direction": effects.direction[index].value})
+    """Convert the effect at `index` to JSON."""
+    values: Any = {name: finite_or_none(float(getattr(effects, name)[index])) for name in _EFFECT_FIELDS}
+    return cast("EffectJson", {**values, "direction": effects.direction[index].value})
 
 
 def to_effect_columns(
@@ -221,30 +237,30 @@ def to_effect_columns(
     row_count: int,
     indices: NDArray[np.int64],
 ) -> EffectColumns:
-    """These of them, in this order."""
+    """Convert the effects at `indices` to columns, in this order."""
     numbers: Any = {
         name: [finite_or_none(value) for value in getattr(effects, name)[indices].tolist()]
         for name in _EFFECT_FIELDS
     }
-    told: Any = {
+    columns: Any = {
         **numbers,
-        "direction": [effects.direction[one].value for one in indices.tolist()],
+        "direction": [effects.direction[index].value for index in indices.tolist()],
         "q": q[indices].tolist(),
         "pods_agreeing": agreeing_rows[indices].tolist(),
         "pods_total": [row_count] * len(indices),
     }
-    return cast("EffectColumns", told)
+    return cast("EffectColumns", columns)
 
 
-def to_check_json(found: Sequence[CheckResult]) -> list[CheckJson]:
-    told: list[Any] = [asdict(check) for check in found]
-    return told
+def to_check_json(results: Sequence[CheckResult]) -> list[CheckJson]:
+    checks: list[Any] = [asdict(check) for check in results]
+    return checks
 
 
 def to_depth_json(
     comparison: DepthComparison, apply_checks: Callable[[Effects], Effects]
 ) -> DepthEffectsJson:
-    """Depths, with the directions that they are told with."""
+    """Convert stack depths to JSON, with the directions after the checks."""
     mean, quantiles = apply_checks(comparison.mean), apply_checks(comparison.quantiles)
     gap = comparison.gap
     return {
@@ -258,12 +274,12 @@ def to_depth_json(
 
 
 def build_exact_effect(a: float, b: float, direction: Direction) -> EffectJson:
-    """An effect that is a fact of what was seen, without an interval."""
+    """Build an effect that is an observed fact, without an interval."""
     none: dict[str, Any] = dict.fromkeys(_EFFECT_FIELDS)
     numbers = {"baseline": a, "comparison": b, "delta": b - a, "relative": b / a - 1 if a else None, "p": 1.0}
     return cast("EffectJson", {**none, **numbers, "direction": direction.value})
 
 
 def finite_or_none(value: float) -> float | None:
-    """A number that JSON has."""
+    """Return a number that JSON can represent, or None."""
     return value if math.isfinite(value) else None

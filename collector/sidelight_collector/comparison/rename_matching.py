@@ -1,4 +1,7 @@
-"""Functions that changed their name or file are one: in the functions of a comparison, and in its tree."""
+"""Merge functions that changed their name or file.
+
+They count as one in the functions of a comparison and in its tree.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +40,9 @@ def match_renames(
     functions: FunctionCosts,
     pod_seconds: tuple[float, float],
 ) -> list[FunctionRename]:
-    """The functions of these two sides that are one, best first; `pod_seconds` are the pod-seconds of
-    each.
+    """Match the functions of two sides that are the same, best match first.
+
+    `pod_seconds` are the pod-seconds of each side.
     """
     of = functions.total_costs
     if min(pod_seconds) <= 0:
@@ -64,20 +68,22 @@ def match_renames(
 def merge_renamed_functions(
     functions: FunctionCosts, renames: Sequence[FunctionRename]
 ) -> tuple[FunctionCosts, list[str | None]]:
-    """The functions with each pair as one, under its new name, and for each what it was before, if anything.
+    """Merge each pair of names into one function under the new name.
 
-    No stack of B has the old name and none of A the new one, so that what one side took is what both did.
+    Returns the functions and the old name of each, if any. No stack of B has the old name and no stack of A
+    the new one, so the sum of both names is exact on both sides.
     """
     at = {text: place for place, text in enumerate(functions.names)}
-    present = [one for one in renames if one.old in at and one.new in at]
+    present = [rename for rename in renames if rename.old in at and rename.new in at]
     old, new = (np.array([at[text] for text in texts], np.int64) for texts in (
-        [one.old for one in present], [one.new for one in present]
+        [rename.old for rename in present], [rename.new for rename in present]
     ))  # fmt: skip
-    kept = np.setdiff1d(np.arange(len(functions.names)), old)
-    old_names = {one.new: one.old for one in present}
-    names = [functions.names[place] for place in kept.tolist()]
+    remaining = np.setdiff1d(np.arange(len(functions.names)), old)
+    old_names = {rename.new: rename.old for rename in present}
+    names = [functions.names[place] for place in remaining.tolist()]
     own, total = (
-        _move_costs(table, old, new).take(kept) for table in (functions.self_costs, functions.total_costs)
+        _move_costs(table, old, new).take(remaining)
+        for table in (functions.self_costs, functions.total_costs)
     )
     return FunctionCosts(names, own, total, functions.function_count - len(present)), [
         old_names.get(text) for text in names
@@ -85,7 +91,7 @@ def merge_renamed_functions(
 
 
 def rename_tree_functions(tree: CallTree, renames: Sequence[FunctionRename]) -> CallTree:
-    """The tree with old names as new ones, and call paths that then are one as one."""
+    """Replace old names in the tree, and merge call paths that become equal."""
     if not renames:
         return tree
     level, code = np.array(tree.level, np.int64), np.array(tree.name, np.int64)
@@ -111,31 +117,31 @@ def rename_tree_functions(tree: CallTree, renames: Sequence[FunctionRename]) -> 
 def include_old_names(
     frame_mask: Flags, frame_names: Sequence[str], renames: Sequence[FunctionRename]
 ) -> Flags:
-    """Of these words those wanted, and what they were called before."""
+    """Extend a mask of frames to the old names of the frames in it."""
     at = {word: place for place, word in enumerate(frame_names)}
-    found = frame_mask.copy()
-    for one in renames:
-        if one.old in at and one.new in at and frame_mask[at[one.new]]:
-            found[at[one.old]] = True
-    return found
+    extended_mask = frame_mask.copy()
+    for rename in renames:
+        if rename.old in at and rename.new in at and frame_mask[at[rename.new]]:
+            extended_mask[at[rename.old]] = True
+    return extended_mask
 
 
 def _list_lines(
     context: QueryContext, pairs: Sequence[tuple[SelectedWindows, StackWeights]], files: Collection[str]
 ) -> LinesByFunction:
-    """The lines of the functions of these files that either side was seen in."""
-    found: defaultdict[str, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
+    """List the sampled lines on each side of the functions in these files."""
+    lines_by_function: defaultdict[str, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
     for text, cost in compute_costs(context, pairs, lines=True).items():
         frame = Frame.parse(unescape_frame(text))
         if frame.line and frame.file in files:
-            for lines, own in zip(found[strip_line_number(text)], cost, strict=True):
+            for lines, own in zip(lines_by_function[strip_line_number(text)], cost, strict=True):
                 if own.total_samples:
                     lines.add(frame.line)
-    return found
+    return lines_by_function
 
 
 def _move_costs(table: CostTable, old: I64, new: I64) -> CostTable:
-    """What A took under the old names, under the new ones."""
+    """Move the costs of A from the old names to the new ones."""
     a, samples = table.a.copy(), table.samples_a.copy()
     a[new] += a[old]
     samples[new] += samples[old]
@@ -143,7 +149,7 @@ def _move_costs(table: CostTable, old: I64, new: I64) -> CostTable:
 
 
 def _sum_subtrees(level: I64, own: F64) -> F64:
-    """Each node's own and all below it."""
+    """Return the sum of each node and all nodes below it."""
     sums = np.concatenate([[0.0], np.cumsum(own)])
     ends = np.full(len(level), len(level), np.int64)
     path: list[int] = []
@@ -156,7 +162,7 @@ def _sum_subtrees(level: I64, own: F64) -> F64:
 
 
 def _sum_by_place(place: I64, values: Sequence[int], count: int) -> list[int]:
-    """Whole numbers added up by place; they may be larger than a float holds."""
+    """Sum integers by place; they may be larger than a float can hold."""
     sums = np.zeros(count, object if max(values, default=0) >= 2**62 else np.int64)
     np.add.at(sums, place, np.array(values, sums.dtype))
     added: list[int] = sums.tolist()

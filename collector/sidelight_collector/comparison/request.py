@@ -1,4 +1,7 @@
-"""What is wanted of a verdict, and what a side tells besides its stacks: how it was watched, and waiting."""
+"""Options of a comparison, and the observations of a side besides its stacks.
+
+These are how the side was sampled and how long its threads were idle.
+"""
 
 from __future__ import annotations
 
@@ -66,25 +69,31 @@ class ComparisonOptions:
 
 
 def measure_idle_time(observations: SideObservations, thread: str | None) -> tuple[F64, SideMatrix, float]:
-    """Seconds in which threads waited in each cell, all of their time, and the samples of waiting."""
-    rows = _telling(observations.windows.table, thread)
+    """Measure the idle time of a side, of all threads or of one kind.
+
+    Returns the idle seconds in each cell, the matrix of all thread time, and the number of idle samples.
+    """
+    rows = _mask_idle_windows(observations.windows.table, thread)
     idle, all_seconds = observations.sum_seconds(("idle",), rows), observations.sum_seconds(STATES, rows)
     samples = float(to_float64_numpy(observations.windows.table["idle"])[rows].sum())
     return idle, SideMatrix(all_seconds, observations.matrix.pods, observations.matrix.block_seconds), samples
 
 
-def _telling(table: pa.Table, thread: str | None) -> Flags:
-    """Windows whose sampler sees waiting threads, of one kind of thread or of all."""
+def _mask_idle_windows(table: pa.Table, thread: str | None) -> Flags:
+    """Return which windows have a sampler that records waiting threads.
+
+    `thread` selects one kind of thread; None means all.
+    """
     lists = combine_chunks(table["missing_states"])
     blind = to_int64_numpy(pc.list_parent_indices(lists))[
         _to_bool_array(is_equal_string(pc.list_flatten(lists), "idle"))
     ]
-    select_idle_aware_windows = np.ones(len(table), bool)
-    select_idle_aware_windows[blind] = False
+    records_idle = np.ones(len(table), bool)
+    records_idle[blind] = False
     return (
-        select_idle_aware_windows
+        records_idle
         if thread is None
-        else select_idle_aware_windows & _to_bool_array(is_equal_string(table["thread"], thread))
+        else records_idle & _to_bool_array(is_equal_string(table["thread"], thread))
     )
 
 
@@ -93,7 +102,10 @@ def _to_bool_array(column: Column) -> Flags:
 
 
 def distribute_requests(observations: SideObservations, requests: float) -> F64:
-    """Requests in each cell, (P, T), that came as evenly as pods were there."""
+    """Return the requests in each cell, (P, T).
+
+    They are distributed evenly over the time in which pods existed.
+    """
     share: F64 = observations.alive_seconds / max(float(observations.alive_seconds.sum()), 1e-9)
     return share * requests
 
@@ -101,10 +113,10 @@ def distribute_requests(observations: SideObservations, requests: float) -> F64:
 def build_exposure_matrix(
     observations: SideObservations, requests: F64 | None, *, by_clock: bool = False
 ) -> SideMatrix:
-    """What was watched, in requests where those of each cell are known.
+    """Build the exposure of a side, in requests if their counts are available.
 
-    Of the requests of a cell those are counted that came while somebody watched. The kernel's `by_clock` goes
-    on while ticks fail: for it all the time counts in which pods were there.
+    Only the part of a cell's requests that came during the observed time counts. The kernel's clock
+    (`by_clock`) continues while ticks fail, so for it all the time in which pods existed counts.
     """
     exposure = observations.alive_seconds if by_clock else observations.matrix.exposure
     if requests is not None:
@@ -118,7 +130,7 @@ def build_exposure_matrix(
 
 
 def summarize_sampling(observations: SideObservations, requests: F64 | None) -> SamplingSummary:
-    """How a side was watched, for the checks."""
+    """Summarize how a side was sampled, for the checks."""
     table, process_rows = (
         observations.windows.table,
         filter_process_rows(observations.windows.process_windows),

@@ -1,10 +1,10 @@
 """Statistics of comparisons: pure code over numpy arrays.
 
 comparability  whether two sides can be compared
-inference      effects, tests, intervals
-attribution    where a change comes from
-depths         of stacks
-event_loop     blocking of event loops
-renames        functions that only changed their name
-summary_text   one sentence for a result
+inference      effects, tests and intervals
+attribution    the call paths that a change comes from
+depths         stack depths
+event_loop     functions that block event loops
+renames        functions that only changed their name or file
+summary_text   a result in one sentence
 """

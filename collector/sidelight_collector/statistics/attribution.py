@@ -1,28 +1,28 @@
-"""The few call paths that a change comes from.
+"""Find the few call paths that a change comes from.
 
-`main` got slower by all of the change, and that explains nothing; a leaf explains much, but there may be a
-hundred of them. What is looked for is the smallest set of call paths, each standing for its whole subtree and
-none inside another, that accounts for `TARGET_SHARE` of the change, out of paths that say something:
+The root accounts for the whole change and explains nothing. A leaf explains much, but there may be a
+hundred of them. `explain_change` finds the smallest set of call paths that accounts for `TARGET_SHARE` of
+the change. Each path stands for its whole subtree, and no path is inside another. Only some paths qualify:
 
-- only what is outside noise (the caller's mask) may be chosen, what changed in the whole's direction, and by
-  at least `MIN_SHARE` of it;
-- a path is *vague*, and never chosen, if a few paths inside it, none of them vague, carry `VAGUE_SHARE` all
-of its
-  change, or account for the whole by themselves, as far as that is asked for: a trunk that carries all of the
-  change says nothing that its branches do not. How few depends on its weight: a path that carries all of the
-  change gives way to `limit` others, one that carries a tenth only to a tenth of that. So a path gives way
-  only to paths that carry about 1/limit of the change each, and what is lost on the way down is lost once:
-  those that it gives way to are chosen themselves;
-- the root is the whole, and never chosen.
+- A path qualifies only if its change is outside noise (the caller's mask), has the direction of the whole
+  change, and is at least `MIN_SHARE` of it.
+- A *vague* path is never selected. A path is vague if a few paths inside it, none of them vague, carry
+  `VAGUE_SHARE` of its change, or reach the target for the whole by themselves: a trunk that carries the
+  whole change says nothing that its branches do not. Their number is limited by the weight of the path. A
+  path that carries the whole change gives way to `limit` others, a path that carries a tenth only to a
+  tenth of that. A path therefore gives way only to paths that carry about 1/`limit` of the change each. The
+  part lost on the way down is lost only once, because the paths that replace it are selected themselves.
+- The root is the whole and is never selected.
 
-Sets without nesting are antichains of the tree, and the best of at most k nodes in a subtree is its own node
-or the best of its children's together: a knapsack on the tree, solved exactly from the leaves up with tables
-of `limit` numbers. Of the smallest sets the one that accounts for most is taken, of equal ones the deeper.
+Sets without nesting are antichains of the tree. The best set of at most k nodes in a subtree is its root
+alone, or the best sets of its children together: a knapsack on the tree. It is solved exactly from the
+leaves up, with tables of `limit` numbers. Of the smallest sets, the set that accounts for most is selected;
+of equal sets, the deeper one.
 
-What went the other way is allowed for: it hid as much of the growth (or of the saving), so the set has to
-account for the change and what was hid of it, and shares may add up to more than 100 %. The paths that went
-the other way are told with negative shares, and the shares of all that is told are what the explanation
-accounts for.
+Changes in the opposite direction hid as much of the growth (or of the saving). The set has to account for
+the change and for its hidden part, so shares may add up to more than 100 %. Paths that changed in the
+opposite direction are reported with negative shares. The explanation accounts for the sum of all reported
+shares.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ IntSequence: TypeAlias = Sequence[int] | npt.NDArray[np.integer]
 
 TARGET_SHARE: Final = 0.8
 _TOLERANCE: Final = 1e-9
-"""What lies on a limit lies on it in any unit of time, however it is rounded."""
+"""Relative tolerance of limits: rounding and the unit of time must not decide."""
 VAGUE_SHARE: Final = 0.9
 MIN_SHARE: Final = 0.01
 MAX_PATHS: Final = 10
@@ -49,7 +49,10 @@ MAX_PATHS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class ChangePath:
-    """A call path that was chosen: its node, frames from below the root on, and its part of the change."""
+    """A selected call path and its part of the change.
+
+    `node` is its node in the tree. `names` are its frames, starting below the root.
+    """
 
     node: int
     names: tuple[str, ...]
@@ -59,7 +62,10 @@ class ChangePath:
 
 @dataclass(frozen=True, slots=True)
 class SelfTimeChange:
-    """A function whose own time changed, by its place in what `explain_self_time` was given."""
+    """A function whose self time changed.
+
+    `index` is its position in the arrays that `explain_self_time` received.
+    """
 
     index: int
     delta: float
@@ -68,9 +74,10 @@ class SelfTimeChange:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What accounts for a change. `share` is None where the whole did not change.
+    """Call paths that account for a change.
 
-    Shares are parts of the change; where the whole did not change, of all that moved, both ways added.
+    `share` is None if the whole did not change. The shares of paths are parts of the change. If the whole
+    did not change, they are parts of the sum of all changes in both directions.
     """
 
     share: float | None
@@ -88,11 +95,13 @@ def explain_change(
     share: float = TARGET_SHARE,
     limit: int = MAX_PATHS,
 ) -> Explanation:
-    """The smallest set of call paths that accounts for `share` of what changed.
+    """Find the smallest set of call paths that accounts for `share` of a change.
 
-    The tree is in pre-order; `delta` is the change of each node's total, node 0 the whole. `is_changed` says
-    whether the whole is outside noise: if not, there is no direction, and the paths that moved either way are
-    told. No more than `limit` paths are told of each direction, even if that accounts for less.
+    The tree is in pre-order: `level` is the depth of each node, `name` its index in `names`, and `delta`
+    the change of its total. Node 0 is the whole. `is_significant` marks the nodes that are outside noise.
+    `is_changed` tells whether the whole is outside noise; if not, there is no direction, and paths that
+    changed in either direction are reported. At most `limit` paths are reported for each direction, even if
+    they account for less.
     """
     change = np.asarray(delta, np.float64)
     mask = np.asarray(is_significant, np.bool_).copy()
@@ -108,11 +117,11 @@ def explain_change(
     if not whole:
         return Explanation(None, ())
     target = whole + hidden_change if is_changed else ups.compute_max_gain()
-    chosen = ups.drop_below(MIN_SHARE * whole).select_smallest(share * target, target, limit)
-    rest = mask & ~_mark_related(depth, chosen)
+    selected = ups.drop_below(MIN_SHARE * whole).select_smallest(share * target, target, limit)
+    rest = mask & ~_mark_related(depth, selected)
     opposite_forest = _Forest.build(ends, change * -sign, rest).drop_below(MIN_SHARE * whole)
     opposite_change = opposite_forest.compute_max_gain()
-    # Less than what the explanation leaves out anyway is not worth a line.
+    # A change smaller than what the explanation may leave out is not worth a line.
     has_opposite_paths = opposite_change > (1 - share) * whole * (1 + _TOLERANCE)
     others = (
         opposite_forest.select_smallest(share * opposite_change, opposite_change, limit)
@@ -125,7 +134,7 @@ def explain_change(
         ChangePath(
             node, _build_path_names(names, depth, code, node), float(change[node]), float(change[node]) / unit
         )
-        for group in (chosen, others)
+        for group in (selected, others)
         for node in sorted(group, key=lambda node: (-abs(change[node]), node))
     ]
     return Explanation(sum(path.share for path in paths) if is_changed else None, tuple(paths))
@@ -139,11 +148,12 @@ def explain_self_time(
     share: float = TARGET_SHARE,
     limit: int = MAX_PATHS,
 ) -> tuple[SelfTimeChange, ...]:
-    """The fewest functions whose own time accounts for `share` of the change `total_change`, largest first.
+    """Find the fewest functions whose self time accounts for `share` of a change.
 
-    Own times do not overlap, so the largest first are the fewest. Functions that went the other way hid as
-    much of the change; the largest of them are told too, as far as one of them is more than what may be left
-    out.
+    `delta` is the change of each function's self time, and `total_change` the change to account for. The
+    result starts with the largest. Self times do not overlap, so the largest functions are also the fewest.
+    Functions that changed in the opposite direction hid as much of the change. The largest of them are
+    reported too, if a single one exceeds the part that may remain unexplained.
     """
     if not total_change:
         return ()
@@ -165,7 +175,11 @@ def explain_self_time(
 
 @dataclass(frozen=True, slots=True)
 class _Forest:
-    """The nodes that may be chosen, in pre-order, each with its nearest such ancestor (-1: none) and gain."""
+    """The nodes that may be selected, in pre-order.
+
+    `parents` holds for each node the position of its nearest ancestor in `nodes` (-1 if there is none),
+    `gains` its part of the change.
+    """
 
     nodes: list[int]
     parents: list[int]
@@ -173,74 +187,77 @@ class _Forest:
 
     @classmethod
     def build(cls, ends: Sequence[int], gain: F64, mask: npt.NDArray[np.bool_]) -> _Forest:
-        node = np.flatnonzero(mask & (gain > 0)).tolist()
-        above: list[int] = []
+        nodes = np.flatnonzero(mask & (gain > 0)).tolist()
+        parents: list[int] = []
         path: list[int] = []
-        for at, each in enumerate(node):
-            while path and each >= ends[node[path[-1]]]:
+        for position, candidate in enumerate(nodes):
+            while path and candidate >= ends[nodes[path[-1]]]:
                 path.pop()
-            above.append(path[-1] if path else -1)
-            path.append(at)
-        return cls(node, above, gain[node].tolist())
+            parents.append(path[-1] if path else -1)
+            path.append(position)
+        return cls(nodes, parents, gain[nodes].tolist())
 
     def drop_below(self, min_gain: float) -> _Forest:
-        """Without the nodes that gain less."""
-        at: dict[int, int] = {-1: -1}
-        kept: list[int] = []
-        for one, above in enumerate(self.parents):
-            if self.gains[one] >= min_gain * (1 - _TOLERANCE):
-                at[one] = len(kept)
-                kept.append(one)
+        """Return the forest without the nodes that gain less than `min_gain`."""
+        new_positions: dict[int, int] = {-1: -1}
+        remaining: list[int] = []
+        for position, parent in enumerate(self.parents):
+            if self.gains[position] >= min_gain * (1 - _TOLERANCE):
+                new_positions[position] = len(remaining)
+                remaining.append(position)
             else:
-                at[one] = at[above]
+                new_positions[position] = new_positions[parent]
         return _Forest(
-            [self.nodes[one] for one in kept],
-            [at[self.parents[one]] for one in kept],
-            [self.gains[one] for one in kept],
+            [self.nodes[position] for position in remaining],
+            [new_positions[self.parents[position]] for position in remaining],
+            [self.gains[position] for position in remaining],
         )
 
     def compute_max_gain(self) -> float:
-        """The most that nodes outside each other can gain."""
+        """Return the largest gain of a set of nodes without nesting."""
         below = [0.0] * (len(self.nodes) + 1)
         for at in reversed(range(len(self.nodes))):
             below[self.parents[at]] += max(below[at], self.gains[at])
         return below[-1]
 
     def select_smallest(self, target: float, total_gain: float, max_nodes: int) -> list[int]:
-        """The fewest nodes that gain `target`, or of at most `max_nodes` nodes those that gain most.
+        """Select the fewest nodes that gain `target`.
 
-        `total_gain` is what a path is measured by when it is said to be vague.
+        If at most `max_nodes` nodes cannot reach it, select those of them that gain most. `total_gain` is
+        the reference for the weight of a path, which decides whether it is vague.
         """
         tables: list[_BestSets] = [[_EMPTY_SET] for _ in range(len(self.nodes) + 1)]
         for at in reversed(range(len(self.nodes))):
             gain, best = self.gains[at], tables[at]
-            few = min(max(1, int(max_nodes * gain / total_gain * (1 + _TOLERANCE))), len(best) - 1)
-            if best[few].gain < min(VAGUE_SHARE * gain, target) * (1 - _TOLERANCE):
-                # Of equal ones the deeper.
+            allowed = min(max(1, int(max_nodes * gain / total_gain * (1 + _TOLERANCE))), len(best) - 1)
+            if best[allowed].gain < min(VAGUE_SHARE * gain, target) * (1 - _TOLERANCE):
+                # Of equal sets, keep the deeper one.
                 best = [
                     best[0],
-                    *(max(one, _BestSet(gain, at), key=_gain_of) for one in best[1:] or [_EMPTY_SET]),
+                    *(max(option, _BestSet(gain, at), key=_gain_of) for option in best[1:] or [_EMPTY_SET]),
                 ]
             tables[self.parents[at]] = _merge_subtrees(best, tables[self.parents[at]], max_nodes)
             tables[at] = []
         best = tables[-1]
-        most = max(one.gain for one in best)
-        goal = min(target * (1 - _TOLERANCE), most)
-        return sorted(self.nodes[at] for at in _flatten(next(one.nodes for one in best if one.gain >= goal)))
+        max_gain = max(option.gain for option in best)
+        goal = min(target * (1 - _TOLERANCE), max_gain)
+        return sorted(
+            self.nodes[at] for at in _flatten(next(option.nodes for option in best if option.gain >= goal))
+        )
 
 
 _NestedNodes: TypeAlias = "int | tuple[_NestedNodes, _NestedNodes] | None"
 
 
 class _BestSet(NamedTuple):
-    """What some nodes gain together, and which these are."""
+    """The gain of a set of nodes, and its nodes."""
 
     gain: float
     nodes: _NestedNodes
 
 
 _BestSets: TypeAlias = list[_BestSet]
-"""At each k the best of at most k nodes."""
+"""At index k the best set of at most k nodes."""
 
 _EMPTY_SET: Final = _BestSet(0.0, None)
 
@@ -250,7 +267,7 @@ def _gain_of(best: _BestSet) -> float:
 
 
 def _merge_subtrees(first: _BestSets, second: _BestSets, limit: int) -> _BestSets:
-    """The best of two subtrees side by side."""
+    """Return the best sets of two subtrees together."""
     if len(second) == 1:
         return first
     merged: _BestSets = []
@@ -263,21 +280,21 @@ def _merge_subtrees(first: _BestSets, second: _BestSets, limit: int) -> _BestSet
 
 
 def _flatten(nested: _NestedNodes) -> list[int]:
-    found: list[int] = []
-    waiting = [nested]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, tuple):
-            waiting.extend(one)
-        elif one is not None:
-            found.append(one)
-    return found
+    nodes: list[int] = []
+    pending = [nested]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, tuple):
+            pending.extend(item)
+        elif item is not None:
+            nodes.append(item)
+    return nodes
 
 
-def _mark_related(level: npt.NDArray[np.int64], chosen: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """The chosen nodes, what is inside them and what they are inside of."""
+def _mark_related(level: npt.NDArray[np.int64], selected: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Mark the selected nodes, their descendants and their ancestors."""
     related = np.zeros(len(level), np.bool_)
-    for node in chosen:
+    for node in selected:
         deeper = np.flatnonzero(level[node + 1 :] <= level[node])
         related[node : node + 1 + int(deeper[0]) if len(deeper) else len(level)] = True
         related[_list_ancestors(level, node)] = True
@@ -285,15 +302,15 @@ def _mark_related(level: npt.NDArray[np.int64], chosen: Sequence[int]) -> npt.ND
 
 
 def _list_ancestors(level: npt.NDArray[np.int64], node: int) -> list[int]:
-    """The nodes that a node is inside of, the root first."""
-    before = level[: node + 1].tolist()
-    above: list[int] = []
-    wanted = before[-1] - 1
+    """List the ancestors of a node, starting with the root."""
+    levels = level[: node + 1].tolist()
+    ancestors: list[int] = []
+    next_level = levels[-1] - 1
     for at in range(node - 1, -1, -1):
-        if before[at] == wanted:
-            above.append(at)
-            wanted -= 1
-    return above[::-1]
+        if levels[at] == next_level:
+            ancestors.append(at)
+            next_level -= 1
+    return ancestors[::-1]
 
 
 def _build_path_names(

@@ -1,8 +1,9 @@
-"""What makes two sides comparable: each thing that must be alike, with a reason word and what to do.
+"""Checks of whether two sides can be compared.
 
-A `blocking` check means that a difference would show how the sides were sampled and not what they did. One
-that warns says what else could explain a difference. What a side does not report is `unknown`, never a
-`match`.
+Each check covers one property that must be alike on both sides. Its result has a reason word and a hint. A
+`blocking` result means that a difference would show how the sides were sampled and not what they did. A
+`warn` result names something else that could explain a difference. A property that a side does not report
+is `unknown`, never a `match`.
 """
 
 from __future__ import annotations
@@ -18,24 +19,24 @@ from sidelight_model.counts import ProfileType
 from sidelight_model.export_formats.provenance import format_count
 
 MIN_COVERAGE: Final = 0.9
-"""Below it what was missed may differ from what was seen."""
+"""Below this coverage the missed samples may differ from the recorded ones."""
 MAX_COVERAGE_DIFFERENCE: Final = 0.1
 MAX_TRUNCATION_DIFFERENCE: Final = 0.005
 MAX_CONTENTION_DIFFERENCE: Final = 0.1
 MAX_LOAD_DIFFERENCE: Final = 0.2
-"""By so much of the smaller the load of sides may differ without a word."""
+"""Difference in load, relative to the smaller, that gives no warning."""
 REQUIRED_STATES: Final = {ProfileType.CPU: "", ProfileType.WALL: "idle", ProfileType.GIL: "gil"}
-"""The state without whose samples a type reads too low."""
+"""The state without whose samples a profile type reads too low."""
 TIME_HINT: Final = (
     "Compare the versions while both run. "
     "If both had the same load, assume it: load=equal, or --assume-equal-load."
 )
 FALLBACK_MODES: Final = frozenset(("command", "nonblocking"))
-"""Modes whose stacks are no match for those of the others."""
+"""Modes whose stacks cannot be compared with those of other modes."""
 
 
 class CheckState(StrEnum):
-    """Whether something is the same on both sides."""
+    """Whether a property is the same on both sides."""
 
     MATCH = "match"
     MISMATCH = "mismatch"
@@ -43,7 +44,7 @@ class CheckState(StrEnum):
 
 
 class CheckSeverity(StrEnum):
-    """What a check means for the verdict."""
+    """The effect of a check on the verdict."""
 
     OK = "ok"
     WARN = "warn"
@@ -52,7 +53,10 @@ class CheckSeverity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One thing that must be alike; `reason` is a word for programs, empty where all is well."""
+    """The check of one property that must be alike.
+
+    `reason` is a word for programs. It is empty for a match.
+    """
 
     name: str
     state: CheckState
@@ -64,12 +68,12 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class SamplingSummary:
-    """How a side was watched. None stands for what nobody told.
+    """How one side was sampled; None means not reported.
 
-    `truncated_share` and `coverage` are shares, `thread_kinds` the kinds of threads that its windows tell
-    apart. Per pod-second, `cpu_rate` is what its processes used by the kernel's clock, `sampled_cpu_rate`
-    what the samples of all of their threads add up to on the CPU, `request_rate` what they were asked.
-    `start_seconds` and `end_seconds` are Unix seconds.
+    `truncated_share` and `coverage` are shares. `thread_kinds` are the kinds of threads that its windows
+    distinguish. Three fields are rates per pod-second: `cpu_rate` is the CPU time of its processes by the
+    kernel's clock, `sampled_cpu_rate` the CPU time by the samples of all their threads, and `request_rate`
+    the number of requests. `start_seconds` and `end_seconds` are Unix seconds.
     """
 
     windows: int
@@ -93,9 +97,10 @@ class SamplingSummary:
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """What is compared: the type, how columns belong together (`time`, `hours` or nothing), and how.
+    """What is compared, and how.
 
-    `assume_equal_load`: the caller says that both sides had the same load.
+    `kind` is the profile type. `pairing` says how columns of the sides belong together (`time`, `hours` or
+    empty). `assume_equal_load` means that the caller says that both sides had the same load.
     """
 
     kind: ProfileType
@@ -105,12 +110,12 @@ class CheckContext:
     is_per_request: bool = False
     min_coverage: float = MIN_COVERAGE
     missing_requests_reason: str = ""
-    """Why request counts that were to be had were not."""
+    """Why request counts are missing that should be available."""
     assume_equal_load: bool = False
 
 
 def run_checks(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -> list[CheckResult]:
-    """All of them, always in this order."""
+    """Run all checks, always in this order."""
     return [
         _check_mode(a, b),
         _check_states(a, b, context),
@@ -138,9 +143,9 @@ def run_checks(a: SamplingSummary, b: SamplingSummary, context: CheckContext) ->
     ]
 
 
-def select_blocking_checks(found: Iterable[CheckResult]) -> list[CheckResult]:
-    """The checks for which sides are not comparable."""
-    return [check for check in found if check.severity is CheckSeverity.BLOCKING]
+def select_blocking_checks(results: Iterable[CheckResult]) -> list[CheckResult]:
+    """Return the checks that make the sides not comparable."""
+    return [check for check in results if check.severity is CheckSeverity.BLOCKING]
 
 
 def _make_match(name: str, text: str) -> CheckResult:
@@ -178,14 +183,14 @@ def _check_values(name: str, sides: tuple[Sequence[str], Sequence[str]], why: st
 
 def _check_mode(a: SamplingSummary, b: SamplingSummary) -> CheckResult:
     why = "they see waiting threads, and hold the process up, differently."
-    found = _check_values("mode", (a.modes, b.modes), why, "Set --mode alike on both sides.")
-    if found.state is CheckState.MISMATCH and not set(a.modes) & set(b.modes):
+    result = _check_values("mode", (a.modes, b.modes), why, "Set --mode alike on both sides.")
+    if result.state is CheckState.MISMATCH and not set(a.modes) & set(b.modes):
         for modes in (a.modes, b.modes):
             if set(modes) <= FALLBACK_MODES:
                 sides = f"A was sampled in mode {_join_values(a.modes)}, B in mode {_join_values(b.modes)}"
                 text = f"{sides}: stacks of {_join_values(modes)} are no match for the others'."
-                return _make_mismatch("mode", text, found.hint, CheckSeverity.BLOCKING)
-    return found
+                return _make_mismatch("mode", text, result.hint, CheckSeverity.BLOCKING)
+    return result
 
 
 def _check_states(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -> CheckResult:
@@ -216,10 +221,10 @@ def _check_states(a: SamplingSummary, b: SamplingSummary, context: CheckContext)
 def _check_normalisation(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -> CheckResult:
     name = "normalisation"
     if bool(a.thread_kinds) != bool(b.thread_kinds) and a.windows and b.windows:
-        told, other = ("A", "B") if a.thread_kinds else ("B", "A")
+        split_side, merged_side = ("A", "B") if a.thread_kinds else ("B", "A")
         text = (
-            f"{told} tells kinds of threads apart "
-            f"({_join_values(a.thread_kinds or b.thread_kinds)}), {other} does not"
+            f"{split_side} tells kinds of threads apart "
+            f"({_join_values(a.thread_kinds or b.thread_kinds)}), {merged_side} does not"
         )
         hint = "Do not pick samples by thread, or bring both sides to one release of the sidecar."
         return _make_mismatch(name, text, hint)
@@ -233,13 +238,15 @@ def _check_normalisation(a: SamplingSummary, b: SamplingSummary, context: CheckC
 
 def _check_python(a: SamplingSummary, b: SamplingSummary) -> CheckResult:
     hint = "Compare within one version of Python, or read changes of its own modules with care."
-    found = _check_values(
+    result = _check_values(
         "python", (a.python_versions, b.python_versions), "the standard library's frames can differ.", hint
     )
-    minor = [{".".join(one.split(".")[:2]) for one in side.python_versions} for side in (a, b)]
-    if found.state is CheckState.MISMATCH and minor[0] == minor[1]:
-        return CheckResult(found.name, found.state, CheckSeverity.OK, found.reason, found.text, found.hint)
-    return found
+    minor = [{".".join(version.split(".")[:2]) for version in side.python_versions} for side in (a, b)]
+    if result.state is CheckState.MISMATCH and minor[0] == minor[1]:
+        return CheckResult(
+            result.name, result.state, CheckSeverity.OK, result.reason, result.text, result.hint
+        )
+    return result
 
 
 def _check_truncation(a: SamplingSummary, b: SamplingSummary) -> CheckResult:
@@ -331,7 +338,10 @@ def _check_load(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -
 
 
 def _check_contention(a: SamplingSummary, b: SamplingSummary) -> CheckResult:
-    """How long threads that could have run waited for a CPU, which samples count as CPU time."""
+    """Check how long runnable threads waited for a CPU.
+
+    Samples count this time as CPU time.
+    """
     name = "contention"
     in_a, in_b = (_compute_contention_share(side) for side in (a, b))
     if in_a is None or in_b is None:
@@ -372,7 +382,7 @@ def _format_share(part: float) -> str:
 
 
 def _format_rates(periods_us: Sequence[float]) -> str:
-    """Sampling rates of these periods in words."""
+    """Format the sampling rates of these periods."""
     rates = sorted({float(f"{1e6 / us:.3g}") for us in periods_us if us > 0})
     words = [f"{rate:g}" for rate in ([rates[0], rates[-1]] if len(rates) > 1 else rates)]
     return f"{'–'.join(words)} Hz"  # noqa: RUF001

@@ -1,19 +1,19 @@
-"""How deep stacks are on two sides: the mean, three quantiles, and the largest gap between the distributions.
+"""Compare the stack depths of two sides: mean, quantiles and largest gap.
 
-What is compared is samples by the depth of their stack, (D, P, T) over depths, pods and blocks. A sample is
-the unit, so a side is as deep as its samples are, however many of them there are a second.
+The input is the number of samples by stack depth, (D, P, T) over depths, pods and blocks. A sample is the
+unit, so the depth of a side does not depend on its number of samples per second.
 
-- The mean is a ratio (frames over samples) and is judged as every rate (see `spread`), with the passing of
-  time measured on depth itself.
-- A quantile is held in an interval by what is known of the distribution at it (Woodruff, 1952): where the
-  share of samples no deeper than it is p give or take so much, it lies between the quantiles of p less and p
-  plus that. The two intervals become one of the shift by MOVER (Zou and Donner, 2008), with what sides that
-  are paired have in common. Depths are whole numbers and often few: percentiles of a bootstrap would jump
-  between them, and a bootstrap draws pods or blocks, never both, as the shares here are clustered. p is the
-  level at which the interval ends at 0.
-- The largest gap is the greatest difference of the two cumulative distributions (Kolmogorov's distance), and
-  its interval is the gap give or take what the largest deviation of any share is in 95 % of bootstrap rounds:
-  as the gap is the largest of many, it is held by a band about all of them.
+- The mean is a ratio (frames over samples) and is tested like every rate (see `cluster_variance`). Its
+  autocorrelation in time is estimated on depth itself.
+- The interval of a quantile follows from the uncertainty of the distribution at the quantile (Woodruff,
+  1952): if the share of samples no deeper than the quantile is p ± e, the quantile lies between the
+  quantiles of p - e and p + e. MOVER (Zou and Donner, 2008) combines both intervals into one of the shift,
+  with the covariance of paired sides. Depths are whole numbers and often few, so percentiles of a bootstrap
+  would jump between them. Also, a bootstrap draws pods or blocks, never both, while the shares here are
+  clustered both ways. The p-value is the level at which the interval ends at 0.
+- The largest gap is the greatest difference of the two cumulative distributions (Kolmogorov's distance).
+  Its interval is the gap ± the largest deviation of any share in 95 % of bootstrap rounds. The gap is the
+  largest of many differences, so the band has to cover all of them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ _MAX_ERRORS: Final = 40.0
 
 @dataclass(frozen=True, slots=True)
 class LargestGap:
-    """Where the distributions are farthest apart: of B so much more than of A is deeper than `depth`."""
+    """The depth at which the distributions are farthest apart.
+
+    `gap` is the share of B's samples deeper than `depth` minus the same share of A's. `low` and `high` are
+    its interval.
+    """
 
     depth: int
     gap: float
@@ -53,7 +57,11 @@ class LargestGap:
 
 @dataclass(frozen=True, slots=True)
 class DepthComparison:
-    """In frames: effects of the mean (1,) and the quantiles (3,), the deepest stacks, the gap."""
+    """The comparison of stack depths.
+
+    `mean` (1,) and `quantiles` (3,) are effects in frames. `max_depths` are the deepest stacks of A and B
+    in frames.
+    """
 
     mean: Effects
     quantiles: Effects
@@ -64,9 +72,10 @@ class DepthComparison:
 def compare_depths(
     design: Design, depth_values: I64, a: F64, b: F64, *, round_count: int = 1000
 ) -> DepthComparison | None:
-    """Compare samples by depth, (D, P, T) of each side; `depth_values` are the D depths, ascending.
+    """Compare the samples of both sides by stack depth.
 
-    None where a side has no samples.
+    `a` and `b` are the samples, (D, P, T) of each side; `depth_values` are the D depths, ascending. Returns
+    None if a side has no samples.
     """
     if not a.sum() or not b.sum():
         return None
@@ -92,28 +101,36 @@ def compare_depths(
 def _compute_ratio_effects(
     design: Design, a: F64, b: F64, x: object, y: object, samples: tuple[F64, F64] | None
 ) -> Effects:
-    """Effects of sums over samples; of shares if no numbers of samples are given."""
-    one, two = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    own = build_per_sample_design(design, a.sum(0), b.sum(0), one.sum(0), two.sum(0))
+    """Compute the effects of sums over samples.
+
+    `x` and `y` are the sums of A and B, (K, P, T). If `samples` is None, they are counts of samples, and
+    the effects are those of shares.
+    """
+    sums_a, sums_b = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    per_sample = build_per_sample_design(design, a.sum(0), b.sum(0), sums_a.sum(0), sums_b.sum(0))
     if samples is None:
-        samples = (compute_share_sample_sizes(one, own.a), compute_share_sample_sizes(two, own.b))
-    return compute_effects(own, one, two, *samples)
+        samples = (
+            compute_share_sample_sizes(sums_a, per_sample.a),
+            compute_share_sample_sizes(sums_b, per_sample.b),
+        )
+    return compute_effects(per_sample, sums_a, sums_b, *samples)
 
 
 def build_per_sample_design(design: Design, a: F64, b: F64, whole_a: F64, whole_b: F64) -> Design:
-    """The design of rates per sample (or second) that was taken: (P, T) of each side, and the whole's sums.
+    """Build the design of rates per sample (or per sampled second).
 
-    What was watched are samples, and how slowly time passes is measured on what is compared itself.
+    `a` and `b` are the samples of each side, (P, T), `whole_a` and `whole_b` the sums of the whole, (P, T).
+    The samples are the exposure. Autocorrelation in time is estimated on the compared quantity itself.
     """
-    one, two = replace(design.a, exposure=a), replace(design.b, exposure=b)
+    side_a, side_b = replace(design.a, exposure=a), replace(design.b, exposure=b)
     load = (
         LoadAssumption.ASSUMED_EQUAL
         if design.load is LoadAssumption.ASSUMED_EQUAL
         else LoadAssumption.OWN_SERIES
     )
-    made = build_design(
-        one,
-        two,
+    per_sample = build_design(
+        side_a,
+        side_b,
         whole_a,
         whole_b,
         same_time=design.same_time,
@@ -121,31 +138,38 @@ def build_per_sample_design(design: Design, a: F64, b: F64, whole_a: F64, whole_
         min_effect=design.min_effect,
         load=load,
     )
-    return replace(made, alpha=design.alpha)
+    return replace(per_sample, alpha=design.alpha)
 
 
 def _compute_mean_sample_sizes(depth: I64, a: F64, b: F64) -> tuple[F64, F64]:
-    """How many samples of a count scatter as much as the mean depth of these does."""
-    found = []
+    """Return the size of a count that scatters as much as the mean depth, (1,) each.
+
+    The relative variance of the mean of n samples is variance/(n mean²), that of a count is its inverse.
+    """
+    sizes = []
     for cells in (a, b):
         weight = cells.sum((1, 2))
         mean = float(weight @ depth / weight.sum())
         variance = float(weight @ (depth - mean) ** 2 / weight.sum())
-        found.append(np.array([weight.sum() * mean**2 / variance if variance else np.inf]))
-    return found[0], found[1]
+        sizes.append(np.array([weight.sum() * mean**2 / variance if variance else np.inf]))
+    return sizes[0], sizes[1]
 
 
 def compute_share_sample_sizes(deeper: F64, side: SideMatrix) -> F64:
-    """How many samples of a count scatter, relatively, as much as a share of these does: n R/(1-R)."""
+    """Return the size of a count that scatters as much as a share: n R/(1-R).
+
+    Scatter is relative. `deeper` (K, P, T) are the samples that make up the share, out of the exposure of
+    `side`. The result has shape (K,).
+    """
     rate = deeper.sum((1, 2)) / side.total_exposure
     with np.errstate(divide="ignore"):
         return np.where(rate > 0, side.total_exposure * rate / (1 - rate), 0.0)
 
 
 def _count_deeper_samples(cells: F64) -> F64:
-    """Samples deeper than each depth, in each cell."""
-    found: F64 = cells.sum(0) - np.cumsum(cells, 0)
-    return np.maximum(found, 0.0)
+    """Count the samples deeper than each depth, in each cell."""
+    deeper: F64 = cells.sum(0) - np.cumsum(cells, 0)
+    return np.maximum(deeper, 0.0)
 
 
 def _find_max_depth(depth: I64, cells: F64) -> int:
@@ -154,30 +178,36 @@ def _find_max_depth(depth: I64, cells: F64) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _EmpiricalDistribution:
-    """One side's distribution: the share of samples no deeper than each depth, and how sure it is."""
+    """The depth distribution of one side and its uncertainty.
+
+    `cumulative_share` is the share of samples no deeper than each depth, `variance` the variance of that
+    share.
+    """
 
     depth: I64
     cumulative_share: F64
     variance: F64
 
     def quantile_index(self, p: float) -> int:
-        """The place of a quantile: the least depth that so many samples do not exceed."""
+        """Return the index of the least depth that the share `p` does not exceed."""
         return min(int(np.searchsorted(self.cumulative_share, p - 1e-12)), len(self.depth) - 1)
 
     def quantile_interval(self, p: float, t: float) -> tuple[float, float]:
-        """Between which depths a quantile lies, for so many standard errors."""
+        """Return the depths between which a quantile lies, for `t` standard errors."""
         place = self.quantile_index(p)
-        # The share that is next below the quantile may be the nearer to p, and the less sure.
+        # The share just below the quantile may be nearer to p and less certain.
         error = t * float(np.sqrt(self.variance[max(place - 1, 0) : place + 1].max()))
         low, high = self.quantile_index(max(p - error, 0.0)), self.quantile_index(min(p + error, 1.0))
         return float(self.depth[low]), float(self.depth[high])
 
 
 def _compare_quantiles(design: Design, depth: I64, a: F64, b: F64, deeper: Effects) -> Effects:
-    known_a = _EmpiricalDistribution(depth, 1 - deeper.baseline, deeper.variance_a)
-    known_b = _EmpiricalDistribution(depth, 1 - deeper.comparison, deeper.variance_b)
+    distribution_a = _EmpiricalDistribution(depth, 1 - deeper.baseline, deeper.variance_a)
+    distribution_b = _EmpiricalDistribution(depth, 1 - deeper.comparison, deeper.variance_b)
     rows = [
-        _QuantileShift.build(known_a, known_b, p, deeper, paired=design.same_time or design.same_pods)
+        _QuantileShift.build(
+            distribution_a, distribution_b, p, deeper, paired=design.same_time or design.same_pods
+        )
         for p in QUANTILES
     ]
     df = np.array([row.df for row in rows])
@@ -188,21 +218,21 @@ def _compare_quantiles(design: Design, depth: I64, a: F64, b: F64, deeper: Effec
         [row.relative_interval(t) for row, t in zip(rows, errors.tolist(), strict=True)]
     )
     half = (high - low) / 2
-    variance, none = (half / errors) ** 2, np.zeros(len(rows))
+    variance, zeros = (half / errors) ** 2, np.zeros(len(rows))
     needed = errors + t_quantile(POWER, df)
     detectable = half / errors * needed / at_a
     p = two_sided_p_value([row.distance_from_zero() for row in rows], df)
-    found = Effects(
+    effects = Effects(
         at_a, at_b, at_b - at_a, variance, df, needed, low, high,
         at_b / at_a - 1, relative_low, relative_high, p, detectable, (),
-        none, variance / 2, variance / 2, none, none,
+        zeros, variance / 2, variance / 2, zeros, zeros,
     )  # fmt: skip
-    return assign_directions(found, design, found.p <= design.alpha)
+    return assign_directions(effects, design, effects.p <= design.alpha)
 
 
 @dataclass(frozen=True, slots=True)
 class _QuantileShift:
-    """One quantile of both sides, and how far what is known of them goes together."""
+    """One quantile of both sides, and the correlation of their errors."""
 
     distribution_a: _EmpiricalDistribution
     distribution_b: _EmpiricalDistribution
@@ -229,14 +259,17 @@ class _QuantileShift:
         return float(self.distribution_b.depth[self.distribution_b.quantile_index(self.probability)])
 
     def interval(self, t: float) -> tuple[float, float]:
-        """The interval of the shift for so many standard errors."""
+        """Return the interval of the shift for `t` standard errors."""
         return self._compute_mover_interval(
             self.distribution_a.quantile_interval(self.probability, t),
             self.distribution_b.quantile_interval(self.probability, t),
         )
 
     def relative_interval(self, t: float) -> tuple[float, float]:
-        """That of the relative change, its ratio on the log scale."""
+        """Return the interval of the relative change for `t` standard errors.
+
+        It is computed from the ratio on the log scale.
+        """
         low_a, high_a = self.distribution_a.quantile_interval(self.probability, t)
         low_b, high_b = self.distribution_b.quantile_interval(self.probability, t)
         log = np.log([low_a, high_a, low_b, high_b, self.a, self.b])
@@ -246,13 +279,13 @@ class _QuantileShift:
         return float(np.exp(shift - down)) - 1, float(np.exp(shift + up)) - 1
 
     def distance_from_zero(self) -> float:
-        """How many standard errors the interval takes to reach 0."""
-        least, most = 0.0, _MAX_ERRORS
+        """Return how many standard errors the interval needs to reach 0."""
+        low_errors, high_errors = 0.0, _MAX_ERRORS
         for _ in range(_BISECTION_STEPS if self.a != self.b else 0):
-            middle = (least + most) / 2
+            middle = (low_errors + high_errors) / 2
             low, high = self.interval(middle)
-            least, most = (least, middle) if low <= 0 <= high else (middle, most)
-        return least
+            low_errors, high_errors = (low_errors, middle) if low <= 0 <= high else (middle, high_errors)
+        return low_errors
 
     def _compute_mover_interval(self, a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
         delta = self.b - self.a
@@ -261,29 +294,30 @@ class _QuantileShift:
         return delta - down, delta + up
 
 
-def _combine_errors(one: float, two: float, correlation: float) -> float:
-    return float(np.sqrt(max(one * one + two * two - 2 * correlation * one * two, 0.0)))
+def _combine_errors(first: float, second: float, correlation: float) -> float:
+    return float(np.sqrt(max(first * first + second * second - 2 * correlation * first * second, 0.0)))
 
 
 def _find_largest_gap(
     design: Design, depth: I64, sides: tuple[F64, F64], deeper: Effects, round_count: int
 ) -> LargestGap:
     a, b = sides
-    # Of B so much more is deeper: 1 - F turns the sign of the difference.
+    # These are shares of deeper samples, 1 - F: positive where more of B is deeper.
     differences = deeper.delta
     place = int(np.argmax(np.abs(differences)))
-    one, two = replace(design.a, exposure=a.sum(0)), replace(design.b, exposure=b.sum(0))
-    bootstrap_rounds = draw_rounds(replace(design, a=one, b=two), round_count, seed=compute_seed(a, b))
+    side_a, side_b = replace(design.a, exposure=a.sum(0)), replace(design.b, exposure=b.sum(0))
+    bootstrap_rounds = draw_rounds(replace(design, a=side_a, b=side_b), round_count, seed=compute_seed(a, b))
     band = _compute_band(bootstrap_rounds, deeper, a, b)
     gap = float(differences[place])
     return LargestGap(int(depth[place]), gap, max(gap - band, -1.0), min(gap + band, 1.0))
 
 
 def _compute_band(bootstrap_rounds: BootstrapRounds, deeper: Effects, a: F64, b: F64) -> float:
-    """What the largest deviation of any share is within, in all but alpha of the rounds.
+    """Return the half-width of the band around all differences of shares.
 
-    A round draws pods or blocks. Where the shares themselves, clustered both ways, are less sure than what
-    one share deviates by in the rounds, the band is wider by as much.
+    It covers the largest deviation of any share in all but alpha of the rounds. A round draws pods or
+    blocks. If the intervals of the shares, clustered both ways, are wider than the deviation of one share
+    in the rounds, the band is widened in proportion.
     """
     sums_a, sums_b = (
         np.cumsum(weights.resample(cells), axis=1, dtype=np.float64)
@@ -293,10 +327,13 @@ def _compute_band(bootstrap_rounds: BootstrapRounds, deeper: Effects, a: F64, b:
     if not has.any():
         return 1.0
     shares = sums_a[has] / sums_a[has, -1:] - sums_b[has] / sums_b[has, -1:]
-    off = np.abs(shares - deeper.delta)
-    band, one = (
-        float(np.quantile(off.max(1), 1 - bootstrap_rounds.alpha)),
-        float(np.quantile(off, 1 - bootstrap_rounds.alpha, 0).max()),
+    deviations = np.abs(shares - deeper.delta)
+    band, single_share_band = (
+        float(np.quantile(deviations.max(1), 1 - bootstrap_rounds.alpha)),
+        float(np.quantile(deviations, 1 - bootstrap_rounds.alpha, 0).max()),
     )
-    sure = float(((deeper.high - deeper.low) / 2).max())
-    return max(band * bootstrap_rounds.width_factor, band * sure / one if one else sure)
+    half_width = float(((deeper.high - deeper.low) / 2).max())
+    return max(
+        band * bootstrap_rounds.width_factor,
+        band * half_width / single_share_band if single_share_band else half_width,
+    )

@@ -1,24 +1,28 @@
-"""Who holds the event loop: how much of its thread's time callbacks take, and whose they are.
+"""Attribute the time of an event loop to the functions that block it.
 
-A loop's thread is one whose stacks go through a loop that is known here, and it is idle only where the loop
-itself waits for something to do (its selector, its hub). What a callback does is busy for the loop even where
-it takes no CPU, as `time.sleep` or a query without `await`: every other callback waits for it. The *holder*
-is the application's first function below what runs callbacks, in an awaited chain the outermost coroutine;
-where all of it is plumbing, the first of that.
+A thread belongs to a loop if its stacks pass through a loop that this module recognises. The loop is idle
+only where it waits for work itself (in its selector or its hub). A callback keeps the loop busy even where
+it takes no CPU, as in `time.sleep` or in a query without `await`, because every other callback waits for
+it. The *blocker* is the application's first function below the frame that runs callbacks. In an awaited
+chain that is the outermost coroutine. If no application code follows, the blocker is the first of the other
+frames.
 
-What stacks look like was recorded on CPython 3.11 (before 3.11 the same without classes' names):
+These stacks were recorded on CPython 3.11 (earlier versions have the same without class names):
 
-    asyncio  … run_forever (asyncio/base_events.py);_run_once;Handle._run (asyncio/events.py);HOLDER …
-    _run_once;EpollSelector.select (selectors.py)                    waits uvloop   … Runner.run
-    (asyncio/runners.py);HOLDER                           nothing of the loop is Python … Runner.run
-    (asyncio/runners.py)                                  waits, or is in its own C code tornado  as asyncio
-    anyio    as the loop that it runs on trio     … run (trio/_core/_run.py);unrolled_run
-    (trio/_core/_run.py);HOLDER … run (trio/_core/_run.py);EpollIOManager.get_events (trio/_core/_io_epoll.py)
-    waits gevent   Hub.run (gevent/hub.py)                                            waits HOLDER
-    greenlets have stacks of their own
+    asyncio  … run_forever (asyncio/base_events.py);_run_once;Handle._run (asyncio/events.py);BLOCKER
+             … _run_once;EpollSelector.select (selectors.py)     waits
+    uvloop   … Runner.run (asyncio/runners.py);BLOCKER           no part of the loop is Python
+             … Runner.run (asyncio/runners.py)                   waits, or is in its own C code
+    tornado  as asyncio
+    anyio    as the loop that it runs on
+    trio     … run (trio/_core/_run.py);unrolled_run (trio/_core/_run.py);BLOCKER
+             … run (trio/_core/_run.py);EpollIOManager.get_events (trio/_core/_io_epoll.py)     waits
+    gevent   Hub.run (gevent/hub.py)                             waits
+             BLOCKER                                             greenlets have stacks of their own
 
-Greenlets do not name their loop, so where a hub was seen they are all stacks that do not begin as a thread
-does. A uvloop that is run by `loop.run_until_complete` alone leaves no frame, and is not known.
+Greenlets do not name their loop. In a profile with a hub, every stack that does not begin as a thread does
+belongs to a greenlet. A uvloop that is run by `loop.run_until_complete` alone leaves no frame and is not
+recognised.
 """
 
 from __future__ import annotations
@@ -46,15 +50,17 @@ FRAMEWORK_PACKAGES: Final = frozenset([
     "aiohttp", "anyio", "asgiref", "daphne", "fastapi", "gevent", "greenlet", "gunicorn", "hypercorn",
     "quart", "sanic", "sniffio", "starlette", "tornado", "trio", "uvicorn", "uvloop",
 ])  # fmt: skip
-"""Packages that carry callbacks and are not what one looks for; the standard library is no holder either."""
-
+"""Packages that run callbacks: like the standard library, no application code."""
 
 OUTSIDE_LOOP: Final = -2
 LOOP_WAITING: Final = -1
 
 
 def has_event_loop_frames(names: Iterable[str]) -> bool:
-    """Whether any is of an event loop. Of greenlets any frame of their library tells, as a hub waits."""
+    """Return whether any of `names` is a frame of an event loop.
+
+    For greenlets, any frame of their library is sufficient, because a hub waits.
+    """
     return any(
         _LoopFrame.classify(text).role in (_FrameRole.STARTER, _FrameRole.LOOP, _FrameRole.HUB)
         or " (gevent/" in text
@@ -64,9 +70,10 @@ def has_event_loop_frames(names: Iterable[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LoopAttribution:
-    """For each node of a tree what its own time is to a loop, and the frames (escaped, no lines) of holders.
+    """The role of each node's self time for an event loop.
 
-    `blocker_ids` is the number of a holder, `LOOP_WAITING` where the loop waits, or `OUTSIDE_LOOP`.
+    `blockers` are frames (escaped, without lines). `blocker_ids` holds for each node of a tree the index of
+    its blocker, `LOOP_WAITING` where the loop waits, or `OUTSIDE_LOOP`.
     """
 
     blocker_ids: I64
@@ -74,12 +81,15 @@ class LoopAttribution:
 
     @property
     def has_loop(self) -> bool:
-        """Whether any event loop was seen."""
+        """Whether the tree contains an event loop."""
         return bool((self.blocker_ids != OUTSIDE_LOOP).any())
 
 
 def attribute_loop_time(names: Sequence[str], level: Sequence[int], name: Sequence[int]) -> LoopAttribution:
-    """What each node of a pre-order tree is to an event loop, from the frames above it and its own."""
+    """Attribute each node of a pre-order tree to an event loop.
+
+    The role of a node follows from its own frame and the frames above it.
+    """
     words = [_LoopFrame.classify(text) for text in names]
     hub = any(words[code].role is _FrameRole.HUB for code in set(name))
     codes: dict[str, int] = {}
@@ -103,7 +113,7 @@ def attribute_loop_time(names: Sequence[str], level: Sequence[int], name: Sequen
 
 
 class _FrameRole(Enum):
-    """What a frame is to a loop."""
+    """The role of a frame in an event loop."""
 
     STARTER = auto()
     STARTING = auto()
@@ -135,7 +145,7 @@ _ROLE_PATTERNS: Final = [
 
 
 class _LoopFrame(NamedTuple):
-    """A frame's text without its line, and what it is to a loop."""
+    """The text of a frame without its line, and its role in an event loop."""
 
     text: str
     role: _FrameRole
@@ -143,17 +153,20 @@ class _LoopFrame(NamedTuple):
     @classmethod
     def classify(cls, text: str) -> _LoopFrame:
         folded = strip_line_number(text)
-        read = unescape_frame(folded)
-        for step, pattern in _ROLE_PATTERNS:
-            if pattern.fullmatch(read):
-                return cls(folded, step)
-        package = classify_frame(read)
-        own = package.kind is PackageKind.PACKAGE and package.name not in FRAMEWORK_PACKAGES
-        return cls(folded, _FrameRole.APPLICATION if own else _FrameRole.FRAMEWORK)
+        unescaped = unescape_frame(folded)
+        for role, pattern in _ROLE_PATTERNS:
+            if pattern.fullmatch(unescaped):
+                return cls(folded, role)
+        package = classify_frame(unescaped)
+        is_application = package.kind is PackageKind.PACKAGE and package.name not in FRAMEWORK_PACKAGES
+        return cls(folded, _FrameRole.APPLICATION if is_application else _FrameRole.FRAMEWORK)
 
 
 class _StackPosition(Enum):
-    """How far down a stack has come: CARRIED is below what runs callbacks, with no holder that is settled."""
+    """A position in a stack relative to an event loop.
+
+    `IN_CALLBACK` is below the frame that runs callbacks, while the blocker is not settled yet.
+    """
 
     OUTSIDE = auto()
     STARTER = auto()
@@ -166,14 +179,17 @@ class _StackPosition(Enum):
 
 
 class _PathState(NamedTuple):
-    """Where a frame of a stack stands, and the holder there, if any."""
+    """The position of a frame in its stack, and the blocker there, if any."""
 
     position: _StackPosition
     blocker: str = ""
 
 
 def _descend(state: _PathState, frame: _LoopFrame, *, is_greenlet_root: bool) -> _PathState:
-    """One frame further down; `is_greenlet_root`: it is the first of a stack where a hub was seen."""
+    """Return the state one frame further down the stack.
+
+    `is_greenlet_root`: the frame is the first of a stack in a profile with a hub.
+    """
     if state.position is _StackPosition.IN_BLOCKER:
         return state
     if frame.role is _FrameRole.HUB:
@@ -190,7 +206,7 @@ def _descend(state: _PathState, frame: _LoopFrame, *, is_greenlet_root: bool) ->
                 return _PathState(
                     _StackPosition.STARTER if frame.role is _FrameRole.STARTER else _StackPosition.STARTING
                 )
-            # A loop in Python is the next frame. Below a starter, what else there is was called by one in C.
+            # A loop in Python is the next frame. A loop in C called any other frame below a starter.
             return _enter_callback(frame) if state.position is _StackPosition.STARTER else state
         case _StackPosition.LOOP if frame.role is _FrameRole.SELECTOR:
             return _PathState(_StackPosition.WAITING)
@@ -216,7 +232,11 @@ def _enter_callback(frame: _LoopFrame) -> _PathState:
 
 @dataclass(frozen=True, slots=True)
 class LoopComparison:
-    """How much of its thread's time the loop was held: `busy` (1,), and by whom (K,), most first."""
+    """How long a loop was blocked on each side, and by which functions.
+
+    `busy` (1,) is the share of its thread's time in which the loop was blocked. `shares` (K,) are the
+    shares of `blockers`, largest first.
+    """
 
     busy: Effects
     blockers: tuple[str, ...]
@@ -226,20 +246,25 @@ class LoopComparison:
 def compare_loops(
     design: Design, attribution: LoopAttribution, a: F64, b: F64, *, max_blockers: int = MAX_BLOCKERS
 ) -> LoopComparison | None:
-    """Compare who holds the loop. `a` and `b` have samples of all states by holder, (K + 1, P, T): the last
-    row is where the loop waits. None where a side has no time on a loop."""
+    """Compare which functions block the event loop.
+
+    `a` and `b` hold samples of all states by blocker, (K + 1, P, T). The last row is where the loop waits.
+    Returns None if a side has no time on a loop.
+    """
     whole_a, whole_b = a.sum(0), b.sum(0)
     if not whole_a.any() or not whole_b.any():
         return None
     busy_a, busy_b = a[:-1].sum(0), b[:-1].sum(0)
-    own = build_per_sample_design(design, whole_a, whole_b, busy_a, busy_b)
-    if design.load is LoadAssumption.UNKNOWN:  # a busier loop is held for longer
-        own = replace(own, load=design.load)
-    busy = _compute_share_effects(own, busy_a[None], busy_b[None])
+    per_sample = build_per_sample_design(design, whole_a, whole_b, busy_a, busy_b)
+    if design.load is LoadAssumption.UNKNOWN:  # a busier loop is blocked for longer
+        per_sample = replace(per_sample, load=design.load)
+    busy = _compute_share_effects(per_sample, busy_a[None], busy_b[None])
     share = np.maximum(a[:-1].sum((1, 2)) / whole_a.sum(), b[:-1].sum((1, 2)) / whole_b.sum())
-    first = [int(at) for at in np.argsort(-share, kind="stable")[:max_blockers] if share[at] > 0]
+    largest = [int(at) for at in np.argsort(-share, kind="stable")[:max_blockers] if share[at] > 0]
     return LoopComparison(
-        busy, tuple(attribution.blockers[at] for at in first), _compute_share_effects(own, a[first], b[first])
+        busy,
+        tuple(attribution.blockers[at] for at in largest),
+        _compute_share_effects(per_sample, a[largest], b[largest]),
     )
 
 

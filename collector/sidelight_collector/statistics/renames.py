@@ -1,19 +1,20 @@
-"""Functions that only changed their name or file: one that is gone and one that is new, which are the same.
+"""Match functions that only changed their name or file.
 
-A function that is gone from A's side is matched with one that is new in B's where
+A function that only A has (`removed`) is matched with a function that only B has (`new`) in two cases:
 
-- the name is other and the file the same: it is called by the same functions (as much of its time comes from
-  each), and its body is the same, by its place among the functions of the file that did not change, or by
-  what it calls;
-- the file is other and the name the same (a module that moved): it is called by the same functions, and what
-  it calls does not speak against it.
+- Other name, same file: the same functions call both (each caller accounts for a similar part of their
+  time), and both have the same body. The evidence for the body is their place among the unchanged functions
+  of the file, or their callees.
+- Other file, same name (a module that moved): the same functions call both, and their callees do not
+  contradict the match.
 
-Matched are only those that are gone and new beyond doubt: seen so often that chance would not leave them out
-on the other side (`MIN_SAMPLES`). A pair has to be the best of both by a margin, so one of two that are as
-likely is never guessed at; where a function's time is found again in two, it was split, and no match is told.
-Names that many functions have (`<lambda>`, `wrapper`, `__call__`) are no evidence: they need callers and body
-both. Who was matched counts as one among callers and callees of the others, so that a whole module is
-followed from where it is entered, round by round.
+Both functions must be missing from the other side beyond doubt: they have so many samples that chance does
+not explain their absence (`MIN_SAMPLES`). A pair must be the best match of both functions by a margin, so
+there is no guessing between two equally likely functions. If the time of a function appears in two
+functions, it was split, and no match is reported. Names that many functions have (`<lambda>`, `wrapper`,
+`__call__`) are no evidence: they need both callers and body. Matched functions count as one function among
+the callers and callees of the others. A whole module is therefore followed from its entry points, round by
+round.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from sidelight_model.tree import sort_preorder
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 LinesByFunction = Mapping[str, tuple[Collection[int], Collection[int]]]
-"""The lines that were seen of a function (its frame without a line), in A and in B."""
+"""The sampled lines of each function (its frame without a line), in A and in B."""
 
 MIN_SAMPLES: Final = 10.0
 MAX_CANDIDATES: Final = 200
@@ -54,7 +55,7 @@ _GENERIC_NAMES: Final = frozenset([
 
 
 class RenameReason(StrEnum):
-    """Why two functions are one."""
+    """The evidence that two functions are the same."""
 
     SAME_PLACE = "same callers, same place in the file"
     SAME_CALLEES = "same callers, same callees"
@@ -63,7 +64,10 @@ class RenameReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FunctionRename:
-    """The frame that it was, the frame that it is (escaped, without lines), from 0 to 1 how sure, and why."""
+    """A function under its old and its new name.
+
+    `old` and `new` are frames (escaped, without lines). `score` is the confidence, from 0 to 1.
+    """
 
     old: str
     new: str
@@ -73,14 +77,14 @@ class FunctionRename:
 
 @dataclass(frozen=True, slots=True)
 class UnmatchedFunctions:
-    """Functions that one side alone has, beyond doubt: gone from A, and new in B."""
+    """Functions that only one side has, beyond doubt: removed from A, new in B."""
 
     removed: tuple[str, ...]
     new: tuple[str, ...]
 
     @property
     def files(self) -> frozenset[str]:
-        """Their files, in which lines are worth knowing."""
+        """The files of these functions, for which line numbers are needed."""
         return frozenset(Frame.parse(unescape_frame(text)).file for text in (*self.removed, *self.new))
 
     def __bool__(self) -> bool:
@@ -90,23 +94,24 @@ class UnmatchedFunctions:
 def find_unmatched(
     names: Sequence[str], samples: tuple[F64, F64], samples_per_rate: tuple[float, float]
 ) -> UnmatchedFunctions:
-    """Functions with samples on one side only, so many that chance does not do it.
+    """Find functions whose absence from one side is not chance.
 
-    `samples_per_rate` is how many samples each side has of what takes 1 (a second per pod-second) there.
+    `samples` are the samples of each name on each side. `samples_per_rate` is the number of samples for a
+    rate of 1 (a second per pod-second) on each side.
     """
-    found = []
+    by_side = []
     for side, other in ((0, 1), (1, 0)):
         expected = (
             samples[side] * samples_per_rate[other] / samples_per_rate[side]
             if samples_per_rate[side] > 0
             else samples[side] * 0
         )
-        sure = (samples[other] == 0) & (np.minimum(samples[side], expected) >= MIN_SAMPLES)
-        codes = [int(at) for at in np.argsort(-samples[side], kind="stable") if sure[at]]
-        found.append(
+        is_unmatched = (samples[other] == 0) & (np.minimum(samples[side], expected) >= MIN_SAMPLES)
+        codes = [int(at) for at in np.argsort(-samples[side], kind="stable") if is_unmatched[at]]
+        by_side.append(
             tuple(names[at] for at in codes if Frame.parse(unescape_frame(names[at])).file)[:MAX_CANDIDATES]
         )
-    return UnmatchedFunctions(*found)
+    return UnmatchedFunctions(*by_side)
 
 
 def match_functions(
@@ -117,33 +122,35 @@ def match_functions(
     unmatched: UnmatchedFunctions,
     lines: LinesByFunction | None = None,
 ) -> list[FunctionRename]:
-    """Matched functions of a pre-order tree of two sides, best first.
+    """Match removed and new functions of a tree of two sides, best match first.
 
-    `rates` are each node's total on each side, on one scale (seconds per pod-second). Names may come with
-    lines.
+    The tree is in pre-order. `rates` are the totals of each node on each side, in one unit (seconds per
+    pod-second). `names` may include lines.
     """
     if not unmatched:
         return []
     matcher = _FunctionMatcher.build(names, level, name, rates, unmatched, lines or {})
     matches: list[FunctionRename] = []
-    while chosen := matcher.find_best_candidates():
-        matches += [FunctionRename(pair.old, pair.new, pair.score, pair.reason) for pair in chosen]
-        matcher = matcher.exclude_matches(chosen)
-    return sorted(matches, key=lambda one: (-one.score, one.new))
+    while best := matcher.find_best_candidates():
+        matches += [FunctionRename(pair.old, pair.new, pair.score, pair.reason) for pair in best]
+        matcher = matcher.exclude_matches(best)
+    return sorted(matches, key=lambda match: (-match.score, match.new))
 
 
 def compute_canonical_ids(names: Sequence[str], function_renames: Sequence[FunctionRename]) -> list[int]:
-    """For each name the number of the one that it counts as: an old name as the new one."""
-    number = {text: code for code, text in enumerate(names)}
-    new = {one.old: number[one.new] for one in function_renames if one.old in number and one.new in number}
-    return [new.get(text, code) for code, text in enumerate(names)]
+    """Return the id of each name, with the id of the new name for an old name."""
+    ids = {text: code for code, text in enumerate(names)}
+    new_ids = {
+        rename.old: ids[rename.new] for rename in function_renames if rename.old in ids and rename.new in ids
+    }
+    return [new_ids.get(text, code) for code, text in enumerate(names)]
 
 
 def merge_siblings(names: Sequence[str], level: I64, name: I64) -> tuple[I64, I64, I64]:
-    """A pre-order tree in which siblings of one name are one node, with all that is below them.
+    """Merge siblings with equal names in a pre-order tree, including their subtrees.
 
-    Levels and names of the new tree, and the new place of each node of the old: what is counted by node is
-    added up by place. Children stand in the order of their names' texts.
+    Returns the levels and the names of the new tree, and for each old node its index in the new tree.
+    Quantities by node are added up by that index. Siblings are ordered by the texts of their names.
     """
     above = compute_parents(level)
     merged = np.zeros(len(level), np.int64)
@@ -162,14 +169,14 @@ def merge_siblings(names: Sequence[str], level: I64, name: I64) -> tuple[I64, I6
 
 
 def _build_preorder(names: Sequence[str], parent: I64, code: I64, merged: I64) -> tuple[I64, I64, I64]:
-    order, level = sort_preorder(parent.tolist(), [names[one] for one in code.tolist()])
+    order, level = sort_preorder(parent.tolist(), [names[name_id] for name_id in code.tolist()])
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     return np.array(level, np.int64), code[order], place[merged]
 
 
 class _RenameCandidate(NamedTuple):
-    """A function that is gone, one that is new, and what speaks for their being one."""
+    """A removed and a new function, with the evidence that they are the same."""
 
     old: str
     new: str
@@ -179,7 +186,10 @@ class _RenameCandidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _FunctionProfile:
-    """One side's function: what it takes, how much of that from each caller and in each callee, its lines."""
+    """A function on one side.
+
+    `callers` and `callees` hold the part of its rate by caller and by callee.
+    """
 
     frame: Frame
     rate: float
@@ -193,13 +203,16 @@ class _FunctionProfile:
 
     @property
     def has_callees(self) -> bool:
-        """Whether so much of it is in what it calls that this says something."""
+        """Whether the share of its time in callees is large enough as evidence."""
         return sum(self.callees.values()) > _MIN_CALLEE_SHARE * self.rate
 
 
 @dataclass(frozen=True, slots=True)
 class _FunctionMatcher:
-    """Those that are gone and new, and which are known to be one (an old name by the new)."""
+    """The functions that are not matched yet.
+
+    `new_names` maps the old names of matched functions to the new ones.
+    """
 
     removed: Mapping[str, _FunctionProfile]
     new: Mapping[str, _FunctionProfile]
@@ -218,36 +231,43 @@ class _FunctionMatcher:
     ) -> _FunctionMatcher:
         above = compute_parents(level)
         code, texts = _strip_lines(names)
-        own = code[name]
-        caller = np.where(above >= 0, own[np.maximum(above, 0)], -1)
-        gone, new = (
-            _build_profiles(texts, own, caller, rate, wanted, lines, side)
-            for side, (rate, wanted) in enumerate(zip(rates, (unmatched.removed, unmatched.new), strict=True))
+        node_functions = code[name]
+        caller = np.where(above >= 0, node_functions[np.maximum(above, 0)], -1)
+        removed, new = (
+            _build_profiles(texts, node_functions, caller, rate, functions, lines, side)
+            for side, (rate, functions) in enumerate(
+                zip(rates, (unmatched.removed, unmatched.new), strict=True)
+            )
         )
-        places = _LineIndex({text: one for text, one in lines.items() if one[0] and one[1]})
-        return cls(gone, new, places, {})
+        line_index = _LineIndex(
+            {text: by_side for text, by_side in lines.items() if by_side[0] and by_side[1]}
+        )
+        return cls(removed, new, line_index, {})
 
     def find_best_candidates(self) -> list[_RenameCandidate]:
-        """Pairs that are the best of both by the margin, and that no split or merge explains."""
+        """Return the pairs that are the best match of both functions by the margin.
+
+        Pairs that a split or a merge explains are left out.
+        """
         slots = self.line_index.find_slots(self.removed, self.new)
         pairs = [
             pair
-            for old, gone in self.removed.items()
-            for new, made in self.new.items()
-            if gone.frame.file == made.frame.file or gone.frame.function == made.frame.function
-            if (pair := self._score_pair(old, gone, new, made, slots)) is not None
+            for old, removed in self.removed.items()
+            for new, added in self.new.items()
+            if removed.frame.file == added.frame.file or removed.frame.function == added.frame.function
+            if (pair := self._score_pair(old, removed, new, added, slots)) is not None
         ]
         best = [pair for pair in pairs if not any(_is_rival(pair, other) for other in pairs)]
         return [pair for pair in best if not self._is_split_or_merge(pair)]
 
-    def exclude_matches(self, chosen: Sequence[_RenameCandidate]) -> _FunctionMatcher:
-        """What is left to match, knowing these."""
-        old, new = {pair.old for pair in chosen}, {pair.new for pair in chosen}
+    def exclude_matches(self, matches: Sequence[_RenameCandidate]) -> _FunctionMatcher:
+        """Return a matcher of the other functions that uses these matches."""
+        old, new = {pair.old for pair in matches}, {pair.new for pair in matches}
         return _FunctionMatcher(
-            {text: one for text, one in self.removed.items() if text not in old},
-            {text: one for text, one in self.new.items() if text not in new},
+            {text: function for text, function in self.removed.items() if text not in old},
+            {text: function for text, function in self.new.items() if text not in new},
             self.line_index,
-            {**self.new_names, **{pair.old: pair.new for pair in chosen}},
+            {**self.new_names, **{pair.old: pair.new for pair in matches}},
         )
 
     def _score_pair(
@@ -275,22 +295,22 @@ class _FunctionMatcher:
         if removed.frame.file != added.frame.file:
             if generic and not same_body:
                 return None
-            known = [callers] if callees is None else [callers, callees]
-            return _RenameCandidate(old, new, sum(known) / len(known), RenameReason.OTHER_FILE)
+            scores = [callers] if callees is None else [callers, callees]
+            return _RenameCandidate(old, new, sum(scores) / len(scores), RenameReason.OTHER_FILE)
         place = self.line_index.compute_line_similarity(slots.get(old), slots.get(new))
         at_place = place is not None and place >= (_GENERIC_NAME_SIMILARITY if generic else _MIN_SIMILARITY)
         if not at_place and not same_body:
             return None
-        known = [callers, *(one for one in (callees, place) if one is not None)]
+        scores = [callers, *(score for score in (callees, place) if score is not None)]
         return _RenameCandidate(
             old,
             new,
-            sum(known) / len(known),
+            sum(scores) / len(scores),
             RenameReason.SAME_PLACE if at_place else RenameReason.SAME_CALLEES,
         )
 
     def _compute_similarity(self, a: Mapping[str, float], b: Mapping[str, float]) -> float:
-        """How much of two distributions is common, from 0 to 1; of which one is empty, nothing."""
+        """Return the common part of two distributions, from 0 to 1 (0 if one is empty)."""
         whole_a, whole_b = sum(a.values()), sum(b.values())
         if not whole_a or not whole_b:
             return 0.0
@@ -303,16 +323,22 @@ class _FunctionMatcher:
         return sum(min(share, merged.get(key, 0.0)) for key, share in shares.items())
 
     def _canonical_name(self, text: str) -> str:
-        """Who may have moved, and is not matched yet, is known by name."""
-        known = self.removed.get(text) or self.new.get(text)
-        return f"{known.frame.function} (?)" if known else text
+        """Return the name by which callers and callees are compared.
+
+        A function that may have moved and is not matched yet is compared without its file.
+        """
+        unmatched = self.removed.get(text) or self.new.get(text)
+        return f"{unmatched.frame.function} (?)" if unmatched else text
 
     def _is_split_or_merge(self, pair: _RenameCandidate) -> bool:
-        """Whether its time is rather found in two functions of the file: one was split, or two became one."""
-        gone, made = self.removed[pair.old], self.new[pair.new]
+        """Return whether a split or a merge explains a pair better.
+
+        In that case the time of one function is found in two functions of the file.
+        """
+        removed, added = self.removed[pair.old], self.new[pair.new]
         halves = [
-            (made, [one for text, one in self.new.items() if text != pair.new], gone),
-            (gone, [one for text, one in self.removed.items() if text != pair.old], made),
+            (added, [function for text, function in self.new.items() if text != pair.new], removed),
+            (removed, [function for text, function in self.removed.items() if text != pair.old], added),
         ]
         return any(
             half.rate < 0.8 * whole.rate
@@ -327,19 +353,19 @@ class _FunctionMatcher:
         self, other: _FunctionProfile, half: _FunctionProfile, whole: _FunctionProfile
     ) -> bool:
         return (
-            max(self._compute_similarity(other.callers, one.callers) for one in (half, whole))
+            max(self._compute_similarity(other.callers, profile.callers) for profile in (half, whole))
             >= _MIN_SIMILARITY
         )
 
 
 def _is_rival(pair: _RenameCandidate, other: _RenameCandidate) -> bool:
-    """Whether another pair has one of the two, and is as likely."""
+    """Return whether another pair has one of the two functions and is as likely."""
     shares = (pair.old == other.old) != (pair.new == other.new)
     return shares and other.score > pair.score - MIN_SCORE_MARGIN
 
 
 def _strip_lines(names: Sequence[str]) -> tuple[I64, list[str]]:
-    """Names without lines: the number of each name's, and their texts."""
+    """Return names without lines: the id of each name, and the texts by id."""
     number: dict[str, int] = {}
     codes = [number.setdefault(strip_line_number(text), len(number)) for text in names]
     return np.array(codes, np.int64), list(number)
@@ -354,15 +380,15 @@ def _build_profiles(
     lines: LinesByFunction,
     side: int,
 ) -> dict[str, _FunctionProfile]:
-    those = set(texts)
-    wanted = np.array([text in those for text in names], bool)
+    functions = set(texts)
+    is_profiled = np.array([text in functions for text in names], bool)
     # A function that calls itself counts once.
     outer = (rate > 0) & (caller >= 0) & (caller != name)
     callers: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     callees: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for node in np.flatnonzero(outer & wanted[name]).tolist():
+    for node in np.flatnonzero(outer & is_profiled[name]).tolist():
         callers[names[name[node]]][names[caller[node]]] += float(rate[node])
-    for node in np.flatnonzero(outer & wanted[np.maximum(caller, 0)]).tolist():
+    for node in np.flatnonzero(outer & is_profiled[np.maximum(caller, 0)]).tolist():
         callees[names[caller[node]]][names[name[node]]] += float(rate[node])
     return {
         text: _FunctionProfile(
@@ -377,9 +403,10 @@ def _build_profiles(
 
 
 class _LineSlot(NamedTuple):
-    """Between which functions of its file that both sides have a function stands, and its lines.
+    """The place of a function among those of its file that both sides have.
 
-    `rank` is its place among those that are to be matched there, where there are as many on both sides.
+    `previous_function` and `next_function` are its neighbours there. `rank` is its position among the
+    functions to match in the same place, or None if the sides have different numbers of them.
     """
 
     file: str
@@ -392,32 +419,32 @@ class _LineSlot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _LineIndex:
-    """The lines of functions that both sides have."""
+    """The lines of the functions that both sides have."""
 
     lines: LinesByFunction
 
     def find_slots(
         self, removed: Mapping[str, _FunctionProfile], new: Mapping[str, _FunctionProfile]
     ) -> dict[str, _LineSlot]:
-        """The slot of each function whose lines are known."""
+        """Return the slot of each function whose lines are available."""
         common_functions: defaultdict[str, list[str]] = defaultdict(list)
         for text in self.lines:
             common_functions[Frame.parse(unescape_frame(text)).file].append(text)
-        found = [
+        slots_by_side = [
             {
-                text: self._build_slot(one, common_functions[one.frame.file], side)
-                for text, one in functions.items()
-                if one.lines
+                text: self._build_slot(function, common_functions[function.frame.file], side)
+                for text, function in functions.items()
+                if function.lines
             }
             for side, functions in enumerate((removed, new))
         ]
         groups: defaultdict[tuple[str, str, str], tuple[list[str], list[str]]]
         groups = defaultdict(lambda: ([], []))
-        for side, slots in enumerate(found):
+        for side, slots in enumerate(slots_by_side):
             for text in sorted(slots, key=lambda text: slots[text].first_line):
                 groups[slots[text][:3]][side].append(text)
         ranked: dict[str, _LineSlot] = {}
-        for side, slots in enumerate(found):
+        for side, slots in enumerate(slots_by_side):
             for text, slot in slots.items():
                 group = groups[slot[:3]]
                 rank = group[side].index(text) if len(group[0]) == len(group[1]) else None
@@ -425,10 +452,11 @@ class _LineIndex:
         return ranked
 
     def compute_line_similarity(self, old: _LineSlot | None, new: _LineSlot | None) -> float | None:
-        """1 where their lines meet, less for each line between them; None where lines are not known.
+        """Return how close the lines of two functions are, from 0 to 1.
 
-        Lines are compared as far as those of a neighbour moved that both sides have. Two functions of a file
-        never meet, and a definition and a blank line lie between them.
+        It is 1 where they meet and decreases with each line between them. It is None where lines are not
+        available. Lines are compared after the shift of a neighbour that both sides have. Two functions of
+        a file never meet: a definition and a blank line lie between them.
         """
         if old is None or new is None:
             return None
@@ -451,8 +479,13 @@ class _LineIndex:
     ) -> _LineSlot:
         first, last = function.lines[0], function.lines[-1]
         starts = sorted((min(self.lines[text][side]), text) for text in common_functions)
-        before = [text for line, text in starts if line <= first]
-        after = [text for line, text in starts if line > first]
+        preceding = [text for line, text in starts if line <= first]
+        following = [text for line, text in starts if line > first]
         return _LineSlot(
-            function.frame.file, before[-1] if before else "", after[0] if after else "", first, last, None
+            function.frame.file,
+            preceding[-1] if preceding else "",
+            following[0] if following else "",
+            first,
+            last,
+            None,
         )

@@ -1,4 +1,4 @@
-"""What a comparison found, in the sentence that a person would say."""
+"""Summarize the result of a comparison in a sentence for people."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ _UNKNOWN_LOAD_REASONS: Final = {
     REQUEST: "they ran at different times, and their requests may differ",
 }
 MAX_DAYS: Final = 30
-"""Where it takes longer nobody wants to know how long."""
+"""A longer duration is not stated exactly."""
 HOUR_MINUTES: Final = 60
 DAY_MINUTES: Final = 1440
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryInput:
-    """What the sentence is made of: rates, the relative change with its interval, what would have shown.
+    """The numbers of a summary: rates, relative change and detectable change.
 
-    `relative` and its ends are NaN where A is 0, infinite where they have no bound. `is_load_known`:
-    something tells how far load alone makes sides differ.
+    `relative`, `low` and `high` are the relative change and its interval: NaN where A is 0, infinite where
+    they have no bound. `detectable` is the relative change that would have been detected. `is_load_known`
+    tells whether it is known how far load alone makes the sides differ.
     """
 
     a: float
@@ -51,11 +52,11 @@ class SummaryInput:
 
 @dataclass(frozen=True, slots=True)
 class RequiredSample:
-    """What would do to see a change of `min_effect`: more minutes, or so many pods of each side, else not
-    even the `max_pods`.
+    """The sample size that detects a change of `min_effect`.
 
-    `pod_variation`: how far pods differ for good. `is_too_brief`: the minutes are the least there must be.
-    `is_transient`: it is load, which sides of the same time share.
+    `minutes` is the additional time, `pods` the number of pods of each side. If both are None, not even
+    `max_pods` are sufficient. `pod_variation` is the lasting difference between pods. `is_too_brief`: the
+    minutes are the minimum for any result. `is_transient`: the noise is load, which concurrent sides share.
     """
 
     min_effect: float
@@ -75,34 +76,34 @@ def summarize_difference(
     blocking_reason: str = "",
     required: RequiredSample | None = None,
 ) -> str:
-    """The whole difference in one sentence or two."""
-    what = TYPE_NAMES[kind]
+    """Summarize the whole difference in one or two sentences."""
+    quantity = TYPE_NAMES[kind]
     if unobserved:
-        who = "Neither A nor B has" if len(unobserved) > 1 else f"{unobserved[0]} has no"
-        return f"{who} windows here, so there is nothing to compare."
+        subject = "Neither A nor B has" if len(unobserved) > 1 else f"{unobserved[0]} has no"
+        return f"{subject} windows here, so there is nothing to compare."
     if blocking_reason:
-        return f"{what[0].upper()}{what[1:]} cannot be compared: {blocking_reason.rstrip('.')}."
+        return f"{quantity[0].upper()}{quantity[1:]} cannot be compared: {blocking_reason.rstrip('.')}."
     if not (summary.samples or summary.a or summary.b):
-        return f"Neither side took any {what}."
+        return f"Neither side took any {quantity}."
     numbers = f"{format_number(summary.a)} → {format_number(summary.b)} seconds per {summary.unit}"
     if not summary.is_load_known and not (required and required.is_too_brief):
-        return f"{_INCONCLUSIVE} {what} changed ({numbers}): {_UNKNOWN_LOAD_REASONS[summary.unit]}."
+        return f"{_INCONCLUSIVE} {quantity} changed ({numbers}): {_UNKNOWN_LOAD_REASONS[summary.unit]}."
     if summary.direction is Direction.NEW:
-        return f"B takes {what}, and A took none ({numbers})."
+        return f"B takes {quantity}, and A took none ({numbers})."
     if summary.direction is Direction.REMOVED:
-        return f"B takes no {what}, and A took some ({numbers})."
+        return f"B takes no {quantity}, and A took some ({numbers})."
     if summary.direction in (Direction.INCREASED, Direction.DECREASED):
         more = "more" if summary.direction is Direction.INCREASED else "less"
         by = f"{format_percent(abs(summary.relative))} {more}"
-        return f"B takes {by} {what} than A ({_format_interval(summary)}; {numbers})."
+        return f"B takes {by} {quantity} than A ({_format_interval(summary)}; {numbers})."
     if summary.direction is Direction.UNCHANGED:
-        shown = f"a change of {_format_share(summary.detectable)} would have shown"
-        return f"No detectable change in {what} ({_format_interval(summary)}; {numbers}): {shown}."
+        sensitivity = f"a change of {_format_share(summary.detectable)} would have shown"
+        return f"No detectable change in {quantity} ({_format_interval(summary)}; {numbers}): {sensitivity}."
     if not summary.a:
-        return f"B took so little {what} that it may be chance that A took none ({numbers})."
+        return f"B took so little {quantity} that it may be chance that A took none ({numbers})."
     interval = f"{_format_interval(summary)}; " if summary.is_load_known else ""
-    untold = f"{_INCONCLUSIVE} {what} changed ({interval}{numbers})"
-    return untold + _describe_required_sample(summary, required)
+    inconclusive = f"{_INCONCLUSIVE} {quantity} changed ({interval}{numbers})"
+    return inconclusive + _describe_required_sample(summary, required)
 
 
 def _format_interval(summary: SummaryInput) -> str:
@@ -119,34 +120,34 @@ def _format_interval(summary: SummaryInput) -> str:
 def _describe_required_sample(summary: SummaryInput, required: RequiredSample | None) -> str:
     if required is None:
         return "."
-    seen = f"a change of {_format_share(required.min_effect)}"
+    change = f"a change of {_format_share(required.min_effect)}"
     if required.minutes is not None:
         time = f"{format_minutes(required.minutes)} more of both sides"
         if required.is_too_brief:
             return f": both were watched too briefly to tell change from chance. Take at least {time}."
         pods = "" if required.pods is None else f", or {required.pods} pods of each,"
         if required.minutes > MAX_DAYS * DAY_MINUTES:
-            known = required.is_transient or required.pods is not None
-            shown = (
+            has_alternative = required.is_transient or required.pods is not None
+            suffix = (
                 _describe_concurrent_hint(summary)
                 if required.is_transient
                 else ""
-                if known
+                if has_alternative
                 else _describe_detectable(summary)
             )
-            return f": it takes over {MAX_DAYS} days more of both sides{pods} to show {seen}{shown}."
+            return f": it takes over {MAX_DAYS} days more of both sides{pods} to show {change}{suffix}."
         return (
             f": about {time}{pods} would show "
-            f"{seen}{_describe_concurrent_hint(summary) if required.is_transient else ''}."
+            f"{change}{_describe_concurrent_hint(summary) if required.is_transient else ''}."
         )
     pods = (
         f": pods of one side differ by about {_format_share(required.pod_variation)}, however long they run"
     )
     if required.pods is not None:
-        return f"{pods}, so it takes {required.pods} of each side to show {seen}."
+        return f"{pods}, so it takes {required.pods} of each side to show {change}."
     return (
         f"{pods}, so not even {required.max_pods:,} of each side would show "
-        f"{seen}{_describe_detectable(summary)}."
+        f"{change}{_describe_detectable(summary)}."
     )
 
 
@@ -159,13 +160,13 @@ def _describe_detectable(summary: SummaryInput) -> str:
 
 
 def _describe_concurrent_hint(summary: SummaryInput) -> str:
-    """What takes load away, which is more than waiting can."""
+    """Describe what removes load, because waiting removes less."""
     other = "" if summary.unit == REQUEST else ", or per request,"
     return f". Most of what blurs it comes and goes: if that is load, both at the same time{other} need less"
 
 
 def format_minutes(minutes: float) -> str:
-    """Minutes in words, rounded up to what a person would say."""
+    """Format minutes in words, rounded up to a usual unit."""
     if minutes <= 1:
         return "a minute"
     if minutes < 2 * HOUR_MINUTES:
@@ -176,5 +177,5 @@ def format_minutes(minutes: float) -> str:
 
 
 def _format_share(part: float) -> str:
-    """A share without digits that nobody reads."""
+    """Format a share without insignificant digits."""
     return format_percent(part, 0 if part >= 0.1 or round(part * 100, 6).is_integer() else 1)

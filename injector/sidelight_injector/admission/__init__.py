@@ -1,10 +1,10 @@
-"""What becomes of a pod.
+"""Admission of pods: the decision whether a pod gets a sidecar.
 
 review        admission reviews
 decide        the decision
-recipe        the container
-ports         its port
-namespaces    what applies to a pod in its namespace
+recipe        the sidecar's container
+ports         a free port for it
+namespaces    the policies of a pod's namespace
 limits        LimitRanges and ResourceQuotas
 pod_security
 skip_reasons

@@ -1,8 +1,8 @@
-"""What becomes of a pod: a patch that adds the sidecar, a reason why not, or nothing at all. Pure.
+"""Decide what happens to a new pod: inject the sidecar, skip it, or ignore it.
 
-A pod is read as the API server hands it to admission: valid in shape, with nothing taken for granted
-beyond. Nothing that it has is changed or removed; a patch only adds. A pod that has the container already
-is left as it is, so that being asked again (reinvocation, a copied pod) changes nothing.
+This module is pure. A pod is read as the API server sends it to admission: its shape is valid, and nothing
+else is assumed. A patch only adds; it never changes or removes what the pod has. A pod that already has the
+sidecar's container stays as it is, so that a second review (reinvocation, a copied pod) changes nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOOPBACK_LISTEN: Final = "127.0.0.1:0"
 
 @dataclass(frozen=True, slots=True)
 class AdmissionContext:
-    """Where a pod is to be: its namespace with the labels that it has, and what holds for the cluster.
+    """The namespace of a new pod, with its policies, and the cluster's capabilities.
 
     `has_native_sidecars`: init containers may have restartPolicy Always. `pod_security_level`: the level of
     Pod Security in force. `limit_ranges` and `resource_quotas` are the namespace's LimitRanges and
@@ -49,7 +49,11 @@ class AdmissionContext:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A patch to apply, `skip` where a sidecar is asked for and cannot be, warnings for who makes the pod."""
+    """What the injector does with a pod.
+
+    `patch` is what to add. `skip` is set if a sidecar was requested and cannot be injected. The API server
+    shows `warnings` to the client that creates the pod.
+    """
 
     patch: Patch = field(default_factory=list)
     skip: Skip | None = None
@@ -58,11 +62,11 @@ class Decision:
 
 
 UNCHANGED: Final = Decision()
-"""Nothing was asked for, or it is done already."""
+"""No sidecar is requested, or the pod already has it."""
 
 
 def decide(pod: Pod, context: AdmissionContext, recipe: Recipe) -> Decision:
-    """What becomes of this pod in this place."""
+    """Decide whether this pod gets the sidecar, and build the patch."""
     annotations = get_metadata(pod, "annotations")
     if MIRROR_POD_ANNOTATION in annotations or not _is_requested(pod, context) or _has_sidecar(pod):
         return UNCHANGED
@@ -86,15 +90,15 @@ def decide(pod: Pod, context: AdmissionContext, recipe: Recipe) -> Decision:
 
 
 def skip_pod(pod: Pod, skip: Skip) -> Decision:
-    """The pod without a sidecar, and told why."""
+    """Leave the pod without a sidecar; annotation and warning give the reason."""
     warning = f"Sidelight did not inject its sidecar. {skip.message}"[:MAX_MESSAGE_CHARACTERS]
     return Decision(_build_status_patch(pod, SKIPPED_STATUS_PREFIX + skip.message), skip, warnings=(warning,))
 
 
 def get_metadata(pod: Pod, kind: str) -> Mapping[str, str]:
-    """The pod's `labels` or `annotations`."""
-    found: Mapping[str, str] = (pod.get("metadata") or {}).get(kind) or {}
-    return found
+    """Return the pod's `labels` or `annotations`."""
+    metadata: Mapping[str, str] = (pod.get("metadata") or {}).get(kind) or {}
+    return metadata
 
 
 class _SkipPod(Exception):
@@ -103,8 +107,8 @@ class _SkipPod(Exception):
 
 
 def _spec(pod: Pod) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = pod.get("spec") or {}
-    return found
+    spec: Mapping[str, Any] = pod.get("spec") or {}
+    return spec
 
 
 def _containers(pod: Pod) -> Iterator[Mapping[str, Any]]:
@@ -113,17 +117,20 @@ def _containers(pod: Pod) -> Iterator[Mapping[str, Any]]:
 
 
 def _has_sidecar(pod: Pod) -> bool:
-    return any(one.get("name") == label_names.SIDECAR for one in _containers(pod))
+    return any(container.get("name") == label_names.SIDECAR for container in _containers(pod))
 
 
 def _is_requested(pod: Pod, context: AdmissionContext) -> bool:
-    """Whether anybody wants a sidecar here; a word that nobody knows is an answer, and is told."""
+    """Return whether the pod's label, or else its namespace's, requests a sidecar.
+
+    An unknown value of the pod's own label counts as a request, so that the mistake is reported.
+    """
     own = get_metadata(pod, "labels").get(label_names.INJECT)
     return own != "false" if own is not None else context.namespace_labels.get(label_names.INJECT) == "true"
 
 
 def _check_pod(pod: Pod, context: AdmissionContext) -> Skip | None:
-    """What about the pod as a whole keeps a sidecar out of it."""
+    """Return why the pod as a whole cannot have a sidecar, or None."""
     spec, own = _spec(pod), get_metadata(pod, "labels").get(label_names.INJECT, "true")
     if own != "true":
         return Skip(
@@ -168,22 +175,25 @@ def _explain_completion(pod: Pod) -> str:
 
 
 def _build_container(pod: Pod, recipe: Recipe) -> dict[str, Any]:
-    """The container for this pod; raises _Skipped, and SidelightError for settings nobody can use."""
+    """Build the sidecar's container for this pod.
+
+    Raises `_SkipPod`, and SidelightError if the sidecar would refuse the settings.
+    """
     annotations, spec = get_metadata(pod, "annotations"), _spec(pod)
-    made = recipe.build_container(
+    container = recipe.build_container(
         service=naming.service_of(pod),
         version=naming.version_of(pod),
         annotations=annotations,
         target_container=_find_target_container(pod, annotations.get(label_names.CONTAINER, "")),
     )
     if spec.get("resources"):
-        # Where a pod has resources as a whole, what its containers ask for must fit into them.
-        made.pop("resources", None)
+        # With pod-level resources, the requests of all containers must fit into them.
+        container.pop("resources", None)
     if spec.get("hostNetwork"):
-        # All pods of a node would share the port: none is asked for, and nobody asks whether it lives.
-        made.pop("ports", None)
-        made.pop("livenessProbe", None)
-        return _set_listen_address(made, _LOOPBACK_LISTEN)
+        # All pods of a node would share the port, so none is declared and nothing can probe it.
+        container.pop("ports", None)
+        container.pop("livenessProbe", None)
+        return _set_listen_address(container, _LOOPBACK_LISTEN)
     port = find_free_port(_containers(pod), recipe.port)
     if port is None:
         raise _SkipPod(
@@ -193,28 +203,32 @@ def _build_container(pod: Pod, recipe: Recipe) -> dict[str, Any]:
             "choose another sidecar.port in the chart's values",
         )
     if port != recipe.port:
-        made["ports"] = [{**one, "containerPort": port} for one in made.get("ports", ())]
-        return _set_listen_address(made, f"0.0.0.0:{port}")
-    return made
+        container["ports"] = [{**item, "containerPort": port} for item in container.get("ports", ())]
+        return _set_listen_address(container, f"0.0.0.0:{port}")
+    return container
 
 
 def _set_listen_address(container: dict[str, Any], address: str) -> dict[str, Any]:
     env = [
-        {**one, "value": address} if one["name"] == "SIDELIGHT_LISTEN" else one for one in container["env"]
+        {**variable, "value": address} if variable["name"] == "SIDELIGHT_LISTEN" else variable
+        for variable in container["env"]
     ]
     return {**container, "env": env}
 
 
 def _find_target_container(pod: Pod, name: str) -> str:
-    """The container that the pod's annotation names, empty without one; raises _Skipped."""
+    """Return the container that the pod's annotation names, or "" without one.
+
+    Raises `_SkipPod` if the pod has no such container, or if it ends before the sidecar starts.
+    """
     if not name:
         return ""
     spec = _spec(pod)
-    lasting = [one["name"] for one in spec.get("containers") or ()]
-    for one in spec.get("initContainers") or ():
-        if one.get("restartPolicy") == "Always":
-            lasting.append(one["name"])
-        elif one["name"] == name:
+    lasting = [container["name"] for container in spec.get("containers") or ()]
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            lasting.append(container["name"])
+        elif container["name"] == name:
             raise _SkipPod(
                 SkipReason.CONTAINER_ENDS_FIRST,
                 f"{name!r} is an init container, which ends before the sidecar starts",
@@ -232,9 +246,9 @@ def _find_target_container(pod: Pod, name: str) -> str:
 def _check_admission(
     pod: Pod, container: Mapping[str, Any], context: AdmissionContext, recipe: Recipe
 ) -> Skip | None:
-    """What would make the API server refuse the pod, if the sidecar were in it."""
-    taken = {one.get("name") for one in _spec(pod).get("volumes") or ()}
-    clashing = sorted(taken & {one["name"] for one in recipe.volumes})
+    """Return why the API server would refuse the pod with the sidecar, or None."""
+    volume_names = {volume.get("name") for volume in _spec(pod).get("volumes") or ()}
+    clashing = sorted(volume_names & {volume["name"] for volume in recipe.volumes})
     if clashing:
         return Skip(
             SkipReason.NAME_TAKEN,
@@ -247,7 +261,7 @@ def _check_admission(
             f"Pod Security {context.pod_security_level!r} of namespace {context.namespace!r} refuses {what}",
             f"label the namespace {pod_security.ENFORCE_LABEL}=privileged, or exempt it (docs/injector.md)",
         )
-    # In a pod with resources as a whole the sidecar asks for none of its own.
+    # With pod-level resources the sidecar has none of its own.
     if "resources" in container and (
         what := limits.find_violation(container, context.limit_ranges, context.resource_quotas)
     ):
@@ -264,20 +278,20 @@ def _build_patch(
     if not spec.get("shareProcessNamespace"):
         patch.append(_build_add_operation("/spec/shareProcessNamespace", True))
     if has_native_sidecars:
-        # Behind the others: nothing that prepares the pod waits for the sidecar.
+        # After the other init containers, so that none of them waits for the sidecar.
         patch += _append_items(spec, "initContainers", [{**container, "restartPolicy": "Always"}])
     else:
         patch += _append_items(spec, "containers", [container])
     patch += _append_items(spec, "volumes", recipe.volumes)
-    there = [one.get("name") for one in spec.get("imagePullSecrets") or ()]
-    secrets = [one for one in recipe.pull_secrets if one["name"] not in there]
+    present = [secret.get("name") for secret in spec.get("imagePullSecrets") or ()]
+    secrets = [secret for secret in recipe.pull_secrets if secret["name"] not in present]
     return patch + _append_items(spec, "imagePullSecrets", secrets)
 
 
 def _append_items(spec: Mapping[str, Any], name: str, items: Sequence[Mapping[str, Any]]) -> Patch:
     if items and not spec.get(name):
         return [_build_add_operation(f"/spec/{name}", list(items))]
-    return [_build_add_operation(f"/spec/{name}/-", one) for one in items]
+    return [_build_add_operation(f"/spec/{name}/-", item) for item in items]
 
 
 def _build_status_patch(pod: Pod, status: str) -> Patch:
@@ -294,9 +308,12 @@ def _build_add_operation(path: str, value: object) -> dict[str, Any]:
 
 
 def _warn_unknown_annotations(annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """Annotations of ours that mean nothing: mostly a slip of the pen."""
-    known = {*label_names.ANNOTATIONS, label_names.STATUS}
-    strange = sorted(
-        one for one in annotations if one.startswith(f"{label_names.DOMAIN}/") and one not in known
+    """Return a warning for each unknown annotation in Sidelight's domain.
+
+    Most of them are misspelled.
+    """
+    supported = {*label_names.ANNOTATIONS, label_names.STATUS}
+    unknown = sorted(
+        name for name in annotations if name.startswith(f"{label_names.DOMAIN}/") and name not in supported
     )
-    return tuple(f"Sidelight knows no annotation {one}"[:MAX_MESSAGE_CHARACTERS] for one in strange[:5])
+    return tuple(f"Sidelight knows no annotation {name}"[:MAX_MESSAGE_CHARACTERS] for name in unknown[:5])

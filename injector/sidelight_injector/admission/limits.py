@@ -1,8 +1,9 @@
-"""Whether a namespace's LimitRanges and ResourceQuotas would refuse a container. Pure.
+"""Check a container against a namespace's LimitRanges and ResourceQuotas.
 
-Both judge a pod after it was changed, and refuse all of it. What a container asks for must lie within each
-LimitRange, after its defaults have been filled in; and where a quota counts a resource, every container has
-to say how much of it it wants. Whether a quota is used up is another matter, and changes by the second.
+This module is pure. The API server checks both after the pod was changed, and refuses the whole pod. After
+defaults have been filled in, a container's requests and limits must lie within each LimitRange. If a quota
+counts a resource, every container has to declare it. Whether a quota is used up is not checked: that
+changes every second.
 """
 
 from __future__ import annotations
@@ -22,41 +23,47 @@ _SUFFIXES: Final = {
 _QUOTA_RESOURCES: Final = {
     "cpu": ("requests", "cpu"),
     "memory": ("requests", "memory"),
-    **{f"{kind}.{one}": (kind, one) for kind in ("requests", "limits") for one in ("cpu", "memory")},
+    **{
+        f"{kind}.{resource}": (kind, resource)
+        for kind in ("requests", "limits")
+        for resource in ("cpu", "memory")
+    },
 }
-"""What quotas call the parts of a container's resources."""
+"""Names in a quota, and the entry of a container's resources that each of them counts."""
 
 
 def parse_quantity(text: object) -> Decimal | None:
-    """A Kubernetes quantity (`20m`, `256Mi`, `1e3`, 2) as a number; None for what is none."""
-    found = _QUANTITY.fullmatch(str(text))
+    """Parse a Kubernetes quantity (`20m`, `256Mi`, `1e3`, 2); None if it is invalid."""
+    match = _QUANTITY.fullmatch(str(text))
     try:
-        if found is None:
+        if match is None:
             return None
-        return Decimal(found[1]) * Decimal(10) ** int(found[2] or 0) * _SUFFIXES.get(found[3] or "", 1)
+        return Decimal(match[1]) * Decimal(10) ** int(match[2] or 0) * _SUFFIXES.get(match[3] or "", 1)
     except ArithmeticError:
         return None
 
 
 def find_violation(container: Json, limit_ranges: Sequence[Json], quotas: Sequence[Json]) -> str:
-    """What in the namespace refuses the container, and why; empty when nothing does."""
+    """Return which object of the namespace refuses the container and why, or ""."""
     items = [
         item
-        for one in limit_ranges
-        for item in one["spec"].get("limits") or ()
+        for limit_range in limit_ranges
+        for item in limit_range["spec"].get("limits") or ()
         if item["type"] == "Container"
     ]
-    asked = _apply_defaults(container.get("resources") or {}, items)
+    resources = _apply_defaults(container.get("resources") or {}, items)
     names = {
-        id(item): one["metadata"]["name"] for one in limit_ranges for item in one["spec"].get("limits") or ()
+        id(item): limit_range["metadata"]["name"]
+        for limit_range in limit_ranges
+        for item in limit_range["spec"].get("limits") or ()
     }
     for item in items:
-        if problem := _find_range_violation(asked, item):
+        if problem := _find_range_violation(resources, item):
             return f"the LimitRange {names[id(item)]!r} refuses {problem}"
     for quota in quotas:
         for counted in _list_required_resources(quota):
             kind, name = _QUOTA_RESOURCES[counted]
-            if name not in asked[kind]:
+            if name not in resources[kind]:
                 return (
                     f"the ResourceQuota {quota['metadata']['name']!r} refuses a container without {counted}"
                 )
@@ -64,14 +71,17 @@ def find_violation(container: Json, limit_ranges: Sequence[Json], quotas: Sequen
 
 
 def _apply_defaults(resources: Json, items: Sequence[Json]) -> dict[str, dict[str, Decimal]]:
-    """Requests and limits as the API server fills them in: by defaults, and requests by limits."""
-    asked = {kind: _parse_quantities(resources.get(kind)) for kind in ("requests", "limits")}
+    """Fill in requests and limits as the API server does.
+
+    Defaults of the LimitRanges come first; a request that is still missing takes the value of its limit.
+    """
+    effective = {kind: _parse_quantities(resources.get(kind)) for kind in ("requests", "limits")}
     for item in items:
-        # Without `default` the API server has put `max` there, and `default` into `defaultRequest`.
-        asked["limits"] = _parse_quantities(item.get("default")) | asked["limits"]
-        asked["requests"] = _parse_quantities(item.get("defaultRequest")) | asked["requests"]
-    asked["requests"] = asked["limits"] | asked["requests"]
-    return asked
+        # The API server stores `max` as a missing `default`, and `default` as a missing `defaultRequest`.
+        effective["limits"] = _parse_quantities(item.get("default")) | effective["limits"]
+        effective["requests"] = _parse_quantities(item.get("defaultRequest")) | effective["requests"]
+    effective["requests"] = effective["limits"] | effective["requests"]
+    return effective
 
 
 def _find_range_violation(resources: Mapping[str, Mapping[str, Decimal]], item: Json) -> str:
@@ -81,23 +91,23 @@ def _find_range_violation(resources: Mapping[str, Mapping[str, Decimal]], item: 
             return f"less than {item['min'][name]} of {name} in a container's requests"
         if limits.get(name, least) < least:
             return f"less than {item['min'][name]} of {name} in its limits"
-    for name, most in _parse_quantities(item.get("max")).items():
-        if limits.get(name, most + 1) > most or requests.get(name, most) > most:
+    for name, maximum in _parse_quantities(item.get("max")).items():
+        if limits.get(name, maximum + 1) > maximum or requests.get(name, maximum) > maximum:
             return f"more than {item['max'][name]} of {name}"
-    for name, most in _parse_quantities(item.get("maxLimitRequestRatio")).items():
+    for name, maximum in _parse_quantities(item.get("maxLimitRequestRatio")).items():
         request, limit = requests.get(name), limits.get(name)
-        if not request or limit is None or limit / request > most:
+        if not request or limit is None or limit / request > maximum:
             return f"a limit of more than {item['maxLimitRequestRatio'][name]} times the request of {name}"
     return ""
 
 
 def _list_required_resources(quota: Json) -> Iterable[str]:
-    """What every container must say for the quota to be counted."""
+    """Return the resources that the quota requires every container to declare."""
     if "BestEffort" in (quota["spec"].get("scopes") or ()):
         return ()
     return sorted(name for name in quota["spec"].get("hard") or () if name in _QUOTA_RESOURCES)
 
 
 def _parse_quantities(quantities: Json | None) -> dict[str, Decimal]:
-    read = {name: parse_quantity(text) for name, text in (quantities or {}).items()}
-    return {name: number for name, number in read.items() if number is not None}
+    parsed = {name: parse_quantity(text) for name, text in (quantities or {}).items()}
+    return {name: number for name, number in parsed.items() if number is not None}

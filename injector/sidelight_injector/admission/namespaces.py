@@ -1,4 +1,4 @@
-"""What counts for a pod in its namespace, read from the API server and kept for a moment."""
+"""Policies of a pod's namespace, read from the API server and cached briefly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NamespacePolicies:
 
 
 class NamespaceCache:
-    """Namespaces by name, at most `MAX_CACHED_NAMESPACES` of them, each for `keep_seconds`."""
+    """A cache of at most `MAX_CACHED_NAMESPACES` namespaces, each for `ttl_seconds`."""
 
     def __init__(
         self,
@@ -48,23 +48,26 @@ class NamespaceCache:
         self._read_slots = asyncio.Semaphore(READ_CONCURRENCY)
 
     async def get(self, name: str) -> NamespacePolicies:
-        """The namespace of this name; raises ClusterError when it cannot be read in time."""
+        """Return the policies of a namespace.
+
+        Raises ClusterError if the API server does not return them within `timeout_seconds`.
+        """
         try:
             async with asyncio.timeout(self._timeout_seconds), self._read_slots:
-                known = self._entries.get(name)
-                if known is not None and self._clock() < known[0]:
-                    return known[1]
-                found = await asyncio.get_running_loop().run_in_executor(self._executor, self._read, name)
+                entry = self._entries.get(name)
+                if entry is not None and self._clock() < entry[0]:
+                    return entry[1]
+                policies = await asyncio.get_running_loop().run_in_executor(self._executor, self._read, name)
         except TimeoutError:
             raise ClusterUnavailable(
                 f"namespace {name!r} was not told of in {self._timeout_seconds:g} s",
                 hint="Make the pod again; if it stays so, look at the API server.",
             ) from None
-        self._entries[name] = (self._clock() + self._ttl_seconds, found)
+        self._entries[name] = (self._clock() + self._ttl_seconds, policies)
         self._entries.move_to_end(name)
         if len(self._entries) > MAX_CACHED_NAMESPACES:
             self._entries.popitem(last=False)
-        return found
+        return policies
 
     def _read(self, name: str) -> NamespacePolicies:
         path = f"/api/v1/namespaces/{name}"
@@ -75,7 +78,10 @@ class NamespaceCache:
         )
 
     def _list_items(self, path: str) -> Sequence[Mapping[str, Any]]:
-        """What stands there; nothing where one may not look, and the API server may refuse a pod for it."""
+        """Return the objects at a path, or nothing without permission to list them.
+
+        Without them the API server may refuse a pod because of its sidecar.
+        """
         try:
             return tuple(self._cluster.get(path).get("items") or ())
         except AccessDenied as error:

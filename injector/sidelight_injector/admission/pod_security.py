@@ -1,7 +1,8 @@
-"""Whether Pod Security would refuse a container, level by level as the Pod Security Standards have it.
+"""Check a container against a level of the Pod Security Standards.
 
-A namespace that enforces `baseline` or `restricted` refuses a pod as a whole. A sidecar that reads other
-processes takes SYS_PTRACE, which both refuse, so injecting it there would cost somebody their pod.
+A namespace that enforces `baseline` or `restricted` refuses a whole pod. A sidecar needs SYS_PTRACE to read
+other processes, and both levels refuse that capability: injecting the sidecar there would cost somebody
+their pod.
 """
 
 from __future__ import annotations
@@ -20,34 +21,34 @@ _BASELINE_MAY_ADD: Final = frozenset(
 
 
 def find_violation(container: Mapping[str, Any], level: str) -> str:
-    """What of the container a namespace of this level refuses; empty when it takes it."""
+    """Return the container's settings that this level refuses, or "" if it is allowed."""
     if level == "privileged":
         return ""
     context = container.get("securityContext") or {}
     capabilities = context.get("capabilities") or {}
     may_add = _BASELINE_MAY_ADD if level == "baseline" else frozenset({"NET_BIND_SERVICE"})
-    found = [f"the capability {one}" for one in capabilities.get("add") or () if one not in may_add]
+    violations = [f"the capability {name}" for name in capabilities.get("add") or () if name not in may_add]
     if context.get("privileged"):
-        found.append("privileged: true")
+        violations.append("privileged: true")
     profile = (context.get("seccompProfile") or {}).get("type")
     if profile == "Unconfined":
-        found.append("seccomp Unconfined")
+        violations.append("seccomp Unconfined")
     if level != "baseline":
-        # A level that Kubernetes does not know is taken by it for the strictest.
-        found += _find_restricted_violations(context, capabilities)
-    return ", ".join(found)
+        # Kubernetes treats an unknown level as the strictest one.
+        violations += _find_restricted_violations(context, capabilities)
+    return ", ".join(violations)
 
 
 def _find_restricted_violations(context: Mapping[str, Any], capabilities: Mapping[str, Any]) -> list[str]:
-    found = []
+    violations = []
     if context.get("runAsUser") == 0:
-        found.append("uid 0")
+        violations.append("uid 0")
     if context.get("runAsNonRoot") is False:
-        found.append("runAsNonRoot: false")
+        violations.append("runAsNonRoot: false")
     if context.get("allowPrivilegeEscalation") is not False:
-        found.append("privilege escalation")
+        violations.append("privilege escalation")
     if "ALL" not in (capabilities.get("drop") or ()):
-        found.append("capabilities that are not dropped")
+        violations.append("capabilities that are not dropped")
     if not (context.get("seccompProfile") or {}).get("type"):
-        found.append("no seccomp profile")
-    return found
+        violations.append("no seccomp profile")
+    return violations

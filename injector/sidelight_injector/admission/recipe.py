@@ -1,9 +1,9 @@
-"""The sidecar as the chart renders it, and the changes that one pod makes to it.
+"""The sidecar's container as the chart renders it, adapted to each pod.
 
-The chart writes its template `sidelight.sidecar` into a ConfigMap as JSON, so that a pod that is injected
-gets the very container that a chart with the template gets. A pod's annotations become the variables of
-the same settings, which are then read by the sidecar's own rules: what it would refuse at its start is
-refused here, before there is a pod whose sidecar cannot start.
+The chart writes its template `sidelight.sidecar` as JSON into a ConfigMap, so that an injected pod gets the
+same container as a chart that uses the template. A pod's annotations become environment variables of the
+same settings. The sidecar's own parser then checks them: settings that would stop the sidecar at its start
+are refused here, before the pod exists.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ VARIABLES: Final = {
     label_names.TRIGGER_RATE: "SIDELIGHT_TRIGGER_RATE",
     label_names.TRIGGER_DURATION_SECONDS: "SIDELIGHT_TRIGGER_DURATION_SECONDS",
 }
-"""Annotations that are settings of the sidecar as they stand."""
+"""Annotations, and the variable of the sidecar that each sets without a change of the value."""
 _HINT: Final = "The chart renders it: take it from the ConfigMap of `helm template`."
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The sidecar's container and the volumes that it mounts, before anything is known of a pod.
+    """The sidecar's container and the volumes that it mounts, the same for all pods.
 
     `pull_secrets` are Secrets of the pod's namespace that its image may be pulled with.
     """
@@ -54,18 +54,19 @@ class Recipe:
 
     @classmethod
     def parse(cls, text: str) -> Recipe:
-        """Read `{"container": {…}, "volumes": […], "imagePullSecrets": […]}`; the last may be missing.
+        """Parse `{"container": {…}, "volumes": […], "imagePullSecrets": […]}`.
 
-        Raises BadSetting for what is no such thing, and for settings the sidecar would refuse.
+        `imagePullSecrets` may be missing. Raises BadSetting if the text has another shape, or if the
+        sidecar would refuse the settings.
         """
         try:
-            told = json.loads(text)
-            container, volumes = told["container"], told["volumes"]
+            document = json.loads(text)
+            container, volumes = document["container"], document["volumes"]
             names = [volume["name"] for volume in volumes]
-            pull_secrets = [{"name": one["name"]} for one in told.get("imagePullSecrets") or ()]
+            pull_secrets = [{"name": secret["name"]} for secret in document.get("imagePullSecrets") or ()]
             if container["name"] != label_names.SIDECAR or not container["image"]:
                 raise ValueError(f"the container is not named {label_names.SIDECAR}, or has no image")
-            missing = {one["name"] for one in container.get("volumeMounts", ())} - set(names)
+            missing = {mount["name"] for mount in container.get("volumeMounts", ())} - set(names)
             if missing:
                 raise ValueError(f"volumes are mounted that are not there: {', '.join(sorted(missing))}")
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -79,7 +80,7 @@ class Recipe:
 
     @property
     def port(self) -> int:
-        """Where the sidecar listens, unless a pod has this port in use."""
+        """The port on which the sidecar listens, unless the pod already uses it."""
         ports = self.container.get("ports") or [{}]
         return int(ports[0].get("containerPort", 8081))
 
@@ -91,30 +92,37 @@ class Recipe:
         annotations: Mapping[str, str],
         target_container: str = "",
     ) -> dict[str, Any]:
-        """The container for one pod, its settings checked; `target_container` is the one it is to watch.
+        """Build the container for one pod and check its settings.
 
-        Raises SidelightError, as the sidecar itself would at its start.
+        `target_container` is the container to sample, "" for every container of the pod. Raises
+        SidelightError, as the sidecar itself would at its start.
         """
         changes: dict[str, str | None] = {"SIDELIGHT_SERVICE": service, "SIDELIGHT_VERSION": version}
         changes |= dict.fromkeys(_list_overridden_variables(annotations))
-        changes |= {name: annotations[one] for one, name in VARIABLES.items() if one in annotations}
+        changes |= {
+            variable: annotations[annotation]
+            for annotation, variable in VARIABLES.items()
+            if annotation in annotations
+        }
         if target_container:
             changes |= {
                 "SIDELIGHT_CONTAINER": target_container,
                 "SIDELIGHT_TARGET_CONTAINER": target_container,
             }
-        made = {**self.container, "env": change_variables(self.container.get("env", ()), changes)}
-        words_given = [word for word in made.get("args", ()) if word != "--all"]
-        matches = any(one["name"] == "SIDELIGHT_MATCH" and one.get("value") for one in made["env"])
-        made["args"] = words_given if matches else [*words_given, "--all"]
-        check_container(made)
+        container = {**self.container, "env": change_variables(self.container.get("env", ()), changes)}
+        args = [argument for argument in container.get("args", ()) if argument != "--all"]
+        has_pattern = any(
+            variable["name"] == "SIDELIGHT_MATCH" and variable.get("value") for variable in container["env"]
+        )
+        container["args"] = args if has_pattern else [*args, "--all"]
+        check_container(container)
         if label_names.MATCH in annotations:
-            made["env"] = [_escape_dollars(one) for one in made["env"]]
-        return made
+            container["env"] = [_escape_dollars(variable) for variable in container["env"]]
+        return container
 
 
 def _list_overridden_variables(annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """The cluster's own choice of a schedule, where a pod chooses another kind of schedule."""
+    """Return the recipe's schedule variables that the pod's annotations override."""
     if label_names.INTERVAL_SECONDS in annotations:
         return ("SIDELIGHT_ON_DEMAND",)
     if annotations.get(label_names.ON_DEMAND, "").lower() in ("1", "true", "yes"):
@@ -123,26 +131,34 @@ def _list_overridden_variables(annotations: Mapping[str, str]) -> tuple[str, ...
 
 
 def _escape_dollars(variable: dict[str, Any]) -> dict[str, Any]:
-    """A pattern as it is written: the kubelet takes $(NAME) for a variable, and $$ for one $."""
+    """Escape `$` in the pattern, so that the kubelet passes it on unchanged.
+
+    The kubelet expands $(NAME), and reads $$ as a single $.
+    """
     if variable["name"] != VARIABLES[label_names.MATCH]:
         return variable
     return {**variable, "value": variable["value"].replace("$", "$$")}
 
 
 def change_variables(variables: Iterable[Json], changes: Mapping[str, str | None]) -> list[dict[str, Any]]:
-    """Variables with other values, in their order; new ones behind them, and None for one to leave out."""
-    left = dict(changes)
-    made = []
-    for one in variables:
-        name = one["name"]
-        if name not in left:
-            made.append(dict(one))
-        elif (value := left.pop(name)) is not None:
-            made.append({"name": name, "value": value})
-    return made + [{"name": name, "value": value} for name, value in left.items() if value is not None]
+    """Return the variables in their order with changed values, new ones last.
+
+    A change to None removes the variable.
+    """
+    remaining = dict(changes)
+    changed = []
+    for variable in variables:
+        name = variable["name"]
+        if name not in remaining:
+            changed.append(dict(variable))
+        elif (value := remaining.pop(name)) is not None:
+            changed.append({"name": name, "value": value})
+    return changed + [
+        {"name": name, "value": value} for name, value in remaining.items() if value is not None
+    ]
 
 
 def check_container(container: Json) -> None:
-    """Raise SidelightError for a container whose sidecar would not start with these settings."""
-    environ = {one["name"]: str(one.get("value", "field")) for one in container["env"]}
+    """Raise SidelightError if the sidecar would not start with these settings."""
+    environ = {variable["name"]: str(variable.get("value", "field")) for variable in container["env"]}
     sidecar.parse_sidecar_settings(list(container["args"][1:]), environ)

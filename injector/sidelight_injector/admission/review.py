@@ -1,6 +1,6 @@
-"""Admission reviews as the API server sends them, and the answers it takes. Pure.
+"""Parse the API server's admission reviews and build the responses to them.
 
-Every answer allows the pod: whatever goes wrong here must cost nobody a pod.
+This module is pure. Every response allows the pod: no error here may prevent a pod.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ API_VERSION = "admission.k8s.io/v1"
 
 @dataclass(frozen=True, slots=True)
 class AdmissionReview:
-    """The question: a pod about to be made in a namespace; `is_dry_run` when nothing is to happen outside
-    it.
+    """An admission request: a pod that is about to be created in a namespace.
+
+    With `is_dry_run` nothing outside the review may happen.
     """
 
     uid: str
@@ -29,15 +30,21 @@ class AdmissionReview:
 
 
 def parse_review(body: bytes) -> AdmissionReview:
-    """The question in a request's body; `pod` is empty for what is no new pod. Raises SidelightError."""
+    """Parse the body of an admission request.
+
+    `pod` is empty unless the request creates a pod. Raises SidelightError if the body is no admission
+    review.
+    """
     try:
-        told = json.loads(body)
-        asked = told["request"]
-        uid, kind = asked["uid"], asked["kind"]["kind"]
-        is_new_pod = kind == "Pod" and asked["operation"] == "CREATE" and not asked.get("subResource")
-        pod = asked["object"] if is_new_pod else {}
-        review = AdmissionReview(str(uid), str(asked.get("namespace") or ""), pod, bool(asked.get("dryRun")))
-        if told["apiVersion"] != API_VERSION or not isinstance(pod, dict):
+        document = json.loads(body)
+        request = document["request"]
+        uid, kind = request["uid"], request["kind"]["kind"]
+        is_new_pod = kind == "Pod" and request["operation"] == "CREATE" and not request.get("subResource")
+        pod = request["object"] if is_new_pod else {}
+        review = AdmissionReview(
+            str(uid), str(request.get("namespace") or ""), pod, bool(request.get("dryRun"))
+        )
+        if document["apiVersion"] != API_VERSION or not isinstance(pod, dict):
             raise ValueError(f"it is not an AdmissionReview of {API_VERSION}")
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise SidelightError(
@@ -51,7 +58,7 @@ def parse_review(body: bytes) -> AdmissionReview:
 def build_response(
     review: AdmissionReview, patch: Sequence[Mapping[str, Any]] = (), warnings: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The answer: the pod may be made, changed by the patch."""
+    """Build the response that allows the pod with this patch."""
     response: dict[str, Any] = {"uid": review.uid, "allowed": True}
     if patch:
         text = json.dumps(list(patch), separators=(",", ":"))

@@ -1,6 +1,6 @@
-"""Why a pod is left without a sidecar: one word for each reason, and what the pod is told.
+"""Reasons why a pod gets no sidecar, and the message for its owner.
 
-The word is the same in the metric's label, the log, the event and docs/injector.md.
+Metric label, log, event and docs/injector.md use the same word for a reason.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SkipReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A reason, what it is about, and what to do; `message` is what the pod's annotation says."""
+    """A reason, the problem, and what to do; `message` goes into the pod's annotation."""
 
     reason: SkipReason
     problem: str

@@ -1,6 +1,6 @@
 """Certificates of the webhook.
 
-certificates          made
-certificate_rotation  shared and renewed
-tls                   the server's context
+certificates          creates and renews them
+certificate_rotation  shares them between replicas
+tls                   the server's TLS context
 """

@@ -1,8 +1,9 @@
-"""Keeps the webhook's certificate: one made here, shared in a Secret, or one that somebody else mounts.
+"""Keep the webhook's certificate valid: self-signed in a Secret, or mounted.
 
-Any number of replicas keep the same Secret. Each reads it, works out what it should be (`certificates`
-decides) and writes it only over what it has read; who comes second reads it again. So they agree without
-knowing of each other, and a replica that was away for a month picks up what the others have done.
+Any number of replicas share one Secret. Each replica reads it, computes the certificates that should be
+there (`certificates.renew_keyring`), and writes only over the version that it read; after a conflict it
+reads the Secret again. So the replicas agree without communicating, and a replica that was away for a month
+takes over the others' certificates.
 """
 
 from __future__ import annotations
@@ -32,15 +33,16 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_in
 
 
 class CertificateSource(Protocol):
-    """Sees to the certificate. `refresh` blocks, tells the board what is wrong, and raises nothing
-    expected.
+    """Loads the certificate and renews it in time.
+
+    `refresh` blocks. It reports problems to the InjectorHealth and raises no expected error.
     """
 
     def refresh(self) -> None: ...
 
 
 class SelfSignedCertificate:
-    """A certificate made here: in a Secret of this namespace, its authority told to the webhook."""
+    """A self-signed certificate in a Secret, with its CA in the webhook's `caBundle`."""
 
     def __init__(
         self,
@@ -88,18 +90,18 @@ class SelfSignedCertificate:
             self._report_trust_error(error)
 
     def _renew_keyring(self, ca_bundle: str) -> Keyring:
-        """The shared keyring as it should be now, written where it was not so."""
+        """Return the shared keyring after renewal; write it if it changed."""
         for _ in range(_ATTEMPTS):
-            secret, before = self._read_secret()
-            after = certificates.renew_keyring(before, self._clock(), self._policy, ca_bundle=ca_bundle)
-            if after == before:
-                return after
+            secret, stored = self._read_secret()
+            renewed = certificates.renew_keyring(stored, self._clock(), self._policy, ca_bundle=ca_bundle)
+            if renewed == stored:
+                return renewed
             try:
-                self._write_secret(secret, after)
+                self._write_secret(secret, renewed)
             except Conflict:
-                continue  # another replica was first: what it has written counts
-            self._record_renewal(before, after)
-            return after
+                continue  # another replica wrote first, and its keyring counts
+            self._record_renewal(stored, renewed)
+            return renewed
         raise Conflict(
             f"the Secret {self._secret_name!r} was changed by others each time it was to be written",
             hint="Nothing but this program should write it: see who else does.",
@@ -132,11 +134,14 @@ class SelfSignedCertificate:
                 hint="The chart makes it, empty: run helm upgrade. Or is it another --certificate-secret?",
             )
         if secret is not None:
-            # It carries the resourceVersion that was read: a Conflict when that is no longer so.
+            # It carries the resourceVersion that was read, so that a concurrent change is a Conflict.
             self._cluster.replace(f"{path}/{self._secret_name}", {**secret, "data": data})
 
     def _create_secret(self, path: str, data: Mapping[str, str]) -> bool:
-        """Make the Secret, where that is allowed: the chart's rules do not."""
+        """Create the Secret and return True, or return False without permission.
+
+        The chart's RBAC rules do not grant it.
+        """
         metadata = {"name": self._secret_name, "namespace": self._namespace}
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
         try:
@@ -146,7 +151,10 @@ class SelfSignedCertificate:
         return True
 
     def _read_ca_bundle(self) -> str:
-        """What API servers are told to trust: what all entries of the webhook have in common, as PEM."""
+        """Return the PEM bundle that API servers trust, or "" if there is none in common.
+
+        All entries of the webhook must have the same `caBundle`.
+        """
         entries = self._cluster.get(self._webhook_path).get("webhooks") or []
         bundles = {str((entry.get("clientConfig") or {}).get("caBundle") or "") for entry in entries}
         if len(bundles) != 1:
@@ -157,54 +165,58 @@ class SelfSignedCertificate:
             return ""
 
     def _write_ca_bundle(self, keyring: Keyring) -> None:
-        """Put the authorities into every entry of the webhook, where they are not in there."""
-        wanted = base64.b64encode(keyring.ca_bundle.encode()).decode()
+        """Write the keyring's authorities into the webhook's entries that lack them."""
+        ca_bundle = base64.b64encode(keyring.ca_bundle.encode()).decode()
         config = self._cluster.get(self._webhook_path)
         entries = config.get("webhooks") or []
         stale = [
-            place
-            for place, entry in enumerate(entries)
-            if (entry.get("clientConfig") or {}).get("caBundle") != wanted
+            index
+            for index, entry in enumerate(entries)
+            if (entry.get("clientConfig") or {}).get("caBundle") != ca_bundle
         ]
         if not stale:
             return
         changes = [{"op": "test", "path": "/metadata/resourceVersion", "value": _resource_version(config)}]
         changes += [
-            {"op": "add", "path": f"/webhooks/{place}/clientConfig/caBundle", "value": wanted}
-            for place in stale
+            {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": ca_bundle}
+            for index in stale
         ]
         try:
             self._cluster.patch(self._webhook_path, changes, "json")
         except SidelightError:
             if _resource_version(self._cluster.get(self._webhook_path)) == _resource_version(config):
                 raise
-            return  # somebody else changed it meanwhile; the next look sees to what is left
+            return  # another client changed it in between; the next refresh updates the rest
         self._metrics.ca_bundle_updates.inc()
         _log.info("the webhook was told whom to trust", webhook=self._webhook_name, entries=len(stale))
 
     def _report_trust_error(self, error: SidelightError) -> None:
-        """API servers that trusted this once go on doing so: then it is a problem, and no reason to stop."""
-        about = SidelightError(
+        """Report that the `caBundle` cannot be updated.
+
+        It blocks readiness only until the first update succeeds: API servers that trusted the authorities
+        once go on trusting them.
+        """
+        trust_error = SidelightError(
             f"the MutatingWebhookConfiguration {self._webhook_name!r} cannot be told whom to trust: "
             f"{error.message}",
             reason=error.reason,
             hint=error.hint or "Install the chart's, or name yours with --webhook-name.",
         )
-        self._health.report(TRUST, about, blocking=not self._has_written_trust)
+        self._health.report(TRUST, trust_error, blocking=not self._has_written_trust)
 
     def _record_renewal(self, old_keyring: Keyring | None, new_keyring: Keyring) -> None:
-        new = {
+        is_new = {
             "leaf": old_keyring is None or old_keyring.leaf != new_keyring.leaf,
             "ca": old_keyring is None
             or (new_keyring.next is not None and new_keyring.next != old_keyring.next),
         }
-        for kind in (kind for kind, made in new.items() if made):
+        for kind in (kind for kind, changed in is_new.items() if changed):
             self._metrics.certificates_issued.labels(kind).inc()
             _log.info("a certificate was made", kind=kind, leaf_ends=new_keyring.leaf.expires_at.isoformat())
 
 
 class MountedCertificate:
-    """A certificate that is mounted as files, and changes there: cert-manager's."""
+    """A certificate mounted as files that somebody else, like cert-manager, renews."""
 
     def __init__(self, folder: Path, tls: TlsContext, health: InjectorHealth) -> None:
         self._folder = folder

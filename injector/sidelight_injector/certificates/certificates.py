@@ -1,13 +1,14 @@
-"""The certificates of the webhook, and when each is to be made anew. Pure but for the keys' chance.
+"""Certificates of the webhook and the rules of their renewal.
 
-A certificate that the API server is shown (the *leaf*) is signed by an authority of this installation's
-own. Both are made anew when two thirds of their time are over. An authority is not replaced at once,
-for API servers take a moment to learn of a new one: first it is `next` and only trusted beside the one
-in use; when it has been trusted by everybody for a while it signs the leaf; and the `former` one is
-trusted for as long again, for replicas that have not yet read the new leaf.
+This module is pure but for the random numbers in keys and serial numbers. The certificate that the API
+server sees (the *leaf*) is signed by an authority that belongs to this installation. Both are renewed after
+two thirds of their lifetime. API servers take a moment to learn of a new authority, so it is not replaced
+at once. First it is `next`: trusted beside the authority in use, and not signing. After the overlap it
+signs the leaf. The `former` authority stays trusted for as long again, for replicas that have not yet read
+the new leaf.
 
-What is made passes Python 3.13's strict checks of X.509 (RFC 5280): key usage, basic constraints, and
-the identifiers of the subject's and the authority's keys.
+The certificates pass Python 3.13's strict X.509 checks (RFC 5280): key usage, basic constraints, and the
+identifiers of the subject's and the authority's keys.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 CLOCK_SKEW: Final = datetime.timedelta(minutes=5)
-"""A certificate counts from before it was made: clocks differ."""
+"""A certificate is valid from this long before its creation, because clocks differ."""
 _COMMON_NAME: Final = "Sidelight injector"
 _SECRET_KEYS: Final = {
     "authority": ("ca.crt", "ca.key"),
@@ -62,13 +63,16 @@ class CertificateKeyPair:
         return self.x509_certificate.not_valid_after_utc
 
     def is_due_for_renewal(self, now: datetime.datetime) -> bool:
-        """Whether two thirds of its time are over."""
+        """Return whether two thirds of its lifetime are over."""
         return now >= self.issued_at + (self.expires_at - self.issued_at) * 2 / 3
 
 
 @dataclass(frozen=True, slots=True)
 class CertificatePolicy:
-    """For which names, how long certificates last, and how long old and new authorities overlap."""
+    """Names and lifetimes of the certificates.
+
+    `authority_overlap` is how long API servers trust an old and a new authority side by side.
+    """
 
     names: Sequence[str]
     leaf_lifetime: datetime.timedelta
@@ -78,7 +82,11 @@ class CertificatePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """What all replicas share: the authority in use, its leaf, and the authorities before and after."""
+    """The certificates that all replicas share.
+
+    `authority` is in use and signed `leaf`. `next` is the authority after it; `former` is the certificate
+    of the one that it replaced, as PEM.
+    """
 
     authority: CertificateKeyPair
     leaf: CertificateKeyPair
@@ -87,7 +95,7 @@ class Keyring:
 
     @property
     def ca_bundle(self) -> str:
-        """The certificates API servers are to trust, as PEM, the one in use first."""
+        """The certificates for API servers to trust, as PEM, the authority in use first."""
         following = self.next.certificate if self.next else ""
         return self.authority.certificate + following + self.former
 
@@ -95,10 +103,9 @@ class Keyring:
 def renew_keyring(
     keyring: Keyring | None, now: datetime.datetime, policy: CertificatePolicy, *, ca_bundle: str
 ) -> Keyring:
-    """The keyring that should be there now; the same one when nothing is due.
+    """Return the keyring for `now`, or the same one if no certificate is due.
 
-    `ca_bundle` is what API servers have been told to trust, as PEM: an authority that is not in there
-    signs nothing that they are shown.
+    `ca_bundle` is what API servers trust, as PEM. An authority that is not in it signs no leaf.
     """
     if keyring is None or keyring.authority.expires_at <= now:
         authority = make_authority(now, policy.authority_lifetime)
@@ -122,7 +129,7 @@ def _is_trusted_everywhere(
 
 
 def _is_leaf_valid(keyring: Keyring, policy: CertificatePolicy) -> bool:
-    """Whether the leaf has the names that are wanted, its own key, and the authority's signature."""
+    """Return whether names, key and signature of the leaf fit the policy and keyring."""
     leaf, authority = keyring.leaf.x509_certificate, keyring.authority.x509_certificate
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     try:
@@ -136,7 +143,7 @@ def _is_leaf_valid(keyring: Keyring, policy: CertificatePolicy) -> bool:
 
 
 def make_authority(now: datetime.datetime, lifetime: datetime.timedelta) -> CertificateKeyPair:
-    """An authority that signs certificates and nothing else."""
+    """Create an authority that signs certificates and nothing else."""
     key = ec.generate_private_key(ec.SECP256R1())
     usage = _build_key_usage(key_cert_sign=True, crl_sign=True)
     subject = x509.Name(
@@ -152,7 +159,10 @@ def make_authority(now: datetime.datetime, lifetime: datetime.timedelta) -> Cert
 def make_leaf(
     authority: CertificateKeyPair, now: datetime.datetime, policy: CertificatePolicy
 ) -> CertificateKeyPair:
-    """A server's certificate for the plan's names; it never outlives its authority."""
+    """Create a server certificate for the names of `policy`.
+
+    It never outlives its authority.
+    """
     issuer, key = authority.x509_certificate, ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _COMMON_NAME)])
     ends = min(now + policy.leaf_lifetime, authority.expires_at)
@@ -219,7 +229,10 @@ def _parse_ip_address(name: str) -> x509.IPAddress | None:
 
 
 def encode_keyring(keyring: Keyring) -> dict[str, str]:
-    """The keyring as the texts of a Secret. `ca.crt` and `tls.*` are where others look for them."""
+    """Encode the keyring as the texts of a Secret.
+
+    Other programs expect `ca.crt` and `tls.*` under these names.
+    """
     pairs = {"authority": keyring.authority, "leaf": keyring.leaf, "next": keyring.next}
     texts = {_FORMER_KEY: keyring.former}
     for part, (certificate, key) in _SECRET_KEYS.items():
@@ -229,7 +242,10 @@ def encode_keyring(keyring: Keyring) -> dict[str, str]:
 
 
 def decode_keyring(texts: Mapping[str, str]) -> Keyring | None:
-    """The keyring in a Secret's texts; None when it is empty. Raises ValueError when it cannot be used."""
+    """Decode the keyring from a Secret's texts; None if the Secret is empty.
+
+    Raises ValueError if it cannot be used.
+    """
     if not any(texts.get(name) for names in _SECRET_KEYS.values() for name in names):
         return None
     pairs = {

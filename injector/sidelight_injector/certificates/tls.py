@@ -1,4 +1,4 @@
-"""The TLS context of the webhook, whose certificate changes while it serves."""
+"""The TLS context of the webhook; its certificate can change while it serves."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _HINT: Final = (
 
 
 class BadCertificate(SidelightError):
-    """A certificate and a key that cannot be served."""
+    """A certificate and key that cannot be served."""
 
     reason = Reason.BAD_CERTIFICATE
 
 
 class TlsContext:
-    """One context for the life of the process; connections made after `set_certificate` get the new
-    certificate.
+    """A TLS context for the life of the process.
 
-    `run` calls what changes the context where connections are made: one that begins in between would get the
-    new certificate and the old key.
+    Connections that start after `set_certificate` get the new certificate. `run_on_loop` calls a change of
+    the context where connections are accepted: a connection that starts during the change would get the new
+    certificate and the old key.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class TlsContext:
         return self._current_pair is not None
 
     def set_certificate(self, certificate: str, key: str) -> bool:
-        """Serve with this certificate from now on, both as PEM; whether it is another than before.
+        """Serve this certificate from now on; return whether it differs from the last.
 
-        Raises BadCertificate, and goes on with the one before.
+        Certificate and key are PEM. Raises BadCertificate, and continues with the previous certificate.
         """
         if self._current_pair == (certificate, key):
             return False
         try:
-            ends = x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc
+            expires_at = x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc
             self._check_pair(certificate, key)
             self._run_on_loop(partial(self._load, self.context, certificate, key))
         except (ValueError, ssl.SSLError) as error:
@@ -66,17 +66,20 @@ class TlsContext:
                 hint="Mount a volume there that can be written.",
             ) from error
         self._current_pair = (certificate, key)
-        self._metrics.certificate_expiration.set(ends.timestamp())
+        self._metrics.certificate_expiration.set(expires_at.timestamp())
         self._metrics.certificate_reloads.inc()
         return True
 
     def _check_pair(self, certificate: str, key: str) -> None:
-        """A pair that does not fit leaves a context with half of it: it is tried on another one first."""
+        """Load the pair into another context first.
+
+        A certificate that does not fit its key would leave the context with half of the pair.
+        """
         self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)
 
     @staticmethod
     def _load(context: ssl.SSLContext, certificate: str, key: str) -> None:
-        # Python's ssl reads certificates from files only; a directory made so is its user's alone.
+        # Python's ssl reads certificates only from files; only this user can read a TemporaryDirectory.
         with tempfile.TemporaryDirectory(prefix="sidelight-tls-") as folder:
             pair = Path(folder, "pair.pem")
             pair.write_text(f"{key}\n{certificate}")

@@ -1,8 +1,8 @@
 """Captures on demand.
 
-captures         started at the sidecar's own port
-capture_poller   asks the collector for jobs
-remote_capture   runs one
-agent_status     what the sidecar reports of itself
+captures         captures requested on the sidecar's own port
+capture_poller   polls the collector for capture jobs
+remote_capture   runs one capture job
+agent_status     the status that the sidecar reports to the collector
 trigger_monitor  evaluates triggers and starts boosts
 """

@@ -1,4 +1,7 @@
-"""What a sidecar says of itself to the collector: who it is, and whether it could take a capture now."""
+"""The status that a sidecar reports to the collector.
+
+It identifies the sidecar and says whether it could run a capture now.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ _SHIPPING_SUBJECTS = ("collector", "sending from the spool", "spool")
 
 
 class AgentStatusReader:
-    """Reads the sidecar's parts when it is asked; equal answers mean that nothing has changed."""
+    """Reads the current status from the sidecar's parts.
+
+    Two equal statuses mean that nothing has changed in between.
+    """
 
     def __init__(
         self,
@@ -43,7 +49,11 @@ class AgentStatusReader:
         self._health = health
 
     def read(self) -> AgentStatus:
-        """How it is now. What keeps windows from being sent keeps no capture from being taken."""
+        """Return the current status.
+
+        Problems with shipping windows do not make the sidecar unready: a capture is possible in spite of
+        them.
+        """
         blocking_issues = [
             problem for about, problem in self._health.issues.items() if about not in _SHIPPING_SUBJECTS
         ]

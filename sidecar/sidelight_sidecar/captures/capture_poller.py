@@ -1,9 +1,10 @@
-"""Asks the collector for captures that people start there, and tells it how they go.
+"""Polls the collector for capture jobs and reports their progress.
 
-Always outbound: the collector keeps the question open until it has something to say, so that a capture
-begins at once though nobody can connect to a sidecar. While one runs the question is asked every second
-without being kept open, because it carries the reports. A collector that is away changes nothing for a
-capture that runs; one too old to know captures is asked again every few minutes.
+The connection is always outbound. The collector keeps a poll open until it has a job (long polling), so
+that a capture starts at once though nobody can connect to a sidecar. While a capture runs, the sidecar
+polls every second without keeping the poll open, because the poll carries the reports. A running capture
+goes on while the collector is unreachable. A collector too old for captures is polled again every few
+minutes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
 
 
 class PollOutcome(StrEnum):
-    """How a question ended; also a metric label."""
+    """Outcome of a poll; also a metric label."""
 
     ANSWERED = "answered"
     STATUS_CHANGED = "changed"
@@ -49,7 +50,7 @@ class PollOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PollResponse:
-    """What came of a question, `wait` seconds before the next if the collector said so."""
+    """The result of a poll; `wait` is the collector's Retry-After in seconds."""
 
     outcome: PollOutcome
     answer: AgentPollResponse | None = None
@@ -58,7 +59,7 @@ class PollResponse:
 
 
 class CapturePoller:
-    """The loop that asks; `get_status` returns the status of this sidecar."""
+    """The polling loop; `get_status` returns the status of this sidecar."""
 
     def __init__(
         self,
@@ -82,29 +83,29 @@ class CapturePoller:
         self.wait_until_ready: Callable[[], Awaitable[None]] = _return_at_once
 
     def drain(self) -> None:
-        """Let `run` return once the captures that were ordered are over and that is reported."""
+        """Let `run` return once all captures have ended and are reported."""
         self._draining = True
-        for ordered in self._captures.values():
-            ordered.flush_now()
+        for capture in self._captures.values():
+            capture.flush_now()
         self._interrupt_poll()
         self._wake.set()
 
     def has_started(self, capture: str) -> bool:
-        """Whether this capture was ordered."""
+        """Return whether the collector has sent a job for this capture."""
         return capture in self._captures
 
     def is_reported(self, capture: str) -> bool:
-        """Whether it is over, and the collector knows."""
-        one = self._captures.get(capture)
-        return one is not None and one.is_done and one.is_reported
+        """Return whether the capture has ended and the collector has its last report."""
+        remote_capture = self._captures.get(capture)
+        return remote_capture is not None and remote_capture.is_done and remote_capture.is_reported
 
     async def run(self) -> None:
-        """Ask for ever, or after `drain` until all is reported."""
+        """Poll forever, or after `drain` until every capture is reported."""
         async with asyncio.TaskGroup() as group:
-            looking = group.create_task(self._watch_status(), name="look for news")
+            status_watcher = group.create_task(self._watch_status(), name="look for news")
             await self.wait_until_ready()
             attempt = 0
-            while not (self._draining and all(one.is_reported for one in self._captures.values())):
+            while not (self._draining and not self._has_unreported):
                 self._wake.clear()
                 response = await self._poll()
                 self._context.metrics.capture_polls.labels(response.outcome.value).inc()
@@ -117,38 +118,42 @@ class CapturePoller:
                 if response.answer is not None:
                     self._apply_response(response.answer, group)
                 await self._wait_before_poll(response, attempt)
-            looking.cancel()
+            status_watcher.cancel()
 
     @property
     def _has_unreported(self) -> bool:
-        return any(not one.is_reported for one in self._captures.values())
+        return any(not capture.is_reported for capture in self._captures.values())
 
     async def _poll(self) -> PollResponse:
-        """Ask once. What is over and was told of is reported, if there is an answer."""
+        """Poll once.
+
+        A capture that had ended before the poll counts as reported if the collector responds.
+        """
         timeout = 0.0 if self._has_unreported or self._draining else self._poll_timeout_seconds
         self._sent_status, self._polled_at = (status := self._get_status()), self._context.clock()
-        unreported = [one for one in self._captures.values() if not one.is_reported]
-        done = [one for one in unreported if one.is_done]
+        unreported = [capture for capture in self._captures.values() if not capture.is_reported]
+        done = [capture for capture in unreported if capture.is_done]
         body = encode_poll_request(
-            AgentPoll(status, timeout, tuple(one.build_report() for one in unreported))
+            AgentPoll(status, timeout, tuple(capture.build_report() for capture in unreported))
         )
         try:
-            async with asyncio.timeout(None) as held:
-                self._open_poll = held if timeout else None
+            async with asyncio.timeout(None) as poll_timeout:
+                self._open_poll = poll_timeout if timeout else None
                 try:
                     reply = await self._context.client.request(
                         "POST", _PATH, body, {"Content-Type": "application/json"}, extra_seconds=timeout
                     )
                 finally:
                     self._open_poll = None
-        except RequestFailed as none:
-            outcome = PollOutcome.UNAUTHORIZED if none.outcome == "unauthorized" else PollOutcome.UNREACHABLE
-            return PollResponse(outcome, problem=none.message)
+        except RequestFailed as error:
+            unauthorized = error.outcome == "unauthorized"
+            outcome = PollOutcome.UNAUTHORIZED if unauthorized else PollOutcome.UNREACHABLE
+            return PollResponse(outcome, problem=error.message)
         except TimeoutError:
             return PollResponse(PollOutcome.STATUS_CHANGED)
         if reply.status == 200 and (answer := decode_poll_response(reply.body)) is not None:
-            for one in done:
-                one.is_reported = True
+            for capture in done:
+                capture.is_reported = True
             return PollResponse(PollOutcome.ANSWERED, answer)
         wait = parse_retry_after(reply.retry_after, datetime.now(UTC))
         return PollResponse(
@@ -164,21 +169,21 @@ class CapturePoller:
             _log.warning("a capture job of the collector cannot be read", problem=problem)
         for job in answer.capture_jobs:
             capture = job.capture
-            if (known := self._captures.get(capture)) is not None:
-                # It is ordered until it was heard of: what came of it is told again.
-                known.is_reported = False
+            if (existing := self._captures.get(capture)) is not None:
+                # The collector repeats a job until it has a report of it, so its report is missing.
+                existing.is_reported = False
             elif not self._draining:
-                one = self._captures[capture] = RemoteCapture(job, self._context, self._wake.set)
-                group.create_task(one.run(), name=f"capture {capture}")
+                remote_capture = self._captures[capture] = RemoteCapture(job, self._context, self._wake.set)
+                group.create_task(remote_capture.run(), name=f"capture {capture}")
         for capture in answer.stop_captures:
             if capture in self._captures:
                 self._captures[capture].stop()
-        done = [key for key, one in self._captures.items() if one.is_done and one.is_reported]
-        for key in done[: max(0, len(self._captures) - _MAX_REMEMBERED)]:
+        finished = [key for key, value in self._captures.items() if value.is_done and value.is_reported]
+        for key in finished[: max(0, len(self._captures) - _MAX_REMEMBERED)]:
             del self._captures[key]
 
     async def _wait_before_poll(self, response: PollResponse, attempt: int) -> None:
-        """Wait before the next question, or until there is something to say."""
+        """Wait until the next poll is due, or until a capture changes its state."""
         context, elapsed = self._context, self._context.clock() - self._polled_at
         if response.outcome is PollOutcome.STATUS_CHANGED:
             return
@@ -194,7 +199,7 @@ class CapturePoller:
             )
             seconds = max(compute_backoff(attempt, max_seconds, context.rng()), response.wait or 0.0)
             if not self._has_unreported:
-                # When a collector restarts all sidecars lose their question in the same moment.
+                # When a collector restarts, all sidecars lose their poll at the same moment.
                 seconds += min(_MAX_RECONNECT_SECONDS, max_seconds) * context.rng()
         if self._draining:
             seconds = min(seconds, _DRAIN_PAUSE_SECONDS)
@@ -207,11 +212,11 @@ class CapturePoller:
             return
 
     async def _watch_status(self) -> None:
-        """Ask anew when this sidecar is not any more what it said."""
+        """Interrupt an open poll whose status is out of date."""
         while True:
             await asyncio.sleep(_REPORT_SECONDS)
-            old = self._context.clock() - self._polled_at >= _STATUS_CHANGE_SECONDS
-            if self._open_poll is not None and old and self._get_status() != self._sent_status:
+            is_old = self._context.clock() - self._polled_at >= _STATUS_CHANGE_SECONDS
+            if self._open_poll is not None and is_old and self._get_status() != self._sent_status:
                 self._interrupt_poll()
 
     def _interrupt_poll(self) -> None:
@@ -219,7 +224,7 @@ class CapturePoller:
             self._open_poll.reschedule(asyncio.get_running_loop().time())
 
     def _log_outcome(self, response: PollResponse) -> None:
-        """Log what has changed."""
+        """Log the outcome of a poll if it differs from the last."""
         if response.outcome in (self._last_outcome, PollOutcome.STATUS_CHANGED):
             return
         before, self._last_outcome = self._last_outcome, response.outcome
@@ -230,13 +235,13 @@ class CapturePoller:
         elif response.outcome is PollOutcome.ANSWERED:
             _log.info("the collector is asked for captures again", before=before)
         else:
-            # One that is away is no news worth a warning: windows that cannot be sent are.
+            # The shipper already warns of an unreachable collector.
             log = _log.info if response.outcome is PollOutcome.UNREACHABLE else _log.warning
             log("the collector cannot be asked for captures", problem=response.problem)
 
 
 def encode_poll_request(poll: AgentPoll) -> bytes:
-    """A poll as it is sent: without what every process does where that would be too long."""
+    """Encode a poll as JSON, without the reports' processes if it would be too long."""
     body = json.dumps(poll.to_json()).encode()
     if len(body) > _MAX_BODY_BYTES:
         short = tuple(replace(report, processes=()) for report in poll.reports)
@@ -245,7 +250,7 @@ def encode_poll_request(poll: AgentPoll) -> bytes:
 
 
 def decode_poll_response(body: bytes) -> AgentPollResponse | None:
-    """An answer, or None for what no collector says."""
+    """Decode a collector's response; None if it is invalid."""
     try:
         return AgentPollResponse.parse(json.loads(body))
     except (ValueError, RecursionError, BadMessage):

@@ -1,4 +1,7 @@
-"""Captures: sampling for so long, asked for from outside, one at a time on each process."""
+"""Captures: sampling on request for a given time.
+
+A process takes part in at most one capture at a time.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,16 @@ from sidelight_sidecar.windows.timeline_recording import RecordingBudget
 
 _MAX_REMEMBERED = 100
 _TIMED_SECONDS, _MIN_TIMED_SAMPLES, _MAX_TIMED_SAMPLES = 200, 2000, 100_000
-"""Seconds of one thread's samples that a session keeps one by one. They are taken every second, so this is
-room for a hundred threads when one second more passes."""
+"""Bounds of the timed samples that a session keeps between two takes.
+
+The first is in seconds of one thread's samples. Samples are taken every second, so there is room for a
+hundred threads even if a take is one second late."""
 _REQUEST_FIELDS = ("seconds", "rate", "mode", "pids")
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureLimits:
-    """What a capture may ask for, and what it gets when it does not say."""
+    """Limits and defaults of a capture request."""
 
     max_seconds: float
     max_rate: int
@@ -45,7 +50,7 @@ class CaptureParameters:
 
 
 class LocalCapture:
-    """A capture that runs or has run."""
+    """A capture that runs or has ended."""
 
     def __init__(self, capture_id: str, parameters: CaptureParameters, started_at: float) -> None:
         self.id = capture_id
@@ -58,11 +63,11 @@ class LocalCapture:
         self.done = asyncio.Event()
 
     def elapsed_seconds(self, now: float) -> float:
-        """Since it began, until it ended."""
+        """Return the seconds from its start to `now` or to its end."""
         return round((now if self.ended_at is None else self.ended_at) - self.started_at, 3)
 
     def to_json(self, now: float) -> dict[str, object]:
-        """Its state as JSON."""
+        """Return its state as JSON."""
         return {
             "id": self.id,
             "state": "running" if self.ended_at is None else "done",
@@ -101,7 +106,7 @@ class CaptureRegistry:
         self._captures: dict[str, LocalCapture] = {}
 
     def get(self, capture_id: str) -> LocalCapture:
-        """A capture by its id; raises SidelightError (`not_found`)."""
+        """Return a capture by its id; raises SidelightError (`not_found`)."""
         if capture_id not in self._captures:
             raise SidelightError(
                 f"there is no capture {capture_id[:64]!r}",
@@ -113,13 +118,13 @@ class CaptureRegistry:
     async def start(
         self, parameters: CaptureParameters, capture_id: str = "", *, with_timeline: bool = False
     ) -> LocalCapture:
-        """Begin a capture, under an id of its own or the one that is given.
+        """Start a capture with the id `capture_id`, or with a new one.
 
-        `with_timeline`: its parts have recordings, where the sampler can (`max_timed_samples`); whoever
-        asks closes them.
+        `with_timeline`: each process gets a timeline recording if the sampler supports it
+        (`max_timed_samples`). The caller closes the recordings.
 
         Raises SidelightError: `nothing_to_watch`, `pid_gone` for a pid that is not watched,
-        `capture_running` when one of its processes is in another, `sampler_missing`, `paused`.
+        `capture_running` when one of its processes is in another capture, `sampler_missing`, `paused`.
         """
         if self._pause_control.is_paused:
             raise self._pause_control.make_paused_error()
@@ -130,9 +135,9 @@ class CaptureRegistry:
         )
         sampler = await asyncio.to_thread(self._get_sampler, parameters.mode, max_timed_samples)
         process_samplers = [
-            w
-            for w in self._process_watcher.process_samplers
-            if not parameters.pids or w.key.pid in parameters.pids
+            process_sampler
+            for process_sampler in self._process_watcher.process_samplers
+            if not parameters.pids or process_sampler.key.pid in parameters.pids
         ]
         missing = sorted(set(parameters.pids) - {watch.key.pid for watch in process_samplers})
         if missing:
@@ -171,7 +176,7 @@ class CaptureRegistry:
         return capture
 
     def stop(self, capture: LocalCapture) -> None:
-        """End a capture now; what was sampled is kept."""
+        """End a capture now and keep its samples."""
         capture.is_stopped = capture.is_stopped or capture.ended_at is None
         for watch in self._process_watcher.process_samplers:
             for part in capture.process_captures:
@@ -193,7 +198,7 @@ class CaptureRegistry:
 
 
 def parse_capture_parameters(raw: object, limits: CaptureLimits) -> CaptureParameters:
-    """What a request body asks for; raises SidelightError (`bad_parameter`)."""
+    """Parse the body of a capture request; raises SidelightError (`bad_parameter`)."""
     if not isinstance(raw, Mapping):
         raise _make_parameter_error("the body is not a JSON object")
     unknown = sorted(str(name) for name in raw if name not in _REQUEST_FIELDS)
@@ -214,7 +219,7 @@ def parse_capture_parameters(raw: object, limits: CaptureLimits) -> CaptureParam
 
 def _parse_number(raw: Mapping[object, object], name: str, default: float, maximum: float) -> float:
     value = raw.get(name, default)
-    # A whole number may be too large for isfinite, which converts it.
+    # math.isfinite would convert a large int to float, and fail.
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise _make_parameter_error(f"{name} is not a number")
     if not 0 < value <= maximum:

@@ -1,7 +1,7 @@
-"""One capture that the collector ordered: from its order to the last report of it.
+"""One capture job of the collector, from its receipt to its last report.
 
-It samples as any capture does. Then its recordings are sent, and it waits until its windows have left the
-spool: only then may the collector call it ready.
+The job samples as any capture does. Then it sends its recordings and waits until its windows have left the
+spool: only then may the collector show the capture as ready.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
 
 @dataclass(frozen=True, slots=True)
 class CaptureContext:
-    """What every ordered capture works with; times in seconds, `rng` gives a number from 0 to below 1.
+    """Dependencies and limits that all capture jobs share.
 
-    A recording has at most `max_recording_bytes` and is sent for at most `upload_timeout_seconds`, with
-    pauses of at most `max_backoff_seconds` between two tries.
+    Times are in seconds; `rng` returns a number from 0 to below 1. A recording has at most
+    `max_recording_bytes`. Sending it is retried for at most `upload_timeout_seconds`, with pauses of at
+    most `max_backoff_seconds`.
     """
 
     captures: CaptureRegistry
@@ -62,7 +63,7 @@ class CaptureContext:
 
 
 class RemoteCapture:
-    """One order and what came of it; `on_change` is called whenever its state changes."""
+    """A capture job and its progress; `on_change` is called when its state changes."""
 
     def __init__(self, job: CaptureJob, context: CaptureContext, on_change: Callable[[], None]) -> None:
         self.id = job.capture
@@ -82,17 +83,17 @@ class RemoteCapture:
         return self.state in (CaptureState.DONE, CaptureState.STOPPED, CaptureState.FAILED)
 
     def stop(self) -> None:
-        """End it now and keep what was sampled; again, or when it is over: nothing."""
+        """End the capture now and keep its samples; does nothing if it has ended."""
         self._is_stop_requested = True
         if self._capture is not None and self.state is CaptureState.SAMPLING:
             self._context.captures.stop(self._capture)
 
     def flush_now(self) -> None:
-        """The sidecar ends: no pause between tries is long any more."""
+        """Keep pauses between retries short, because the sidecar is shutting down."""
         self._is_flushing = True
 
     async def run(self) -> None:
-        """Never raises but CancelledError."""
+        """Run the capture; raises nothing but CancelledError."""
         try:
             await self._run_capture()
         except SidelightError as error:
@@ -112,7 +113,7 @@ class RemoteCapture:
                     process_capture.recording.close()
 
     def build_report(self) -> CaptureReport:
-        """How it goes, for the collector."""
+        """Build the progress report for the collector."""
         capture = self._capture
         report = CaptureReport(
             self.id,
@@ -172,14 +173,14 @@ class RemoteCapture:
             self._finish(CaptureState.STOPPED if capture.is_stopped else CaptureState.DONE)
 
     async def _wait_until_shipped(self, newest_id: str) -> None:
-        """Wait until no window that is as old as this one waits in the spool."""
+        """Wait until the spool holds no window up to `newest_id`."""
         while True:
             if not await asyncio.to_thread(self._context.spool.has_window_up_to, newest_id):
                 return
             await asyncio.sleep(_CHECK_SECONDS)
 
     def _collect_problems(self, capture: LocalCapture) -> None:
-        """What went wrong on which process, each thing said once."""
+        """Collect the problems of all processes, each distinct problem once."""
         pids_by_problem: dict[str, list[int]] = {}
         for process_capture in capture.process_captures:
             if process_capture.problem:
@@ -187,11 +188,11 @@ class RemoteCapture:
                 self._hint = self._hint or process_capture.hint
         for problem, pids in pids_by_problem.items():
             names = ", ".join(map(str, pids[:3])) + (f" and {len(pids) - 3} more" if len(pids) > 3 else "")
-            everywhere = len(pids) == len(capture.process_captures) == 1 or str(pids[0]) in problem
-            self._problems.append(problem if everywhere else f"process {names}: {problem}")
+            names_process = len(pids) == len(capture.process_captures) == 1 or str(pids[0]) in problem
+            self._problems.append(problem if names_process else f"process {names}: {problem}")
 
     async def _send_recording(self, process_capture: ProcessCapture) -> None:
-        """Send a part's recording. That it cannot be sent is said, and ends nothing."""
+        """Send a process's recording; a failure is reported and does not end the capture."""
         recording, context = process_capture.recording, self._context
         if recording is None or not (recording.samples or recording.dropped):
             return
@@ -219,7 +220,7 @@ class RemoteCapture:
             self._recordings += 1
 
     async def _upload_recording(self, pid: int, encoded: EncodedRecording) -> str | None:
-        """Try until it is taken; why it was not."""
+        """Retry until the collector accepts the recording; return the problem or None."""
         context = self._context
         path = f"/api/v1/captures/{self.id}/recordings/{context.agent}-{pid}"
         headers = {"Content-Type": "application/json", "Content-Encoding": "zstd"}
@@ -228,8 +229,8 @@ class RemoteCapture:
             wait = None
             try:
                 reply = await context.client.request("PUT", path, encoded.body, headers)
-            except RequestFailed as none:
-                problem = none.message
+            except RequestFailed as error:
+                problem = error.message
             else:
                 if 200 <= reply.status < 300:
                     return None
@@ -257,7 +258,7 @@ class RemoteCapture:
 
 
 def format_error_body(body: bytes) -> str:
-    """As much of an answer's body as a person needs: ": message"."""
+    """Return ": " and the message in a response body, or "" if there is none."""
     try:
         text = str(json.loads(body)["message"])
     except (ValueError, RecursionError, TypeError, KeyError):

@@ -1,7 +1,7 @@
-"""Looks out for what calls for a closer look, every few seconds, and tells the processes' loops.
+"""Evaluates triggers every few seconds and starts boosts in the sampling loops.
 
-It reads next to nothing of its own: CPU time and memory of processes come with the looks at /proc that
-are made anyway, and a container's counters are two small files. `triggers` decides.
+It reads almost nothing of its own. CPU time and memory of processes come with the scans of /proc that are
+made anyway, and a container's counters are two small files. `triggers` decides which triggers fire.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from sidelight_sidecar.windows.window_writer import WindowWriter
 _TICK_SECONDS = 1.0
 _CGROUP_CHECK_SECONDS = 10.0
 _MAX_START_GAP_SECONDS = 60.0
-"""A process that was started so long before the sidecar was not started with it."""
+"""A process that started longer than this before the sidecar did not start together with it."""
 _MAX_STARTUP_SECONDS = 60.0
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _SIGTERM_EVENT = TriggerEvent(SIGTERM, "the sidecar was told to end")
@@ -66,7 +66,10 @@ class _MonitoredContainer:
 
 
 class TriggerMonitor:
-    """One for all processes; `clock` is monotonic seconds, `uptime` those since the machine was started."""
+    """Monitors the triggers of all processes.
+
+    `clock` returns monotonic seconds, `uptime` the seconds since the machine booted.
+    """
 
     def __init__(
         self,
@@ -96,18 +99,21 @@ class TriggerMonitor:
 
     @property
     def status(self) -> dict[str, object]:
-        """Which triggers are on, and what made each fire last, as JSON."""
+        """The enabled triggers and the last event of each, as JSON."""
         return {"on": list(self._rules.enabled_triggers), "last": list(self._last_events.values())}
 
     async def run(self) -> None:
-        """Look every second or every few, if there is anything to look for."""
+        """Call `tick` periodically while the rules need polling.
+
+        It runs every second while a container starts, else every `check_interval_seconds`.
+        """
         while self._rules.needs_polling:
-            starting = any(known.is_starting for known in self._containers.values())
+            starting = any(container.is_starting for container in self._containers.values())
             await asyncio.sleep(_TICK_SECONDS if starting else self._rules.check_interval_seconds)
             await self.tick()
 
     async def tick(self) -> None:
-        """One look; see `run`."""
+        """Evaluate all triggers once; `run` calls it periodically."""
         now = self._clock()
         self._processes = {
             watch.key: self._processes.get(watch.key) or _MonitoredProcess(ProcessTriggers(self._rules))
@@ -118,9 +124,10 @@ class TriggerMonitor:
             return
         for keys, fired in ready:
             self._fire(now, keys, [fired])
-        for known in self._containers.values():
-            free = any(self._can_fire(key, now) for key in known.keys)
-            self._fire(now, known.keys, known.triggers.evaluate(now, known.usage, can_fire=free))
+        for container in self._containers.values():
+            can_fire = any(self._can_fire(key, now) for key in container.keys)
+            events = container.triggers.evaluate(now, container.usage, can_fire=can_fire)
+            self._fire(now, container.keys, events)
         uptime = self._uptime()
         for key, process in self._processes.items():
             usage = self._process_watcher.usage.get(key)
@@ -137,7 +144,7 @@ class TriggerMonitor:
             self._fire(now, [key], events)
 
     def fire_sigterm(self) -> None:
-        """The sidecar was told to end: what is taken from now on says so."""
+        """Fire the SIGTERM trigger: samples from now on carry its label."""
         if SIGTERM in self._rules.enabled_triggers:
             self._fire(
                 self._clock(),
@@ -146,7 +153,7 @@ class TriggerMonitor:
             )
 
     async def flush(self) -> None:
-        """At the end: what is still kept in memory, also of processes that ended just before."""
+        """Release the pre-roll at shutdown, also of processes that have just ended."""
         if SIGTERM in self._rules.enabled_triggers:
             await self._window_writer.release_all(build_trigger_labels([_SIGTERM_EVENT]), self._clock())
 
@@ -160,45 +167,51 @@ class TriggerMonitor:
         return process.fired_at is not None and now < process.fired_at + self._rules.boost_seconds
 
     def _fire(self, now: float, keys: Collection[ProcessKey], events: Sequence[TriggerEvent]) -> None:
-        for one in events:
+        for event in events:
             fired_pids = []
             for watch in self._process_watcher.process_samplers:
                 process = self._processes.get(watch.key)
-                is_sigterm = one.trigger == SIGTERM
+                is_sigterm = event.trigger == SIGTERM
                 if watch.key not in keys or not (
                     is_sigterm or process is None or self._can_fire(watch.key, now)
                 ):
                     continue
-                watch.apply_trigger(one, immediate=is_sigterm)
+                watch.apply_trigger(event, immediate=is_sigterm)
                 fired_pids.append(watch.key.pid)
                 if process is not None and not self._is_boosted(process, now):
                     process.fired_at = now
-            self._metrics.triggers.labels(one.trigger).inc()
+            self._metrics.triggers.labels(event.trigger).inc()
             at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            self._last_events[one.trigger] = {
-                "trigger": one.trigger,
-                "reason": one.reason,
+            self._last_events[event.trigger] = {
+                "trigger": event.trigger,
+                "reason": event.reason,
                 "pids": fired_pids,
                 "at": at,
             }
-            _log.info("a trigger fires", trigger=one.trigger, reason=one.reason, pids=fired_pids)
+            _log.info("a trigger fires", trigger=event.trigger, reason=event.reason, pids=fired_pids)
 
     def _read_containers(self, now: float) -> list[tuple[Collection[ProcessKey], TriggerEvent]]:
-        """Read the files; whose containers have become ready. Runs in a thread, one at a time."""
+        """Read the containers' files and return an event for each that became ready.
+
+        It runs in a thread, once at a time.
+        """
         for key, process in self._processes.items():
             if now - process.checked_at >= _CGROUP_CHECK_SECONDS:
                 process.container, process.checked_at = self._cgroups.identify_container(key.pid), now
         present = {process.container for process in self._processes.values()}
         self._containers = {container: self._update_container(container) for container in present}
         ready: list[tuple[Collection[ProcessKey], TriggerEvent]] = []
-        for known in self._containers.values():
-            if known.is_starting and (fired := self._check_ready(known.keys)) is not None:
-                known.is_starting = False
-                ready.append((known.keys, fired))
+        for monitored in self._containers.values():
+            if monitored.is_starting and (event := self._check_ready(monitored.keys)) is not None:
+                monitored.is_starting = False
+                ready.append((monitored.keys, event))
         return ready
 
     def _update_container(self, container: ContainerKey) -> _MonitoredContainer:
-        """A container as it is now; one of whose processes none was there at the last look begins anew."""
+        """Return the container with its current processes and usage.
+
+        If none of its processes was there at the last tick, its state starts anew.
+        """
         keys = frozenset(self._list_process_keys(container))
         monitored = self._containers.get(container)
         if monitored is None or not monitored.keys & keys:
@@ -217,17 +230,17 @@ class TriggerMonitor:
 
     def _check_ready(self, keys: Collection[ProcessKey]) -> TriggerEvent | None:
         age = self._uptime() - min(key.start_ticks for key in keys) / _TICKS_PER_SECOND
-        if found := listening_ports.find_ports([key.pid for key in keys]):
-            return TriggerEvent(READY, f"listens on port {found[0]}, {age:.1f} s after it was started")
+        if ports := listening_ports.find_ports([key.pid for key in keys]):
+            return TriggerEvent(READY, f"listens on port {ports[0]}, {age:.1f} s after it was started")
         if age < _MAX_STARTUP_SECONDS:
             return None
         return TriggerEvent(READY, f"runs for {age:.0f} s since it was started, and listens on no port")
 
 
 def _read_usage(levels: Sequence[CgroupLevel]) -> CpuUsage:
-    """Of the cgroup with the lowest limit."""
+    """Return the usage of the cgroup with the lowest limit."""
     readings = [reading for level in levels if (reading := level.read()).limit_cores is not None]
     if not readings:
         return CpuUsage(None)
-    least = min(readings, key=lambda reading: reading.limit_cores or 0.0)
-    return CpuUsage(least.limit_cores, least.cpu_seconds, least.periods, least.throttled_periods)
+    lowest = min(readings, key=lambda reading: reading.limit_cores or 0.0)
+    return CpuUsage(lowest.limit_cores, lowest.cpu_seconds, lowest.periods, lowest.throttled_periods)

@@ -1,7 +1,7 @@
-"""Processes on this machine, read from /proc.
+"""Discovery of processes on this machine, from /proc.
 
-processes        which processes are sampled
-procfs           reads them
+processes        decides which processes are sampled
+procfs           reads processes
 listening_ports
 cgroup           the CPU limit
 """

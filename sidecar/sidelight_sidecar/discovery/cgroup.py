@@ -1,13 +1,14 @@
-"""The CPU limit this sidecar runs under, and how near it is.
+"""The CPU limit that this sidecar runs under, and how close its usage is.
 
-A cgroup that has used up its allowance is frozen until the next period, up to a tenth of a second,
-and with it a sampler in the middle of a stop: the thread it holds stands still as long (with a limit
-of 2 % of a core a target lost half its time). So a sidecar under a limit keeps well below it, and
-stops nobody while the limit is near: `classify_proximity` decides that from two readings of the counters.
+The kernel freezes a cgroup that has used up its quota until the next period, for up to a tenth of a second.
+If that happens to a sampler in the middle of a stop, the stopped thread waits as long: with a limit of 2 %
+of a core, a target lost half its time. So a sidecar under a limit keeps well below it, and stops no thread
+while the limit is near. `classify_proximity` decides that from two readings of the counters.
 
-Version 2 has `cpu.max` and `cpu.stat`, version 1 `cpu.cfs_quota_us`, `cpu.cfs_period_us`, `cpu.stat`
-and, in another hierarchy, `cpuacct.usage`. A limit of any cgroup from the sidecar's own up to what
-its mount shows counts, but for processes that are under the same limit: they freeze together.
+Version 2 has `cpu.max` and `cpu.stat`. Version 1 has `cpu.cfs_quota_us`, `cpu.cfs_period_us`, `cpu.stat`
+and, in another hierarchy, `cpuacct.usage`. The limits of all cgroups count, from the sidecar's own up to
+the top of its mount. A limit does not matter for processes under the same limit: they freeze together with
+the sidecar.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 SHARE_OF_LIMIT = 0.25
-"""What sampling may use of the limit; the rest is for sending windows and looking at processes."""
+"""Share of the limit for sampling; the rest is for sending windows and scanning processes."""
 _NEAR_LIMIT_SHARE = 0.7
 _NEAR_LIMIT_SECONDS = 10.0
 _MIN_HOLD_SECONDS = 10.0
@@ -27,7 +28,10 @@ _MAX_HOLD_SECONDS = 320.0
 
 @dataclass(frozen=True, slots=True)
 class CgroupStats:
-    """A cgroup's limit in cores (None: no limit) and its counters, times in seconds; 0 where unknown."""
+    """A cgroup's CPU limit and counters.
+
+    `limit_cores` is in cores, None without a limit. Times are in seconds. Unknown counters are 0.
+    """
 
     limit_cores: float | None
     cpu_seconds: float = 0.0
@@ -38,8 +42,9 @@ class CgroupStats:
 
 @dataclass(frozen=True, slots=True)
 class LimitProximity:
-    """How near a limit is: near until `near_until`; `hold_seconds` is how long the last throttling
-    counted.
+    """Whether the CPU limit is near, which it is until `near_until`.
+
+    `hold_seconds` is how long the limit counted as near after the last throttling.
     """
 
     stats: CgroupStats | None = None
@@ -52,7 +57,10 @@ class LimitProximity:
 
 
 def classify_proximity(previous: LimitProximity, stats: CgroupStats, now: float) -> LimitProximity:
-    """The pressure at `now`: throttling counts for ten seconds, twice as long if it comes again soon."""
+    """Return the proximity at `now` from the previous one and new counters.
+
+    Throttling counts for ten seconds, and for twice as long each time it comes again soon.
+    """
     updated = replace(previous, stats=stats, read_at=now)
     if stats.limit_cores is None:
         return replace(updated, near_until=-math.inf)
@@ -62,11 +70,11 @@ def classify_proximity(previous: LimitProximity, stats: CgroupStats, now: float)
         stats.throttled_periods > previous.stats.throttled_periods
         or stats.throttled_seconds > previous.stats.throttled_seconds
     ):
-        # Period after period may be throttled: that is one time, as long as it lasts.
+        # Throttling in successive periods counts once, for as long as it lasts.
         hold = previous.hold_seconds
         if not previous.is_near_limit(now):
-            again = now - previous.near_until < _MAX_HOLD_SECONDS
-            hold = min(_MAX_HOLD_SECONDS, 2 * previous.hold_seconds) if again else _MIN_HOLD_SECONDS
+            is_repeated = now - previous.near_until < _MAX_HOLD_SECONDS
+            hold = min(_MAX_HOLD_SECONDS, 2 * previous.hold_seconds) if is_repeated else _MIN_HOLD_SECONDS
         return replace(updated, near_until=max(previous.near_until, now + hold), hold_seconds=hold)
     share = (stats.cpu_seconds - previous.stats.cpu_seconds) / (now - previous.read_at) / stats.limit_cores
     if share > _NEAR_LIMIT_SHARE:
@@ -76,7 +84,10 @@ def classify_proximity(previous: LimitProximity, stats: CgroupStats, now: float)
 
 @dataclass(frozen=True, slots=True)
 class CgroupLevel:
-    """One cgroup: its path, its folder with the CPU controller's files, and the one with its usage."""
+    """One cgroup: its path and where its files are.
+
+    `directory` holds the files of the CPU controller. `usage_file` is the usage file of version 1.
+    """
 
     version: int
     path: PurePosixPath
@@ -84,16 +95,18 @@ class CgroupLevel:
     usage_file: Path | None = None
 
     def read(self) -> CgroupStats:
-        """Its limit and counters now; without a limit where the files say none or are not there."""
+        """Read its current limit and counters; missing files mean no limit."""
         limit = self._read_limit()
         if limit is None:
             return CgroupStats(None)
         stat = _read_table(self.directory / "cpu.stat")
         if self.version == 2:
-            used, throttled = stat.get("usage_usec", 0) / 1e6, stat.get("throttled_usec", 0) / 1e6
+            cpu_seconds, throttled = stat.get("usage_usec", 0) / 1e6, stat.get("throttled_usec", 0) / 1e6
         else:
-            used, throttled = _read_int(self.usage_file) / 1e9, stat.get("throttled_time", 0) / 1e9
-        return CgroupStats(limit, used, stat.get("nr_throttled", 0), throttled, stat.get("nr_periods", 0))
+            cpu_seconds, throttled = _read_int(self.usage_file) / 1e9, stat.get("throttled_time", 0) / 1e9
+        return CgroupStats(
+            limit, cpu_seconds, stat.get("nr_throttled", 0), throttled, stat.get("nr_periods", 0)
+        )
 
     def _read_limit(self) -> float | None:
         if self.version == 2:
@@ -108,7 +121,7 @@ class CgroupLevel:
         return int(quota) / int(period)
 
     def contains(self, path: PurePosixPath | None) -> bool:
-        """Whether a process in the cgroup `path` is under this limit as well."""
+        """Return whether a process in the cgroup `path` is under this limit as well."""
         return path is not None and ".." not in path.parts and path.is_relative_to(self.path)
 
 
@@ -122,12 +135,13 @@ class Cgroups:
         self._root = root
 
     def find_levels(self, pid: int | str = "self") -> list[CgroupLevel]:
-        """The cgroups that may limit a process, its own first, as far as its own mounts show them.
+        """Return the cgroups that may limit a process and that its mounts show.
 
-        In a pod a container's mounts show its own cgroup alone. Another process's are read through
-        /proc/PID/root, which takes the right to read its memory.
+        The process's own cgroup comes first. In a pod, a container's mounts show its own cgroup alone. The
+        cgroups of another process are read through /proc/PID/root, which needs the right to read its
+        memory.
         """
-        found: list[CgroupLevel] = []
+        levels: list[CgroupLevel] = []
         mounts = self._read_mounts(pid)
         for version, controller, mount, top in mounts:
             path = self.find_path(pid, version)
@@ -136,19 +150,19 @@ class Cgroups:
             below = path.relative_to(top) if path.is_relative_to(top) else PurePosixPath(".")
             for part in (below, *below.parents):
                 folder = self._root_for(pid) / mount.relative_to("/") / part
-                found.append(
+                levels.append(
                     CgroupLevel(
                         version, top / part, folder, self._find_usage_file(pid, mounts, version, part)
                     )
                 )
-        return found
+        return levels
 
     def identify_container(self, pid: int) -> tuple[str, ...]:
-        """What tells the processes of one container from those of another; empty for one that is gone."""
+        """Return a key that the processes of one container share; empty if it is gone."""
         return tuple(str(path) for version in (2, 1) if (path := self.find_path(pid, version)) is not None)
 
     def find_path(self, pid: int | str, version: int) -> PurePosixPath | None:
-        """The cgroup of a process; None when it is gone."""
+        """Return the cgroup of a process, or None if it is gone."""
         for line in _read_text(self._root / "proc" / str(pid) / "cgroup").split("\n"):
             number, _, rest = line.partition(":")
             controllers, _, path = rest.partition(":")
@@ -168,19 +182,22 @@ class Cgroups:
         return None
 
     def _read_mounts(self, pid: int | str) -> list[_Mount]:
-        """(version, controllers, mount point, cgroup at the mount point); fields of proc_pid_mountinfo(5)."""
-        found = []
+        """Return version, controllers, mount point, and cgroup at the mount point.
+
+        The fields are those of proc_pid_mountinfo(5).
+        """
+        mounts = []
         for line in _read_text(self._root / "proc" / str(pid) / "mountinfo").split("\n"):
-            before, _, after = line.partition(" - ")
-            kind, _, options = after.partition(" ")
-            fields = before.split(" ")
+            head, _, tail = line.partition(" - ")
+            kind, _, options = tail.partition(" ")
+            fields = head.split(" ")
             if len(fields) < 5 or kind not in ("cgroup", "cgroup2"):
                 continue
             names = [name for name in ("cpu", "cpuacct") if name in options.split(" ")[-1].split(",")]
             if kind == "cgroup2" or names:
                 version = 2 if kind == "cgroup2" else 1
-                found.append((version, ",".join(names), PurePosixPath(fields[4]), PurePosixPath(fields[3])))
-        return found
+                mounts.append((version, ",".join(names), PurePosixPath(fields[4]), PurePosixPath(fields[3])))
+        return mounts
 
 
 def _read_text(path: Path) -> str:

@@ -1,8 +1,8 @@
-"""Which TCP ports a process listens on: the first sign, seen from outside, that a service is ready.
+"""TCP ports on which processes listen: the first outside sign of readiness.
 
-Formats of proc_pid_net(5): the local address is HEX:PORT, state 0A is LISTEN, the tenth field is the
-socket's inode, to which one of the process's descriptors leads. The kernel lists sockets that listen before
-all others (net/ipv4/tcp_ipv4.c), of which a busy service has thousands: those are not read.
+The formats are those of proc_pid_net(5). The local address is HEX:PORT, state 0A is LISTEN, and the tenth
+field is the socket's inode, which one of the process's descriptors links to. The kernel lists listening
+sockets before all others (net/ipv4/tcp_ipv4.c). A busy service has thousands of others, which are not read.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ _CHUNK = 4096
 
 
 def find_ports(pids: Collection[int], root: Path = Path("/proc")) -> list[int]:
-    """Of any of these processes of one network namespace, ascending.
+    """Return the ports on which any of these processes listens, ascending.
 
-    None where nothing listens, or where it may not be seen.
+    The processes must share a network namespace. The list is empty if none listens, or if that may not be
+    seen.
     """
     listening = {}
     for table in ("tcp", "tcp6"):
@@ -34,18 +35,18 @@ def find_ports(pids: Collection[int], root: Path = Path("/proc")) -> list[int]:
 
 
 def _read_rows(path: str) -> Iterator[list[str]]:
-    """The rows of a table, read as far as they are asked for."""
+    """Yield the rows of a table; the file is read only as far as they are consumed."""
     try:
         table = os.open(path, os.O_RDONLY)
     except OSError:
         return
     try:
-        rest, titled = b"", False
+        rest, has_header = b"", False
         while chunk := os.read(table, _CHUNK):
             *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines[0 if titled else 1 :]:
+            for line in lines[0 if has_header else 1 :]:
                 yield line.decode(errors="replace").split()
-            titled = True
+            has_header = True
     except OSError:
         return
     finally:

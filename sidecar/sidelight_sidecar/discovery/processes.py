@@ -1,15 +1,15 @@
-"""Which processes run, as values, and which of them are to be watched.
+"""Processes as values, and the selection of those to sample.
 
-The choice is a pure function over values that `procfs` reads, so that any process tree can be
-written down in a test.
+The selection is a pure function over values that `procfs` reads, so that a test can write down any process
+tree.
 
-A role says what the process tree shows, not what a process does. One that started others to share
-its work is their master, they are its workers, and one that did neither is main. "To share its
-work" is read off three facts, none of them a name that setproctitle may overwrite: a fork has its
-parent's executable and, address for address, its parent's stack (exec gives another one);
-multiprocessing and its likes say in the command line what they spawn; and a program that runs
-itself again names the same script or module. What else a process runs is a program of its own:
-under supervisord, gunicorn is a master and supervisord is not gunicorn's.
+A role says what the process tree shows, not what a process does. A process that started others to share its
+work is a master, and the others are its workers; a process that did neither is main. Three facts show
+shared work, and none of them is a name that setproctitle may overwrite. A fork has its parent's executable
+and the same address of its stack (exec gives another one). multiprocessing and similar libraries name in
+the command line what they spawn. A program that runs itself again names the same script or module. Any
+other child is a program of its own: under supervisord, gunicorn is a master and is not supervisord's
+worker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# The words of multiprocessing, billiard (Celery) and loky (joblib): a worker begun by exec, an aid to all.
+# Command lines of multiprocessing, billiard (Celery) and loky (joblib): workers started by exec, and the
+# processes that support them.
 _SPAWNED_WORKER = re.compile(r"from (multiprocessing|billiard)\.spawn import |\.popen_loky_posix\b")
 _SUPPORT_PROCESS = re.compile(r"from [\w.]+\.(resource_tracker|semaphore_tracker|forkserver) import main\b")
 _CODE_OPTION = re.compile(r"-[bBdEhiIOPqsSuvx]*[mc]")
@@ -27,7 +28,7 @@ _OPTIONS_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 
 class ProcessKey(NamedTuple):
-    """One process and no other: a pid is used again, a pid with its start time is not."""
+    """Identity of a process: a pid can be reused, a pid with its start time cannot."""
 
     pid: int
     start_ticks: int
@@ -37,12 +38,11 @@ class ProcessKey(NamedTuple):
 class Proc:
     """A process as /proc shows it.
 
-    `state` is the letter of /proc/PID/stat; `python_version` is the interpreter found in it ("3.11", or
-    "unknown" where only the name says so) or None; `is_nested` is true when it belongs to a PID
-    namespace below the one that /proc shows; `stack_start` is where its main thread's stack begins, 0
-    where that may not be read; `container` is the pod's container it runs in, where that was asked for and
-    is known; `is_starting` is true for the moment in which it may be a fork that is about to run something
-    else.
+    `state` is the letter of /proc/PID/stat. `python_version` is its interpreter's version ("3.11", or
+    "unknown" if only the name shows that it is Python), or None. `is_nested` is true if it belongs to a PID
+    namespace below the one that /proc shows. `stack_start` is where its main thread's stack begins, 0 if
+    that may not be read. `container` is the pod's container that it runs in, if requested and known.
+    `is_starting` is true for the short time in which it may be a fork that is about to exec something else.
     """
 
     key: ProcessKey
@@ -67,9 +67,9 @@ class Proc:
 
 @dataclass(frozen=True, slots=True)
 class ProcessFilter:
-    """What to watch: exactly one of pids, a pattern over the command line, or every Python process.
+    """The processes to sample: by pid, by a command line pattern, or all Python ones.
 
-    With `container`, of those only what runs in this container of the pod.
+    Exactly one of the three is set. `container` restricts the selection to that container of the pod.
     """
 
     pids: frozenset[int] = frozenset()
@@ -81,7 +81,7 @@ class ProcessFilter:
 
 @dataclass(frozen=True, slots=True)
 class SelectedProcess:
-    """A chosen process and its role: "main", "master" or "worker"."""
+    """A selected process and its role: "main", "master" or "worker"."""
 
     proc: Proc
     role: str
@@ -94,63 +94,68 @@ def select_processes(
     own_pid: int,
     previous_roles: Mapping[ProcessKey, str] | None = None,
 ) -> dict[ProcessKey, SelectedProcess]:
-    """The Python processes to watch, by key; never `own_pid` nor anything it started.
+    """Return the Python processes to sample, by key.
 
-    With children included, what was watched `previous_roles` (with its role) stays so while it lives: a
-    worker whose master has ended (a daemon, an upgrade in place) descends from nobody known any more.
+    `own_pid` and its descendants are never selected. With children included, a process in `previous_roles`
+    (the last selection and its roles) stays selected while it lives: a worker whose master has ended (a
+    daemon, an upgrade in place) has no selected ancestor any more.
     """
-    roles_before = previous_roles or {}
+    last_roles = previous_roles or {}
     by_pid = {proc.pid: proc for proc in procs if proc.is_alive}
     own = _add_descendants({own_pid}, by_pid)
     pythons = {
         pid: proc for pid, proc in by_pid.items() if pid not in own and _is_sampleable(proc, process_filter)
     }
     worker_groups = _WorkerGroups(pythons)
-    chosen = {pid for pid, proc in pythons.items() if _matches_filter(proc, process_filter)}
+    matching = {pid for pid, proc in pythons.items() if _matches_filter(proc, process_filter)}
     if process_filter.include_children and not process_filter.match_all:
-        chosen |= {pid for pid, proc in pythons.items() if proc.key in roles_before}
-        # A pid may be that of a shell or supervisor: its Python descendants count, itself does not.
-        chosen = _add_descendants(chosen | (process_filter.pids & by_pid.keys()), by_pid) & pythons.keys()
+        matching |= {pid for pid, proc in pythons.items() if proc.key in last_roles}
+        # A pid may belong to a shell or supervisor: then only its Python descendants are selected.
+        roots = matching | (process_filter.pids & by_pid.keys())
+        matching = _add_descendants(roots, by_pid) & pythons.keys()
     selected = {
-        pid for pid in chosen if pid in process_filter.pids or not worker_groups.is_support_process(pid)
+        pid for pid in matching if pid in process_filter.pids or not worker_groups.is_support_process(pid)
     }
     return {
         pythons[pid].key: SelectedProcess(
-            pythons[pid], worker_groups.find_role(pid, roles_before.get(pythons[pid].key))
+            pythons[pid], worker_groups.find_role(pid, last_roles.get(pythons[pid].key))
         )
         for pid in sorted(selected)
     }
 
 
 def sees_only_itself(procs: Iterable[Proc], own_pid: int) -> bool:
-    """Whether no process is to be seen but this one, what it started and what started it."""
+    """Return whether only this process, its descendants and ancestors are visible."""
     by_pid = {proc.pid: proc for proc in procs}
-    own, above = _add_descendants({own_pid}, by_pid), by_pid.get(own_pid)
-    while above is not None and (above := by_pid.get(above.ppid)) is not None and above.pid not in own:
-        own.add(above.pid)
+    own, ancestor = _add_descendants({own_pid}, by_pid), by_pid.get(own_pid)
+    while ancestor is not None:
+        ancestor = by_pid.get(ancestor.ppid)
+        if ancestor is None or ancestor.pid in own:
+            break
+        own.add(ancestor.pid)
     return by_pid.keys() <= own
 
 
 class _WorkerGroups:
-    """Python processes that share work with one another."""
+    """Groups of Python processes that share work with one another."""
 
     def __init__(self, pythons: Mapping[int, Proc]) -> None:
         self._pythons = pythons
         self._masters = {master for pid in pythons if (master := self._find_master(pid)) is not None}
 
     def is_support_process(self, pid: int) -> bool:
-        """Whether it only serves others' start: a resource tracker, or the forkserver itself.
+        """Return whether it only helps to start others: resource tracker or forkserver.
 
-        What the forkserver forks shows the same command line and is a worker.
+        A process that the forkserver forks shows the same command line, and is a worker.
         """
         proc = self._pythons[pid]
         return any(map(_SUPPORT_PROCESS.search, proc.command_line)) and not self._is_fork(proc)
 
     def find_role(self, pid: int, previous_role: str | None) -> str:
-        """What it is now, given what it was at the last look.
+        """Return the role of a process, given its role in the last scan.
 
-        A worker that forks is a worker still. A master between two workers, and a worker whose master
-        is gone, stay what they were.
+        A worker that forks stays a worker. A master keeps its role while it has no worker, and a worker
+        keeps its role after its master has ended.
         """
         proc = self._pythons[pid]
         if pid in self._masters and not self._is_fork(proc):
@@ -185,7 +190,7 @@ def _is_forked(proc: Proc, parent: Proc) -> bool:
 
 
 def _find_program(proc: Proc) -> tuple[str, ...]:
-    """The script, module or code that a command line names, apart from its options and arguments."""
+    """Return the script, module or code that a command line names, without arguments."""
     words = iter(proc.command_line[1:])
     for word in words:
         if _CODE_OPTION.fullmatch(word):
@@ -198,7 +203,7 @@ def _find_program(proc: Proc) -> tuple[str, ...]:
 
 
 def _is_sampleable(proc: Proc, process_filter: ProcessFilter) -> bool:
-    # What was named by its pid and cannot be looked into is tried, so that the refusal is reported.
+    # A process that was selected by pid is tried even if it cannot be read, so that the refusal is reported.
     hidden = bool(proc.command_line) and not proc.executable
     if proc.is_starting and proc.pid not in process_filter.pids:
         return False
@@ -219,10 +224,10 @@ def _add_descendants(roots: set[int] | frozenset[int], by_pid: Mapping[int, Proc
     children: dict[int, list[int]] = {}
     for proc in by_pid.values():
         children.setdefault(proc.ppid, []).append(proc.pid)
-    found, todo = set(roots), list(roots)
-    while todo:
-        for child in children.get(todo.pop(), ()):
-            if child not in found:
-                found.add(child)
-                todo.append(child)
-    return found
+    reached, pending = set(roots), list(roots)
+    while pending:
+        for child in children.get(pending.pop(), ()):
+            if child not in reached:
+                reached.add(child)
+                pending.append(child)
+    return reached

@@ -1,10 +1,10 @@
-"""Reads processes from /proc: the only module that does, besides what the guard signals.
+"""Reads processes from /proc, as the only module besides the guard.
 
-A Python process is known by its executable's name or by a libpython mapped into it, never by its
-arguments: uwsgi and other embedders carry Python under another name, and `vim x.py` does not. One
-with the interpreter linked into it maps no libpython, but the extension modules of its version.
-Where the executable may not be read (another user's process without SYS_PTRACE), the name the
-kernel shows to everybody is taken instead, so that the process is found and the refusal reported.
+A Python process is recognized by its executable's name or by a libpython mapped into it, never by its
+arguments: uwsgi and other embedders run Python under another name, and `vim x.py` does not run Python. A
+process with the interpreter linked into its executable maps no libpython, but maps extension modules of its
+version. If the executable may not be read (another user's process without SYS_PTRACE), the name that the
+kernel shows to everybody decides, so that the process is found and the refusal reported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PYTHON_EXECUTABLE = re.compile(r"python(?P<version>[0-9]+(?:\.[0-9]+)?)?[a-z]*(
 _LIBPYTHON = re.compile(r"/libpython(?P<version>[0-9]\.[0-9]+)[a-z]*\.so")
 _EXTENSION_MODULE = re.compile(r"/[\w.]+\.cpython-(?P<major>[0-9])(?P<minor>[0-9]+)[a-z]*-[\w-]+\.so")
 UNKNOWN_VERSION = "unknown"
-# Of each container the kubelet mounts a file for its last words: the mount's root names the container.
+# The kubelet mounts a termination message file into each container; the mount's root names the container.
 _CONTAINER_MOUNT = re.compile(
     r"^\S+ \S+ \S+ \S*/pods/[^/ ]+/containers/([^/ ]+)/[0-9a-f]+(?://deleted)? ", re.MULTILINE
 )
@@ -32,15 +32,15 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MAX_RECHECK_SCANS = 32
 _REREAD_SCANS = 8
 _ACTIVE_STATES = frozenset("RSDI")
-"""States between which processes change all the time; no look at all of them tells one from the other."""
-# From fork to exec takes a millisecond, some more where the parent is large.
+"""States between which processes change all the time; a change among them does not count as one."""
+# fork to exec takes a millisecond, and more if the parent is large.
 _STARTING_NS = 100_000_000
 _PF_KTHREAD = 0x00200000
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """What /proc/PID/stat says that matters here; times in nanoseconds."""
+    """The used fields of /proc/PID/stat; times in nanoseconds."""
 
     name: str
     state: str
@@ -54,12 +54,12 @@ class ProcessStat:
 
 
 def parse_stat(text: str) -> ProcessStat:
-    """Read one stat line; the name in parentheses may hold spaces and parentheses of its own."""
+    """Parse a stat line; the name may contain spaces and parentheses."""
     _, _, rest = text.partition("(")
     name, _, tail = rest.rpartition(") ")
     fields = tail.split()
     # Fields of proc(5) from 3 on: state 3, ppid 4, flags 9, utime 14, stime 15, threads 20, starttime 22,
-    # rss 24 (pages), startstack 28 (0 for those who may not trace the process).
+    # rss 24 (pages), startstack 28 (0 for a reader that may not trace the process).
     cpu = int(fields[11]) + int(fields[12])
     kernel_thread = bool(int(fields[6]) & _PF_KTHREAD)
     return ProcessStat(
@@ -76,23 +76,29 @@ def parse_stat(text: str) -> ProcessStat:
 
 
 def find_libpython_version(maps: str) -> str | None:
-    """The version of the Python that a /proc/PID/maps shows, or None."""
-    if found := _LIBPYTHON.search(maps):
-        return found["version"]
-    found = _EXTENSION_MODULE.search(maps)
-    return f"{found['major']}.{found['minor']}" if found else None
+    """Return the Python version that /proc/PID/maps shows, or None."""
+    if match := _LIBPYTHON.search(maps):
+        return match["version"]
+    match = _EXTENSION_MODULE.search(maps)
+    return f"{match['major']}.{match['minor']}" if match else None
 
 
 def parse_container_name(mountinfo: str) -> str:
-    """The name of the pod's container whose /proc/PID/mountinfo this is; empty outside Kubernetes."""
-    found = _CONTAINER_MOUNT.search(mountinfo)
-    return found[1] if found else ""
+    """Return the name of the pod's container from a process's /proc/PID/mountinfo.
+
+    It is empty outside Kubernetes.
+    """
+    match = _CONTAINER_MOUNT.search(mountinfo)
+    return match[1] if match else ""
 
 
 def parse_interpreter_version(executable: str) -> str | None:
-    """The version that an executable's name tells, UNKNOWN for a Python without one, None for no Python."""
-    found = _PYTHON_EXECUTABLE.fullmatch(executable.rpartition("/")[2])
-    return (found["version"] or UNKNOWN_VERSION) if found else None
+    """Return the version in an executable's name, or None if it is not Python.
+
+    It is UNKNOWN_VERSION for a Python whose name has no version.
+    """
+    match = _PYTHON_EXECUTABLE.fullmatch(executable.rpartition("/")[2])
+    return (match["version"] or UNKNOWN_VERSION) if match else None
 
 
 @dataclass(slots=True)
@@ -104,7 +110,7 @@ class _PythonDetection:
 
 
 class ProcessUsage(NamedTuple):
-    """CPU time so far, and bytes of memory now."""
+    """Total CPU time and current memory."""
 
     cpu_ns: int
     rss_bytes: int
@@ -112,7 +118,7 @@ class ProcessUsage(NamedTuple):
 
 @dataclass(slots=True)
 class _CachedProcess:
-    """A process as it was read, and the look at which it is read anew."""
+    """A process as it was read, and the scan that must read it anew."""
 
     proc: Proc
     is_kernel_thread: bool
@@ -121,10 +127,10 @@ class _CachedProcess:
 
 
 class ProcFs:
-    """/proc, with what was found out about each process remembered while it lives.
+    """/proc, with a cache of the findings about each process while it lives.
 
-    A process that is Python stays so until it runs another executable. One that is not may still
-    load libpython later, so it is looked at again, after longer and longer rests.
+    A Python process remains one until it runs another executable. Any other process may still load
+    libpython later, so it is checked again after longer and longer intervals.
     """
 
     def __init__(
@@ -142,13 +148,13 @@ class ProcFs:
         self._scan = 0
         self._cache: dict[int, _CachedProcess] = {}
         self.usage: dict[ProcessKey, ProcessUsage] = {}
-        """What Python processes had taken at the last look."""
+        """Usage of Python processes at the last scan."""
 
     def list_processes(self) -> list[Proc]:
-        """Every process now; those that end while being read are left out.
+        """Return all current processes, without those that end while they are read.
 
-        What cannot have changed unseen is not read again: a process is the same object as long as it is
-        known to be as it was.
+        A process that cannot have changed is not read again: the same object is returned as in the last
+        scan.
         """
         self._scan += 1
         previous, self._cache = self._cache, {}
@@ -174,26 +180,29 @@ class ProcFs:
             self._cache[pid] = cached
         self.usage = usage
         if not has_new and len(previous) == len(self._cache):
-            return [known.proc for known in self._cache.values()]
-        alive = {known.proc.key for known in self._cache.values()}
-        self._detections = {key: verdict for key, verdict in self._detections.items() if key in alive}
+            return [cached.proc for cached in self._cache.values()]
+        alive = {cached.proc.key for cached in self._cache.values()}
+        self._detections = {key: detection for key, detection in self._detections.items() if key in alive}
         self._containers = {key: name for key, name in self._containers.items() if key in alive}
-        return [known.proc for known in self._cache.values()]
+        return [cached.proc for cached in self._cache.values()]
 
     def read_process(self, pid: int) -> Proc | None:
-        """One process, or None when there is none of this pid."""
+        """Return the process with this pid, or None if there is none."""
         stat = self.read_stat(pid)
         return None if stat is None else self._build_process(pid, stat)
 
     def read_stat(self, pid: int) -> ProcessStat | None:
-        """The stat of a process, or None when it is gone."""
+        """Return the stat of a process, or None if it is gone."""
         try:
             return parse_stat(_read_file(f"{self._root}/{pid}/stat"))
         except (OSError, IndexError, ValueError):
             return None
 
     def read_thread_states(self, pid: int) -> list[tuple[str, int]]:
-        """State letter and tracer's pid of each thread; empty when the process is gone."""
+        """Return state letter and tracer's pid of each thread.
+
+        The list is empty if the process is gone.
+        """
         states = []
         try:
             with os.scandir(f"{self._root}/{pid}/task") as entries:
@@ -209,7 +218,7 @@ class ProcFs:
         return states
 
     def read_uid(self, pid: int) -> int | None:
-        """The effective user of a process."""
+        """Return the effective user id of a process, or None if it is gone."""
         try:
             return (self._root / str(pid)).stat().st_uid
         except OSError:
@@ -219,11 +228,11 @@ class ProcFs:
         return [int(name) for name in os.listdir(self._root) if name.isdigit()]  # noqa: PTH208 - a third of iterdir
 
     def _reuse_cached(self, cached: _CachedProcess, usage: dict[ProcessKey, ProcessUsage]) -> Proc | None:
-        """A process as it was at the last look, or None where it has to be read anew.
+        """Return a process from the cache, or None if it has to be read anew.
 
-        exec is what changes a process: it gives another executable, and always another stack. All else
-        that may change (a title, another parent) is read anew every few looks, and so is a process of
-        which the stack may not be seen, or one that is young.
+        exec is what changes a process: it gives another executable, and always another stack. All else that
+        may change (a title, another parent) is read anew every few scans. A process whose stack address is
+        hidden, or that has just started, is always read anew.
         """
         proc = cached.proc
         if (
@@ -235,9 +244,10 @@ class ProcFs:
         if cached.is_kernel_thread:
             return proc
         if proc.python_version is None:
-            verdict = self._detections.get(proc.key)
-            rests = verdict is not None and self._scan < verdict.next_check
-            return proc if rests and _read_link(f"{self._root}/{proc.pid}/exe") == proc.executable else None
+            detection = self._detections.get(proc.key)
+            is_current = detection is not None and self._scan < detection.next_check
+            has_same_executable = is_current and _read_link(f"{self._root}/{proc.pid}/exe") == proc.executable
+            return proc if has_same_executable else None
         stat = self.read_stat(proc.pid)
         if stat is None or (stat.start_ticks, stat.stack_start, stat.name) != (
             proc.key.start_ticks,
@@ -246,8 +256,8 @@ class ProcFs:
         ):
             return None
         usage[proc.key] = ProcessUsage(stat.cpu_ns, stat.rss_bytes)
-        moves = stat.state != proc.state and not {stat.state, proc.state} <= _ACTIVE_STATES
-        if moves or stat.ppid != proc.ppid:
+        has_new_state = stat.state != proc.state and not {stat.state, proc.state} <= _ACTIVE_STATES
+        if has_new_state or stat.ppid != proc.ppid:
             cached.proc = replace(proc, state=stat.state, ppid=stat.ppid)
         return cached.proc
 
@@ -259,7 +269,7 @@ class ProcFs:
         try:
             python = self._detect_python(key, folder, executable)
             if executable is not None and python is None:
-                # Nothing more is asked about it, so nothing more is read: this is most processes.
+                # Most processes are not Python, and nobody uses more about them.
                 return Proc(key, stat.ppid, stat.state, executable=executable)
             words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
             status = _parse_status((folder / "status").read_text(errors="replace"))
@@ -268,7 +278,7 @@ class ProcFs:
         if executable is None:
             python = parse_interpreter_version(words[0] or stat.name)
         nested = len(status.get("NSpid", "").split()) > 1
-        fresh = 0 <= self._now_ns() - stat.start_ticks * _TICK_NS < _STARTING_NS
+        is_starting = 0 <= self._now_ns() - stat.start_ticks * _TICK_NS < _STARTING_NS
         return Proc(
             key,
             stat.ppid,
@@ -278,7 +288,7 @@ class ProcFs:
             python,
             nested,
             stat.stack_start,
-            fresh,
+            is_starting,
             self._find_container(key, folder) if self._reads_containers else "",
         )
 
@@ -295,11 +305,11 @@ class ProcFs:
     def _detect_python(self, key: ProcessKey, folder: Path, executable: str | None) -> str | None:
         if executable is None:
             return None
-        verdict = self._detections.get(key)
-        if verdict is not None and verdict.executable == executable:
-            if verdict.python_version is not None or self._scan < verdict.next_check:
-                return verdict.python_version
-            recheck_scans = min(verdict.recheck_scans * 2, _MAX_RECHECK_SCANS)
+        detection = self._detections.get(key)
+        if detection is not None and detection.executable == executable:
+            if detection.python_version is not None or self._scan < detection.next_check:
+                return detection.python_version
+            recheck_scans = min(detection.recheck_scans * 2, _MAX_RECHECK_SCANS)
         else:
             recheck_scans = 1
         python = self._find_mapped_python(folder) or parse_interpreter_version(executable)
@@ -316,7 +326,7 @@ class ProcFs:
 
 
 def _read_file(path: str) -> str:
-    # Every process is read at every look: this is a third of what Path.read_text costs.
+    # Every scan reads every process, and this costs a third of Path.read_text.
     descriptor = os.open(path, os.O_RDONLY)
     try:
         return os.read(descriptor, 4096).decode(errors="replace")
@@ -326,7 +336,7 @@ def _read_file(path: str) -> str:
 
 def _read_link(path: str) -> str | None:
     try:
-        return os.readlink(path)  # noqa: PTH115 - half of what Path.readlink costs, at every look
+        return os.readlink(path)  # noqa: PTH115 - half of what Path.readlink costs, in every scan
     except OSError:
         return None
 

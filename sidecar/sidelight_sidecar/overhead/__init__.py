@@ -1,6 +1,6 @@
 """The overhead budget.
 
-budget         rates that fit it
+budget         computes rates that fit the budget
 governor       measures usage and sets rates
 pause_control  pauses all sampling
 """

@@ -1,20 +1,18 @@
-"""How fast each process may be sampled so that all stays within a budget: decided from what was measured.
+"""Compute the sampling rate of each process that keeps all within a budget.
 
-What sampling takes is nearly proportional to its rate, so the rate that fits is computed, not
-searched for: room / what a tick takes. The room is shared max-min: a process that takes little
-keeps its rate, and those that take much divide what is left. Two things are bounded: the CPU time
-of sampling all processes, as a share of one core, and the time each process stands still, as a
-share of its own.
+The cost of sampling is nearly proportional to its rate, so the rate is computed and not searched for:
+budget divided by the cost of a tick. The budget is shared max-min: a process that costs little keeps its
+rate, and expensive processes divide the rest. Two costs are bounded: the CPU time of sampling all
+processes, as a share of one core, and the time that each process stands still, as a share of its own time.
 
-Over budget, rates are set so that four fifths of the budget are used: first lower rates, down to
-FLOOR_HZ; then only some of the windows are sampled (`every`); and a process that would take more
-than the budget in the longest such row, all by itself, is left alone (off) and tried again later.
+Over budget, rates are reduced until four fifths of the budget are used. First the rates fall, down to
+MIN_RATE_HZ. Then only one window of `window_stride` is sampled. A process that alone would exceed the
+budget even with the largest stride is suspended and tried again later.
 
-Nothing swings. What a tick takes is believed at once when it rises and forgotten slowly when it
-falls. A rate is lowered only when the budget is exceeded. It is raised only when that is worth a
-quarter, in steps (by half, or to four times the windows), after it was measured, and after a wait
-that doubles each time a raise had to be taken back: a rate that cannot settle is raised and taken
-back two dozen times in an hour at most.
+Hysteresis prevents oscillation. A rise in the cost of a tick counts at once, and a fall counts slowly. A
+rate falls only when the budget is exceeded. It rises only if it gains at least a quarter, in steps (by
+half, or to four times the windows), after a measurement, and after a delay that doubles each time that a
+raise had to be undone. A rate that cannot settle is raised and undone at most two dozen times in an hour.
 """
 
 from __future__ import annotations
@@ -30,13 +28,13 @@ from sidelight_sidecar.samplers.sampler import SamplingCost
 K = TypeVar("K", bound=Hashable)
 
 MIN_RATE_HZ = 5.0
-"""Below, a window holds too few samples to tell much: fewer windows are better than thinner ones."""
+"""Below this rate a window holds too few samples to be useful, so windows are skipped instead."""
 MAX_WINDOW_STRIDE = 20
 SUSPEND_SECONDS = 600.0
 _MAX_SUSPEND_SECONDS = 3600.0
 CPU, STOPS, CGROUP, PAUSED = "cpu", "stops", "cgroup", "paused"
 REDUCTION_REASONS = (CPU, STOPS, CGROUP, PAUSED)
-"""Why a rate is below what was asked: also a metric's labels and the words in `quality.reduced`."""
+"""Reasons for a rate below the target, also as metric labels and in `quality.reduced`."""
 
 _TARGET_SHARE = 0.8
 _MIN_RAISE_FACTOR = 1.25
@@ -51,10 +49,11 @@ _DEFAULT_TICK_SECONDS = 50e-6
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Shares: `cpu_share` of one core for all processes together, `stop_share` of each process's time.
+    """Limits of the cost of sampling, as shares.
 
-    `cpu_reason` is the word for what bounds `cpu_share`; without `can_skip_windows`, rates fall to the
-    floor and no window is left out.
+    `cpu_share` is a share of one core for all processes together, `stop_share` a share of each process's
+    time. `cpu_reason` is the reason to report when `cpu_share` bounds a rate. Without `can_skip_windows`,
+    rates fall to MIN_RATE_HZ and every window is sampled.
     """
 
     cpu_share: float
@@ -65,7 +64,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """Sample at `rate_hz`, one window of `window_stride` (0: none at all); `reasons` why not as asked."""
+    """Sample at `rate_hz`, one window of every `window_stride` (0: none).
+
+    `reasons` say why that is less than the target.
+    """
 
     rate_hz: float
     window_stride: int = 1
@@ -77,18 +79,19 @@ class RateLimit:
 
     @property
     def mean_hz(self) -> float:
-        """The rate over a whole row of windows."""
+        """The mean rate over sampled and skipped windows."""
         return self.rate_hz / self.window_stride if self.window_stride else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessCost:
-    """What is known of one process: `tick_cpu_seconds` and `tick_stop_seconds` are seconds taken by one tick.
+    """The cost of sampling one process, and its rate limit.
 
-    `has_measurements` once it was measured at all, `has_current_measurement` since the allowance was last
-    changed (`changed_at`); `raise_delay` seconds must pass before a rate that was lowered is raised, and
-    `raised_at` is when the last raise was; `suspend_seconds` seconds must pass before one that is off is
-    tried again.
+    `tick_cpu_seconds` and `tick_stop_seconds` are the seconds that one tick costs. `has_measurements` is
+    true after the first measurement, `has_current_measurement` after a measurement since the last change of
+    the rate limit (`changed_at`). `raise_delay` seconds must pass before a reduced rate is raised;
+    `raised_at` is the time of the last raise. `suspend_seconds` seconds must pass before a suspended
+    process is tried again.
     """
 
     target_hz: float
@@ -104,12 +107,12 @@ class ProcessCost:
 
     @property
     def cpu_share(self) -> float:
-        """The share of a core this process's sampling takes, by what is known."""
+        """The estimated share of a core that sampling this process takes."""
         return self.rate_limit.mean_hz * self.tick_cpu_seconds
 
     @property
     def stop_share(self) -> float:
-        """The share of its time this process stands still, by what is known."""
+        """The estimated share of its time that this process stands still."""
         return self.rate_limit.mean_hz * self.tick_stop_seconds
 
 
@@ -121,9 +124,10 @@ def admit_process(
     now: float,
     previous: ProcessCost | None = None,
 ) -> ProcessCost:
-    """The account of a process that comes in; `previous` is one it had.
+    """Return the cost and rate limit of a process that joins.
 
-    One that is new is taken for one like the others until it is measured.
+    `previous` is its cost when it last left. A new process is assumed to cost as much as the median of the
+    others until it is measured.
     """
     if previous is not None and previous.has_measurements:
         if previous.rate_limit.is_suspended and budget.can_skip_windows:
@@ -153,10 +157,10 @@ def admit_process(
 
 
 def record_usage(process_cost: ProcessCost, sampling_cost: SamplingCost) -> ProcessCost:
-    """The account after a window; one without a tick tells nothing."""
+    """Return the cost of a process after a window; a window without a tick is ignored."""
     if not sampling_cost.ticks:
         return process_cost
-    # A window stands for those that are left out beside it.
+    # A sampled window represents the skipped windows beside it.
     has_measurements, seconds = (
         process_cost.has_measurements,
         sampling_cost.seconds * max(1, process_cost.rate_limit.window_stride),
@@ -184,7 +188,7 @@ def record_usage(process_cost: ProcessCost, sampling_cost: SamplingCost) -> Proc
 def rebalance_rates(
     process_costs: Mapping[K, ProcessCost], budget: Budget, now: float
 ) -> dict[K, ProcessCost]:
-    """The accounts with the allowances that hold from now on."""
+    """Return the costs of all processes with their new rate limits."""
     target_rates = compute_target_rates(process_costs, budget)
     is_over_budget = sum(account.cpu_share for account in process_costs.values()) > budget.cpu_share
     return {
@@ -202,29 +206,35 @@ def rebalance_rates(
 def compute_target_rates(
     process_costs: Mapping[K, ProcessCost], budget: Budget
 ) -> dict[K, tuple[float, tuple[str, ...]]]:
-    """The mean rate of each process that together take four fifths of the budget, and what bounds it."""
+    """Compute mean rates that together take four fifths of the budget.
+
+    Returns the rate of each process and the reasons why it is below its target.
+    """
     limits = {
         key: min(account.target_hz, _TARGET_SHARE * budget.stop_share / max(account.tick_stop_seconds, 1e-12))
         for key, account in process_costs.items()
     }
     costs = {key: max(account.tick_cpu_seconds, 1e-12) for key, account in process_costs.items()}
     needs = [limits[key] * costs[key] for key in process_costs]
-    found: dict[K, tuple[float, tuple[str, ...]]] = {}
+    rates: dict[K, tuple[float, tuple[str, ...]]] = {}
     for key, need, share in zip(
         process_costs, needs, compute_max_min_shares(needs, _TARGET_SHARE * budget.cpu_share), strict=True
     ):
         reasons = (STOPS,) if limits[key] < process_costs[key].target_hz else ()
-        found[key] = (
+        rates[key] = (
             (share / costs[key], (budget.cpu_reason, *reasons)) if share < need else (limits[key], reasons)
         )
-    return found
+    return rates
 
 
 def compute_max_min_shares(demands: Sequence[float], capacity: float) -> list[float]:
-    """Max-min shares of `capacity`: nobody gets more than it needs, nor less than another that needs more."""
+    """Divide `capacity` among `demands` by max-min fairness.
+
+    No share exceeds its demand, and none is less than the share of a smaller demand.
+    """
     shares = [0.0] * len(demands)
-    for place, index in enumerate(sorted(range(len(demands)), key=demands.__getitem__)):
-        shares[index] = min(demands[index], capacity / (len(demands) - place))
+    for rank, index in enumerate(sorted(range(len(demands)), key=demands.__getitem__)):
+        shares[index] = min(demands[index], capacity / (len(demands) - rank))
         capacity -= shares[index]
     return shares
 
@@ -242,7 +252,7 @@ def _adjust_rate(
     if current.is_suspended:
         if now - process_cost.changed_at < process_cost.suspend_seconds:
             return process_cost
-        # What it took then is no guide any more; one window will tell.
+        # The old measurements are out of date, so one window measures the process anew.
         probe = _make_rate_limit(
             _compute_min_rate(process_cost.target_hz), process_cost.target_hz, current.reasons, budget
         )
@@ -271,7 +281,7 @@ def _adjust_rate(
     is_worthwhile = hz >= _MIN_RAISE_FACTOR * current.mean_hz or (
         hz >= process_cost.target_hz and hz > current.mean_hz
     )
-    # The first step up after having been lowered waits; the steps that follow it only need to be measured.
+    # The first raise after a reduction waits for the delay; the raises after it only need a measurement.
     raise_delay = (
         _MIN_RAISE_DELAY if process_cost.changed_at == process_cost.raised_at else process_cost.raise_delay
     )
@@ -289,7 +299,7 @@ def _adjust_rate(
 
 
 def _exceeds_at_minimum(process_cost: ProcessCost, budget: Budget) -> bool:
-    """Whether the longest row of windows would take more than the budget if it were sampled alone."""
+    """Return whether the process alone exceeds the budget at the largest stride."""
     min_hz = _compute_min_rate(process_cost.target_hz) / MAX_WINDOW_STRIDE
     return (
         min_hz * process_cost.tick_cpu_seconds > budget.cpu_share

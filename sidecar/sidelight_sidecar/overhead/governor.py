@@ -1,7 +1,7 @@
-"""Keeps sampling within its budget: collects what it took, and tells each process's loop how fast to sample.
+"""Keeps sampling within its budget: measures costs and sets each process's rate.
 
-`budget` decides about rates and `cgroup` about the limit this sidecar runs under; here are the
-clocks, the counters and the members. Ordinary sampling and captures have a budget each.
+`budget` computes rates, and `cgroup` decides whether the sidecar's own CPU limit is near; this module has
+the clocks, the counters and the processes. Ordinary sampling and captures have a budget each.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ORDINARY, CAPTURE = "ordinary", "capture"
 _TICK_SECONDS = 1.0
 _RATIO_TICKS = 10
 _LIMIT_SEARCH_SECONDS = 10.0
-"""Where there is no limit, how often one is looked for."""
+"""How often to look for a CPU limit while there is none."""
 _OVERHEAD_TICKS = 60
 _LONGEST_STOP_SECONDS = 60.0
 _OVERRUN_FACTOR = 2.0
@@ -57,7 +57,11 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_si
 
 @dataclass(slots=True)
 class _GovernedProcess:
-    """A process that is sampled: for whom, whether that stops it, and whether it must be slowed at once."""
+    """A process that is sampled.
+
+    `pool` is its budget. `is_held` pauses its sampling because the CPU limit is near; `must_end_window`
+    ends its window early because that costs too much.
+    """
 
     pool: str
     process_cost: ProcessCost
@@ -70,9 +74,10 @@ class _GovernedProcess:
 
 @dataclass(frozen=True, slots=True)
 class _CpuSnapshot:
-    """CPU seconds of sampling until a moment.
+    """CPU seconds of sampling until `taken_at`.
 
-    `engine_seconds` is its thread's, `attributed_seconds` the part of it that was told of processes.
+    `engine_seconds` is the CPU time of the engine's thread, `attributed_seconds` the part of it that
+    sessions reported for processes.
     """
 
     taken_at: float
@@ -87,9 +92,9 @@ class _CpuSnapshot:
 
 
 class Governor:
-    """One for all processes; used from the event loop alone.
+    """The governor of all processes; used from the event loop alone.
 
-    `engine_cpu` is the CPU time of the extension's thread so far, `clock` monotonic seconds.
+    `engine_cpu` returns the CPU seconds of the extension's thread so far, `clock` monotonic seconds.
     """
 
     def __init__(
@@ -126,46 +131,49 @@ class Governor:
         stops_target: bool = True,
         wake: Callable[[], None] = lambda: None,
     ) -> None:
-        """Sample a process from now on; what is known of its cost is remembered.
+        """Start to govern a process; its cost from an earlier time is remembered.
 
-        `wake` is called when its window must be ended early, or may begin.
+        `wake` is called when its window must end early, or may begin.
         """
-        before = self._past_costs.get(key)
-        account = admit_process(
-            self._get_process_costs(pool), key, target_hz, self._get_budget(pool), self._clock(), before
+        previous = self._past_costs.get(key)
+        process_cost = admit_process(
+            self._get_process_costs(pool), key, target_hz, self._get_budget(pool), self._clock(), previous
         )
-        self._processes[key] = _GovernedProcess(pool, account, stops_target, wake)
+        self._processes[key] = _GovernedProcess(pool, process_cost, stops_target, wake)
 
     def remove(self, key: ProcessKey) -> None:
-        """Sample a process no more for now."""
+        """Stop governing a process, and remember its cost."""
         member = self._processes.pop(key, None)
         if member is not None and member.process_cost.has_measurements:
             self._past_costs[key] = member.process_cost
         self._health.clear(_health_subject(key))
 
     def forget(self, key: ProcessKey) -> None:
-        """The process is gone."""
+        """Stop governing a process that is gone."""
         self.remove(key)
         self._past_costs.pop(key, None)
 
     def get_rate_limit(self, key: ProcessKey) -> RateLimit | None:
-        """How the next window of a process is to be sampled (not at all at rate 0); None before it joins."""
+        """Return the rate limit of a process's next window; None if it is not governed.
+
+        At rate 0 the window is not sampled.
+        """
         member = self._processes.get(key)
         if member is None:
             return None
         return _NO_SAMPLING if member.is_held else member.process_cost.rate_limit
 
     def begin_window(self, key: ProcessKey) -> None:
-        """A window begins."""
+        """Note that a window begins."""
         self._processes[key].must_end_window = False
 
     def must_end_window(self, key: ProcessKey) -> bool:
-        """Whether the window that is open must be ended now."""
+        """Return whether the open window must end now."""
         member = self._processes.get(key)
         return member is not None and (member.must_end_window or member.is_held)
 
     def record_partial(self, key: ProcessKey, batch: SampleBatch, cost: SamplingCost) -> None:
-        """Take in what a part of a window took."""
+        """Record the cost of a part of a window."""
         self._attach_seconds += batch.attach_cpu_ns / 1e9
         if batch.quality.mode == COMMAND_MODE:
             self._command_seconds += cost.cpu_seconds
@@ -183,7 +191,7 @@ class Governor:
             member.must_end_window = True
 
     def record_window(self, key: ProcessKey, cost: SamplingCost) -> None:
-        """Take in what a whole window took, and decide anew for all."""
+        """Record the cost of a whole window, and rebalance the rates of its pool."""
         member = self._processes.get(key)
         if member is None:
             return
@@ -192,29 +200,32 @@ class Governor:
         self._rebalance(member.pool)
 
     async def run(self) -> None:
-        """Look at the clocks and the limit every second."""
+        """Call `tick` every second."""
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             await self.tick()
 
     async def tick(self) -> None:
-        """One look; see `run`."""
+        """Check the CPU limit and the cost of sampling, and rebalance all rates."""
         await self._check_cpu_limit()
-        mark, before = self._snapshot_cpu(), self._snapshots[-1]
-        self._snapshots.append(mark)
-        if self._has_overrun(before, mark):
+        current, previous = self._snapshot_cpu(), self._snapshots[-1]
+        self._snapshots.append(current)
+        if self._has_overrun(previous, current):
             for member in self._processes.values():
                 member.must_end_window = True
                 member.wake()
         for pool in self._budgets:
             self._rebalance(pool)
-        self._update_metrics(mark, before)
+        self._update_metrics(current, previous)
 
     def _get_process_costs(self, pool: str) -> dict[ProcessKey, ProcessCost]:
         return {key: member.process_cost for key, member in self._processes.items() if member.pool == pool}
 
     def _get_budget(self, pool: str) -> Budget:
-        """The budget of a pool, less what is spent beside ticks, and below this sidecar's own limit."""
+        """Return a pool's budget below the CPU limit and without the fixed costs.
+
+        Fixed costs are what the engine and attaching take besides ticks.
+        """
         budget = self._budgets[pool]
         limits = [
             p.stats.limit_cores for p in self._limit_proximities.values() if p.stats and p.stats.limit_cores
@@ -233,27 +244,27 @@ class Governor:
         return replace(budget, cpu_share=max(budget.cpu_share / 5, budget.cpu_share - overhead))
 
     def _rebalance(self, pool: str) -> None:
-        for key, account in rebalance_rates(
+        for key, process_cost in rebalance_rates(
             self._get_process_costs(pool), self._get_budget(pool), self._clock()
         ).items():
             member = self._processes[key]
-            before, after = member.process_cost.rate_limit, account.rate_limit
-            member.process_cost = account
-            if after != before:
+            old, new = member.process_cost.rate_limit, process_cost.rate_limit
+            member.process_cost = process_cost
+            if new != old:
                 _log.info(
                     "a sampling rate is changed",
                     pid=key.pid,
-                    rate_hz=after.rate_hz,
-                    every=after.window_stride,
-                    reasons=after.reasons,
+                    rate_hz=new.rate_hz,
+                    every=new.window_stride,
+                    reasons=new.reasons,
                 )
-            if after.is_suspended and not before.is_suspended:
-                self._health.report(_health_subject(key), _make_suspended_issue(key, account))
-            elif before.is_suspended and not after.is_suspended:
+            if new.is_suspended and not old.is_suspended:
+                self._health.report(_health_subject(key), _make_suspended_issue(key, process_cost))
+            elif old.is_suspended and not new.is_suspended:
                 self._health.clear(_health_subject(key))
 
     def _has_overrun(self, previous: _CpuSnapshot, current: _CpuSnapshot) -> bool:
-        """Whether the engine takes far more than was foreseen for what is sampled now."""
+        """Return whether the engine takes far more CPU time than expected."""
         elapsed = current.taken_at - previous.taken_at
         if elapsed <= 0:
             return False
@@ -278,20 +289,20 @@ class Governor:
         readings = await asyncio.to_thread(lambda: [(level, level.read()) for level in self._cgroup_levels])
         was_near = any(pressure.is_near_limit(now) for pressure in self._limit_proximities.values())
         for level, reading in readings:
-            before = self._limit_proximities.get(level, LimitProximity())
-            if before.stats is not None:
-                throttled = reading.throttled_seconds - before.stats.throttled_seconds
+            previous = self._limit_proximities.get(level, LimitProximity())
+            if previous.stats is not None:
+                throttled = reading.throttled_seconds - previous.stats.throttled_seconds
                 self._metrics.throttled_seconds.inc(max(0.0, throttled))
-            self._limit_proximities[level] = classify_proximity(before, reading, now)
+            self._limit_proximities[level] = classify_proximity(previous, reading, now)
         near = [level for level, pressure in self._limit_proximities.items() if pressure.is_near_limit(now)]
         self._metrics.cpu_limit.set(
             min((r.limit_cores for _, r in readings if r.limit_cores is not None), default=0.0)
         )
         for key, member in self._processes.items():
             paths = [(level, self._cgroups.find_path(key.pid, level.version)) for level in near]
-            held_up = member.stops_target and any(not level.contains(path) for level, path in paths)
-            if held_up != member.is_held:
-                member.is_held = held_up
+            is_held = member.stops_target and any(not level.contains(path) for level, path in paths)
+            if is_held != member.is_held:
+                member.is_held = is_held
                 member.wake()
         if any(member.is_held for member in self._processes.values()):
             if self._health.report("cpu limit", _NEAR_LIMIT_ISSUE):
@@ -320,19 +331,17 @@ class Governor:
         own = times.user + times.system + times.children_user + times.children_system
         metrics.cpu_seconds.inc(max(0.0, own - self._own_cpu_seconds))
         self._own_cpu_seconds = own
-        allowances = [
-            allowance for key in self._processes if (allowance := self.get_rate_limit(key)) is not None
-        ]
-        rates = [allowance.mean_hz for allowance in allowances]
+        rate_limits = [limit for key in self._processes if (limit := self.get_rate_limit(key)) is not None]
+        rates = [limit.mean_hz for limit in rate_limits]
         metrics.rate_hz.labels("lowest").set(min(rates, default=0.0))
         metrics.rate_hz.labels("highest").set(max(rates, default=0.0))
         metrics.stopped_ratio.set(max((member.stopped_share for member in members), default=0.0))
         while self._longest_stops and self._longest_stops[0][0] < current.taken_at - _LONGEST_STOP_SECONDS:
             self._longest_stops.popleft()
         metrics.longest_stop_seconds.set(max((stop for _, stop in self._longest_stops), default=0.0))
-        reasons = [why for allowance in allowances for why in allowance.reasons]
-        for why in REDUCTION_REASONS[:-1]:
-            metrics.reduced_rate.labels(why).set(reasons.count(why))
+        reasons = [reason for limit in rate_limits for reason in limit.reasons]
+        for reason in REDUCTION_REASONS[:-1]:
+            metrics.reduced_rate.labels(reason).set(reasons.count(reason))
 
 
 _NEAR_LIMIT_ISSUE = HealthIssue(

@@ -1,6 +1,7 @@
-"""The kill switch: whatever is on pauses all sampling, and each is put out where it was put on.
+"""The pause switches: sampling is paused while any of them is on.
 
-A signal (SIGUSR1 on, SIGUSR2 off), a file (on while it exists) and the API (POST /pause, /resume).
+There are three: a signal (SIGUSR1 on, SIGUSR2 off), a file (on while it exists) and the API (POST /pause,
+/resume). Each is turned off in the way it was turned on.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_si
 
 
 class PauseControl:
-    """Which switches are on; nothing is sampled while any is.
+    """The state of the switches; nothing is sampled while any is on.
 
-    `pauses` counts how often that came about; `told` is called whenever one is turned.
+    `pause_count` counts how often sampling was paused. `on_change` is called when a switch changes.
     """
 
     def __init__(self, metrics: SidecarMetrics, *, pid: int, pause_file: Path | None) -> None:
@@ -49,11 +50,11 @@ class PauseControl:
 
     @property
     def hint(self) -> str:
-        """How to go on sampling."""
+        """How to resume sampling."""
         return "To go on: " + " ".join(self._resume_hints[name] for name in self.active_switches)
 
     def set_switch(self, name: str, is_on: bool) -> None:
-        """Put a switch on or out; to do so again changes nothing."""
+        """Turn a switch on or off; does nothing if it is so already."""
         if is_on == (name in self._active_switches):
             return
         self.pause_count += is_on and not self._active_switches
@@ -68,13 +69,13 @@ class PauseControl:
             _log.info("sampling goes on")
 
     def make_paused_error(self) -> SidelightError:
-        """What is said to whoever asks for sampling meanwhile."""
+        """Build the error for a request to sample while sampling is paused."""
         return SidelightError(
             f"sampling is paused by: {', '.join(self.active_switches)}", reason=Reason.PAUSED, hint=self.hint
         )
 
     def refresh(self) -> None:
-        """See whether the pause file is there; one that cannot be looked for leaves all as it is."""
+        """Set the file's switch; if the file cannot be checked, nothing changes."""
         if self._pause_file is None:
             return
         try:
@@ -85,7 +86,7 @@ class PauseControl:
         self.set_switch("file", exists)
 
     async def run(self) -> None:
-        """Look at the pause file every second, if there is one to look for."""
+        """Call `refresh` every second if a pause file is configured."""
         while self._pause_file is not None:
             await asyncio.sleep(_CHECK_SECONDS)
             self.refresh()

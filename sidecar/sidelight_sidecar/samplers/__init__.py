@@ -1,12 +1,12 @@
-"""Samplers: from a process and a duration to stack counts and their quality.
+"""Samplers: read the stacks of a process for a duration, with their quality.
 
 sampler           the interface
 native_sampler    the Rust extension
-pyspy_command     py-spy as a program
-pyspy_output      its output
+pyspy_command     the py-spy command
+pyspy_output      parses its output
 sampler_registry  the samplers of this machine
 schedule          when to sample
-timed_samples     samples with time stamps
+timed_samples     samples with timestamps
 guard             never leaves a target stopped
 permissions       why a process cannot be read
 attach_limiter    spreads attaches over time

@@ -1,13 +1,13 @@
-"""Never leaves a target stopped.
+"""The guard: never leaves a target stopped.
 
-Blocking sampling stops the target for each tick. A sampler that dies in the middle may leave it
-in state T with nobody to resume it. After a session has ended the guard looks at the target's
-threads and sends SIGCONT if any of them is stopped and nobody traces it.
+Blocking sampling stops the target for each tick. A sampler that dies in the middle may leave the target in
+state T, and nobody resumes it. After a session has ended, the guard checks the target's threads and sends
+SIGCONT if any of them is stopped and nobody traces it.
 
-One whom somebody stopped before the sidecar attached (`kill -STOP`, a shell's job control) is left
-as it was found. Between attaching and the session's end the two cannot be told apart, and a
-resumed target is the lesser harm. A pidfd is opened and the start time compared after, so that
-the signal cannot reach another process that has got the same pid.
+A target that was stopped before the sidecar attached (`kill -STOP`, a shell's job control) stays stopped.
+Between attach and the session's end the two cases cannot be distinguished, and a resumed target is the
+lesser harm. The guard opens a pidfd and then compares the start time, so that the signal cannot reach
+another process that has got the same pid.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CHECK_DELAYS_SECONDS = (0.0, 0.05, 0.2)
 
 
 class ResumeOutcome(StrEnum):
-    """What the guard had to do."""
+    """Result of the guard's check."""
 
     NOTHING = "nothing"
     RESUMED = "resumed"
@@ -35,35 +35,44 @@ class ResumeOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TargetState:
-    """A target as it was before the sampler attached."""
+    """The state of a target before the sampler attached."""
 
     key: ProcessKey
     is_stopped: bool
 
 
 def has_stopped_thread(threads: Sequence[tuple[str, int]]) -> bool:
-    """Whether a thread (state letter, tracer's pid) is stopped and nobody is there to resume it."""
+    """Return whether a thread is stopped and no tracer is there to resume it.
+
+    `threads` are state letters and tracers' pids.
+    """
     return any(state in ("T", "t") and tracer == 0 for state, tracer in threads)
 
 
 class Guard:
-    """Looks at a target before and after it is sampled. Calls may block for a quarter of a second."""
+    """Checks a target before and after it is sampled.
+
+    Calls may block for a quarter of a second.
+    """
 
     def __init__(self, procfs: ProcFs, sleep: Callable[[float], None] = time.sleep) -> None:
         self._procfs = procfs
         self._sleep = sleep
 
     def is_same_process(self, key: ProcessKey) -> bool:
-        """Whether the process is still that one."""
+        """Return whether the pid still belongs to this process."""
         stat = self._procfs.read_stat(key.pid)
         return stat is not None and stat.start_ticks == key.start_ticks
 
     def record_state(self, key: ProcessKey) -> TargetState:
-        """Remember whether the target was stopped already."""
+        """Record whether the target is stopped already."""
         return TargetState(key, has_stopped_thread(self._procfs.read_thread_states(key.pid)))
 
     def resume_if_stopped(self, target_state: TargetState, *, has_crashed: bool) -> ResumeOutcome:
-        """Resume the target if it was left stopped; `has_crashed` when the sampler did not end in order."""
+        """Resume the target if sampling left it stopped.
+
+        `has_crashed` is true if the sampler did not end in order.
+        """
         if target_state.is_stopped:
             return ResumeOutcome.NOTHING
         was_stopped = False
@@ -76,7 +85,7 @@ class Guard:
             elif was_stopped:
                 return self._resume(target_state.key)
             else:
-                # A target on its way out of a stop looks the same for an instant.
+                # A target that is about to leave a stop looks the same for an instant.
                 was_stopped = True
         return self._resume(target_state.key) if was_stopped else ResumeOutcome.NOTHING
 

@@ -1,9 +1,9 @@
-"""Keeps the sidecar's memory in one heap.
+"""Keep the sidecar's memory in one malloc arena.
 
-The C library gives each of several threads a heap of its own, so that they need not wait for each other, and
-what one has freed the others do not use. The sidecar's threads mostly wait for files and for the sampler, at
-times thirty of them: beside forty processes it is 7 MiB smaller with one heap
-(`bench/sampler.py --only many`).
+The C library gives each of several threads an arena of its own, so that they need not wait for each other;
+memory that one thread has freed is then not reused by the others. The sidecar's threads, up to thirty of
+them, mostly wait for files and for the sampler. With one arena and forty processes to sample, the sidecar
+is 7 MiB smaller (`bench/sampler.py --only many`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import ctypes
 from contextlib import suppress
 
 _M_ARENA_MAX = -8
-"""Of malloc.h, glibc. Other C libraries have no mallopt, or know no such number and do nothing."""
+"""From glibc's malloc.h. Other C libraries have no mallopt, or ignore this number."""
 
 
 def limit_arenas() -> None:
-    """Holds for threads that are started later."""
+    """Use one arena for all threads that start later."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)

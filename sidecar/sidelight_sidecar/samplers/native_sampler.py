@@ -1,4 +1,4 @@
-"""The extension `sidelight_native` behind the sampler's seam: the only module that imports it."""
+"""The sampler of the extension `sidelight_native`, which only this module imports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ DenialExplainer = Callable[[int], SamplingError]
 
 
 class NativeSampler:
-    """Samples with the extension: attached once, no gap between windows, all three states."""
+    """Samples with the extension: attaches once, without gaps between windows.
+
+    It distinguishes all three states.
+    """
 
     is_gapless = True
     missing_states: tuple[str, ...] = ()
@@ -35,10 +38,12 @@ class NativeSampler:
         max_timed_samples: int = 0,
         can_stop: bool = True,
     ) -> None:
-        """`max_timed_samples`: keep samples one by one, this many between two takes.
+        """Create a sampler for one mode.
 
-        Unless it `can_stop` threads, nothing is attached to: what could be read without, of threads that
-        wait, would be a profile of waiting.
+        `max_timed_samples`: keep individual samples, at most this many between two takes.
+
+        Unless it `can_stop` threads, it refuses to attach: it could read only threads that wait, which
+        would give a profile of waiting.
         """
         self._engine = engine
         self.mode = mode
@@ -86,7 +91,7 @@ class NativeSession:
         self._period_ns = round(1e9 / session.rate_hz) if session.rate_hz else 0
         self.mode: str = session.mode
         self.reader: str = session.reader
-        # What attaching took is told apart from what a tick takes.
+        # The cost of attaching must not count as the cost of a tick.
         attach_batch = self._convert_batch(session.take())
         self._attach_batch: SampleBatch | None = replace(
             attach_batch, attach_cpu_ns=attach_batch.quality.sampler_cpu_ns
@@ -94,8 +99,8 @@ class NativeSession:
 
     @property
     def end_reason(self) -> str | None:
-        ended: str | None = self._session.ended
-        return ended
+        end_reason: str | None = self._session.ended
+        return end_reason
 
     def set_rate(self, rate_hz: float) -> None:
         if rate_hz != self._session.rate_hz:
@@ -119,11 +124,11 @@ class NativeSession:
         )
 
     def _read_timed_samples(self) -> TimedSamples:
-        """The samples that were not told yet."""
+        """Return the samples since the last call."""
         timeline = self._session.timeline(after=self._timed_samples_read)
         dropped = max(0, timeline.dropped - self._timed_samples_read)
         self._timed_samples_read += dropped + len(timeline.samples)
-        # At rate 0 nothing is taken: what is told then was taken before.
+        # At rate 0 nothing is sampled, so these samples were taken at the previous rate.
         self._period_ns = round(1e9 / self._session.rate_hz) if self._session.rate_hz else self._period_ns
         return encode_timed_samples(timeline, self._period_ns, dropped=dropped)
 
@@ -157,7 +162,7 @@ class NativeSession:
 
 
 def load_extension() -> Any | None:
-    """The extension, or None where it is not built for this Python."""
+    """Return the extension, or None if it is not built for this Python."""
     try:
         return importlib.import_module("sidelight_native")
     except ImportError:

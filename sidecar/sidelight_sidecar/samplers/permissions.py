@@ -1,10 +1,10 @@
-"""Why a process may not be read, and what to grant so that it may.
+"""Explain why a process may not be read, and which permission to grant.
 
-The kernel's rule (ptrace(2), "Ptrace access mode checking"): whoever has SYS_PTRACE in the target's user
-namespace may; else all user and group ids must be the same, the target must be dumpable and have no
-capability that the reader lacks; and then Yama, seccomp and security modules are asked as well.
-`find_missing_permission` goes through it in that order. docs/sidecar.md has the table of what was seen to
-work on a real kubelet, and a line for each word of `MissingPermission`.
+The kernel's rule (ptrace(2), "Ptrace access mode checking"): a reader with SYS_PTRACE in the target's user
+namespace may read it. Any other reader needs the same user and group ids, a dumpable target, and all of the
+target's capabilities. Then Yama, seccomp and security modules decide as well. `find_missing_permission`
+follows that order. docs/sidecar.md has a table of what works on a real kubelet, and a line for each word of
+`MissingPermission`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _CAP_KILL = 5
 _CAP_SYS_PTRACE = 19
 _PTRACE_SEIZE = 0x4206
 _NONEXISTENT_PID = 2**22 + 1
-"""Above the largest pid_max there is."""
+"""Above the largest possible pid_max."""
 
 
 class MissingPermission(StrEnum):
-    """The one thing that is missing: the word `lacks` in /readyz."""
+    """The permission that is missing: the field `lacks` in /readyz."""
 
     SYS_PTRACE = "sys_ptrace"
     USER_0 = "user_0"
@@ -49,12 +49,12 @@ class MissingPermission(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PtraceRights:
-    """What this process may do to others.
+    """The rights of this process to read others.
 
-    `yama` is kernel.yama.ptrace_scope, None without Yama; `has_bounding_sys_ptrace` whether SYS_PTRACE is
-    in the bounding set, so that user 0 would have it; `has_file_capability` whether the interpreter's file
-    carries capabilities, and `no_new_privs` whether that is passed over; `blocked_call` the system call
-    that seccomp refuses; `security_profile` what a security module confines it to.
+    `yama` is kernel.yama.ptrace_scope, None without Yama. `has_bounding_sys_ptrace`: SYS_PTRACE is in the
+    bounding set, so that user 0 would have it. `has_file_capability`: the interpreter's file carries
+    capabilities; `no_new_privs` means that they are ignored. `blocked_call` is the system call that seccomp
+    refuses. `security_profile` is the profile of a security module that confines this process.
     """
 
     uid: int
@@ -73,7 +73,10 @@ class PtraceRights:
 
 @dataclass(frozen=True, slots=True)
 class TargetIdentity:
-    """What is known of the process that may not be read; no ids where it is gone, `tracer` 0 for none."""
+    """The visible identity of a process that may not be read.
+
+    It has no ids if the process is gone; `tracer` is 0 for none.
+    """
 
     uids: frozenset[int] = frozenset()
     gids: frozenset[int] = frozenset()
@@ -84,7 +87,7 @@ class TargetIdentity:
 
 
 def read_own_rights(root: Path = Path("/proc")) -> PtraceRights:
-    """The rights of this process now."""
+    """Read the current rights of this process."""
     status = _read_status(root / "self")
     effective, bounding = int(status.get("CapEff", "0"), 16), int(status.get("CapBnd", "0"), 16)
     yama = _read_text(root / "sys/kernel/yama/ptrace_scope")
@@ -105,27 +108,27 @@ def read_own_rights(root: Path = Path("/proc")) -> PtraceRights:
 
 
 def read_target_identity(pid: int, *, tracer: int = 0, root: Path = Path("/proc")) -> TargetIdentity:
-    """What anybody may see of a process."""
+    """Read what any process may see of another."""
     folder = root / str(pid)
     status = _read_status(folder)
     uids = frozenset(map(int, status.get("Uid", "").split()))
     try:
-        # Of a process that is not dumpable the files belong to root (proc(5)), whoever it runs as.
-        dumpable = (folder / "status").stat().st_uid in uids or not uids
+        # The files of a process that is not dumpable belong to root (proc(5)), whatever its user.
+        is_dumpable = (folder / "status").stat().st_uid in uids or not uids
     except OSError:
-        dumpable = True
+        is_dumpable = True
     return TargetIdentity(
         uids,
         frozenset(map(int, status.get("Gid", "").split())),
         int(status.get("CapPrm", "0"), 16),
-        dumpable,
+        is_dumpable,
         _read_text(folder / "uid_map"),
         tracer,
     )
 
 
 def make_denied_error(pid: int, rights: PtraceRights, target: TargetIdentity) -> SamplingError:
-    """The refusal to read process `pid`, with the one thing to grant."""
+    """Build the error that process `pid` may not be read, with what to grant."""
     missing = find_missing_permission(rights, target)
     error = SamplingError(
         f"not allowed to read the memory of process {pid}{_describe_owner(target)}",
@@ -137,7 +140,7 @@ def make_denied_error(pid: int, rights: PtraceRights, target: TargetIdentity) ->
 
 
 def find_missing_permission(rights: PtraceRights, target: TargetIdentity) -> MissingPermission:
-    """What is missing, given that the kernel said no."""
+    """Return the permission that is missing, given that the kernel refused."""
     if target.tracer:
         return MissingPermission.TRACED
     if rights.blocked_call:
@@ -171,7 +174,7 @@ def _find_missing_for_other_user(rights: PtraceRights) -> MissingPermission:
 
 
 def format_hint(missing: MissingPermission, rights: PtraceRights, target: TargetIdentity) -> str:
-    """What to do about it, in Kubernetes' words."""
+    """Describe what to do about it, in Kubernetes' terms."""
     return _HINTS[missing].format(
         mine=f"user {rights.uid}",
         theirs=_format_user(target),
@@ -250,7 +253,10 @@ def _format_user(target: TargetIdentity) -> str:
 
 
 def _find_blocked_call() -> str:
-    """The call that seccomp refuses, of the two that reading takes; neither attempt does anything."""
+    """Return the system call that seccomp refuses, or "" if it refuses none.
+
+    It tries the two calls that reading needs; neither attempt has an effect.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     calls: Mapping[str, tuple[int | None, ...]] = {
         "ptrace": (_PTRACE_SEIZE, _NONEXISTENT_PID, None, None),

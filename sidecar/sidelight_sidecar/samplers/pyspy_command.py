@@ -1,11 +1,11 @@
-"""The fallback sampler: one `py-spy record -f raw` command per process and window.
+"""The fallback sampler: runs `py-spy record -f raw` for each process and window.
 
-What one must know of the command (py-spy 0.4.3): SIGINT ends it and writes the file, SIGTERM loses
-the profile; `-d` counts ticks, not seconds, so it is only a last bound should the sidecar die, and
-a watchdog on the wall clock ends a run that does not end; without `-i` it leaves idle threads out,
-and with it cannot tell them from busy ones. Here they are left out: CPU profiles are right, and
-`missing_states` says that idle is not there and gil is part of running. With `--native` it unwinds the
-C stack of each thread as well and puts its frames among Python's, Cython's with their lines in the .pyx.
+Facts about the command (py-spy 0.4.3). SIGINT ends it and writes the file; SIGTERM loses the profile. `-d`
+counts ticks, not seconds, so it is only a last bound in case the sidecar dies, and a watchdog on the wall
+clock ends a run that hangs. Without `-i` it omits idle threads, and with it cannot distinguish them from
+busy ones. This sampler omits them: CPU profiles are right, and `missing_states` says that idle is missing
+and gil is counted as running. With `--native` it also unwinds the C stack of each thread and mixes its
+frames with Python's; Cython frames have their lines in the .pyx file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NATIVE_READER = "py-spy-native"
 
 
 class CommandSampler:
-    """Samples by running py-spy: a short gap between windows, and only what is on CPU."""
+    """Samples by running py-spy: short gaps between windows, and on-CPU threads only."""
 
     is_gapless = False
     mode = COMMAND_MODE
@@ -66,7 +66,7 @@ class CommandSampler:
         self._attach_seconds = attach_seconds
         self._watchdog_seconds = watchdog_seconds
         self.name = read_command_version(executable)
-        # Else a sidecar that is killed leaves a py-spy behind that goes on stopping the target.
+        # Without it, a sidecar that is killed leaves a py-spy behind that goes on stopping the target.
         setpriv = shutil.which("setpriv")
         self._parent_death_prefix = () if setpriv is None else (setpriv, "--pdeathsig", "INT", "--")
 
@@ -74,7 +74,10 @@ class CommandSampler:
         return CommandSession(self, proc, rate_hz, window_seconds)
 
     def start_run(self, proc: Proc, rate_hz: float, window_seconds: float) -> _PySpyRun:
-        """Start one py-spy and wait until it samples; raises SamplingError with what it said."""
+        """Start py-spy and wait until it samples.
+
+        Raises SamplingError with py-spy's own message.
+        """
         folder = tempfile.TemporaryDirectory(prefix="sidelight-py-spy-")
         raw, log = Path(folder.name, "raw"), Path(folder.name, "log")
         arguments = [
@@ -110,7 +113,7 @@ class CommandSampler:
         return run
 
     def finish_run(self, run: _PySpyRun, proc: Proc) -> SampleBatch:
-        """End a run and read what it wrote; one that hangs is killed, and that counted."""
+        """End a run and read its output; a run that hangs is killed, and counted."""
         duration_ns = run.interrupt(self._watchdog_seconds)
         log = run.read_log()
         errors: dict[str, int] = {}
@@ -154,7 +157,7 @@ class CommandSampler:
 
 
 class CommandSession:
-    """A row of py-spy runs on one process."""
+    """Successive py-spy runs on one process."""
 
     mode = COMMAND_MODE
 
@@ -169,7 +172,7 @@ class CommandSession:
 
     @property
     def pid(self) -> int | None:
-        """The pid of the py-spy that runs now."""
+        """The pid of the current py-spy process."""
         return None if self._run is None else self._run.process.pid
 
     @property
@@ -182,24 +185,24 @@ class CommandSession:
         self._rate_hz = rate_hz
 
     def take(self) -> SampleBatch:
-        sampled = self.stop()
+        batch = self.stop()
         try:
             self._run = self._sampler.start_run(self._proc, self._rate_hz, self._window_seconds)
         except SamplingError as error:
-            # What was sampled until now is not lost with it.
+            # Raising it here would lose the batch.
             self._failure = "exited" if error.reason is Reason.PID_GONE else f"failed: {error.message}"
-        return sampled
+        return batch
 
     def stop(self) -> SampleBatch:
         run, self._run = self._run, None
         if run is None:
-            nothing = Quality(mode=COMMAND_MODE, sampler=self._sampler.name, reader=self.reader)
-            return SampleBatch({}, time.time_ns(), 0, nothing)
+            quality = Quality(mode=COMMAND_MODE, sampler=self._sampler.name, reader=self.reader)
+            return SampleBatch({}, time.time_ns(), 0, quality)
         return self._sampler.finish_run(run, self._proc)
 
 
 class _PySpyRun:
-    """One py-spy command: its files, its clock, and the CPU time of both sides."""
+    """A py-spy process: its files, its clock, and the CPU time of it and its target."""
 
     def __init__(
         self,
@@ -233,7 +236,7 @@ class _PySpyRun:
         self._measure_target()
 
     def poll(self) -> int | None:
-        """The command's return code, or None while it runs."""
+        """Return the exit code, or None while it runs."""
         if self.process.returncode is None:
             pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
             if pid:
@@ -243,7 +246,7 @@ class _PySpyRun:
         return self.process.returncode
 
     def interrupt(self, watchdog_seconds: float) -> int:
-        """End it so that it writes its file; returns how long it sampled, in nanoseconds."""
+        """End the run so that it writes its file; return its duration in nanoseconds."""
         self._measure_target()
         if self.poll() is None:
             self._ended_ns = time.monotonic_ns()
@@ -275,7 +278,10 @@ class _PySpyRun:
 
 
 def read_command_version(executable: Path) -> str:
-    """What `py-spy --version` says; raises SamplingError where there is no such command."""
+    """Return the output of `py-spy --version`.
+
+    Raises SamplingError if the command cannot be run.
+    """
     try:
         result = subprocess.run(
             [executable, "--version"], capture_output=True, text=True, timeout=10, check=True

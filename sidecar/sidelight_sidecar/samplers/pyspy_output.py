@@ -1,7 +1,7 @@
-"""What `py-spy record -f raw` writes and prints, read into values.
+"""Parse the files and messages of `py-spy record -f raw`.
 
-py-spy escapes nothing, so a line that cannot be read (a newline in a file name cuts one in two)
-is counted, and costs only itself.
+py-spy escapes nothing: a newline in a file name cuts a line in two. A line that cannot be parsed is
+counted, and the other lines are still used.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ STARTED_MESSAGE = "Sampling process"
 
 
 def parse_counts(raw: bytes, max_depth: int) -> tuple[dict[Stack, Counts], int, int]:
-    """The counts of a raw file, how many samples were clipped, and how many lines could not be read."""
+    """Parse a raw file: counts, number of truncated samples, and of unreadable lines."""
     counts: dict[Stack, Counts] = {}
     truncated = unreadable = 0
     for number, line in enumerate(raw.decode(errors="replace").split("\n"), 1):
         try:
-            for stack, found in parse_folded_lines([(number, line)], max_depth=max_depth).items():
-                counts[stack] = counts.get(stack, ZERO).plus(found)
-                truncated += found.wall if line.count(";") >= max_depth else 0
+            for stack, count in parse_folded_lines([(number, line)], max_depth=max_depth).items():
+                counts[stack] = counts.get(stack, ZERO).plus(count)
+                truncated += count.wall if line.count(";") >= max_depth else 0
         except BadFolded:
             unreadable += 1
     return counts, truncated, unreadable
 
 
 def parse_error_count(log: str) -> int:
-    """Ticks that failed, as py-spy tells at the end; 0 when it did not get so far."""
-    found = _TOTALS.search(log)
-    return int(found[2]) if found else 0
+    """Return the number of failed ticks; 0 if py-spy ended before it reported them."""
+    match = _TOTALS.search(log)
+    return int(match[2]) if match else 0
 
 
 def parse_late_ns(log: str) -> int:
-    """How far sampling ever ran behind: the largest of the warnings."""
+    """Return the largest lag of py-spy's warnings, in nanoseconds."""
     return max((int(float(seconds) * 1e9) for seconds in _BEHIND.findall(log)), default=0)
 
 
 def parse_failure(log: str) -> tuple[Reason, str]:
-    """Why py-spy did not begin: the reason word and its own first line about it."""
+    """Return why py-spy did not start: the reason word and its first message."""
     lines = [line.removeprefix("Error: ") for line in log.split("\n") if line.strip()]
     text = next((line for line in lines if not line.startswith("py-spy>")), "it did not say why")
     for words, reason in _FAILURE_REASONS:

@@ -1,8 +1,8 @@
-"""The seam between the sidecar and whatever reads stacks: (process, time) → counts and a quality ledger.
+"""The interface of samplers: from a process and a duration to counts and quality.
 
-A Sampler attaches to a process and gives a Session; a Session gives what was Sampled since it was
-last asked. Two stand behind it: the extension `sidelight_native`, attached once, and the `py-spy
-record` command, run once per window. Every call here may block: call them in threads.
+A Sampler attaches to a process and returns a Session. A Session returns a SampleBatch of everything since
+the last take. There are two implementations: the extension `sidelight_native`, which is attached once, and
+the `py-spy record` command, which runs once per window. Every call here may block: call it in a thread.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ _OTHER = Stack(OTHER)
 
 
 class SamplingError(SidelightError):
-    """A process cannot be sampled: `reason` is pid_gone, ptrace_denied, not_python,
-    unsupported_python, sampler_missing or sampler_failed."""
+    """A process cannot be sampled.
+
+    `reason` is pid_gone, ptrace_denied, not_python, unsupported_python, sampler_missing or sampler_failed.
+    """
 
     reason = Reason.SAMPLER_FAILED
     lacks: str = ""
-    """With ptrace_denied, the one thing that is missing: a word of `permissions.Lack`."""
+    """With ptrace_denied, the missing permission: a word of `permissions.MissingPermission`."""
 
 
 CountsByThread = Mapping[str, Mapping[Stack, Counts]]
-"""Counts by kind of thread: "main" and "other", or "" where the sampler does not tell them apart."""
+"""Counts by kind of thread: "main" and "other", or "" if the sampler does not distinguish them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingCost:
-    """What sampling one process took in `seconds`, which were sampled at `rate_hz`; times in seconds."""
+    """The cost of sampling a process for `seconds` at `rate_hz`; times in seconds."""
 
     seconds: float
     rate_hz: float
@@ -51,10 +53,10 @@ class SamplingCost:
 
 @dataclass(frozen=True, slots=True)
 class SampleBatch:
-    """What a session saw from `start_ns` (Unix time) for `duration_ns`.
+    """The samples of a session from `start_ns` (Unix time) for `duration_ns`.
 
-    `attach_cpu_ns` is the part of the sampler's CPU time that went into attaching. `timed_samples` are the
-    samples one by one, of a session that keeps them; what is added up has none.
+    `attach_cpu_ns` is the part of the sampler's CPU time that attaching took. `timed_samples` are the
+    individual samples of a session that keeps them; a merged batch has none.
     """
 
     threads: CountsByThread
@@ -71,15 +73,16 @@ class SampleBatch:
 
     @property
     def is_empty(self) -> bool:
-        """True when nothing was even tried, so that there is nothing to tell."""
+        """Whether nothing was attempted."""
         quality = self.quality
-        tried = quality.attempts or quality.errors or any(self.threads.values())
-        return not tried and not self.duration_ns
+        was_attempted = quality.attempts or quality.errors or any(self.threads.values())
+        return not was_attempted and not self.duration_ns
 
     def plus(self, later: SampleBatch, max_stacks: int | None = None) -> SampleBatch:
-        """This and what followed it without a gap, as one; the clock may have been set in between.
+        """Return the sum of this batch and the one that followed it without a gap.
 
-        New stacks above `max_stacks` are counted under `(other)`.
+        Durations are added, because the clock may have been set in between. New stacks above `max_stacks`
+        are counted under `(other)`.
         """
         threads, folded = add_threads(self.threads, later.threads, max_stacks)
         quality = add_quality(self.quality, later.quality)
@@ -92,10 +95,11 @@ class SampleBatch:
         )
 
     def compute_cost(self, rate_hz: float, *, stops_target: bool) -> SamplingCost:
-        """What sampling at this rate took; `stops_target` when the way of sampling makes threads stand still.
+        """Return the cost of sampling at this rate.
 
-        Of a command that stops threads but does not say for how long, nearly all of its CPU time is spent
-        while they are stopped.
+        `stops_target` says whether this way of sampling makes threads stand still. A command that stops
+        threads does not report for how long; its CPU time is used instead, nearly all of which passes while
+        they are stopped.
         """
         quality = self.quality
         cpu_ns = max(0, quality.sampler_cpu_ns - self.attach_cpu_ns)
@@ -105,11 +109,11 @@ class SampleBatch:
 
 
 class Session(Protocol):
-    """One process being sampled."""
+    """The sampling of one process."""
 
     @property
     def end_reason(self) -> str | None:
-        """None while sampling; else why it ended: "exited", "exec" or "failed: …"."""
+        """None while it samples, else why it ended: "exited", "exec" or "failed: …"."""
 
     @property
     def mode(self) -> str:
@@ -120,16 +124,19 @@ class Session(Protocol):
         """What reads its stacks: `own` or `py-spy`."""
 
     def set_rate(self, rate_hz: float) -> None:
-        """Sample at another rate, from now on if the sampler is gapless, else from the next take on.
+        """Change the rate: at once if the sampler is gapless, else from the next take on.
 
-        A gapless session does nothing at all at rate 0.
+        At rate 0 a gapless session does nothing at all.
         """
 
     def take(self) -> SampleBatch:
-        """What was seen since the last take; sampling goes on, or `end_reason` says why it does not."""
+        """Return the samples since the last take, and continue.
+
+        If sampling has ended, `end_reason` says why.
+        """
 
     def stop(self) -> SampleBatch:
-        """End sampling and give what was left; never raises for a process that has gone."""
+        """End sampling and return the rest; never raises for a process that is gone."""
 
 
 class Sampler(Protocol):
@@ -145,7 +152,7 @@ class Sampler(Protocol):
 
     @property
     def mode(self) -> str:
-        """The mode asked for: `auto`, `gil`, `blocking`, `nonblocking` or `command`."""
+        """The requested mode: `auto`, `gil`, `blocking`, `nonblocking` or `command`."""
 
     @property
     def stops_target(self) -> bool:
@@ -153,18 +160,21 @@ class Sampler(Protocol):
 
     @property
     def has_timestamps(self) -> bool:
-        """Whether it gives samples one by one as well."""
+        """Whether it also returns individual samples with timestamps."""
 
     @property
     def missing_states(self) -> tuple[str, ...]:
-        """States it cannot tell apart from running, or does not see at all."""
+        """States that it does not see, or cannot distinguish from running."""
 
     def attach(self, proc: Proc, *, rate_hz: float, window_seconds: float) -> Session:
-        """Begin sampling; windows will be about `window_seconds` long. Raises SamplingError."""
+        """Start to sample a process; windows will be about `window_seconds` long.
+
+        Raises SamplingError.
+        """
 
 
 def add_counts(first: Mapping[Stack, Counts], second: Mapping[Stack, Counts]) -> dict[Stack, Counts]:
-    """Counts of both, stack by stack."""
+    """Add counts, stack by stack."""
     total = dict(first)
     for stack, counts in second.items():
         total[stack] = total.get(stack, ZERO).plus(counts)
@@ -174,26 +184,29 @@ def add_counts(first: Mapping[Stack, Counts], second: Mapping[Stack, Counts]) ->
 def add_threads(
     earlier: CountsByThread, later: CountsByThread, max_stacks: int | None = None
 ) -> tuple[CountsByThread, int]:
-    """Counts of both, thread by thread, and how many samples of `later` had no room of their own."""
+    """Add counts, thread by thread, with at most `max_stacks` distinct stacks.
+
+    The second value is the number of samples of `later` that were folded into `(other)`.
+    """
     total = {kind: dict(counts) for kind, counts in earlier.items()}
     room = math.inf if max_stacks is None else max_stacks - sum(map(len, total.values()))
     folded_samples = 0
-    for kind, found in later.items():
+    for kind, later_counts in later.items():
         counts = total.setdefault(kind, {})
-        for stack, count in found.items():
-            known = counts.get(stack)
-            if known is None and stack != OTHER:
+        for stack, count in later_counts.items():
+            existing = counts.get(stack)
+            if existing is None and stack != OTHER:
                 if room <= 0:
                     folded_samples += count.wall
                     counts[_OTHER] = counts.get(_OTHER, ZERO).plus(count)
                     continue
                 room -= 1
-            counts[stack] = count if known is None else known.plus(count)
+            counts[stack] = count if existing is None else existing.plus(count)
     return total, folded_samples
 
 
 def add_quality(first: Quality, second: Quality) -> Quality:
-    """The ledger of two windows of one process taken in the same way, as one."""
+    """Add the quality of two windows of one process that were sampled the same way."""
     errors = {
         kind: first.errors.get(kind, 0) + second.errors.get(kind, 0)
         for kind in sorted({*first.errors, *second.errors})

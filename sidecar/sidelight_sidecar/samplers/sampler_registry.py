@@ -1,4 +1,4 @@
-"""The samplers at hand on this machine, by mode."""
+"""The samplers that are available on this machine, by mode."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from sidelight_sidecar.settings import CAPTURE_MODES
 
 
 class SamplerRegistry:
-    """Makes samplers; `extension` is the module `sidelight_native`, or None where it is not built.
+    """Creates samplers.
 
-    All sessions of the extension share one engine, which samples in one thread.
+    `extension` is the module `sidelight_native`, or None if it is not built. All sessions of the extension
+    share one engine, which samples in one thread.
     """
 
     def __init__(
@@ -41,10 +42,11 @@ class SamplerRegistry:
             self._engine = extension.Engine(max_stop_us=max_stop_us, max_stacks=max_stacks)
 
     def get(self, mode: str, max_timed_samples: int = 0) -> Sampler:
-        """The sampler of a mode.
+        """Return the sampler of a mode.
 
-        `auto` is the command where there is no extension; `native` is the command with frames of C.
-        With `max_timed_samples` it keeps samples one by one, this many between two takes, where it can.
+        `auto` is the extension, or the command if there is no extension. `native` is the command with C
+        frames. With `max_timed_samples` a sampler that can keeps individual samples, at most this many
+        between two takes.
 
         Raises SamplingError (`sampler_missing`).
         """
@@ -76,7 +78,7 @@ class SamplerRegistry:
 
     @property
     def capture_modes(self) -> tuple[str, ...]:
-        """The modes that a capture may ask for."""
+        """The modes that a capture may request."""
         return ("auto", "command", "native") if self._extension is None else CAPTURE_MODES
 
     @property
@@ -85,7 +87,7 @@ class SamplerRegistry:
         return 0.0 if self._engine is None else self._engine.cpu_ns / 1e9
 
     def close(self) -> None:
-        """End the engine and every session that is left."""
+        """End the engine and all of its sessions."""
         if self._engine is not None:
             self._engine.close()
 
@@ -97,15 +99,15 @@ class SamplerRegistry:
 
 
 def find_pyspy() -> Path:
-    """The py-spy command that was installed with this Python, else the one in PATH."""
-    own = Path(sysconfig.get_path("scripts")) / "py-spy"
-    if own.exists():
-        return own
-    found = shutil.which("py-spy")
-    if found is None:
+    """Return the py-spy command installed with this Python, or else from PATH."""
+    installed = Path(sysconfig.get_path("scripts")) / "py-spy"
+    if installed.exists():
+        return installed
+    in_path = shutil.which("py-spy")
+    if in_path is None:
         raise SamplingError(
             "there is no py-spy command",
             reason=Reason.SAMPLER_MISSING,
             hint="pip install 'sidelight-sidecar[py-spy]'",
         )
-    return Path(found)
+    return Path(in_path)

@@ -1,10 +1,10 @@
-"""When to sample: a decision from the clock and the plan, so that it can be tried on any clock.
+"""Decide when to sample, from the plan and the time.
 
-Continuous windows follow each other without a gap. On a schedule, time is cut into slots as long
-as the interval, counted from `anchor`; each slot holds one window that begins after a jitter of
-its own. A window always ends inside its slot, so two can never overlap; one that is a little late
-is that much shorter, and one that could not begin in time (a capture was running, the process
-could not be read) is left out.
+The clock is an argument, so that tests can use any. Continuous windows follow each other without a gap.
+With an interval, time is divided into slots of that length, counted from `anchor`. Each slot holds one
+window, which begins after a jitter of the slot's own. A window always ends inside its slot, so two can
+never overlap. A window that begins late is shorter by that much; a window that could not begin in time (a
+capture was running, the process could not be read) is skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _MIN_WINDOW_SHARE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class SamplingPlan:
-    """Lengths in seconds; `interval_seconds` None is continuous, `is_on_demand` never samples by itself."""
+    """When to sample; lengths in seconds.
+
+    Without `interval_seconds` sampling is continuous. With `is_on_demand` no window is sampled by schedule.
+    """
 
     window_seconds: float
     interval_seconds: float | None = None
@@ -32,7 +35,7 @@ class SamplingPlan:
 
 @dataclass(frozen=True, slots=True)
 class SampleAction:
-    """Sample from now on until `until`; `slot` tells scheduled windows apart."""
+    """Sample from now until `until`; `slot` is the number of a scheduled window."""
 
     until: float
     slot: int = 0
@@ -40,7 +43,7 @@ class SampleAction:
 
 @dataclass(frozen=True, slots=True)
 class WaitAction:
-    """Nothing to do before `until`."""
+    """Do nothing before `until`."""
 
     until: float
 
@@ -53,10 +56,10 @@ def choose_action(
     last_slot: int | None,
     slot_jitter: Callable[[int], float],
 ) -> SampleAction | WaitAction:
-    """What to do at `now`.
+    """Return what to do at `now`.
 
-    `luck(slot)` is a number from 0 to below 1, the same whenever it is asked for one slot;
-    `last_slot` is the slot of the last window taken.
+    `slot_jitter(slot)` is a number from 0 to below 1, always the same for one slot. `last_slot` is the slot
+    of the last window that was sampled.
     """
     if plan.is_on_demand:
         return WaitAction(FOREVER)
@@ -76,7 +79,7 @@ def choose_action(
 
 
 def compute_slot(now: float, interval: float, anchor: float) -> int:
-    """The number of the slot in which a moment lies."""
+    """Return the number of the slot that contains `now`."""
     return max(0, int((now - anchor) // interval))
 
 

@@ -1,7 +1,7 @@
-"""Samples one by one, in the order in which they were taken: what a session saw between two takes, packed.
+"""Individual samples of a session between two takes, in time order, compressed.
 
-They are packed at once, in the thread that took them, so that a capture of minutes takes little memory
-and what it takes is known exactly.
+They are compressed at once, in the thread that took them, so that a capture of minutes takes little memory
+and its size is known exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _COLUMN_TYPES = "QIIB"
 
 
 class TimelineBuffer(Protocol):
-    """As the extension gives it: (nanoseconds since the start, thread, stack, 0 idle 1 running 2 gil)."""
+    """A timeline as the extension returns it.
+
+    A sample is (nanoseconds since the start, thread, stack, state: 0 idle, 1 running, 2 gil).
+    """
 
     @property
     def start_ns(self) -> int: ...
@@ -35,7 +38,10 @@ class TimelineBuffer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TimedSamples:
-    """So many samples, taken every `period_ns`; `dropped` more were taken before them and not kept."""
+    """Compressed samples, taken every `period_ns`.
+
+    `dropped` is the number of earlier samples that were not kept.
+    """
 
     samples: int
     dropped: int
@@ -49,9 +55,10 @@ class TimedSamples:
 
 @dataclass(frozen=True, slots=True)
 class TimedColumns:
-    """Moments as columns, one entry a sample; `offsets_ns` is nanoseconds after the start.
+    """Timed samples as columns with one entry per sample.
 
-    `start_ns` is Unix time, `monotonic_ns` the same moment on the monotonic clock.
+    `offsets_ns` are nanoseconds after the start. `start_ns` is Unix time, `monotonic_ns` the same moment on
+    the monotonic clock.
     """
 
     start_ns: int
@@ -65,7 +72,7 @@ class TimedColumns:
 
 
 def encode_timed_samples(timeline: TimelineBuffer, period_ns: int, *, dropped: int = 0) -> TimedSamples:
-    """What a session gave."""
+    """Compress the timeline of a session."""
     samples = timeline.samples
     head = [timeline.start_ns, timeline.monotonic_ns, list(timeline.threads), list(timeline.stacks)]
     columns = zip(*samples, strict=True) if samples else ((),) * len(_COLUMN_TYPES)
@@ -77,7 +84,7 @@ def encode_timed_samples(timeline: TimelineBuffer, period_ns: int, *, dropped: i
 
 
 def decode_timed_samples(timed_samples: TimedSamples) -> TimedColumns:
-    """The samples that were packed."""
+    """Decompress timed samples into columns."""
     body = zlib.decompress(timed_samples.encoded)
     begin = body.index(b"\n") + 1
     start_ns, monotonic_ns, threads, stacks = json.loads(body[:begin])

@@ -2,8 +2,8 @@
 
 process_watcher  starts a loop for each process
 process_sampler  the loop of one process
-sampling_loop    one window
-session_handle   the sampler's session, in threads
+sampling_loop    samples one window
+session_handle   calls the sampler's session in threads
 guarded_session  the session with the guard around it
-capture_job      a capture that is sampled here
+capture_job      a capture on the processes of this sidecar
 """

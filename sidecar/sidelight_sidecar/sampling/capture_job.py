@@ -1,4 +1,4 @@
-"""A capture as it was asked for, and how it goes on each process."""
+"""A capture's parameters, and its progress on each process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _MAX_NAME_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class CaptureJob:
-    """Sample for `seconds` at `rate_hz`, in windows of `window_seconds` that carry the id."""
+    """A capture with the id `id`.
+
+    It samples for `seconds` at `rate_hz`, in windows of `window_seconds` that carry the id.
+    """
 
     id: str
     seconds: float
@@ -29,9 +32,10 @@ class CaptureJob:
 
 @dataclass(slots=True)
 class ProcessCapture:
-    """One process's part in a capture; `changed` is called whenever it gets on.
+    """The progress of a capture on one process.
 
-    `recording` takes its samples one by one. `stopped` asks it to end now, with what it has.
+    `on_change` is called whenever there is progress. `recording` collects individual samples.
+    `is_stop_requested` ends the capture early and keeps its samples.
     """
 
     pid: int
@@ -62,29 +66,32 @@ class ProcessCapture:
                 if busy := count.running + count.gil:
                     self.self_samples[strip_line_number(stack.rpartition(";")[2])] += busy
         if len(self.self_samples) > _MAX_FUNCTIONS:
-            # Those that go were seen least: they are not among the first few.
+            # Functions with the fewest samples are not among the top functions.
             self.self_samples = Counter(dict(self.self_samples.most_common(_MAX_FUNCTIONS // 2)))
         self.on_change()
 
     def record_rate(self, rate_hz: float, reduction_reasons: tuple[str, ...]) -> None:
-        """At which rate it is sampled now, and why not at the one that was asked for."""
+        """Record the current rate, and why it is below the requested rate."""
         self.rate_hz, self.reduction_reasons = rate_hz, reduction_reasons
 
     def record_preroll(self, since_ns: int | None, preroll_windows: int) -> None:
-        """Since when windows of this process cover the time before the capture without a gap."""
+        """Record the time and number of windows from before the capture.
+
+        Since `since_ns`, windows of this process cover the time up to the capture without a gap.
+        """
         self.covered_since_ns, self.preroll_windows = since_ns, preroll_windows
 
     def finish(self, problem: str | None, hint: str = "") -> None:
-        """The first call counts."""
+        """Mark the capture of this process as ended; only the first call counts."""
         if not self.is_finished:
             self.is_finished = True
             self.problem, self.hint = problem, hint
-            # Captures are remembered long after they have ended.
+            # Ended captures stay in memory for long.
             self.self_samples = Counter(dict(self.self_samples.most_common(_FINAL_FUNCTIONS)))
             self.on_change()
 
     def build_report(self) -> ProcessReport:
-        """How it goes, for who asked for the capture."""
+        """Build the progress report of this process."""
         return ProcessReport(
             self.pid,
             self.samples,
@@ -102,12 +109,12 @@ class ProcessCapture:
 def list_top_functions(
     process_captures: Sequence[ProcessCapture], max_functions: int = MAX_TOP_FUNCTIONS
 ) -> tuple[TopFunction, ...]:
-    """The functions that ran most: samples at the top of a stack, idle ones left out."""
+    """Return the functions with the most self samples; idle samples do not count."""
     total: Counter[str] = Counter()
     for part in process_captures:
         total.update(part.self_samples)
-    first = sorted(total.items(), key=lambda one: (-one[1], one[0]))[:max_functions]
-    return tuple(TopFunction(unescape_frame(name)[:_MAX_NAME_CHARACTERS], samples) for name, samples in first)
+    top = sorted(total.items(), key=lambda item: (-item[1], item[0]))[:max_functions]
+    return tuple(TopFunction(unescape_frame(name)[:_MAX_NAME_CHARACTERS], samples) for name, samples in top)
 
 
 def _format_iso_time(unix_ns: int) -> str:

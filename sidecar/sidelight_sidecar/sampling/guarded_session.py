@@ -1,4 +1,4 @@
-"""A session with the guard around it: what begins here ends with a target that runs."""
+"""A session with the guard around it: the target runs after the session's end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CRASH_ERRORS = ("watchdog", "no_output", "panic")
 
 
 class GuardedSession:
-    """One session on one process. Every call may block."""
+    """A session on one process; every call may block."""
 
     def __init__(self, session: Session, guard: Guard, target_state: TargetState) -> None:
         self._session = session
@@ -22,7 +22,10 @@ class GuardedSession:
     def attach(
         cls, sampler: Sampler, guard: Guard, proc: Proc, *, rate_hz: float, window_seconds: float
     ) -> GuardedSession:
-        """Attach; raises SamplingError, also for a target that somebody has stopped."""
+        """Attach to a process.
+
+        Raises SamplingError, also if the target is already stopped.
+        """
         target_state = guard.record_state(proc.key)
         if target_state.is_stopped:
             raise SamplingError(
@@ -35,7 +38,7 @@ class GuardedSession:
             guard.resume_if_stopped(target_state, has_crashed=True)
             raise
         if not guard.is_same_process(proc.key):
-            # Between being found and being attached to, its pid may have become another process's.
+            # The pid may have been reused between the scan and the attach.
             session.stop()
             raise SamplingError(f"process {proc.pid} is gone", reason=Reason.PID_GONE)
         return cls(session, guard, target_state)
@@ -57,14 +60,17 @@ class GuardedSession:
         self._session.set_rate(rate_hz)
 
     def take(self) -> tuple[SampleBatch, ResumeOutcome]:
-        """What was sampled since the last take; sampling goes on."""
+        """Return the samples since the last take, and continue.
+
+        After a crash of the sampler the target is resumed if it was left stopped.
+        """
         batch = self._session.take()
         if not _has_crashed(batch):
             return batch, ResumeOutcome.NOTHING
         return batch, self._guard.resume_if_stopped(self._target_state, has_crashed=True)
 
     def close(self) -> tuple[SampleBatch, ResumeOutcome]:
-        """What was left, with the target seen to run."""
+        """End the session, return the rest, and resume the target if it was left stopped."""
         end_reason = self._session.end_reason or ""
         batch = self._session.stop()
         has_crashed = _has_crashed(batch) or end_reason.startswith("failed")

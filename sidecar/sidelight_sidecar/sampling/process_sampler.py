@@ -1,10 +1,9 @@
-"""The loop of one watched process.
+"""The sampling loop of one process.
 
-ptrace lets one tracer near a process, so everything that samples a process goes through its one
-loop: ordinary windows by the plan, what is held back for a capture between them, and captures, for
-which the ordinary session pauses (its window is closed and kept). While a switch pauses sampling
-nothing is attached. The loop ends when the process is gone or the sidecar stops; what was sampled
-until then is kept.
+ptrace allows one tracer per process, so everything that samples a process goes through its one loop:
+scheduled windows, the pre-roll between them, and captures. A capture closes the ordinary session and keeps
+its window. While a switch pauses sampling, nothing is attached. The loop ends when the process is gone or
+the sidecar stops, and keeps what was sampled until then.
 """
 
 from __future__ import annotations
@@ -46,10 +45,11 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
 
 @dataclass(frozen=True, slots=True)
 class SamplerContext:
-    """What every watch works with; `clock` is monotonic seconds, `rng` a number from 0 to below 1.
+    """Dependencies that all ProcessSamplers share.
 
-    `keeps_preroll` when what is sampled between windows is held back for captures and triggers; `rate_hz` is
-    that of ordinary windows, `trigger_rate_hz` that after a trigger.
+    `clock` returns monotonic seconds, `rng` a number from 0 to below 1. With `keeps_preroll`, samples
+    between windows are held back for captures and triggers. `rate_hz` is the rate of ordinary windows,
+    `trigger_rate_hz` the rate after a trigger.
     """
 
     sampler: Sampler
@@ -110,7 +110,7 @@ class ProcessSampler:
 
     @property
     def role(self) -> str:
-        """What the process is to its service; windows carry the role that it has when they end."""
+        """The process's role in its service; a window carries the role at its end."""
         return self._target_labels.role
 
     @role.setter
@@ -119,7 +119,7 @@ class ProcessSampler:
 
     @property
     def python_version(self) -> str:
-        """The Python that the process runs, as far as it is known: "3.12" or nothing."""
+        """The version of the process's Python, "3.12" or empty if unknown."""
         return self._session_handle.python_version
 
     @property
@@ -135,23 +135,28 @@ class ProcessSampler:
         return fields | {"rate": rate_limit.mean_hz, "reduced": list(rate_limit.reasons)}
 
     def wake(self) -> None:
-        """Have it look at the switches now."""
+        """Let the loop check the pause switches now."""
         self._window_sampler.wakeup.set()
 
     def stop(self) -> None:
-        """Let `run` return soon, with what was sampled kept."""
+        """Let `run` return soon, and keep what was sampled."""
         self._is_stopping = True
         self._window_sampler.wakeup.set()
 
     def start_capture(self, job: CaptureJob, process_capture: ProcessCapture) -> None:
-        """Sample for a capture as soon as may be; `process_capture` is told how it goes. One at a time."""
+        """Start a capture as soon as possible; it reports to `process_capture`.
+
+        Only one capture may run at a time.
+        """
         self.is_capturing = True
         self._pending_capture = (job, process_capture)
         self._window_sampler.wakeup.set()
 
     def apply_trigger(self, event: TriggerEvent, *, immediate: bool = False) -> None:
-        """Sample faster for a while, after a capture if one runs; `immediate`: this window says so
-        already.
+        """Start a boost, or add the event to the current one.
+
+        It starts after a capture if one runs. With `immediate`, it starts now, and the open window carries
+        its labels.
         """
         context = self._context
         if self._boost is None:
@@ -165,12 +170,15 @@ class ProcessSampler:
             self._window_sampler.end_window_early()
 
     def stop_capture(self, process_capture: ProcessCapture) -> None:
-        """End this part of a capture now; what was sampled is kept."""
+        """End the capture on this process now, and keep its samples."""
         process_capture.is_stop_requested = True
         self._window_sampler.wakeup.set()
 
     async def run(self) -> None:
-        """Never raises but CancelledError: one process that cannot be sampled must not end the others."""
+        """Sample until `stop`; raises nothing but CancelledError.
+
+        A process that cannot be sampled must not end the loops of the others.
+        """
         attempt = 0
         while not self._is_stopping:
             try:
@@ -204,7 +212,7 @@ class ProcessSampler:
             await self._sample_by_plan()
 
     async def _sample_by_plan(self) -> None:
-        """Wait for the next window, or take it; raises SamplingError when it cannot be taken."""
+        """Wait for the next window or sample it; raises SamplingError if that fails."""
         context, plan, now = self._context, self._context.plan, self._context.clock()
         boost = await self._update_boost(now)
         rate_hz = context.rate_hz if boost is None else boost.rate_hz
@@ -215,7 +223,7 @@ class ProcessSampler:
             action = SampleAction(boost.until)
         if not isinstance(action, SampleAction) and not context.keeps_preroll:
             if plan.is_on_demand and not self._has_checked_access:
-                # Whether a capture would be allowed is told before somebody needs one.
+                # A missing permission should be reported before somebody needs a capture.
                 await self._set_pace(context.sampler, context.rate_hz)
                 await self._session_handle.detach()
                 self._has_checked_access = True
@@ -245,11 +253,14 @@ class ProcessSampler:
                 f"sampling process {self.key.pid} ended: {end_reason}", hint="It is tried again."
             )
         if end_reason is not None:
-            # The next look at /proc tells whether the process is gone or runs another program.
+            # The next scan of /proc shows whether the process is gone or runs another program.
             await self._window_sampler.wait_until(context.clock() + _PROGRESS_SECONDS)
 
     async def _update_boost(self, now: float) -> Boost | None:
-        """What a trigger asks for now; one that has come up begins, with what was held back before it."""
+        """Return the current boost; start a pending one and end an old one.
+
+        At its start the pre-roll is released.
+        """
         boost, plan = self._boost, self._context.plan
         if boost is None:
             return None
@@ -261,15 +272,15 @@ class ProcessSampler:
             return boost
         self._boost = None
         if plan.interval_seconds is not None:
-            # It took the place of the windows that were due meanwhile.
+            # The boost replaced the windows that were due during it.
             self._last_slot = compute_slot(now, plan.interval_seconds, self._anchor)
         if self._session_handle.is_open and not (plan.is_continuous or self._context.keeps_preroll):
             await self._close_session()
         return None
 
     async def _skip_until(self, until: float, rate_limit: RateLimit) -> None:
-        """Sample nothing until then, or until the governor says otherwise."""
-        began = self._context.clock()
+        """Sample nothing until `until`, or until the governor changes the rate limit."""
+        started_at = self._context.clock()
         if rate_limit.is_suspended and self._session_handle.is_open:
             await self._close_session()
         else:
@@ -284,11 +295,11 @@ class ProcessSampler:
             ):
                 break
         await self._window_sampler.discard_idle_time()
-        self._record_gap(began, rate_limit.reasons)
+        self._record_gap(started_at, rate_limit.reasons)
 
     async def _wait_while_paused(self) -> None:
-        """Have nothing attached while a switch is on, however short that is."""
-        began, self._seen_pause_count = self._context.clock(), self._context.pause_control.pause_count
+        """Detach and wait while a switch is on, however short the pause is."""
+        started_at, self._seen_pause_count = self._context.clock(), self._context.pause_control.pause_count
         if self._session_handle.is_open:
             await self._close_session()
         self._leave_governor()
@@ -305,7 +316,7 @@ class ProcessSampler:
                 await self._window_sampler.sleep(_PROGRESS_SECONDS)
         finally:
             self._context.metrics.reduced_rate.labels(PAUSED).dec()
-            self._record_gap(began, (PAUSED,))
+            self._record_gap(started_at, (PAUSED,))
 
     async def _run_capture(self, job: CaptureJob, process_capture: ProcessCapture) -> None:
         self._pending_capture, self._active_capture, self._window_sampler.is_cut_short = (
@@ -313,7 +324,7 @@ class ProcessSampler:
             process_capture,
             False,
         )
-        began = self._context.clock()
+        started_at = self._context.clock()
         try:
             if self._session_handle.is_open:
                 await self._close_session()
@@ -338,8 +349,8 @@ class ProcessSampler:
             self.is_capturing, self._active_capture = False, None
             process_capture.finish("an unexpected error: see the sidecar's log")
             if self._context.plan.is_continuous:
-                self._record_gap(began, ())
-                self._context.metrics.preempted_seconds.inc(self._context.clock() - began)
+                self._record_gap(started_at, ())
+                self._context.metrics.preempted_seconds.inc(self._context.clock() - started_at)
 
     async def _sample_capture(self, job: CaptureJob, process_capture: ProcessCapture) -> None:
         clock, end = self._context.clock, None
@@ -386,7 +397,7 @@ class ProcessSampler:
             _log.info("the process is sampled again", pid=self.key.pid)
 
     async def _close_session(self) -> None:
-        """End the session; what was sampled since the last window is kept."""
+        """End the session, and keep what was sampled since the last window."""
         context = self._context
         rate_limit = context.governor.get_rate_limit(self.key) or RateLimit(context.rate_hz)
         rate_hz = self._window_sampler.rate_hz
@@ -417,12 +428,12 @@ class ProcessSampler:
         return WindowContext(rate_limit.rate_hz, nominal_seconds, labels, paused_ns, reasons)
 
     def _record_gap(self, since: float, reasons: tuple[str, ...]) -> None:
-        """Remember, for the next window, that nothing was sampled since then."""
+        """Record that nothing was sampled since `since`, for the next window."""
         elapsed = self._context.clock() - since
         self._gap_seconds += elapsed
         self._gap_reasons |= set(reasons)
-        for why in reasons:
-            self._context.metrics.unsampled_seconds.labels(why).inc(elapsed)
+        for reason in reasons:
+            self._context.metrics.unsampled_seconds.labels(reason).inc(elapsed)
 
     def _join_governor(self, pool: str, rate_hz: int, sampler: Sampler) -> None:
         governor, rate_limit = self._context.governor, self._context.governor.get_rate_limit(self.key)
@@ -442,7 +453,7 @@ class ProcessSampler:
         self._governed_rate_hz = 0
 
     def _check_window(self, batch: SampleBatch) -> None:
-        """Say so when a whole window gave no stacks though the session holds."""
+        """Report a whole window without stacks although the session holds."""
         quality, subject = batch.quality, self._health_subject
         failed = sum(quality.errors.values())
         if quality.attempts > failed:
@@ -461,7 +472,8 @@ class ProcessSampler:
 
     def _get_slot_jitter(self, slot: int) -> float:
         if slot not in self._slot_jitters:
-            self._slot_jitters = {old: luck for old, luck in self._slot_jitters.items() if old >= slot - 2}
+            recent = {old: jitter for old, jitter in self._slot_jitters.items() if old >= slot - 2}
+            self._slot_jitters = recent
             self._slot_jitters[slot] = self._context.rng()
         return self._slot_jitters[slot]
 

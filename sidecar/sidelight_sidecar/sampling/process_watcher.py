@@ -1,4 +1,4 @@
-"""Follows the processes to watch: a loop for each that appears, an end for each that is gone."""
+"""Follows the processes to sample: starts a loop for each new one, stops old ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
 
 
 class ProcessWatcher:
-    """One Watch per watched process, at most `most` of them."""
+    """The ProcessSamplers of all selected processes, at most `max_processes` of them."""
 
     def __init__(
         self,
@@ -47,8 +47,9 @@ class ProcessWatcher:
         health: HealthBoard,
         exit_after_seconds: float | None = None,
     ) -> None:
-        """`exit_after_seconds`: `on_done` is called once none of what was watched has been left for so
-        long.
+        """Create a watcher without processes.
+
+        `exit_after_seconds`: `on_done` is called once all watched processes have been gone for that time.
         """
         self._procfs = procfs
         self._process_filter = process_filter
@@ -72,12 +73,12 @@ class ProcessWatcher:
 
     @property
     def process_samplers(self) -> list[ProcessSampler]:
-        """What is watched now, by pid."""
+        """The samplers of the current processes, by pid."""
         return [self._process_samplers[key] for key in sorted(self._process_samplers)]
 
     @property
     def usage(self) -> Mapping[ProcessKey, ProcessUsage]:
-        """What Python processes had taken at the last look."""
+        """Usage of Python processes at the last scan."""
         return self._procfs.usage
 
     def stop(self) -> None:
@@ -88,7 +89,7 @@ class ProcessWatcher:
     def start_capture(
         self, job: CaptureJob, process_captures: Sequence[tuple[ProcessSampler, ProcessCapture]]
     ) -> None:
-        """Hand a capture to the watches it is for."""
+        """Start a capture on the given processes."""
         for watch, part in process_captures:
             watch.start_capture(job, part)
 
@@ -107,17 +108,17 @@ class ProcessWatcher:
                 watch.stop()
 
     def _scan_until_change(self) -> list[Proc]:
-        """Look until something has changed, or the end; runs in a thread of its own for as long.
+        """Scan until something has changed or the sidecar stops; runs in its own thread.
 
-        Beside processes that stay as they are the event loop is not woken for it.
+        While nothing changes, it does not wake the event loop.
         """
         while True:
-            began = time.thread_time()
+            started_at = time.thread_time()
             procs = self._procfs.list_processes()
-            took = time.thread_time() - began
-            self._metrics.scan_cpu_seconds.set(took)
-            # A machine with thousands of processes is looked at less often, not with a whole core.
-            self._scan_pause_seconds = max(self._scan_seconds, took / _MAX_SCAN_CPU_SHARE)
+            cpu_seconds = time.thread_time() - started_at
+            self._metrics.scan_cpu_seconds.set(cpu_seconds)
+            # A machine with thousands of processes is scanned less often, not with a whole core.
+            self._scan_pause_seconds = max(self._scan_seconds, cpu_seconds / _MAX_SCAN_CPU_SHARE)
             is_counting_down = self._exit_after_seconds is not None and not self._process_samplers
             if (
                 is_counting_down
@@ -144,7 +145,7 @@ class ProcessWatcher:
                 "a process is watched", pid=key.pid, command=" ".join(selected[key].proc.command_line)[:200]
             )
         roles = {key: selected[key].role for key in self._process_samplers}
-        # A role may depend on the one before: only when it stays, equal processes give equal answers.
+        # A role may depend on the previous role: only stable roles make a scan without changes skippable.
         self._last_processes, self._are_roles_stable, self._roles = procs, roles == self._roles, roles
         self._metrics.processes.set(len(self._process_samplers))
         self._report_health(selected, procs)
@@ -152,7 +153,7 @@ class ProcessWatcher:
     def _check_done(self) -> None:
         now = asyncio.get_running_loop().time()
         if self._process_samplers:
-            # From here on, an end is one: before, nothing has begun.
+            # Without any process so far, nothing can have ended.
             self._last_active = now
             return
         since, wait = self._last_active, self._exit_after_seconds
@@ -184,7 +185,7 @@ class ProcessWatcher:
 
 
 def explain_no_targets(process_filter: ProcessFilter, procs: Sequence[Proc], own_pid: int) -> HealthIssue:
-    """Why there is nothing to watch, as far as it can be told."""
+    """Explain why no process is selected, as far as that is known."""
     if not process_filter.pids and sees_only_itself(procs, own_pid):
         return HealthIssue(
             Reason.NOTHING_TO_WATCH,

@@ -1,7 +1,7 @@
-"""Samples one process for the length of a window, at the pace the governor allows.
+"""Samples one process for the length of a window, at the rate the governor allows.
 
-A long window is taken in parts, so that one that costs far more than was foreseen is noticed after
-a second and ended; the parts are shipped as one.
+A long window is sampled in parts, so that a window that costs far more than expected is noticed after a
+second and ended. The parts are shipped as one window.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _PART_SECONDS = 5.0
 
 
 class WindowSampler:
-    """The session of one process, paced; `interrupted` says when to stop waiting, as `wake` does."""
+    """Samples windows with the session of one process.
+
+    `is_interrupted` returns whether to stop waiting; `wakeup` makes it check at once.
+    """
 
     def __init__(
         self,
@@ -56,19 +59,22 @@ class WindowSampler:
         self.is_cut_short = False
 
     def end_window_early(self) -> None:
-        """End the wait or the window now, but not the session: something else is to be sampled."""
+        """End the wait or the window now, but not the session."""
         self.is_cut_short = True
         self.wakeup.set()
 
     def should_skip(self, rate_limit: RateLimit) -> bool:
-        """Whether the next window is one of those that are left out; different ones for each process."""
+        """Return whether to skip the next window; processes skip different windows."""
         self._window_number += 1
         return not rate_limit.rate_hz or self._window_number % rate_limit.window_stride != 0
 
     async def set_pace(self, sampler: Sampler, rate_hz: float, window_seconds: float) -> bool:
-        """Sample at this rate from now on; true when it was attached to for that. Raises SamplingError."""
+        """Sample at this rate from now on; return whether that needed an attach.
+
+        Raises SamplingError.
+        """
         if self._session_handle.is_open and not sampler.is_gapless and rate_hz != self.rate_hz:
-            # What is running is a few milliseconds old.
+            # The current run is a few milliseconds old, so nothing is lost.
             await self._session_handle.detach()
         needs_attach = not self._session_handle.is_open
         if needs_attach:
@@ -79,7 +85,7 @@ class WindowSampler:
         return needs_attach
 
     async def go_idle(self) -> None:
-        """Leave the process in peace, with the session kept where that costs nothing."""
+        """Stop sampling the process; keep the session if that costs nothing."""
         if self._session_handle.is_open and self._sampler is not None and self._sampler.is_gapless:
             await self._session_handle.set_rate(0.0)
             self.rate_hz = 0.0
@@ -87,7 +93,7 @@ class WindowSampler:
             await self._session_handle.detach()
 
     async def discard_idle_time(self) -> None:
-        """Throw away the time of a rest, in which nothing was looked at."""
+        """Discard the time since `go_idle`, in which nothing was sampled."""
         if self._session_handle.is_open:
             await self._session_handle.take()
 
@@ -99,9 +105,9 @@ class WindowSampler:
         part_seconds: float = _PART_SECONDS,
         on_batch: Callable[[SampleBatch], None] | None = None,
     ) -> SampleBatch:
-        """What is sampled until then, or until something comes up; the session ends unless it `keep_session`.
+        """Return the samples until `until`, or until an interruption.
 
-        `on_batch` is called with each part.
+        The session ends unless `keep_session`. `on_batch` is called with each part.
         """
         batch: SampleBatch | None = None
         self.end_reason = None
@@ -134,20 +140,21 @@ class WindowSampler:
             next_check = self._clock() + part_seconds
 
     async def end_session(self) -> SampleBatch:
-        """End the session; what was left."""
+        """End the session and return the rest."""
         return self._record_partial(await self._session_handle.detach())
 
     async def wait_until(self, deadline: float) -> None:
-        """Wait, but no longer than the session samples and nothing else is to be done."""
-        while (left := deadline - self._clock()) > 0:
+        """Wait until the deadline, the end of the session, or an interruption."""
+        while (remaining := deadline - self._clock()) > 0:
             if self._is_interrupted() or self.is_cut_short or self._session_handle.end_reason is not None:
                 return
             if self._session_handle.is_open and self.rate_hz and self._governor.must_end_window(self._key):
                 return
-            await self.sleep(min(left, _CHECK_SECONDS if self._session_handle.is_open else _MAX_WAIT_SECONDS))
+            longest = _CHECK_SECONDS if self._session_handle.is_open else _MAX_WAIT_SECONDS
+            await self.sleep(min(remaining, longest))
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so long, or until woken."""
+        """Wait for `seconds`, or until woken."""
         try:
             async with asyncio.timeout(seconds):
                 await self.wakeup.wait()

@@ -1,4 +1,4 @@
-"""At most one session on a process, held from the event loop: the blocking calls run in threads."""
+"""A process's session for the event loop: its blocking calls run in threads."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SessionHandle:
 
     @property
     def python_version(self) -> str:
-        """The version of the process's Python; empty where only a name says that it is one."""
+        """The version of the process's Python; empty if unknown."""
         return "" if self._proc.python_version in (None, UNKNOWN_VERSION) else str(self._proc.python_version)
 
     @property
@@ -65,7 +65,7 @@ class SessionHandle:
         return ("", "") if self._session is None else (self._session.mode, self._session.reader)
 
     async def attach(self, sampler: Sampler, rate_hz: float, window_seconds: float) -> None:
-        """Begin a session when it is this one's turn; raises SamplingError."""
+        """Wait for an attach slot and start a session; raises SamplingError."""
         async with self._attach_limiter.acquire():
             self._session = await _run_in_thread(
                 lambda: GuardedSession.attach(
@@ -81,13 +81,13 @@ class SessionHandle:
         await _run_in_thread(lambda: session.set_rate(rate_hz))
 
     async def take(self) -> SampleBatch:
-        """What was sampled since the last take; the session goes on."""
+        """Return the samples since the last take, and continue."""
         batch, outcome = await _run_in_thread(self._require_session().take)
         self._record_resume(outcome)
         return batch
 
     async def detach(self) -> SampleBatch:
-        """End the session; what was left."""
+        """End the session and return the rest."""
         session, self._session = self._require_session(), None
         try:
             batch, outcome = await _run_in_thread(session.close)
@@ -97,7 +97,7 @@ class SessionHandle:
         return batch
 
     def clear_stopped(self) -> None:
-        """Take down what was said of a target left stopped: it runs again, or is gone."""
+        """Clear the problem of a target left stopped: it runs again, or is gone."""
         self._health.clear(self._health_subject)
 
     def _require_session(self) -> GuardedSession:

@@ -1,4 +1,7 @@
-"""Files that are there whole or not at all, also after a crash, and windows packed into them."""
+"""Files that are written whole or not at all, also after a crash.
+
+Windows are compressed into such files.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +18,30 @@ _MAX_RAW_BYTES = 256 << 20
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Put a file in place; an earlier one of this name is replaced. Raises OSError."""
+    """Write a file atomically, over an earlier one of this name; raises OSError."""
     write_temporary_file(path, content).rename(path)
     sync_directory(path.parent)
 
 
 def write_temporary_file(path: Path, content: bytes) -> Path:
-    """Write what shall be at `path` beside it, on the disk for good; the caller renames it."""
-    beside = path.with_name(f"{path.name}.tmp")
+    """Write and sync the content for `path` beside it; the caller renames the file."""
+    temporary = path.with_name(f"{path.name}.tmp")
     try:
-        with beside.open("wb") as file:
+        with temporary.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
     except OSError:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
-    return beside
+    return temporary
 
 
 def lock_directory(folder: Path) -> IO[str]:
-    """Make a folder, and hold it until the file is closed; raises BlockingIOError when another has it."""
+    """Create a folder and lock it until the returned file is closed.
+
+    Raises BlockingIOError if another process holds the lock.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = (folder / "lock").open("w")
     try:
@@ -47,7 +53,7 @@ def lock_directory(folder: Path) -> IO[str]:
 
 
 def sync_directory(folder: Path) -> None:
-    """Make renames in a folder last."""
+    """Make renames in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -56,13 +62,16 @@ def sync_directory(folder: Path) -> None:
 
 
 def compress_window(window: Window) -> bytes:
-    """A window as a file of the spool: zstd with a checksum."""
+    """Encode a window as a file of the spool: zstd with a checksum."""
     return zstandard.ZstdCompressor(level=3, write_checksum=True).compress(encode_windows([window]))
 
 
 def decompress_window(compressed: bytes) -> bytes:
-    """The window's wire form; raises ValueError or ZstdError for what `compress_window` did not write."""
-    # The size a damaged frame claims would be allocated before anything is checked.
+    """Return the wire form of a window from `compress_window`.
+
+    Raises ValueError or ZstdError for other bytes.
+    """
+    # zstd allocates the size that a frame claims before it checks anything, even in a damaged file.
     if not 0 <= zstandard.frame_content_size(compressed) <= _MAX_RAW_BYTES:
         raise ValueError("no plausible size")
     return zstandard.ZstdDecompressor().decompress(compressed)

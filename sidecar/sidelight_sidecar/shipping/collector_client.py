@@ -1,4 +1,7 @@
-"""Requests to the collector: with the token as it is now, bounded in time, and never through a proxy."""
+"""HTTP requests to the collector, with the current token and a time limit.
+
+They never go through a proxy.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _MAX_ERROR_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """Where windows go and how patiently; times in seconds."""
+    """The collector's URL, the token, and limits of requests; times in seconds."""
 
     collector: str
     token_file: Path | None
@@ -25,12 +28,12 @@ class ClientConfig:
     timeout_seconds: float
     max_backoff_seconds: float
     token: str = ""
-    """A token that stands in no file."""
+    """A token that is not in a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An HTTP answer; its body is cut where it is longer than any collector's."""
+    """An HTTP response, cut where it is longer than any response of a collector."""
 
     status: int
     body: bytes
@@ -38,7 +41,7 @@ class Reply:
 
 
 class RequestFailed(Exception):
-    """There was no answer; `stored` is None when the request may have arrived all the same."""
+    """There was no response; `stored` is None if the request may have arrived."""
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class RequestFailed(Exception):
 
 
 class CollectorClient:
-    """Asks the collector."""
+    """Sends requests to the collector."""
 
     def __init__(self, config: ClientConfig, http: aiohttp.ClientSession) -> None:
         self._config = config
@@ -65,17 +68,20 @@ class CollectorClient:
     async def request(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str], *, extra_seconds: float = 0.0
     ) -> Reply:
-        """One request; raises Unanswered. `extra_seconds`: seconds that it may take beyond the usual."""
+        """Send one request and return the reply; raises RequestFailed.
+
+        `extra_seconds` are added to the usual timeout.
+        """
         timeout = self._config.timeout_seconds + extra_seconds
         try:
-            sent = dict(headers)
+            all_headers = dict(headers)
             if token := await asyncio.to_thread(self._read_token):
-                sent["Authorization"] = f"Bearer {token}"
+                all_headers["Authorization"] = f"Bearer {token}"
             async with self._http.request(
                 method,
                 f"{self._config.collector}{path}",
                 data=body,
-                headers=sent,
+                headers=all_headers,
                 timeout=aiohttp.ClientTimeout(total=timeout),
                 allow_redirects=False,
             ) as response:
@@ -88,7 +94,7 @@ class CollectorClient:
         except TimeoutError as error:
             raise RequestFailed(f"no answer within {timeout:g} seconds") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            # What answers without speaking HTTP is quoted in the error: as much of it as it likes to send.
+            # The error quotes a server that does not speak HTTP, at any length.
             raise RequestFailed((str(error) or type(error).__name__)[:_MAX_ERROR_CHARACTERS]) from error
 
     def _read_token(self) -> str:

@@ -1,4 +1,4 @@
-"""What the collector's answer to a batch of windows means, and how long to wait before the next."""
+"""The collector's response to a batch of windows, and the pause before a retry."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _MIN_BACKOFF_SECONDS = 0.5
 
 
 IDENTITY_MISMATCH_REASONS = frozenset((Reason.WRONG_NAMESPACE, Reason.WRONG_POD, Reason.WRONG_SERVICE))
-"""Why windows are refused that say that they are of another pod than the token is."""
+"""Reasons for refusing windows whose labels name another pod than the token."""
 
 
 class RequestOutcome(StrEnum):
-    """How a request ended; also a metric label."""
+    """Outcome of a request; also a metric label."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
@@ -32,10 +32,11 @@ class RequestOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IngestResponse:
-    """An answer, read.
+    """A parsed response.
 
-    accepted and duplicates are acknowledged ids; `stored` is None when the collector may or may not
-    have kept the windows, so that they must keep their ids; `retry_after` is seconds, if it said so.
+    `accepted` and `duplicates` are acknowledged ids. `stored` is None if the collector may have stored the
+    windows, so that they must keep their ids. `retry_after` is in seconds, None if the collector did not
+    send it.
     """
 
     outcome: RequestOutcome
@@ -48,7 +49,10 @@ class IngestResponse:
     hint: str = ""
 
     def restrict_to(self, sent: frozenset[str]) -> IngestResponse:
-        """This answer as one to these windows: to acknowledge only others is no acknowledgement."""
+        """Return this response with acknowledgements of these windows only.
+
+        A response that acknowledges none of them is no acknowledgement.
+        """
         if self.outcome is not RequestOutcome.ACCEPTED:
             return self
         restricted = replace(self, accepted=self.accepted & sent, duplicates=self.duplicates & sent)
@@ -61,11 +65,12 @@ _NO_ACKNOWLEDGEMENT = IngestResponse(
 
 
 def parse_ingest_response(status: int, retry_after: str | None, body: bytes, now: datetime) -> IngestResponse:
-    """The meaning of an HTTP answer from POST /api/v1/windows.
+    """Parse a response of POST /api/v1/windows.
 
     Only a collector's own refusal, which carries a reason word, is final: a 400 from a proxy or from
-    another server says nothing about the windows. That windows name another pod than the token is final
-    too: no later answer could be another. That the token is not good is not: the windows wait for one.
+    another server says nothing about the windows. A refusal of windows that name another pod than the token
+    is final too, because no later response could differ. An invalid token is not final: the windows wait
+    for a valid one.
     """
     fields = _parse_json(body)
     reason, message = str(fields.get("error", ""))[:64], str(fields.get("message", f"status {status}"))[:500]
@@ -98,22 +103,28 @@ def parse_ingest_response(status: int, retry_after: str | None, body: bytes, now
 
 
 def parse_retry_after(retry_after: str | None, now: datetime) -> float | None:
-    """A Retry-After header, seconds or a date (RFC 9110 §10.2.3), as seconds up to ten minutes."""
+    """Parse a Retry-After header (RFC 9110 §10.2.3) into seconds, at most ten minutes.
+
+    The header holds seconds or a date. Returns None if it is missing or invalid.
+    """
     if not retry_after:
         return None
     try:
         if retry_after.strip().isdigit():
             wait = float(retry_after)
         else:
-            when = parsedate_to_datetime(retry_after)
-            wait = ((when if when.tzinfo else when.replace(tzinfo=UTC)) - now).total_seconds()
+            date = parsedate_to_datetime(retry_after)
+            wait = ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds()
     except (ValueError, OverflowError):
         return None
     return min(max(wait, 0.0), _MAX_RETRY_AFTER_SECONDS)
 
 
 def compute_backoff(attempt: int, max_seconds: float, jitter: float) -> float:
-    """Seconds before try number `attempt` (from 1): doubling up to `max_seconds`, half of it by chance."""
+    """Return the seconds before retry number `attempt` (from 1).
+
+    They double up to `max_seconds`. `jitter`, a random number from 0 to below 1, decides half of them.
+    """
     full = min(max_seconds, _MIN_BACKOFF_SECONDS * 2.0 ** min(attempt - 1, 30))
     return full * (0.5 + jitter / 2)
 

@@ -1,8 +1,8 @@
-"""Adding up windows that wait in the spool: which may be added, and their sum.
+"""Merge windows that wait in the spool.
 
-Windows may be added when the same process was sampled in the same way: then durations follow each
-other and add up as well, and rates stay what they were. What is lost is when exactly a stack was
-seen, so a sum never spans more than an hour.
+Windows can be merged if they sampled the same process in the same way: then their durations follow each
+other and are added, and rates stay the same. The merge loses the exact time of each stack, so a merged
+window never spans more than an hour.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_STACKS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class MergeKey:
-    """What windows must have in common to be added."""
+    """The properties that windows must share to be merged."""
 
     labels: Labels
     period_ns: int
@@ -35,7 +35,7 @@ class MergeKey:
 
 @dataclass(frozen=True, slots=True)
 class WindowSummary:
-    """What the spool remembers of a window without keeping its stacks."""
+    """The properties of a window that the spool keeps in memory, without its stacks."""
 
     merge_key: MergeKey
     start_ns: int
@@ -64,7 +64,7 @@ def summarize_window(window: Window) -> WindowSummary:
 
 
 def can_merge(group: Sequence[WindowSummary], candidate: WindowSummary) -> bool:
-    """Whether `candidate` may be added to the windows of `group`."""
+    """Return whether `candidate` can be merged with the windows of `group`."""
     summaries = [*group, candidate]
     span = max(f.end_ns for f in summaries) - min(f.start_ns for f in summaries)
     return (
@@ -75,7 +75,7 @@ def can_merge(group: Sequence[WindowSummary], candidate: WindowSummary) -> bool:
 
 
 def merge_windows(windows: Sequence[Window], window_id: str) -> Window:
-    """The sum of one or more windows of one kind, as a window of its own."""
+    """Merge one or more windows with the same MergeKey into a window of its own."""
     return replace(
         windows[0],
         id=window_id,

@@ -1,4 +1,4 @@
-"""Spool files that cannot be sent, kept for whoever wants to know why, within a bound."""
+"""Spool files that cannot be sent, kept for diagnosis within a size limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from pathlib import Path
 
 
 class Quarantine:
-    """The folders `refused/` and `corrupt/`: together never above `max_bytes`; the oldest files go first."""
+    """The folders `refused/` and `corrupt/`, together at most `max_bytes`.
+
+    The oldest files are deleted first.
+    """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self._refused_directory = folder / "refused"
@@ -14,7 +17,7 @@ class Quarantine:
         self._max_bytes = max_bytes
 
     def add_refused(self, path: Path, name: str, note: str) -> None:
-        """Keep a refused window and beside it, in `<name>.reason.json`, why."""
+        """Keep a refused window, with the reason beside it in `<name>.reason.json`."""
         self._move(path, self._refused_directory / name)
         if (self._refused_directory / name).exists():
             (self._refused_directory / f"{name}.reason.json").write_text(note)

@@ -1,8 +1,8 @@
 """Sends windows from the spool to the collector until it has acknowledged them.
 
-At least once: a window leaves the spool when the collector has named its id as accepted or as a
-duplicate, and is sent again otherwise. A batch that is refused is sent again window by window, so
-that one bad window costs only itself.
+Delivery is at least once. A window leaves the spool when the collector has named its id as accepted or as a
+duplicate; else it is sent again. The windows of a refused batch are sent again one by one, so that a bad
+window does not affect the others.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Shipper:
         self._draining = asyncio.Event()
 
     def wake(self) -> None:
-        """A window has arrived in the spool."""
+        """Notify the loop of a new window in the spool."""
         self._wakeup.set()
 
     def drain(self) -> None:
@@ -66,7 +66,7 @@ class Shipper:
         self._wakeup.set()
 
     async def run(self) -> None:
-        """Send for ever, or after `drain` until nothing is left."""
+        """Send windows forever, or after `drain` until the spool is empty."""
         attempt, response = 0, None
         while True:
             self._wakeup.clear()
@@ -81,7 +81,7 @@ class Shipper:
                 self._metrics.sends.labels(response.outcome.value).inc()
                 has_progress = await asyncio.to_thread(self._apply_response, batch, response)
             except OSError as error:
-                # Whatever the disk does, sampling goes on, and so do windows when it is mended.
+                # Sampling goes on in spite of a bad disk, and shipping resumes when it works again.
                 has_progress, response = False, None
                 self._report_disk_error(error)
             else:
@@ -94,7 +94,7 @@ class Shipper:
             await self._wait_before_retry(max(wait, response.retry_after or 0.0) if response else wait)
 
     async def _wait_before_retry(self, seconds: float) -> None:
-        """Wait before another try; once draining there is little time, and no try is put off for long."""
+        """Wait before a retry, but only briefly while draining."""
         if self._draining.is_set():
             await asyncio.sleep(min(seconds, _DRAIN_PAUSE_SECONDS))
         else:
@@ -109,7 +109,7 @@ class Shipper:
         for entry in entries:
             if batch and entry.id in self._suspect_ids:
                 break
-            # Marked before it is read: from here on it may not be merged into another id.
+            # It is marked before it is read, so that it cannot be merged into another id from here on.
             self._spool.mark_sent([entry], was_sent=True)
             body = self._spool.read(entry)
             if body is None:
@@ -126,15 +126,17 @@ class Shipper:
         body = await asyncio.to_thread(_compress, [body for _, body in batch])
         try:
             reply = await self._client.request("POST", "/api/v1/windows", body, headers)
-        except RequestFailed as none:
-            return IngestResponse(none.outcome, stored=none.stored, reason=none.reason, message=none.message)
-        sent = frozenset(entry.id for entry, _ in batch)
+        except RequestFailed as error:
+            return IngestResponse(
+                error.outcome, stored=error.stored, reason=error.reason, message=error.message
+            )
+        sent_ids = frozenset(entry.id for entry, _ in batch)
         return parse_ingest_response(
             reply.status, reply.retry_after, reply.body, datetime.now(UTC)
-        ).restrict_to(sent)
+        ).restrict_to(sent_ids)
 
     def _apply_response(self, batch: list[tuple[SpoolEntry, bytes]], response: IngestResponse) -> bool:
-        """Act on an answer; true when the next batch may follow at once."""
+        """Apply a response to the spool; return whether to send the next batch at once."""
         entries = [entry for entry, _ in batch]
         ids = {entry.id for entry in entries}
         if response.outcome is RequestOutcome.ACCEPTED:
@@ -148,7 +150,7 @@ class Shipper:
             self._spool.delete(acknowledged)
             return bool(acknowledged)
         if response.stored is False:
-            # As it was before this try: an earlier one may have ended in doubt.
+            # Restore the mark, because the outcome of an earlier attempt may be unknown.
             for entry in entries:
                 self._spool.mark_sent([entry], was_sent=entry.was_sent)
         if response.outcome is not RequestOutcome.REFUSED:
@@ -166,7 +168,7 @@ class Shipper:
         self._metrics.refused.labels(to_reason_label(response.reason)).inc()
         self._spool.quarantine_refused(entry, response.reason, response.message)
         if response.reason in IDENTITY_MISMATCH_REASONS:
-            # Each window that follows will be refused for the same: that is more than a bad window.
+            # All later windows will be refused for the same reason, so this is not just one bad window.
             self._health.report(
                 "labels", HealthIssue(Reason(response.reason), response.message, response.hint)
             )
@@ -222,7 +224,7 @@ def _make_issue(collector: str, response: IngestResponse) -> HealthIssue:
 
 
 def _choose_reason(response: IngestResponse, default: Reason, *others: Reason) -> Reason:
-    """The collector's own word where it is one of these."""
+    """Return the collector's reason if it is one of `others`, else `default`."""
     return next((word for word in others if word == response.reason), default)
 
 

@@ -1,16 +1,19 @@
-"""Windows on disk between being taken and being acknowledged. docs/sidecar.md tells what can be lost.
+"""Windows on disk until the collector acknowledges them.
 
-One file per window, `<ULID>.zst`: zstd with a checksum over the window as it goes over the wire,
-written aside, synced and renamed. A window that was sent without a clear answer is renamed to
-`<ULID>.sent.zst`: the collector may have it, so it must keep its id and is never merged.
+docs/sidecar.md describes what can be lost.
 
-The folder stays below its bound at every moment: three quarters are for windows, an eighth is
-working room for merging, an eighth for files set aside (`refused/`, `corrupt/`). When a window
-does not fit, the oldest that may be added up are, and when none may, the oldest is dropped.
+There is one file per window, `<ULID>.zst`: zstd with a checksum over the window's wire form, written to a
+temporary file, synced and renamed. A window that was sent without a clear response is renamed to
+`<ULID>.sent.zst`: the collector may have stored it, so it must keep its id and is never merged.
 
-A merge survives a crash at any point: the sum is written aside, then a note of what it replaces,
-then the sum is renamed into place, then the sources go, then the note. A note found at start with
-its sum in place means the sources still have to go; without, that nothing had happened yet.
+The folder never exceeds its size limit. Three quarters are for windows, an eighth is working room for
+merges, and an eighth is for quarantined files (`refused/`, `corrupt/`). If a window does not fit, the
+oldest windows that can be merged are merged; if none can, the oldest window is dropped.
+
+A merge survives a crash at any point. It writes the merged window to a temporary file, writes a note with
+the names of its sources, renames the merged window into place, deletes the sources, and deletes the note.
+If there is a note at start, the sources are deleted if the merged window is in place; otherwise the merge
+had changed nothing yet.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ class SpoolUnwritable(SidelightError):
 
 @dataclass(frozen=True, slots=True)
 class SpoolEntry:
-    """A window in the spool: its id, the bytes of its file, whether it was ever sent."""
+    """A window in the spool: its id, its file's size in bytes, whether it was sent."""
 
     id: str
     size: int
@@ -57,12 +60,18 @@ class SpoolEntry:
 
 
 class Spool:
-    """The spool of one sidecar. Every method may block on the disk, and may be called from any thread."""
+    """The spool of one sidecar.
+
+    Every method may block on the disk, and may be called from any thread.
+    """
 
     def __init__(
         self, folder: Path, max_bytes: int, metrics: SidecarMetrics, new_id: Callable[[str], str]
     ) -> None:
-        """`new_id(id)` makes an id that sorts next to the one given."""
+        """Open the spool in `folder`, with at most `max_bytes`.
+
+        `new_id(id)` returns an id that sorts next to `id`. Raises SpoolUnwritable.
+        """
         self._folder = folder
         self._max_window_bytes = max_bytes * 3 // 4
         self._max_merge_bytes = max_bytes // 8 - _MERGE_NOTE_BYTES
@@ -86,7 +95,10 @@ class Spool:
         return self._bytes
 
     def put(self, window: Window) -> bool:
-        """Keep a window; false when there was no room for it, which is counted."""
+        """Store a window; return whether there was room.
+
+        A window that does not fit is counted as lost. Raises OSError if the disk refuses it.
+        """
         body = compress_window(window)
         with self._mutex:
             if len(body) > self._max_window_bytes:
@@ -106,28 +118,31 @@ class Spool:
 
     @property
     def newest_id(self) -> str:
-        """The id of the newest window; empty without any."""
+        """The id of the newest window, "" if the spool is empty."""
         with self._mutex:
             return max(self._entries, default="")
 
     def has_window_up_to(self, window_id: str) -> bool:
-        """Whether this window, or one that is older, still waits."""
+        """Return whether this window or an older one is still in the spool."""
         with self._mutex:
-            return any(known <= window_id for known in self._entries)
+            return any(entry_id <= window_id for entry_id in self._entries)
 
     def list_oldest(self, count: int) -> list[SpoolEntry]:
-        """The windows to send next."""
+        """Return the windows to send next."""
         with self._mutex:
             return [self._entries[key] for key in sorted(self._entries)[:count]]
 
     def read(self, entry: SpoolEntry) -> bytes | None:
-        """A window as it goes over the wire; None when its file was unreadable and is set aside."""
+        """Return the wire form of a window, or None if it cannot be read.
+
+        An unreadable file is quarantined.
+        """
         with self._mutex:
             current = self._entries.get(entry.id)
             return None if current is None else self._read_entry(current)
 
     def mark_sent(self, entries: Iterable[SpoolEntry], *, was_sent: bool) -> None:
-        """Remember, over restarts, whether the collector may have these windows."""
+        """Record durably whether the collector may have stored these windows."""
         with self._mutex:
             for entry in entries:
                 current = self._entries.get(entry.id)
@@ -142,16 +157,16 @@ class Spool:
                     self._entries[entry.id] = marked
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Forget windows that were acknowledged; returns how many there were."""
+        """Delete acknowledged windows; return how many of them were in the spool."""
         with self._mutex:
-            known = [self._entries[key] for key in ids if key in self._entries]
-            for entry in known:
+            entries = [self._entries[key] for key in ids if key in self._entries]
+            for entry in entries:
                 self._remove_entry(entry)
                 (self._folder / entry.name).unlink(missing_ok=True)
-            return len(known)
+            return len(entries)
 
     def quarantine_refused(self, entry: SpoolEntry, reason: str, message: str) -> None:
-        """Put a window that the collector will never take into `refused/`, with the reason."""
+        """Move a window that the collector refused for good into `refused/`."""
         with self._mutex:
             current = self._entries.get(entry.id)
             if current is not None:
@@ -175,7 +190,7 @@ class Spool:
         return lock
 
     def _recreate_if_removed(self) -> None:
-        """Begin anew in an empty folder where somebody removed this one with all that waited in it."""
+        """Start anew in an empty folder if somebody deleted it with all windows."""
         if self._folder.exists():
             return
         lock = atomic_file.lock_directory(self._folder)
@@ -191,8 +206,8 @@ class Spool:
                 for source in _read_merge_note(note):
                     (self._folder / source).unlink(missing_ok=True)
             note.unlink()
-        for left in self._folder.glob("*.tmp"):
-            left.unlink()
+        for temporary in self._folder.glob("*.tmp"):
+            temporary.unlink()
         for path in sorted(self._folder.glob("*.zst")):
             window_id, _, rest = path.name.partition(".")
             if is_window_id(window_id) and rest in ("zst", "sent.zst"):
@@ -209,12 +224,12 @@ class Spool:
                     self._merge(group)
                     continue
             except OSError:
-                pass  # a sum needs room on the disk before it gives some; dropping needs none
+                pass  # a merge needs disk space before it frees some; dropping a window needs none
             if self._entries:
                 self._drop_window(self._entries[min(self._entries)])
 
     def _find_mergeable(self) -> list[SpoolEntry]:
-        """The oldest windows that may be added up: two or more of one kind, or none."""
+        """Return two or more of the oldest windows that can be merged, or none."""
         groups: dict[object, list[SpoolEntry]] = {}
         for key in sorted(self._entries):
             entry = self._entries.get(key)
@@ -238,24 +253,24 @@ class Spool:
     def _merge(self, group: Sequence[SpoolEntry]) -> None:
         windows = [window for entry in group if (window := self._decode_entry(entry)) is not None]
         if len(windows) < 2:
-            return  # the others were set aside just now: look again
-        total = merge_windows(windows, self._new_id(windows[0].id))
-        entry = SpoolEntry(total.id, len(body := compress_window(total)))
+            return  # the other files were unreadable and are quarantined now; the caller tries again
+        merged = merge_windows(windows, self._new_id(windows[0].id))
+        entry = SpoolEntry(merged.id, len(body := compress_window(merged)))
         sources = [self._entries[window.id] for window in windows]
-        note = self._folder / f"{total.id}.merge"
-        aside = atomic_file.write_temporary_file(self._folder / entry.name, body)
+        note = self._folder / f"{merged.id}.merge"
+        temporary = atomic_file.write_temporary_file(self._folder / entry.name, body)
         try:
             atomic_file.write_file(note, json.dumps([source.name for source in sources]).encode())
         except OSError:
-            aside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
-        aside.rename(self._folder / entry.name)
+        temporary.rename(self._folder / entry.name)
         atomic_file.sync_directory(self._folder)
         for source in sources:
             (self._folder / source.name).unlink()
             self._remove_entry(source)
         note.unlink()
-        self._summaries[total.id] = summarize_window(total)
+        self._summaries[merged.id] = summarize_window(merged)
         self._add_entry(entry)
         self._metrics.spool_merged.inc(len(sources))
 
@@ -267,7 +282,7 @@ class Spool:
             self._record_loss("full", summary.sample_count if summary else 0)
 
     def _record_removed(self, entry: SpoolEntry) -> None:
-        """Count a window whose file somebody removed."""
+        """Count a window as lost whose file somebody deleted."""
         summary = self._summaries.get(entry.id)
         self._remove_entry(entry)
         self._record_loss("missing", summary.sample_count if summary else 0)
@@ -303,7 +318,7 @@ class Spool:
             self._record_removed(entry)
             return None
         except (OSError, zstandard.ZstdError, ValueError, TypeError, KeyError):
-            pass  # whichever it was, the file is of no use where it lies
+            pass  # the file is unusable for any of these reasons
         self._remove_entry(entry)
         self._quarantine_corrupt(path)
         return None

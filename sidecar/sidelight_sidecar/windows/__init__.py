@@ -1,7 +1,7 @@
-"""Windows: what is shipped.
+"""Windows: the units that a sidecar ships.
 
-windows             made of what a session sampled
-window_writer       written into the spool
-preroll             kept in memory for a capture
+windows             builds windows from a session's samples
+window_writer       writes them into the spool
+preroll             windows in memory for a later capture
 timeline_recording  samples of a capture in time order
 """

@@ -1,8 +1,8 @@
-"""What was sampled just before: windows kept in memory for a capture that may be asked for.
+"""The pre-roll: recent windows in memory for a capture that may be requested.
 
-They are kept as they would be shipped, compressed, so that the bound in bytes is what they take. A
-window leaves by age, for want of room (the oldest of all processes first), with its process, or to
-be shipped: then once.
+They are stored compressed as they would be shipped, so that the size limit applies to the memory that they
+take. A window leaves by age, for lack of room (the oldest of all processes first), with its process, or
+when it is shipped, which happens once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ DROP_REASONS = (AGE, SPACE, ENDED)
 
 @dataclass(frozen=True, slots=True)
 class BufferedWindows:
-    """Packed windows of one span of a process's time; `ended_at` is monotonic seconds."""
+    """Compressed windows of one time span of a process.
+
+    `ended_at` is in monotonic seconds.
+    """
 
     key: ProcessKey
     start_ns: int
@@ -46,15 +49,15 @@ class Preroll:
 
     @property
     def window_count(self) -> int:
-        return sum(len(kept.compressed) for kept in self._buffer)
+        return sum(len(buffered.compressed) for buffered in self._buffer)
 
     @property
     def process_keys(self) -> list[ProcessKey]:
-        """The processes of which something is kept."""
-        return sorted({kept.key for kept in self._buffer})
+        """The processes with buffered windows."""
+        return sorted({buffered.key for buffered in self._buffer})
 
     def add(self, buffered: BufferedWindows) -> dict[str, int]:
-        """Keep windows that ended now; returns how many others were dropped for that, by reason."""
+        """Add windows that ended now; return how many others were dropped, by reason."""
         self._buffer.append(buffered)
         self.size += buffered.size
         dropped = {AGE: self.drop_expired(buffered.ended_at), SPACE: 0}
@@ -65,18 +68,18 @@ class Preroll:
         return dropped
 
     def drop_expired(self, now: float) -> int:
-        """Drop what is too old by now; how many windows that were."""
+        """Drop windows that are too old at `now`; return their number."""
         return self._drop(lambda old: old.ended_at < now - self.seconds)
 
     def drain(self, key: ProcessKey) -> list[BufferedWindows]:
-        """What is kept of a process, oldest first; it is not kept any more."""
-        found = [kept for kept in self._buffer if kept.key == key]
-        self._drop(lambda kept: kept.key == key)
-        return found
+        """Remove and return the windows of a process, oldest first."""
+        drained = [buffered for buffered in self._buffer if buffered.key == key]
+        self._drop(lambda buffered: buffered.key == key)
+        return drained
 
     def _drop(self, should_drop: Callable[[BufferedWindows], bool]) -> int:
-        dropped = [kept for kept in self._buffer if should_drop(kept)]
+        dropped = [buffered for buffered in self._buffer if should_drop(buffered)]
         if dropped:
-            self._buffer = deque(kept for kept in self._buffer if not should_drop(kept))
-            self.size -= sum(kept.size for kept in dropped)
-        return sum(len(kept.compressed) for kept in dropped)
+            self._buffer = deque(buffered for buffered in self._buffer if not should_drop(buffered))
+            self.size -= sum(buffered.size for buffered in dropped)
+        return sum(len(buffered.compressed) for buffered in dropped)

@@ -1,8 +1,8 @@
-"""Recordings: what a capture saw of one process, in the order of time, as it is sent to the collector.
+"""Timeline recordings: a capture's samples of one process in time order.
 
-Memory is bounded for all recordings together (`RecordingBudget`): what does not fit is dropped where most
-is held, the oldest first. A recording as it is sent is bounded too, compressed and before: again the oldest
-samples are left out. What was dropped is said in it.
+Memory is bounded for all recordings together (`RecordingBudget`): if they do not fit, the largest recording
+drops its oldest samples. The encoded recording is bounded too, compressed and uncompressed: again the
+oldest samples are left out. A recording says how many samples it dropped.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from sidelight_model.folded import Stack, split_stack
 from sidelight_sidecar.samplers.timed_samples import TimedSamples, decode_timed_samples
 
 MAX_TEXT_BYTES = 64 << 20
-"""Bound of a recording before it is compressed."""
+"""Maximum size of a recording before compression."""
 _MIN_SAMPLE_BYTES = 6
 _SHRINK_FACTOR = 0.9
 
 
 class RecordingBudget:
-    """The memory of all recordings together; `told` is called with what is used."""
+    """The memory of all recordings; `on_change` is called with the bytes in use."""
 
     def __init__(self, max_bytes: int, on_change: Callable[[int], None] = lambda used: None) -> None:
         self._max_bytes = max_bytes
@@ -37,7 +37,7 @@ class RecordingBudget:
         return sum(recording.size for recording in self._recordings)
 
     def open_recording(self) -> TimelineRecording:
-        """A recording that takes room until it is closed."""
+        """Open a recording, which counts until it is closed."""
         recording = TimelineRecording(self)
         self._recordings.append(recording)
         return recording
@@ -54,7 +54,7 @@ class RecordingBudget:
 
 
 class TimelineRecording:
-    """The moments of one process, as far as there is room."""
+    """The timed samples of one process, as far as there is room."""
 
     def __init__(self, budget: RecordingBudget) -> None:
         self._budget = budget
@@ -76,14 +76,14 @@ class TimelineRecording:
             self._budget.enforce()
 
     def drop_oldest(self) -> None:
-        """Drop the oldest."""
+        """Drop the oldest batch."""
         oldest = self._batches.popleft()
         self.size -= oldest.size
         self.samples -= oldest.samples
         self.dropped += oldest.samples
 
     def close(self) -> None:
-        """Give the room back."""
+        """Discard the samples and release their memory."""
         self._batches.clear()
         self.size = 0
         self._budget.release(self)
@@ -91,7 +91,7 @@ class TimelineRecording:
 
 @dataclass(frozen=True, slots=True)
 class RecordingSource:
-    """Whose recording it is."""
+    """The capture, the sidecar, the labels and the process of a recording."""
 
     capture: str
     agent: str
@@ -101,7 +101,7 @@ class RecordingSource:
 
 @dataclass(frozen=True, slots=True)
 class EncodedRecording:
-    """A recording as it is sent, compressed; so many samples are in it, and so many are not."""
+    """A compressed recording, with its numbers of contained and dropped samples."""
 
     body: bytes
     samples: int
@@ -125,8 +125,8 @@ def encode_recording(
     max_bytes: int,
     max_text_bytes: int = MAX_TEXT_BYTES,
 ) -> EncodedRecording | None:
-    """The newest samples that fit; None when there is none."""
-    total_samples = sum(moments.samples for moments in batches)
+    """Encode the newest samples that fit; None if there are none."""
+    total_samples = sum(batch.samples for batch in batches)
     count = min(total_samples, max_text_bytes // _MIN_SAMPLE_BYTES)
     while count > 0:
         text = json.dumps(
@@ -144,42 +144,42 @@ def encode_recording(
 def _build_document(
     batches: Sequence[TimedSamples], source: RecordingSource, skipped_samples: int, dropped: int
 ) -> Mapping[str, object]:
-    """The recording without its first samples."""
+    """Build the recording without its first `skipped_samples`."""
     rows: dict[tuple[str, int], _ThreadSamples] = {}
     codes: dict[str, int] = {}
     periods: list[list[int]] = []
     start_ns = start_monotonic_ns = None
-    for moments in batches:
-        if skipped_samples >= moments.samples:
-            skipped_samples -= moments.samples
+    for batch in batches:
+        if skipped_samples >= batch.samples:
+            skipped_samples -= batch.samples
             continue
-        columns = decode_timed_samples(moments)
+        columns = decode_timed_samples(batch)
         if start_monotonic_ns is None or start_ns is None:
             start_monotonic_ns = columns.monotonic_ns + columns.offsets_ns[skipped_samples]
             start_ns = columns.start_ns + columns.offsets_ns[skipped_samples]
         offset = columns.monotonic_ns - start_monotonic_ns
-        period_us = round(moments.period_ns / 1000)
+        period_us = round(batch.period_ns / 1000)
         if not periods or periods[-1][1] != period_us:
             periods.append([max(0, offset) // 1000, period_us])
-        known = [codes.setdefault(stack, len(codes)) for stack in columns.stacks]
+        batch_codes = [codes.setdefault(stack, len(codes)) for stack in columns.stacks]
         tick, twins = -1, dict[int, int]()
-        for index in range(skipped_samples, moments.samples):
+        for index in range(skipped_samples, batch.samples):
             at, thread = columns.offsets_ns[index], columns.thread[index]
             if at != tick:
                 tick, twins = at, {}
-            # Two threads may bear one name: the second one seen at a tick has a row of its own.
+            # Two threads may have the same name: the second thread at a tick gets its own row.
             twin = twins[thread] = twins.get(thread, 0) + 1
             row = rows.get((columns.threads[thread], twin))
             if row is None:
                 row = rows[columns.threads[thread], twin] = _ThreadSamples()
             row.at_us.append((offset + at) // 1000)
-            row.stack.append(known[columns.stack[index]])
+            row.stack.append(batch_codes[columns.stack[index]])
             row.state.append(columns.state[index])
         skipped_samples = 0
-    # Samples left out may have been the only ones of their stacks.
+    # Stacks may occur only in samples that were left out.
     used = {
-        code: place
-        for place, code in enumerate(sorted({code for row in rows.values() for code in row.stack}))
+        code: index
+        for index, code in enumerate(sorted({code for row in rows.values() for code in row.stack}))
     }
     texts, frames = list(codes), dict[str, int]()
     return {

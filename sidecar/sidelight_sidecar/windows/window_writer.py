@@ -1,4 +1,4 @@
-"""Where windows enter the spool, and what was sampled enters the metrics."""
+"""Writes windows into the spool, and counts their samples in the metrics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_si
 
 
 class WindowWriter:
-    """Turns what was sampled into windows in the spool, or in memory until a capture wants them."""
+    """Builds windows from samples and puts them into the spool or the pre-roll."""
 
     def __init__(
         self,
@@ -43,7 +43,10 @@ class WindowWriter:
         self._on_window_added = on_window_added
 
     async def write(self, batch: SampleBatch, target_labels: TargetLabels, context: WindowContext) -> int:
-        """Put the windows into the spool; how many, so none when there was nothing to keep or no room."""
+        """Put the windows into the spool; return how many of them it took.
+
+        That is 0 if there were no samples or no room.
+        """
         self._update_metrics(batch)
         if batch.is_empty:
             return 0
@@ -57,22 +60,22 @@ class WindowWriter:
         context: WindowContext,
         ended_at: float,
     ) -> None:
-        """Keep the windows in memory; `ended_at` is when they ended, in monotonic seconds."""
+        """Keep the windows in the pre-roll; `ended_at` is in monotonic seconds."""
         self._update_metrics(batch)
         if batch.is_empty:
             return
         windows = build_windows(batch, target_labels, context, self._new_id)
         compressed = await asyncio.to_thread(lambda: tuple(compress_window(window) for window in windows))
-        for why, count in self._preroll.add(
+        for reason, count in self._preroll.add(
             BufferedWindows(key, batch.start_ns, ended_at, compressed)
         ).items():
-            self._metrics.preroll_dropped.labels(why).inc(count)
+            self._metrics.preroll_dropped.labels(reason).inc(count)
         self._update_preroll_metrics()
 
     async def release(self, key: ProcessKey, labels: Mapping[str, str]) -> tuple[int, int | None]:
-        """Put what is held back of a process into the spool, with the labels of a capture or a trigger.
+        """Move a process's pre-roll into the spool, with labels of a capture or trigger.
 
-        Returns how many windows that were, and when the first began.
+        Returns the number of windows, and when the first began (Unix time in nanoseconds).
         """
         buffered = self._preroll.drain(key)
         self._update_preroll_metrics()
@@ -80,7 +83,7 @@ class WindowWriter:
         return shipped, buffered[0].start_ns if buffered else None
 
     async def release_all(self, labels: Mapping[str, str], now: float) -> None:
-        """Put what is held back of any process into the spool, also of those that have ended."""
+        """Move the pre-roll of all processes into the spool, also of ended ones."""
         self._metrics.preroll_dropped.labels(AGE).inc(self._preroll.drop_expired(now))
         for key in self._preroll.process_keys:
             await self.release(key, labels)
@@ -89,8 +92,8 @@ class WindowWriter:
         self, buffered: Sequence[BufferedWindows], labels: Mapping[str, str]
     ) -> list[Window]:
         windows: list[Window] = []
-        for kept in buffered:
-            decoded = [decode_windows(decompress_window(packed))[0] for packed in kept.compressed]
+        for item in buffered:
+            decoded = [decode_windows(decompress_window(body))[0] for body in item.compressed]
             ids = sorted(self._new_id() for _ in decoded)
             windows += [
                 replace(window, id=window_id, labels=Labels({**window.labels, **labels}))
@@ -99,9 +102,9 @@ class WindowWriter:
         return windows
 
     def discard(self, key: ProcessKey) -> None:
-        """Drop what is held back of a process that has ended."""
+        """Drop the pre-roll of a process that has ended."""
         buffered = self._preroll.drain(key)
-        self._metrics.preroll_dropped.labels(ENDED).inc(sum(len(kept.compressed) for kept in buffered))
+        self._metrics.preroll_dropped.labels(ENDED).inc(sum(len(item.compressed) for item in buffered))
         self._update_preroll_metrics()
 
     async def _write_to_spool(self, windows: Sequence[Window]) -> int:

@@ -1,4 +1,4 @@
-"""From what a session sampled to the windows that are shipped: one for each kind of thread."""
+"""Build the windows to ship from a session's samples, one for each kind of thread."""
 
 from __future__ import annotations
 
@@ -17,23 +17,27 @@ _MAIN_THREAD = "main"
 
 @dataclass(frozen=True, slots=True)
 class TargetLabels:
-    """Who was sampled: the sidecar's labels, the process's role (main, master or worker) and pid."""
+    """The sidecar's labels, and a process's role (main, master or worker) and pid."""
 
     labels: Labels
     role: str
     pid: int
 
     def build_labels(self, thread: str, extra_labels: Mapping[str, str]) -> Labels:
-        """The labels of a window; `thread` is the kind of thread, `extra_labels` says why it was taken."""
+        """Build the labels of a window.
+
+        `thread` is the kind of thread; `extra_labels` say why the window was sampled.
+        """
         return Labels({**self.labels, "process": self.role, "thread": thread, **extra_labels})
 
 
 @dataclass(frozen=True, slots=True)
 class WindowContext:
-    """How windows were asked for.
+    """How windows were sampled.
 
-    `rate_hz` was in force; `labels` are those of a capture or a trigger; `paused_ns` is how long nothing was
-    sampled just before them, and `reduction_reasons` why that, or the rate, was less than asked.
+    `rate_hz` was in force. `labels` are those of a capture or a trigger. `paused_ns` is how long nothing
+    was sampled just before the window. `reduction_reasons` say why that happened, or why the rate was below
+    the target.
     """
 
     rate_hz: float
@@ -46,9 +50,10 @@ class WindowContext:
 def build_windows(
     batch: SampleBatch, target_labels: TargetLabels, context: WindowContext, new_id: Callable[[], str]
 ) -> list[Window]:
-    """The windows of one process: main threads first, whether or not they were seen, and so by their ids.
+    """Build the windows of one process.
 
-    What is the process's as a whole stands in the first alone.
+    The window of the main threads comes first, also by its id, even if they have no samples. It alone
+    carries the quality that belongs to the whole process.
     """
     first = "" if "" in batch.threads else _MAIN_THREAD
     kinds = [first, *sorted(kind for kind, counts in batch.threads.items() if counts and kind != first)]
@@ -81,7 +86,7 @@ def build_windows(
 
 
 def _split_quality(quality: Quality, counts: Mapping[Stack, Counts]) -> Quality:
-    """The ledger of a window that is not its process's first."""
+    """Return the quality of a window that is not the first of its process."""
     return replace(
         quality,
         samples=sum(count.wall for count in counts.values()),

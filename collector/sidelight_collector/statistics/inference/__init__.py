@@ -1,13 +1,13 @@
 """Estimation and tests.
 
 design            the two sides as matrices
-residuals
+residuals         contributions of pods and times to the error
 cluster_variance  effects with cluster-robust variance
 autocorrelation   variance of a mean of correlated blocks
 shrinkage         of variances (empirical Bayes)
-zero_counts       of what one side does not have
-student_t
+zero_counts       quantities that one side does not have
+student_t         Student's t distribution
 fdr               false-discovery rate
-power             what it takes to see a change
-bootstrap
+power             sample size that detects a change
+bootstrap         intervals by resampling
 """

@@ -1,9 +1,9 @@
-"""The same question asked of sides drawn anew: intervals of what is no plain difference of rates.
+"""Bootstrap intervals of quantities that are not plain differences of rates.
 
 A round draws pods with replacement (Davison and Hinkley, Bootstrap Methods and their Application, 1997,
-§3.8), or runs of neighbouring blocks where there are few pods (Politis and Romano, 1992: circular, so that
-each block is drawn as often). A round is a row of weights, so all rounds of all quantities are one product of
-matrices.
+§3.8), or runs of neighbouring blocks if there are few pods (Politis and Romano, 1992: circular, so that
+each block is drawn equally often). A round is a row of weights, so all rounds of all quantities are one
+product of matrices.
 """
 
 from __future__ import annotations
@@ -24,32 +24,40 @@ F32 = NDArray[np.float32]
 
 DEFAULT_ROUNDS: Final = 1000
 MIN_PODS: Final = 5
-"""With fewer rows on a side, blocks of time are drawn instead."""
+"""If a side has fewer rows, the rounds draw blocks of time instead of pods."""
 _CHUNK_QUANTITIES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class BootstrapWeights:
-    """How often each row (or block) of one side is drawn, in each round: (rounds, P) or (rounds, T)."""
+    """How often each row (or block) of one side is drawn in each round.
+
+    `counts` has shape (rounds, P) or (rounds, T).
+    """
 
     counts: F32
     unit: Literal["pods", "blocks"]
 
     def resample(self, cells: NDArray[np.floating]) -> F32:
-        """The sums of K quantities, (K, P, T), in each round: (rounds, K)."""
+        """Return the sums of K quantities, (K, P, T), in each round: (rounds, K)."""
         sums: F32 = self.counts @ self._sum_cells(cells).T
         return sums
 
     def resample_chunks(self, cells: NDArray[np.floating]) -> Iterator[tuple[slice, F32]]:
-        """The same in parts, for many quantities: which of them, and their sums (rounds, so many)."""
+        """Yield the sums of many quantities in chunks.
+
+        Each item is the slice of the quantities and their sums, (rounds, size of the slice).
+        """
         summed = self._sum_cells(cells)
         for start in range(0, len(summed), _CHUNK_QUANTITIES):
             part = slice(start, start + _CHUNK_QUANTITIES)
             yield part, self.counts @ summed[part].T
 
     def resample_exposure(self, side: SideMatrix) -> F32:
-        """What was watched of the side in each round: (rounds,). It may be 0 where blocks were not
-        watched."""
+        """Return the exposure of the side in each round: (rounds,).
+
+        It may be 0 where blocks were not observed.
+        """
         return self.resample(side.exposure[None])[:, 0]
 
     def _sum_cells(self, cells: NDArray[np.floating]) -> F32:
@@ -59,7 +67,10 @@ class BootstrapWeights:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapRounds:
-    """The rounds of both sides, what is drawn, and by how much few pods make percentiles too narrow."""
+    """The rounds of both sides.
+
+    `unit` is what the rounds draw. `width_factor` corrects percentiles, which few pods make too narrow.
+    """
 
     a: BootstrapWeights
     b: BootstrapWeights
@@ -68,10 +79,11 @@ class BootstrapRounds:
     alpha: float
 
     def interval(self, estimate: float, round_estimates: NDArray[np.floating]) -> tuple[float, float]:
-        """From a value of each round, (rounds,), the interval of what was estimated; rounds without one are
-        NaN.
+        """Return the interval of an estimate from its value in each round.
 
-        Percentiles, stretched about the estimate by what the normal quantile lacks of Student's.
+        `round_estimates` (rounds,) is NaN in rounds without a value. The interval is that of the
+        percentiles, stretched about the estimate by `width_factor`, because the normal quantile is smaller
+        than Student's.
         """
         values = round_estimates[np.isfinite(round_estimates)]
         if not len(values):
@@ -83,7 +95,10 @@ class BootstrapRounds:
 
 
 def draw_rounds(design: Design, count: int = DEFAULT_ROUNDS, *, seed: int = 0) -> BootstrapRounds:
-    """Rounds for both sides. What is paired is drawn together: the same weights on both."""
+    """Draw rounds for both sides.
+
+    Paired rows (or blocks) are drawn together: both sides have the same weights.
+    """
     rng = np.random.default_rng(seed)
     pods = min(design.a.row_count, design.b.row_count) >= MIN_PODS
     unit: Literal["pods", "blocks"] = "pods" if pods else "blocks"
@@ -105,7 +120,7 @@ def draw_rounds(design: Design, count: int = DEFAULT_ROUNDS, *, seed: int = 0) -
 
 
 def compute_seed(*arrays: NDArray[np.generic]) -> int:
-    """A seed that depends on the data alone: equal questions get equal answers."""
+    """Compute a seed from the data alone: equal requests get equal responses."""
     hashed = blake2b(digest_size=8)
     for array in arrays:
         hashed.update(np.ascontiguousarray(array).tobytes())
@@ -113,7 +128,7 @@ def compute_seed(*arrays: NDArray[np.generic]) -> int:
 
 
 def _draw_rows(side: SideMatrix, count: int, rng: np.random.Generator) -> F32:
-    """Rows that were watched, drawn with replacement, so many as there are."""
+    """Draw observed rows with replacement, as many as there are."""
     seen = np.flatnonzero(side.exposure.sum(1) > 0)
     weights = np.zeros((count, len(side.exposure)), np.float32)
     weights[:, seen] = rng.multinomial(len(seen), np.full(len(seen), 1 / len(seen)), count)
@@ -121,7 +136,7 @@ def _draw_rows(side: SideMatrix, count: int, rng: np.random.Generator) -> F32:
 
 
 def _draw_blocks(side: SideMatrix, count: int, rng: np.random.Generator) -> F32:
-    """Circular runs of blocks, as many blocks in all as there are."""
+    """Draw circular runs of blocks, as many blocks in total as there are."""
     blocks = side.exposure.shape[1]
     run = max(1, round(blocks ** (1 / 3)))
     starts = rng.integers(0, blocks, (count, -(-blocks // run)))

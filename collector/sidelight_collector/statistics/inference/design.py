@@ -1,9 +1,8 @@
-"""A side of a comparison, cut into cells: rows are pods, columns are blocks of time.
+"""The sides of a comparison as matrices: rows are pods, columns blocks of time.
 
-Pods and stretches of time are what a comparison has to learn from: how far they differ among themselves says
-how far two sides differ by luck. So a side is kept as an array of shape (P, T), P rows of pods by T blocks of
-equal length, of how long was watched in each, and beside it one of the same shape for each thing that is
-compared, its seconds.
+A comparison learns from pods and blocks of time: how far they differ among themselves shows how far two
+sides differ by chance. A side is therefore an array of exposure, (P, T), with P rows of pods and T blocks
+of equal length. Each compared quantity has an array of the same shape with its seconds.
 """
 
 from __future__ import annotations
@@ -25,23 +24,26 @@ from sidelight_collector.statistics.inference.autocorrelation import (
 F64 = NDArray[np.float64]
 
 MAX_ROWS: Final = 16
-"""More pods than these share rows, so that a thousand pods take no more memory."""
+"""More pods than these share rows, so a thousand pods take no more memory."""
 MAX_BLOCKS: Final = 16
-"""Into so many blocks a range is cut, where its windows are short enough."""
+"""Number of blocks that a range is cut into, if its windows are short enough."""
 
 
 SINGLE_TEST_LEVEL_FACTOR: Final = 0.8
-"""What is tested for itself spends this part of its level. How often few pods differ by luck depends on which
-pods they are: by recordings (`bench/verdicts`) false changes lie up to a quarter above what is spent."""
+"""Part of its level that the test of a single quantity spends.
+
+How often few pods differ by chance depends on the pods. In recordings (`bench/verdicts`) the rate of false
+changes is up to a quarter above the level that is spent.
+"""
 
 
 class LoadAssumption(StrEnum):
-    """How it is known how far load alone makes two sides differ.
+    """What is known about how far load alone makes two sides differ.
 
-    `CONCURRENT`: both had it at the same time. `ASSUMED_EQUAL`: the caller says that both had the same, and
-    what passes within the sides is luck that forgets fast. `OWN_SERIES`: what is compared is no time, and
-    changes slowly as its own course within the sides shows. `UNKNOWN`: nothing tells, so that nothing is
-    said of a difference.
+    `CONCURRENT`: both sides had the same load at the same time. `ASSUMED_EQUAL`: the caller says that both
+    had the same load, so variation in time within the sides is noise with a short memory. `OWN_SERIES`: the
+    compared quantity is not time, and its own series within the sides shows how slowly it changes.
+    `UNKNOWN`: nothing is known, so no difference is reported.
     """
 
     CONCURRENT = "concurrent"
@@ -52,10 +54,10 @@ class LoadAssumption(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SideMatrix:
-    """What was watched of one side: pod-seconds (or requests) in each of (P, T) cells.
+    """The exposure of one side: pod-seconds (or requests) in each of (P, T) cells.
 
-    `pods` names the pods of each row, `block_seconds` is the length of a block. A cell that nobody watched
-    is 0.
+    `pods` names the pods of each row. `block_seconds` is the length of a block. A cell that was not
+    observed is 0.
     """
 
     exposure: F64
@@ -68,25 +70,25 @@ class SideMatrix:
 
     @property
     def row_count(self) -> int:
-        """The rows in which something was watched."""
+        """Number of rows with any exposure."""
         return int((self.exposure.sum(1) > 0).sum())
 
     @property
     def block_count(self) -> int:
-        """The blocks in which something was watched."""
+        """Number of blocks with any exposure."""
         return int((self.exposure.sum(0) > 0).sum())
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Two sides, and how they are compared: the same for every quantity of one comparison.
+    """Two sides and how to compare them, for every quantity of one comparison.
 
-    `same_time`: a column of A and the same of B belong together, as they had the same load (a canary) or,
-    with `other_days`, were the same hours of other days, whose loads resemble each other and are not the
-    same. `same_pods`: a row of A and the same of B are the same pods. `har_weights`: how the passing of
-    time is judged, for each side, or once for their difference where columns are paired. `alpha`: the level
-    that is spent at this look. `min_effect`: the relative change one wants to see. `load`: how it is known
-    what load does.
+    `same_time`: a column of A and the same column of B belong together. They had the same load (concurrent
+    sides) or, with `other_days`, they are the same hours of other days, whose loads are similar but not
+    equal. `same_pods`: a row of A and the same row of B are the same pods. `har_weights`: the weights for
+    variation in time, for each side, or once for their difference if columns are paired. `alpha`: the level
+    that this analysis spends. `min_effect`: the relative change to detect. `load`: what is known about
+    load.
     """
 
     a: SideMatrix
@@ -101,12 +103,12 @@ class Design:
 
     @property
     def single_test_alpha(self) -> float:
-        """At which level a single quantity is tested, so that `alpha` is kept whichever pods there are."""
+        """Level of the test of a single quantity that keeps `alpha` for any pods."""
         return SINGLE_TEST_LEVEL_FACTOR * self.alpha
 
     @property
     def frequency_count(self) -> int:
-        """Of how many waves of each series the passing of time is judged; 0 where there is one block."""
+        """Number of waves that measure variation in time; 0 if there is one block."""
         return min(len(weights) for weights in self.har_weights.weights)
 
 
@@ -124,10 +126,13 @@ def build_design(
     min_effect: float = 0.05,
     load: LoadAssumption = LoadAssumption.UNKNOWN,
 ) -> Design:
-    """How these sides are compared; the whole time of each cell, (P, T) of each side, tells how slowly what
-    is compared changes. `load`: how it is known what load does where sides are not of the same time.
+    """Build the design that compares two sides.
 
-    Sides that are to be paired have as many columns (or rows) each: ValueError where they do not.
+    `whole_a` and `whole_b` are the total time in each cell, (P, T). They show how slowly the compared
+    quantity changes. `load` is what is known about load if the sides are not of the same time.
+
+    Raises ValueError if a side does not match its sums, or if sides that are to be paired have different
+    numbers of columns (or rows).
     """
     for side, whole in ((a, whole_a), (b, whole_b)):
         if side.exposure.shape != whole.shape or len(side.pods) != len(side.exposure):
@@ -146,7 +151,7 @@ def build_design(
     seconds = [a.block_seconds] if same_time else [a.block_seconds, b.block_seconds]
     at_different_times = not same_time or other_days
     fast = load is LoadAssumption.ASSUMED_EQUAL
-    found = estimate_har_weights(
+    har_weights = estimate_har_weights(
         series,
         seconds,
         SINGLE_TEST_LEVEL_FACTOR * level,
@@ -154,20 +159,23 @@ def build_design(
         is_uncorrelated=fast,
     )
     assumption = load if at_different_times else LoadAssumption.CONCURRENT
-    return Design(a, b, same_time, other_days, same_pods, found, level, min_effect, assumption)
+    return Design(a, b, same_time, other_days, same_pods, har_weights, level, min_effect, assumption)
 
 
 def spend_alpha(alpha: float, analysis_index: int) -> float:
-    """What of `alpha` a look spends: all of it where it is the only one (0).
+    """Return the part of `alpha` that an analysis spends.
 
-    Where there are more to come the k-th spends alpha/(k(k+1)), which adds up to alpha over any number of
-    looks.
+    A single analysis (index 0) spends all of it. In a series the k-th spends alpha/(k(k+1)), which adds up
+    to alpha over any number of analyses.
     """
     return alpha / (analysis_index * (analysis_index + 1)) if analysis_index else alpha
 
 
 def compute_cell_residuals(side: SideMatrix, cells: F64) -> F64:
-    """What each cell adds to the error of the rate, relative to it: (P, T), their sum is 0."""
+    """Return what each cell adds to the relative error of the rate.
+
+    The residuals have shape (P, T) and add up to 0.
+    """
     whole, seconds = side.total_exposure, float(cells.sum())
     if whole <= 0 or seconds <= 0:
         return np.zeros_like(side.exposure)
@@ -176,6 +184,9 @@ def compute_cell_residuals(side: SideMatrix, cells: F64) -> F64:
 
 
 def assign_row(namespace: str, pod: str, rows: int = MAX_ROWS) -> int:
-    """The row that a pod shares where there are more pods than rows: the same in every question."""
+    """Return the row that a pod shares if there are more pods than rows.
+
+    It depends on the names alone, so it is the same in every request.
+    """
     name = f"{namespace}/{pod}".encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(name, digest_size=8).digest(), "big") % rows

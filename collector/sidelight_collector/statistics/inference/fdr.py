@@ -1,4 +1,4 @@
-"""Which of many things changed, when looking at many finds some change by luck."""
+"""Tests of many quantities with control of the false-discovery rate."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _P_VALUE_STEPS: Final = np.geomspace(1e-15, 0.1, 145).tolist()
 
 
 def benjamini_hochberg(p: ArrayLike) -> F64:
-    """The q of each p: rejecting what has q <= 5 % leaves 5 % of what is rejected false, on average.
+    """Return the q-value of each p-value.
 
-    Benjamini and Hochberg (1995); it holds where quantities rise and fall together too (Benjamini and
-    Yekutieli, 2001). NaN counts as 1.
+    Rejecting q <= 5 % leaves on average 5 % of the rejections false. Benjamini and Hochberg (1995); it also
+    holds for quantities that rise and fall together (Benjamini and Yekutieli, 2001). NaN counts as 1.
     """
     values: F64 = np.nan_to_num(np.asarray(p, float), nan=1.0)
     order = np.argsort(values)
@@ -30,14 +30,15 @@ def benjamini_hochberg(p: ArrayLike) -> F64:
 
 
 def tree_rejections(level: I32, p: F64, q: float = 0.05) -> Flags:
-    """Which nodes of a tree changed: its nodes in pre-order with their levels (the root's is 0), and their
-    own p.
+    """Return which nodes of a tree changed.
 
-    Hierarchical, after Bogomolov, Peterson, Benjamini and Sabatti (2021): a subtree's p is that of Simes
-    (1986) over all its nodes. From the root down, the children of what was rejected are tested together by
-    Benjamini-Hochberg, at the level of their parent times the share that was rejected beside it. A node
-    counts as changed where its subtree is rejected and its own p does not exceed what its subtree had to
-    meet.
+    The nodes are in pre-order: `level` has their levels (0 for the root), `p` their own p-values.
+
+    The test is hierarchical, after Bogomolov, Peterson, Benjamini and Sabatti (2021). The p-value of a
+    subtree is that of Simes (1986) over all its nodes. From the root down, the children of a rejected node
+    are tested together by Benjamini-Hochberg. Their level is the level of the parent and its siblings,
+    times the share of those that are rejected. A node counts as changed if its subtree is rejected and its
+    own p-value does not exceed what its subtree had to meet.
     """
     count = len(level)
     if not count:
@@ -69,12 +70,15 @@ def tree_rejections(level: I32, p: F64, q: float = 0.05) -> Flags:
 
 
 def compute_parents(level: I64) -> I64:
-    """The parent of each node of a pre-order tree (-1 for the root)."""
+    """Return the parent of each node of a pre-order tree (-1 for the root)."""
     return compute_parents_and_ends(level)[0]
 
 
 def compute_parents_and_ends(level: I64) -> tuple[I64, I64]:
-    """The parent of each node of a pre-order tree (-1 for the root), and the first node after its subtree."""
+    """Return the parents and the subtree ends of a pre-order tree.
+
+    The parent of the root is -1. The end is the first node after the subtree.
+    """
     parent, end = np.full(len(level), -1, np.int64), np.full(len(level), len(level), np.int64)
     path: list[int] = []
     for node, at in enumerate(level.tolist()):
@@ -87,10 +91,11 @@ def compute_parents_and_ends(level: I64) -> tuple[I64, I64]:
 
 
 def _compute_simes_p(own: F64, end: I64) -> F64:
-    """The p of each subtree: the least of p times its nodes by how many have so small a p.
+    """Return the p-value of each subtree after Simes.
 
-    Subtrees are runs of nodes, so how many have a p of at most some step is a difference of two sums. Between
-    the steps p counts as the next larger, by a quarter at most.
+    It is the least of p times the number of nodes, divided by the number of nodes with a p as small.
+    Subtrees are runs of nodes, so the number with a p of at most some step is a difference of two sums.
+    Between the steps, p counts as the next larger one, which is larger by at most a quarter.
     """
     start = np.arange(len(own))
     size = end - start
@@ -104,7 +109,10 @@ def _compute_simes_p(own: F64, end: I64) -> F64:
 
 
 def _rank_siblings(parent: I64, values: F64) -> tuple[NDArray[np.int64], F64, F64]:
-    """An order by family and value, and in it each one's rank in its family and the family's size."""
+    """Sort the nodes by family and value.
+
+    Returns the order, and in that order the rank of each node in its family and the size of the family.
+    """
     order: NDArray[np.int64] = np.lexsort((values, parent))
     ordered = parent[order]
     starts: NDArray[np.int64] = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])

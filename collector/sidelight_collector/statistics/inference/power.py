@@ -1,4 +1,4 @@
-"""What would do to see a change that is too small to be seen yet: more time, or more pods."""
+"""Sample size that detects a smaller change: more time or more pods."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from sidelight_collector.statistics.inference.design import MAX_ROWS, Design, Lo
 from sidelight_collector.statistics.inference.student_t import MAX_DF, compute_required_errors
 
 MAX_PODS: Final = 1000
-"""Where more pods would be needed no number is told."""
+"""If more pods would be needed, no number is given."""
 MAX_MINUTES_WITHOUT_PODS: Final = 1440
-"""Where it takes longer, more pods are told too if they would do."""
+"""If it takes longer, a sufficient number of pods is given as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleSizeAdvice:
-    """What would do to see the change that is to be detected.
+    """The sample size that detects the required change.
 
-    `minutes` of the same pods in all, or so many `pods` of each side; neither where not even the `max_pods`
-    would, both where either would and time alone takes long. `pod_variation` is how far pods differ for good,
-    relative to what they take. `is_too_brief`: it was watched for so short that luck and change cannot be
-    told apart, and `minutes` is the least that would do. `is_transient`: most of what blurs it comes and
-    goes, and may be load that both sides share at the same time.
+    `minutes` is the total time of the same pods, `pods` the number of pods of each side. Neither is set if
+    not even `max_pods` are sufficient. Both are set if either is sufficient and time alone takes long.
+    `pod_variation` is the lasting difference between pods relative to their rate. `is_too_brief`: the
+    observation is too short to distinguish change from chance, and `minutes` is the minimum.
+    `is_transient`: most of the noise does not last, and may be load that concurrent sides share.
     """
 
     minutes: float | None
@@ -37,32 +37,33 @@ class SampleSizeAdvice:
     max_pods: int = MAX_PODS
 
 
-def advise_sample_size(found: Effects, design: Design, index: int = 0) -> SampleSizeAdvice | None:
-    """What is lacking, `None` where nothing is, or where load is unknown.
+def advise_sample_size(effects: Effects, design: Design, index: int = 0) -> SampleSizeAdvice | None:
+    """Return the sample size that is lacking.
 
-    Minutes are in all, of each side; time shrinks what does not last.
+    It is None if nothing is lacking, or if the effect of load is unknown. Minutes are the total of each
+    side. More time reduces only the variance that does not last.
     """
     rate, other, variance, lasting, needed, detectable = (
         float(values[index])
         for values in (
             *(
-                found.baseline,
-                found.comparison,
-                found.variance,
-                found.lasting_variance,
-                found.required_errors,
+                effects.baseline,
+                effects.comparison,
+                effects.variance,
+                effects.lasting_variance,
+                effects.required_errors,
             ),
-            found.min_detectable_effect,
+            effects.min_detectable_effect,
         )
     )
-    counted = float(found.counting_variance_a[index] + found.counting_variance_b[index])
+    counting_variance = float(effects.counting_variance_a[index] + effects.counting_variance_b[index])
     sides = (design.a, design.b)
     if rate <= 0 or min(side.total_exposure for side in sides) <= 0:
         return None
     level = 1 - design.single_test_alpha / 2
-    # B's errors grow with it, at most as fast
-    wanted = design.min_effect / (1 + design.min_effect) * rate
-    watched = max(side.exposure.shape[1] * side.block_seconds for side in sides)
+    # B's errors grow with its rate, at most as fast.
+    target = design.min_effect / (1 + design.min_effect) * rate
+    observed_seconds = max(side.exposure.shape[1] * side.block_seconds for side in sides)
     is_too_brief = not design.frequency_count
     is_variance_unknown = is_too_brief and min(side.row_count for side in sides) == 1
     if not is_variance_unknown and (
@@ -72,18 +73,18 @@ def advise_sample_size(found: Effects, design: Design, index: int = 0) -> Sample
     if is_too_brief:
         surest = float(compute_required_errors(level, np.array(MAX_DF), np.array(MAX_DF)))
         block = min(side.block_seconds for side in sides if side.exposure.shape[1] == 1)
-        least = watched * counted / (wanted / surest) ** 2
-        return SampleSizeAdvice(max(watched + block, least) / 60, None, is_too_brief=True)
-    target_variance = (wanted / needed) ** 2
+        least = observed_seconds * counting_variance / (target / surest) ** 2
+        return SampleSizeAdvice(max(observed_seconds + block, least) / 60, None, is_too_brief=True)
+    target_variance = (target / needed) ** 2
     own = [_count_pods(side) for side in sides]
-    # Of one pod a side nobody knows how far pods differ.
-    several = min(side.row_count for side in sides) > 1
-    pods = _find_pod_count(variance, own, design, wanted) if several else None
+    # One pod of a side does not show how far pods differ.
+    has_several_rows = min(side.row_count for side in sides) > 1
+    pods = _find_pod_count(variance, own, design, target) if has_several_rows else None
     if lasting < target_variance:
-        passes = 2 * (variance - lasting - counted) > variance - lasting
+        passes = 2 * (variance - lasting - counting_variance) > variance - lasting
         can_more_pods_help = not passes or (design.same_time and not design.other_days)
-        minutes = watched * (variance - lasting) / (target_variance - lasting) / 60
-        long = minutes - watched / 60 > MAX_MINUTES_WITHOUT_PODS
+        minutes = observed_seconds * (variance - lasting) / (target_variance - lasting) / 60
+        long = minutes - observed_seconds / 60 > MAX_MINUTES_WITHOUT_PODS
         return SampleSizeAdvice(
             minutes, pods if long and can_more_pods_help else None, is_transient=not can_more_pods_help
         )
@@ -91,21 +92,21 @@ def advise_sample_size(found: Effects, design: Design, index: int = 0) -> Sample
     return SampleSizeAdvice(None, pods, pod_variation)
 
 
-def _find_pod_count(variance: float, own: Sequence[int], design: Design, wanted: float) -> int | None:
-    """How many pods of each side would do; None where it is more than the most."""
+def _find_pod_count(variance: float, own: Sequence[int], design: Design, target: float) -> int | None:
+    """Return the sufficient number of pods of each side, None if above `MAX_PODS`."""
     each = variance / (1 / own[0] + 1 / own[1])
     for count in range(min(own) + 1, MAX_PODS + 1):
-        one, two = (max(pods, count) for pods in own)
+        pods_a, pods_b = (max(pods, count) for pods in own)
         freedom = np.array(
-            float(count - 1 if design.same_pods else min(one, MAX_ROWS) + min(two, MAX_ROWS) - 2)
+            float(count - 1 if design.same_pods else min(pods_a, MAX_ROWS) + min(pods_b, MAX_ROWS) - 2)
         )
         needed = float(compute_required_errors(1 - design.single_test_alpha / 2, freedom, freedom))
-        if needed * (each * (1 / one + 1 / two)) ** 0.5 <= wanted:
+        if needed * (each * (1 / pods_a + 1 / pods_b)) ** 0.5 <= target:
             return count
     return None
 
 
 def _count_pods(side: SideMatrix) -> int:
-    """How many pods were watched, also where several share a row."""
+    """Count the observed pods, including pods that share a row."""
     rows = zip(side.pods, side.exposure.sum(1) > 0, strict=True)
-    return max(sum(len(pods) for pods, seen in rows if seen), side.row_count, 1)
+    return max(sum(len(pods) for pods, is_observed in rows if is_observed), side.row_count, 1)

@@ -1,7 +1,8 @@
-"""What each row of a side adds to the error of its rates, of which `spread` makes variances.
+"""Contributions of a side's rows to the error of its rates.
 
-Rows are pods, columns times. What passes in the course of time is seen in waves (`slowness`): so the
-residuals of cells are projected on waves and never made one by one.
+`cluster_variance` turns them into variances. Rows are pods, columns are times. Variation in time is
+observed in waves (`autocorrelation`), so the residuals of cells are projected on waves and never computed
+one by one.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ from sidelight_collector.statistics.inference.design import Design
 F64 = NDArray[np.float64]
 
 BATCH_QUANTITIES: Final = 512
-"""So many quantities are worked on together: what is made of them stays near the processor."""
+"""Number of quantities in a batch, so that intermediate results fit the CPU cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """Rates (K,) of one side, and what each row adds to their error: as a whole (K, P), in each wave (K, P,
-    q).
+    """Rates (K,) of one side, and the contribution of each row to their error.
 
-    `series` (K, q) is what all rows add in each wave, `squares` (K, q) what rows beside it do, squared.
-    `wave_weights` (q,) makes variances of squares of waves. `between_variance` (K,) is the variance between
-    rows with `df` degrees, `exposure_shares` (P,) what part of all was watched in each row, `concentration`
-    how unequally rows were watched: one over their number where all were alike.
+    `row_residuals` (K, P) are the contributions as a whole, `wave_residuals` (K, P, q) those in each wave.
+    `series` (K, q) is the contribution of all rows in each wave, `squares` (K, q) is the square of what
+    single rows add beside it. `wave_weights` (q,) turns squares of waves into variances. `between_variance`
+    (K,) is the variance between rows, with `df` degrees of freedom. `exposure_shares` (P,) is the share of
+    the exposure in each row. `concentration` shows how unequal the exposure of the rows is: it is one over
+    their number if all are equal.
     """
 
     total_exposure: float
@@ -52,12 +54,18 @@ class Residuals:
 
     @property
     def variance_factor(self) -> F64:
-        """What one pod's variance, relative to its rate squared, is in the variance of the side."""
+        """Factor from the relative variance of a pod to the variance of the side.
+
+        Relative means relative to the square of the rate.
+        """
         return self.rate**2 * self.concentration
 
 
 def compute_residuals(design: Design, side_index: int, cells: F64) -> Residuals:
-    """The residuals of K quantities, of which one side has so many seconds in its cells, (K, P, T)."""
+    """Compute the residuals of K quantities of one side.
+
+    `cells` (K, P, T) are their seconds in the cells of the side; `side_index` is 0 for A and 1 for B.
+    """
     side, har_weights = (design.a, design.b)[side_index], design.har_weights
     waves, weight = har_weights.waves[-side_index], har_weights.weights[-side_index]
     whole, count, wave_count = side.total_exposure or 1.0, len(cells), waves.shape[1]
@@ -68,11 +76,11 @@ def compute_residuals(design: Design, side_index: int, cells: F64) -> Residuals:
     df = max(side.row_count - 1, 0)
     for start in range(0, count, BATCH_QUANTITIES):
         batch = slice(start, start + BATCH_QUANTITIES)
-        # products of flat matrices: numpy multiplies stacks of small ones one by one
+        # Flat matrices, because numpy multiplies stacks of small ones one by one.
         flat = cells[batch].reshape(row[batch].size, len(waves))
         sums = (flat @ np.ones(len(waves))).reshape(row[batch].shape)
         rate[batch] = sums.sum(1) / whole
-        # divided at the end: what is even stays so to the last digit
+        # Divide at the end, so that even values stay even to the last digit.
         row[batch] = (sums - rate[batch, None] * row_exposure) / whole
         projected = (flat @ waves).reshape(wave[batch].shape)
         np.subtract(projected, rate[batch, None, None] * wave_exposure, out=wave[batch])
@@ -93,10 +101,12 @@ def compute_residuals(design: Design, side_index: int, cells: F64) -> Residuals:
 
 
 def _split_common(wave: F64, shares: F64, df: int) -> tuple[F64, F64]:
-    """What passes in all rows at once, and squares of what passes in each beside it, (K, q): one row shows
-    none of these."""
+    """Split waves into the series common to all rows and the squares of the rest.
+
+    Each has shape (K, q). A single row has no rest.
+    """
     count, rows, waves = wave.shape
-    # to add up over an axis in the middle takes numpy five times as long
+    # A sum over an axis in the middle takes numpy five times as long.
     series = wave.reshape(count, rows * waves) @ np.tile(np.eye(waves), (rows, 1))
     if not df:
         return series, np.zeros_like(series)
@@ -105,7 +115,10 @@ def _split_common(wave: F64, shares: F64, df: int) -> tuple[F64, F64]:
 
 
 def compute_between_variance(row: F64, df: int) -> F64:
-    """The variance of a sum over rows, from how far they lie apart; of one row nothing can be seen."""
+    """Return the variance of a sum over rows from their differences.
+
+    A single row shows none: 0.
+    """
     if not df:
         return np.zeros(len(row))
     between: F64 = (row**2).sum(1) * ((df + 1) / df)
@@ -113,16 +126,17 @@ def compute_between_variance(row: F64, df: int) -> F64:
 
 
 def compute_paired_squares(a: Residuals, b: Residuals) -> F64:
-    """Squares of what passes in B's rows beside the same of A, (K, q)."""
+    """Return the squares of the variation in B's rows beside that of A's, (K, q)."""
     like_a, like_b = scale_to_mean(a, b)
     wave = b.wave_residuals * like_b[:, None, None] - a.wave_residuals * like_a[:, None, None]
     return _split_common(wave, b.exposure_shares, b.df)[1]
 
 
 def scale_to_mean(a: Residuals, b: Residuals) -> tuple[F64, F64]:
-    """What makes errors of both sides those of their mean rate, (K,) each.
+    """Return the factors that scale the errors of both sides to their mean rate, (K,).
 
-    What they have in common they have in parts of their rates: it would not cancel where one takes more.
+    What the sides have in common is proportional to their rates. Without scaling, it would not cancel if
+    one side takes more.
     """
     mean, both = (a.rate + b.rate) / 2, (a.rate > 0) & (b.rate > 0)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,15 +1,16 @@
-"""What functions tell of each other's noise.
+"""Shrink the variances of functions towards the usual variance.
 
-Of few pods the variance of a function is known badly, and the tails that follow from that hide most changes.
-But there are hundreds of functions, and many scatter alike beside what counting them misses. So the variance
-of each is moderated: drawn to what is usual for a function of its size, as if that had been seen with more
-degrees of freedom (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004).
+With few pods the variance of a function is uncertain, and the resulting tails hide most changes. But there
+are hundreds of functions, and many scatter alike beside their counting noise. The variance of each is
+therefore moderated: it is drawn to what is usual for a function of its size, as if that had been observed
+with more degrees of freedom (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004).
 
-- What is usual is counting noise and a part of the rate's square, the same part for all. How alike functions
-  are is in how far the logarithms of their variances lie apart beyond what their degrees of freedom explain.
-- Functions that scatter together say the same thing many times. How many say something of their own is in
-  the directions that their errors have (the participation ratio): no more is learned than from so many.
-- What scatters more than is usual keeps its own variance.
+- The usual variance is counting noise and a part of the squared rate, the same part for all. How alike
+  functions are follows from how far the logarithms of their variances lie apart beyond what their degrees
+  of freedom explain.
+- Functions that scatter together repeat the same information. The number of independent ones follows from
+  the directions of their errors (the participation ratio), and no more is learned than from that number.
+- A function that scatters more than usual keeps its own variance.
 """
 
 from __future__ import annotations
@@ -23,32 +24,37 @@ from numpy.typing import NDArray
 F64 = NDArray[np.float64]
 
 MIN_FUNCTIONS: Final = 10
-"""So many functions (and samples of each) at least tell what is usual."""
+"""Least number of functions (and samples of each) that show what is usual."""
 _HALF_DF_GRID: Final = np.geomspace(0.05, 1000, 200)
 _BISECTION_STEPS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
 class PriorVariance:
-    """How functions usually scatter: `rate_factor` of their rate's square beside counting noise, as if that
-    had been seen with `df` degrees of freedom."""
+    """The usual variance of a function.
+
+    It is counting noise and `rate_factor` of the squared rate, as if observed with `df` degrees of freedom.
+    """
 
     rate_factor: float = 0.0
     df: float = 0.0
 
     def shrink(self, variance: F64, df: F64, counting: F64, rate: F64) -> F64:
-        """The variances of K quantities of so many degrees each, (K,), drawn to what is usual, and never
-        lower."""
+        """Return the variances of K quantities, (K,), drawn to the usual variance.
+
+        `df` are their degrees of freedom. No variance gets smaller.
+        """
         prior_variance = counting + self.rate_factor * rate**2
         both: F64 = (df * variance + self.df * prior_variance) / (df + self.df)
         return np.maximum(variance, both)
 
 
 def estimate_prior_variance(variance: F64, df: F64, counting: F64, rate: F64, errors: F64) -> PriorVariance:
-    """What K quantities tell of how they scatter.
+    """Estimate the usual variance from K quantities.
 
-    Each has a variance with degrees of freedom, of which `counting` is counting noise, and takes `rate`,
-    (K,). `errors` (K, D) are what each is made of: their directions tell who scatters together.
+    `variance` with `df` degrees of freedom, its counting noise `counting` and `rate` have shape (K,).
+    `errors` (K, D) are the components of each error; their directions show which quantities scatter
+    together.
     """
     is_usable = (rate**2 >= MIN_FUNCTIONS * counting) & (rate**2 > 0) & (variance > 0)
     if is_usable.sum() < MIN_FUNCTIONS:
@@ -56,46 +62,49 @@ def estimate_prior_variance(variance: F64, df: F64, counting: F64, rate: F64, er
     independent = count_independent(errors[is_usable])
     if independent <= 1:
         return PriorVariance()
-    seen, half, least, square = (
+    variances, half, least, square = (
         variance[is_usable],
         df[is_usable] / 2,
         counting[is_usable],
         rate[is_usable] ** 2,
     )
-    beyond = np.log(seen) - _digamma(half) + np.log(half)
+    beyond = np.log(variances) - _digamma(half) + np.log(half)
     unknown = float(_trigamma(half).mean())
-    # the logarithm of the part with which what is usual lies in the middle
-    high = float((np.log(seen) - np.log(square)).max()) + 3
-    low, gained = high - 50, 0.0
+    # Find the log of the part at which the variances lie about the usual one on average.
+    high = float((np.log(variances) - np.log(square)).max()) + 3
+    low, prior_df = high - 50, 0.0
     for _ in range(_BISECTION_STEPS):
-        tried = (low + high) / 2
-        apart = beyond - np.log(least + np.exp(tried) * square)
-        gained, spare = _fit_prior_df(apart, unknown, independent)
-        low, high = (tried, high) if spare > 0 else (low, tried)
+        middle = (low + high) / 2
+        apart = beyond - np.log(least + np.exp(middle) * square)
+        prior_df, excess = _fit_prior_df(apart, unknown, independent)
+        low, high = (middle, high) if excess > 0 else (low, middle)
     return PriorVariance(
-        float(np.exp(high)), min(gained, (independent - 1) * float(np.median(df[is_usable])))
+        float(np.exp(high)), min(prior_df, (independent - 1) * float(np.median(df[is_usable])))
     )
 
 
 def count_independent(errors: F64) -> float:
-    """How many of K quantities scatter for themselves, by the directions of their errors, (K, D).
+    """Return how many of K quantities scatter independently.
 
-    Squares of cosines between directions at random are 1/D; what is said twice has 1. Errors of a side add up
-    to nothing, so that they have fewer directions than D: that keeps what few pods can tell small.
+    `errors` (K, D) are the components of their errors. Squared cosines between random directions are 1/D,
+    those of repeated ones 1. The errors of a side add up to 0, so they have fewer directions than D; that
+    keeps the result small for few pods.
     """
     size = np.sqrt((errors**2).sum(1))
-    ways = errors[size > 0] / size[size > 0, None]
-    if not len(ways):
+    directions = errors[size > 0] / size[size > 0, None]
+    if not len(directions):
         return 0.0
-    among = ways.T @ ways / len(ways)
+    among = directions.T @ directions / len(directions)
     random = 1 / errors.shape[1]
-    found: float = (1 - random) / max(float((among**2).sum()) - random, 1e-9)
-    return found
+    independent: float = (1 - random) / max(float((among**2).sum()) - random, 1e-9)
+    return independent
 
 
 def _fit_prior_df(log_ratios: F64, unknown: float, independent: float) -> tuple[float, float]:
-    """The degrees of freedom that what is usual stands for, and by how much variances exceed it in the
-    middle."""
+    """Fit the degrees of freedom of the usual variance.
+
+    Returns them, and by how much the variances exceed the usual variance on average.
+    """
     scatter = float(log_ratios.var(ddof=1)) * (1 + np.sqrt(2 / independent)) - unknown
     half = float(np.interp(-scatter, -_TRIGAMMA_GRID, _HALF_DF_GRID))
     middle = _digamma(np.array([half])) - np.log(half)
@@ -103,21 +112,24 @@ def _fit_prior_df(log_ratios: F64, unknown: float, independent: float) -> tuple[
 
 
 def _digamma(x: F64) -> F64:
-    """The logarithmic derivative of Γ (DLMF 5.11.2 of x + 8, and by steps back to x)."""
+    """Return the logarithmic derivative of Γ.
+
+    DLMF 5.11.2 at x + 8, and by recurrence back to x.
+    """
     steps = sum((1 / (x + step) for step in range(8)), np.zeros_like(x))
     far = x + 8
     square = 1 / (far * far)
-    found: F64 = np.log(far) - 0.5 / far - square * (1 / 12 - square * (1 / 120 - square / 252)) - steps
-    return found
+    digamma: F64 = np.log(far) - 0.5 / far - square * (1 / 12 - square * (1 / 120 - square / 252)) - steps
+    return digamma
 
 
 def _trigamma(x: F64) -> F64:
-    """The derivative of that (DLMF 5.15.8)."""
+    """Return the derivative of the digamma function (DLMF 5.15.8)."""
     steps = sum((1 / (x + step) ** 2 for step in range(8)), np.zeros_like(x))
     far = x + 8
     square = 1 / (far * far)
-    found: F64 = 1 / far + square / 2 + square / far * (1 / 6 - square * (1 / 30 - square / 42)) + steps
-    return found
+    trigamma: F64 = 1 / far + square / 2 + square / far * (1 / 6 - square * (1 / 30 - square / 42)) + steps
+    return trigamma
 
 
 _TRIGAMMA_GRID: Final = _trigamma(_HALF_DF_GRID)

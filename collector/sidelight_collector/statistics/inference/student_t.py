@@ -1,8 +1,9 @@
-"""Student's t distribution for degrees of freedom that need not be whole, over whole arrays at once.
+"""Student's t distribution for fractional degrees of freedom, on whole arrays.
 
-The distribution function is the incomplete beta function, here by Lentz' way of its continued fraction (DLMF
-8.17.22); quantiles start at Hill's expansion (CACM algorithm 396, 1970) and are polished by Newton's method.
-Held against published tables by the tests: to 1e-9 of the probability, wherever that is above 1e-200.
+The distribution function is the incomplete beta function, computed by Lentz's method from its continued
+fraction (DLMF 8.17.22). Quantiles start at Hill's expansion (CACM algorithm 396, 1970) and are refined by
+Newton's method. The tests compare with published tables: the results agree to 1e-9 of the probability,
+wherever that is above 1e-200.
 """
 
 from __future__ import annotations
@@ -19,21 +20,23 @@ from numpy.typing import ArrayLike, NDArray
 F64 = NDArray[np.float64]
 
 MAX_DF: Final = 1e6
-"""More degrees of freedom are counted as so many: the quantiles differ from the normal's by 1e-6."""
+"""More degrees count as this: the quantiles differ from the normal's by 1e-6."""
 POWER: Final = 0.8
-"""With which chance a change of the size that is called detectable is found."""
+"""The probability of detecting a change of the detectable size."""
 _MIN_DF: Final = 0.5
 _CHEBYSHEV_NODES: Final = 32
 _TINY: Final = 1e-300
 _TAIL_RATIO: Final = 100
 _MIN_TAIL_SHARE: Final = 0.001
-"""Parts of a mixture that together make up less of a tail are left out."""
+"""Components of a mixture that together are a smaller part of a tail are left out."""
 _DF_GRID: Final = np.geomspace(1.0, MAX_DF, 200)
 
 
 def two_sided_p_value(t: ArrayLike, df: ArrayLike) -> F64:
-    """The probability of a value at least as far from nothing as `t`, of either sign. NaN counts as no
-    evidence: 1."""
+    """Return the probability of a value at least as far from 0 as `t`, of either sign.
+
+    NaN counts as no evidence: 1.
+    """
     far, freedom = np.broadcast_arrays(np.abs(np.asarray(t, float)), _clip_df(df))
     far = np.where(np.isnan(far), 0.0, np.minimum(far, 1e150))
     square = far * far
@@ -41,30 +44,31 @@ def two_sided_p_value(t: ArrayLike, df: ArrayLike) -> F64:
 
 
 def t_cdf(t: ArrayLike, df: ArrayLike) -> F64:
-    """The probability of a value of at most `t`."""
+    """Return the probability of a value of at most `t`."""
     half = two_sided_p_value(t, df) / 2
     return np.where(np.asarray(t, float) > 0, 1 - half, half)
 
 
 def t_quantile(p: float, df: ArrayLike) -> F64:
-    """The value that is exceeded with probability 1 - `p`; `p` between 0 and 1."""
+    """Return the value exceeded with probability 1 - `p`; `p` is between 0 and 1."""
     if p < 0.5:
         return -t_quantile(1 - p, df)
     freedom = _clip_df(df)
     if p == 0.5:
         return np.zeros_like(freedom)
-    found: F64 = np.exp(chebyshev.chebval(2 * _MIN_DF / freedom - 1, _fit_log_quantiles(p)))
-    return found
+    quantile: F64 = np.exp(chebyshev.chebval(2 * _MIN_DF / freedom - 1, _fit_log_quantiles(p)))
+    return quantile
 
 
 def mixture_quantile(weights: F64, variance: F64, df: F64, alpha: float) -> tuple[float, float]:
-    """What is exceeded with probability `alpha`, of either sign, by a mixture of Student's t, (G,).
+    """Return the quantile of a mixture of Student's t, (G,), and degrees of freedom.
 
-    And the degrees of freedom of the one whose tails go on as far from there to a hundredth of `alpha`.
+    The mixture exceeds the quantile with probability `alpha`, of either sign. The degrees of freedom are
+    those of the distribution whose tails extend as far from there to a hundredth of `alpha`.
     """
     levels = alpha, alpha / _TAIL_RATIO
-    some = weights > _MIN_TAIL_SHARE * levels[1] / len(weights)
-    weights, df, scale = weights[some], df[some], np.sqrt(variance[some])
+    is_relevant = weights > _MIN_TAIL_SHARE * levels[1] / len(weights)
+    weights, df, scale = weights[is_relevant], df[is_relevant], np.sqrt(variance[is_relevant])
     at = np.geomspace(
         (t_quantile(1 - levels[0] / 2, df) * scale).min(),
         (t_quantile(1 - levels[1] / 2, df) * scale).max(),
@@ -78,11 +82,11 @@ def mixture_quantile(weights: F64, variance: F64, df: F64, alpha: float) -> tupl
 
 
 def compute_required_errors(level: float, df: F64, replication_df: F64) -> F64:
-    """How many standard errors a change must have to be found with the power.
+    """Return the size of a change, in standard errors, that is found with `POWER`.
 
-    What is to be exceeded scatters itself, as standard errors of so many degrees of freedom do
-    (`replication_df`): by their mean and variance (Johnson and Welch, 1940), and the one that is seen is
-    taken for their median (Wilson and Hilferty, 1931).
+    The threshold itself scatters, as standard errors with `replication_df` degrees of freedom do. Their
+    mean and variance are used (Johnson and Welch, 1940), and the observed one counts as their median
+    (Wilson and Hilferty, 1931).
     """
     least, mean = t_quantile(level, df), 1 - 1 / (4 * replication_df)
     needed: F64 = least * mean + NormalDist().inv_cdf(POWER) * np.sqrt(1 + least**2 * (1 - mean**2))
@@ -91,7 +95,10 @@ def compute_required_errors(level: float, df: F64, replication_df: F64) -> F64:
 
 @lru_cache(maxsize=64)
 def _fit_log_quantiles(p: float) -> F64:
-    """The logarithm of a quantile is smooth in 1/df: a few solved exactly give all others to nine digits."""
+    """Fit the logarithm of a quantile as a function of 1/df.
+
+    It is smooth: a few exact quantiles give all others to nine digits.
+    """
     at = np.cos(np.pi * (np.arange(_CHEBYSHEV_NODES) + 0.5) / _CHEBYSHEV_NODES)
     series = chebyshev.chebfit(at, np.log(_solve_quantiles(p, 2 * _MIN_DF / (at + 1))), _CHEBYSHEV_NODES - 1)
     return np.asarray(series, np.float64)
@@ -99,14 +106,14 @@ def _fit_log_quantiles(p: float) -> F64:
 
 def _solve_quantiles(p: float, df: F64) -> F64:
     tail = 2 * (1 - p)
-    found: F64 = _approximate_quantiles(tail, NormalDist().inv_cdf(p), df)
+    quantiles: F64 = _approximate_quantiles(tail, NormalDist().inv_cdf(p), df)
     log_scale = _log_gamma_ratio(df / 2) - 0.5 * np.log(df * pi)
     for _ in range(5):
-        density: F64 = np.exp(log_scale - (df + 1) / 2 * np.log1p(found * found / df))
-        # on the log scale, where tails are nearly straight: no step overshoots
-        now = two_sided_p_value(found, df)
-        found = found + np.maximum(now / (2 * density) * np.log(now / tail), -0.9 * found)
-    return found
+        density: F64 = np.exp(log_scale - (df + 1) / 2 * np.log1p(quantiles * quantiles / df))
+        # Tails are nearly straight on the log scale, so no step overshoots.
+        now = two_sided_p_value(quantiles, df)
+        quantiles = quantiles + np.maximum(now / (2 * density) * np.log(now / tail), -0.9 * quantiles)
+    return quantiles
 
 
 def _clip_df(df: ArrayLike) -> F64:
@@ -115,7 +122,10 @@ def _clip_df(df: ArrayLike) -> F64:
 
 
 def _log_gamma_ratio(a: F64) -> F64:
-    """log Γ(a + 1/2)/Γ(a): Stirling's series (DLMF 5.11.13) of a + 8, and by steps back to a."""
+    """Return log Γ(a + 1/2)/Γ(a).
+
+    Stirling's series (DLMF 5.11.13) at a + 8, and by recurrence back to a.
+    """
     steps = np.ones_like(a)
     for step in range(8):
         steps = steps * ((a + step) / (a + step + 0.5))
@@ -129,7 +139,10 @@ def _log_gamma_ratio(a: F64) -> F64:
 
 
 def _approximate_quantiles(tail: float, normal: float, df: F64) -> F64:
-    """Of a heavy tail the power law, of a light one the normal quantile with its first terms in 1/df."""
+    """Approximate quantiles.
+
+    A heavy tail uses the power law, a light one the normal quantile with its first terms in 1/df.
+    """
     z = normal
     expansion = z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df * df)
     power = np.exp(
@@ -146,8 +159,9 @@ def _approximate_quantiles(tail: float, normal: float, df: F64) -> F64:
 
 
 def _incomplete_beta(a: F64, x: F64, complement: F64) -> F64:
-    """The regularised incomplete beta function I_x(a, 1/2), `complement` being 1 - x without loss of
-    digits.
+    """Return the regularised incomplete beta function I_x(a, 1/2).
+
+    `complement` is 1 - x without loss of digits.
     """
     turn = x >= (a + 1) / (a + 2.5)
     half = np.full_like(a, 0.5)

@@ -1,13 +1,14 @@
-"""What all pods of one side have and none of the other.
+"""Test of quantities that all pods of one side have and no pod of the other.
 
-Student's t asks how far pods of the side that has it scatter, and few that scatter by a third hide whatever
-is new. But that nothing at all was seen of it in any pod of the other side says more. Were pods of the other
-side to take as much on average, and did what they take differ as widely as their mean (an exponential
-distribution), each would have n samples with the chance of a geometric distribution: none with 1/(1 + m),
-where m are to be expected.
+Student's t considers how far pods of the side that has the quantity scatter, and few pods that scatter by a
+third hide anything new. Its complete absence from every pod of the other side says more. Suppose that the
+other side's pods took as much on average, and that their rates differed as widely as their mean (an
+exponential distribution). Then the number of samples of each pod would have a geometric distribution: none
+with probability 1/(1 + m), where m are expected.
 
-That holds for sides that were watched at the same time: else all pods may have had it, at another hour. And
-it holds for what every pod does: what one pod of a service does for all may be on either side.
+That holds for sides that were observed at the same time: otherwise all pods may have had it, at another
+hour. It also holds only for what every pod does: what one pod of a service does for all may be on either
+side.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ from numpy.typing import NDArray
 F64 = NDArray[np.float64]
 
 MIN_POD_SHARE: Final = 0.2
-"""A pod has a function where it takes so much of what the average pod takes of it."""
+"""A pod has a function if it takes this part of what the average pod takes."""
 MIN_SAMPLES: Final = 10
-"""Of fewer samples nothing is said."""
+"""Quantities with fewer samples are not tested."""
 
 
 def compute_zero_count_p_value(seconds: F64, samples: F64, exposure: F64, other_exposure: F64) -> F64:
-    """The chance of seeing nothing in any of the other side's rows of what rows of this side took, (K, P), of
-    so many samples, (K,).
+    """Return the probability that the other side shows nothing by chance, (K,).
 
-    `exposure` (P,) and `other_exposure` (Q,) are how long rows of either side were. Doubled, as Student's t
-    is asked too; 1 where not all of two rows or more have it.
+    `seconds` (K, P) are the seconds in the rows of this side, `samples` (K,) their number of samples.
+    `exposure` (P,) and `other_exposure` (Q,) are the exposures of the rows of both sides. The result is
+    doubled, because the test by Student's t is two-sided too. It is 1 unless all rows, and at least two,
+    have the quantity.
     """
     nothing = np.ones(len(seconds))
     alive, there = exposure > 0, other_exposure[other_exposure > 0]
@@ -45,8 +47,10 @@ def compute_zero_count_p_value(seconds: F64, samples: F64, exposure: F64, other_
 
 
 def upper_bound_for_zero(level: float, samples: F64, exposure: F64, other_exposure: F64) -> F64:
-    """What part of this side's rate, from 0 to 1, the other may have and show nothing with the chance
-    `level`, (K,)."""
+    """Return the largest rate that the other side may have, (K,), from 0 to 1.
+
+    It is a part of this side's rate, with which the other side shows nothing with probability `level`.
+    """
     rows = max(int((other_exposure > 0).sum()), 1)
     each = samples * (other_exposure.sum() / rows / exposure.sum())
     part: F64 = np.minimum((level ** (-1 / rows) - 1) / each, 1.0)
