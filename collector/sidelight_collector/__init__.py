@@ -1,30 +1,30 @@
-"""The collector: stores windows, answers queries, and runs captures and deploy evaluations.
+"""The collector: stores windows, serves queries, runs captures, evaluates deploys.
 
 command               `sidelight collector`
 settings
-main                  builds the parts and runs the root tasks
+main                  builds the components and runs the root tasks
 settings_wiring       policies and clients from settings
-runtime               processes and the HTTP server
-http                  the application, the API, the UI's files
+runtime               worker processes and the HTTP server
+http                  the application, the API, the files of the UI
 auth                  who may read and write
-auth_wiring           made from settings
+auth_wiring           builds authorization from the settings
 ingest                from a request to a segment
 storage               objects, segments, blocks, compaction, retention
 query                 selects windows and sums their stacks
-comparison            of two sides
-statistics            tests and intervals
-answers               one module for each answer of the API
+comparison            comparison of two sides
+statistics            tests and confidence intervals
+answers               one module for each response of the API
 captures              captures on demand
-deploys               evaluation of new versions
+deploys               evaluation of deploys
 kubernetes_discovery  workloads and rollouts
-kubernetes_wiring     made from settings
+kubernetes_wiring     builds discovery from the settings
 doctor                `sidelight doctor`
 storage_command       `sidelight storage`
 metrics
-times                 moments in requests
+times                 times in query parameters
 arrow_ops             operations on Arrow columns
-stack_hashing         stacks by hash
-native_kernel         the Rust extension
+stack_hashing         hashes of stacks and windows
+native_kernel         loads the Rust extension
 decompress            bounded decompression
 lru                   a cache bounded in bytes
 """

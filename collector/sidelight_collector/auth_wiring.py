@@ -1,4 +1,4 @@
-"""Who may do what at one collector, put together from its settings."""
+"""Build the authorization of a collector from its settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sidelight_kubernetes.kubernetes_client import KubernetesClient
 
 
 def load_tokens(settings: Settings) -> BearerTokens:
-    """Who may do what, from the files that the settings name. Raises BadSetting."""
+    """Load the tokens of the files that the settings name. Raises BadSetting."""
     files = settings.read_tokens_file, settings.capture_tokens_file, settings.write_tokens_file
     read, capture, write = map(read_named_tokens, files)
     names = {**(capture or {}), **(read or {})}
@@ -20,7 +20,7 @@ def load_tokens(settings: Settings) -> BearerTokens:
     if write is None and settings.in_cluster and not settings.allow_anonymous_writes:
         may_write = ()
     if read is None and settings.read_proxy_header is not None:
-        # The proxy is the only way in, but for whoever may start captures.
+        # Only the proxy and the tokens of captures grant reading.
         may_read = tuple(capture or ())
     may_capture = may_read if capture is None else tuple(capture)
     if capture is None and may_read is None and not is_loopback(settings.address[0]):
@@ -29,7 +29,7 @@ def load_tokens(settings: Settings) -> BearerTokens:
 
 
 def load_read_policy(settings: Settings) -> ReadPolicy:
-    """Who may see what, from the settings. Raises BadSetting."""
+    """Load the rules for reading, and the trusted proxies. Raises BadSetting."""
     user, groups = settings.read_proxy_header or "", settings.read_proxy_groups_header or ""
     return ReadPolicy(
         TrustedProxy(user, groups, settings.trusted_proxies), load_read_rules(settings.read_rules_file)
@@ -37,7 +37,10 @@ def load_read_policy(settings: Settings) -> ReadPolicy:
 
 
 class AuthContext:
-    """The guard of one process and, where there is a cluster, what asks it; `close` ends that."""
+    """The authorizer of one process, with a token reviewer if it runs in a cluster.
+
+    `close` ends the token reviewer.
+    """
 
     def __init__(self, settings: Settings, tokens: BearerTokens, metrics: Metrics) -> None:
         self._token_reviewer: TokenReviewer | None = None
@@ -55,15 +58,15 @@ class AuthContext:
         self.authorizer = Authorizer(tokens, load_read_policy(settings), self._token_reviewer)
 
     async def check_permissions(self) -> None:
-        """Say in the log and in metrics what the cluster lets this process do: a root task that ends."""
+        """Check permissions in the cluster for the log and metrics: a root task that ends."""
         if self._token_reviewer is not None:
             await self._token_reviewer.check_permissions()
 
     def describe_problems(self) -> list[str]:
-        """What does not work, a line each."""
+        """Describe the current problems, one line each."""
         return [] if self._token_reviewer is None else self._token_reviewer.describe_problems()
 
     def close(self) -> None:
-        """Ask the cluster no more."""
+        """End the token reviewer."""
         if self._token_reviewer is not None:
             self._token_reviewer.close()

@@ -1,4 +1,4 @@
-"""`sidelight collector`."""
+"""The command `sidelight collector`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DESCRIPTION = "Store windows that sidecars ship; serve the API and the web UI."
 
 
 def run(argv: list[str]) -> int:
-    """Serve until told to stop; 0 then. Raises SidelightError for whatever keeps it from starting."""
+    """Serve until a signal; return 0. Raises SidelightError if it cannot start."""
     settings = parse_settings(Settings, "collector", DESCRIPTION, argv, os.environ)
     logs.configure(json=settings.log_json, level=settings.log_level)
     return main(settings)

@@ -1,7 +1,7 @@
-"""Undoing a request's Content-Encoding without ever holding more than the limit.
+"""Decode the Content-Encoding of a request, within a memory limit.
 
-Decompression runs in steps of bounded output and stops at the limit, so that a few kilobytes which would
-unfold to gigabytes cost no more memory than an honest body.
+Decompression runs in steps of bounded output and stops at the limit. A decompression bomb therefore needs
+no more memory than any other body.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
 _GZIP_INPUT_BYTES: Final = 1 << 14
 _GZIP_STEP_BYTES: Final = 1 << 16
 _ZSTD_STEP_BYTES: Final = 128
-# A frame may ask its reader for a window of any size; 8 MB is what RFC 8878 tells readers to support.
+# A frame may request a window of any size; RFC 8878 recommends that decoders support 8 MB.
 _ZSTD_WINDOW_BYTES: Final = 8 << 20
 
 
 class BadEncoding(SidelightError):
-    """The body's Content-Encoding is not known, or the body is not what it says."""
+    """The Content-Encoding of the body is unknown, or the body does not match it."""
 
     reason = Reason.BAD_ENCODING
 
 
 def decompress_body(body: bytes, encoding: str, max_bytes: int) -> bytes:
-    """The body as it was before it was encoded.
+    """Decode a body.
 
-    Raises LimitExceeded as soon as it would be longer than max_bytes, and BadEncoding.
+    Raises LimitExceeded as soon as the output exceeds `max_bytes`, and BadEncoding.
     """
     name = encoding.strip().lower() or "identity"
     if name == "identity":
@@ -50,10 +50,10 @@ def decompress_body(body: bytes, encoding: str, max_bytes: int) -> bytes:
 
 
 def read_decompressed_size(body: bytes, encoding: str, max_bytes: int) -> int:
-    """How long a body says it will be once unpacked, at most max_bytes; its own length if it does not say.
+    """Read the declared decoded size of a body, at most `max_bytes`.
 
-    Anybody may say anything, and where it has several parts only one is asked: this is for keeping room, and
-    `decompress_body` for keeping to the limit.
+    Returns the length of the body if that is larger or if no size is declared. The declaration may be
+    false, and covers only one frame or member of several: `decompress_body` enforces the limit.
     """
     name = encoding.strip().lower()
     declared = -1
@@ -61,15 +61,15 @@ def read_decompressed_size(body: bytes, encoding: str, max_bytes: int) -> int:
         try:
             declared = zstandard.frame_content_size(body)
         except zstandard.ZstdError:
-            declared = -1  # `decompress_body` says what is wrong with it
+            declared = -1  # `decompress_body` raises the error
     elif name == "gzip" and body.startswith(b"\x1f\x8b"):
-        # The last four bytes of a member are its length (RFC 1952, 2.3.1).
+        # The last four bytes of a member are its decoded length (RFC 1952, 2.3.1).
         declared = int.from_bytes(body[-4:], "little")
     return min(max(declared, len(body)), max_bytes)
 
 
 def build_too_large_error(max_bytes: int) -> LimitExceeded:
-    """The refusal of a body beyond the limit."""
+    """Build the error for a body that exceeds the limit."""
     return LimitExceeded(
         f"the body is larger than {max_bytes} bytes",
         hint="Send fewer or shorter windows at once, or raise the collector's --max-body-bytes.",
@@ -88,8 +88,8 @@ def _join_bounded(steps: Iterator[bytes], max_bytes: int) -> bytes:
 
 
 def _iter_gzip(body: bytes) -> Iterator[bytes]:
-    # The decompressor copies what it leaves over of its input, after each step and at the end of each member,
-    # so the input comes in small pieces: in one, a body of many members would be copied once for each.
+    # zlib copies its unconsumed input after each step and at the end of each member. Small input pieces avoid
+    # that a body of many members is copied once for each member.
     member = zlib.decompressobj(wbits=_GZIP_FORMAT)
     try:
         for start in range(0, len(body), _GZIP_INPUT_BYTES):
@@ -106,8 +106,8 @@ def _iter_gzip(body: bytes) -> Iterator[bytes]:
 
 
 def _iter_zstd(body: bytes) -> Iterator[bytes]:
-    # The decompressor gives all that its input unfolds to, so the input comes in steps: a block is at least
-    # 3 bytes and at most 128 KB of text (RFC 8878, 3.1.1.2), thus one step at most 5.5 MB.
+    # The output of a call is not bounded, so the input is: a block has at least 3 bytes and decodes to at
+    # most 128 KB (RFC 8878, 3.1.1.2), so one step decodes to at most 5.5 MB.
     decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
     frame = decompressor.decompressobj()
     try:

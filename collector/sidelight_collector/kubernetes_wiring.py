@@ -1,4 +1,7 @@
-"""What a collector has of a cluster, made from its settings: discovery, and who was heard of."""
+"""Build the cluster features of a collector from its settings.
+
+These are discovery, attached sidecars, and the recent activity of sidecars.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +43,14 @@ from sidelight_model.errors import SidelightError
 from sidelight_model.selectors import Selector
 
 REFRESH_SECONDS: Final = 10.0
-"""Who was heard of is asked for at most so often."""
+"""Minimum time between two refreshes of the recent activity."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFeatures:
-    """Discovery and the routes that tell of it; `find_rollouts` tells the rollouts that belong to a
-    question.
+    """Discovery with its routes, and the attacher of sidecars.
+
+    `find_rollouts` returns the rollouts in the time range of a query that match its selector.
     """
 
     discovery: ClusterDiscovery
@@ -63,7 +67,7 @@ def build_cluster_features(
     metrics: Metrics,
     cluster: KubernetesClient | None,
 ) -> ClusterFeatures:
-    """All of it; without a cluster it says that it is off."""
+    """Build all cluster features; without a cluster they report that they are off."""
     is_enabled = cluster is not None and settings.discovery
     rules = DiscoveryPolicy(
         settings.discovery_namespaces,
@@ -97,7 +101,7 @@ def build_cluster_features(
 
 
 def allow_one_time_tokens(authorizer: Authorizer, attacher: Attacher, shelf: CaptureRepository) -> Authorizer:
-    """The guard, which lets in sidecars that were attached too."""
+    """Extend the authorizer to accept the one-time tokens of attached sidecars."""
     return (
         replace(authorizer, one_time_identities=OneTimeTokenVerifier(shelf))
         if attacher.is_enabled
@@ -106,13 +110,13 @@ def allow_one_time_tokens(authorizer: Authorizer, attacher: Attacher, shelf: Cap
 
 
 def open_cluster(settings: Settings) -> KubernetesClient | None:
-    """The cluster that the settings name. Raises BadSetting."""
+    """Open a client of the configured cluster, if any. Raises BadSetting."""
     serves = settings.role != "compactor"
     return KubernetesClient.open(settings.kubernetes) if settings.in_cluster and serves else None
 
 
 class RecentActivity:
-    """Who was heard of: sidecars that ask for orders, and those whose windows came."""
+    """Recently active sidecars: those that poll for capture jobs or ship windows."""
 
     def __init__(self, engine: QueryEngine, desk: CaptureCoordinator, stale_seconds: float) -> None:
         self._engine = engine
@@ -123,7 +127,10 @@ class RecentActivity:
         self._refresh_lock = asyncio.Lock()
 
     async def get_current(self) -> SidecarActivity:
-        """What is known now, at most some seconds old; the last that was known while the store is away."""
+        """Return the activity, at most REFRESH_SECONDS old.
+
+        While the store is unavailable, it returns the last activity.
+        """
         async with self._refresh_lock:
             if time.monotonic() < self._cached_at + REFRESH_SECONDS:
                 return self._cached

@@ -1,4 +1,4 @@
-"""Values in memory up to a number of bytes, the least recently used given up first."""
+"""A cache in memory, bounded in bytes, that evicts the least recently used values."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Value = TypeVar("Value")
 
 
 class LruCache(Generic[Value]):
-    """Keeps immutable values, each said to have a size; safe in threads.
+    """A thread-safe cache of immutable values, whose sizes the caller declares.
 
-    A value larger than the whole is not kept.
+    A value larger than the whole cache is not cached.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -34,21 +34,21 @@ class LruCache(Generic[Value]):
 
     @property
     def misses(self) -> int:
-        """How many values were put here that were not here when they were asked for."""
+        """Values that were put into the cache after a failed lookup."""
         return self._misses
 
     def get(self, key: Hashable) -> Value | None:
-        """The value under `key` if it is in memory."""
+        """Return the value of `key`, or None if it is not cached."""
         with self._lock:
-            found = self._values.get(key)
-            if found is None:
+            entry = self._values.get(key)
+            if entry is None:
                 return None
             self._values.move_to_end(key)
             self._hits += 1
-            return found[0]
+            return entry[0]
 
     def put(self, key: Hashable, value: Value, size: int) -> None:
-        """Put a value under `key`, in the place of any other."""
+        """Store a value of `size` bytes for `key`, and replace any other."""
         if size > self._max_bytes:
             return
         with self._lock:

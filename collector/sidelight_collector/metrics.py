@@ -1,4 +1,7 @@
-"""The collector's metrics, declared once; `Metrics` owns its registry and is passed to whoever counts."""
+"""The metrics of the collector, declared once.
+
+`Metrics` owns its registry, and is passed to every component that counts.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +20,23 @@ _DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 
 
 def enable_multiprocess_metrics(directory: Path, process: str) -> None:
-    """Keep the numbers of each Metrics made from here on in files there, beside those of other processes.
+    """Store the values of every later `Metrics` in files that all processes share.
 
-    A process that comes in the place of one that died has the same name, and goes on counting where that
-    ended. A name has no `_`.
+    `process` is the name of this process, without `_`. A process that replaces a dead one must have the
+    same name, and continues its counters.
     """
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
     values.ValueClass = values.MultiProcessValue(lambda: process)  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """Every number the collector publishes. Labels come from closed sets: reasons, operations, routes.
+    """All metrics of the collector.
 
-    `namespace` alone does not: it has the namespaces of the cluster that the collector watches, 200 at
-    most, and (other) for the rest.
+    Labels have closed sets of values, such as reasons, operations and routes. The exception is `namespace`:
+    it has up to 200 namespaces of the watched cluster, and (other) for the rest.
 
-    `shared` is the directory that `enable_multiprocess_metrics` was told; what is published is then the
-    numbers of all processes that were told the same.
+    `shared_dir` is the directory that was passed to `enable_multiprocess_metrics`. `render` then includes
+    the values of all processes that share it.
     """
 
     content_type = "text/plain; version=0.0.4; charset=utf-8"
@@ -264,7 +267,7 @@ class Metrics:
         ).set(1)
 
     def render(self) -> bytes:
-        """All of them in Prometheus' text format."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._exported_registry)
 
     def _counter(self, name: str, documentation: str, labels: tuple[str, ...] = ()) -> Counter:

@@ -1,7 +1,7 @@
-"""The extension `sidelight_native` where its kernel is used: the only module of the collector that loads it.
+"""Load the optional Rust extension `sidelight_native`.
 
-The collector can do without it: next to each use stands a reference in Python that gives the same to the last
-bit.
+This is the only module of the collector that imports it. The collector works without it: every use has a
+Python reference beside it that gives identical results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _REQUIRED_NAMES: Final = ("fold", "Pool")
 
 @dataclass(frozen=True, slots=True)
 class NativeKernelStatus:
-    """Which kernel is used: its version when it is the native one, else why it is not."""
+    """The kernel in use: the version of the native one, or why it is not used."""
 
     is_native: bool
     version: str
@@ -23,7 +23,7 @@ class NativeKernelStatus:
 
     @property
     def hint(self) -> str:
-        """What to do for the native one; nothing when it is used."""
+        """How to enable the native kernel; empty if it is used."""
         if self.is_native:
             return ""
         return "Install the wheel sidelight_native of this release: without it all works, but slower."
@@ -45,9 +45,9 @@ def _load() -> tuple[Any | None, NativeKernelStatus]:
 _LOADED: Final = _load()
 
 NATIVE: Final[Any | None] = _LOADED[0]
-"""The extension, or None where it is not installed."""
+"""The extension, or None if it is missing or of an earlier release."""
 
 
 def get_kernel_status() -> NativeKernelStatus:
-    """Which kernel this process uses."""
+    """Return which kernel this process uses."""
     return _LOADED[1]

@@ -1,4 +1,4 @@
-"""A window with its stacks named by hash: made once, when it arrives."""
+"""Hash the stacks of a window, once, when it arrives."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from sidelight_model.window import Window, count_truncated, encode_windows
 MAX_THREAD_TIME_NS: Final = 10**17
 """Three years, or an hour of 27,000 busy threads."""
 MAX_SAMPLES: Final = 10**12
-"""As many at 10 kHz."""
+"""The samples of MAX_THREAD_TIME_NS at 10 kHz."""
 _MAX_INT: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class HashedStacks:
-    """The stacks of a window that were counted, named, in ascending order of hash and then of text.
+    """The stacks of a window with their hashes, in ascending order of hash and text.
 
-    `samples` are all of them, `truncated_samples` those whose stack was clipped. A count beyond 2^63-1
-    stands as that: its window is refused anyway.
+    Stacks without samples are absent. `samples` counts all samples, `truncated_samples` those with a
+    truncated stack. A count above 2^63-1 is stored as 2^63-1, because its window is refused anyway.
     """
 
     hashes: array[int]
@@ -40,11 +40,11 @@ class HashedStacks:
 
 @dataclass(frozen=True, slots=True)
 class HashedWindow:
-    """One window, its columns aligned and in ascending order of hash; `window` has no stacks of its own.
+    """A window with hashed stacks, as aligned columns in ascending order of hash.
 
-    `digest` is the XXH3 64-bit hash of the window's header line in its canonical form (as `encode` writes it)
-    followed by the columns hashes, idle, running and gil as little-endian 64-bit integers: equal for equal
-    windows, whatever the order of their stacks was on the way.
+    `window` itself has no counts. `digest` is the XXH3 64-bit hash of the canonical header line of the
+    window (as `encode_windows` writes it) followed by the columns hashes, idle, running and gil as
+    little-endian 64-bit integers. It is equal for equal windows, whatever the order of their stacks.
     """
 
     window: Window
@@ -57,12 +57,12 @@ class HashedWindow:
 
 
 def hash_stack(stack: str) -> int:
-    """The name of a stack in the store: XXH3 64-bit, seed 0, of its folded text."""
+    """Hash a stack for the store: XXH3 64-bit, seed 0, of its folded text."""
     return xxhash.xxh3_64_intdigest(stack.encode())
 
 
 def build_hashed_stacks(counts: Mapping[Stack, Counts]) -> HashedStacks:
-    """Name stacks, and leave out those counted zero times."""
+    """Hash stacks, and drop those without samples."""
     by_hash = sorted((hash_stack(stack), stack) for stack, count in counts.items() if any(count))
     stacks = [stack for _, stack in by_hash]
     rows = [counts[stack] for stack in stacks]
@@ -81,15 +81,15 @@ def build_hashed_stacks(counts: Mapping[Stack, Counts]) -> HashedStacks:
 
 
 def hash_window(window: Window) -> HashedWindow:
-    """A window with its stacks named. Raises LimitExceeded as `build_hashed_window` does."""
+    """Hash the stacks of a window. Raises LimitExceeded as `build_hashed_window` does."""
     return build_hashed_window(replace(window, counts={}), build_hashed_stacks(window.counts))
 
 
 def build_hashed_window(window: Window, hashed_stacks: HashedStacks) -> HashedWindow:
-    """A window without stacks, and its stacks.
+    """Join a window without counts with its hashed stacks.
 
-    Raises LimitExceeded for more samples, or more time, than a process can give in a window: sums of sums
-    must fit 63 bits.
+    Raises LimitExceeded for more samples, or more thread time, than a process can have in a window. The
+    limits keep sums of many windows within 63 bits.
     """
     if hashed_stacks.samples > MAX_SAMPLES:
         raise LimitExceeded(

@@ -1,6 +1,7 @@
-"""`sidelight storage`: what is kept of a store and for how long, for the hand of whoever runs it.
+"""The command `sidelight storage`: inspect and change what a store retains.
 
-It speaks to the store itself, with the collector's variables (SIDELIGHT_STORE and so on) and credentials.
+It accesses the store directly, with the environment variables of the collector (SIDELIGHT_STORE and so on)
+and its credentials.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ RESOLUTION_LABELS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """Which store."""
+    """Settings that select the store."""
 
     store: str = setting("", "the store: a directory, or s3://bucket/prefix", required=True, metavar="STORE")
     s3_endpoint: str | None = setting(None, "URL of an S3 service that is not AWS", metavar="URL")
@@ -67,7 +68,7 @@ class StoreSettings:
     )
 
     def open(self, *, read_only: bool = False) -> ObjectStore:
-        """The store. Raises StoreError, with `read_only` also for a directory that is not there."""
+        """Open the store. Raises StoreError; with `read_only`, also if it does not exist."""
         return open_store(
             self.store,
             s3_endpoint=self.s3_endpoint,
@@ -78,7 +79,7 @@ class StoreSettings:
 
 @dataclass(frozen=True, slots=True)
 class PinSettings(StoreSettings):
-    """What a pin holds."""
+    """Settings of a new pin."""
 
     name: str = setting(
         "", "its name: small letters, digits, '.', '_' and '-'", required=True, positional=True
@@ -92,14 +93,14 @@ class PinSettings(StoreSettings):
 
 @dataclass(frozen=True, slots=True)
 class UnpinSettings(StoreSettings):
-    """Which pin."""
+    """Settings that select a pin."""
 
     name: str = setting("", "the pin's name", required=True, positional=True)
 
 
 @dataclass(frozen=True, slots=True)
 class LifecycleSettings(StoreSettings):
-    """A net below retention."""
+    """Settings of the lifecycle rule, a fallback for retention."""
 
     days: int = setting(
         30, "whole days after which the bucket deletes segments that were left", parse=parse_nonnegative_int
@@ -112,7 +113,7 @@ class LifecycleSettings(StoreSettings):
 
 
 def run(argv: list[str]) -> int:
-    """Do one thing to a store; 0 then, 2 for an action that there is not. Raises SidelightError."""
+    """Run an action; return 0, or 2 for an unknown action. Raises SidelightError."""
     action, *rest = argv or ["--help"]
     if action in ("-h", "--help"):
         print(format_usage())
@@ -125,7 +126,7 @@ def run(argv: list[str]) -> int:
 
 
 def format_usage() -> str:
-    """What there is to do."""
+    """Format the list of actions."""
     lines = [f"  {name:<10} {summary}" for name, (_, summary) in ACTIONS.items()]
     return "\n".join(
         [
@@ -152,9 +153,9 @@ def show_retention(argv: list[str]) -> None:
         read_only=True,
     )
     now = datetime.now(UTC)
-    found = plan_retention(store, build_retention_policy(settings), now)
-    keys = [key for group in found.expired_keys for key in group]
-    lines = [_format_change(change) for change in found.changes]
+    plan = plan_retention(store, build_retention_policy(settings), now)
+    keys = [key for group in plan.expired_keys for key in group]
+    lines = [_format_change(change) for change in plan.changes]
     days: dict[str, int] = {}
     for key in keys:
         day = key.split("/")[2][:10]
@@ -164,24 +165,24 @@ def show_retention(argv: list[str]) -> None:
         print("nothing would go")
         return
     _print_table(("day", "services", "is kept", "goes", "because of its"), sorted(lines))
-    goes = sum(change.freed_bytes for change in found.changes)
-    print(f"{goes} bytes of {len(found.changes)} blocks, and {len(keys)} objects of days that are over")
+    freed_bytes = sum(change.freed_bytes for change in plan.changes)
+    print(f"{freed_bytes} bytes of {len(plan.changes)} blocks, and {len(keys)} objects of days that are over")
 
 
 def _format_change(change: BlockChange) -> tuple[str, ...]:
-    left = ", ".join(
+    after = ", ".join(
         f"{RESOLUTION_LABELS[level]} of {' '.join(names)}"
         if len(change.services_by_resolution) > 1
         else RESOLUTION_LABELS[level]
         for level, names in sorted(change.services_by_resolution.items())
     )
-    kept = f"{RESOLUTION_LABELS[resolution_of(change.block)]} -> {left}"
-    goes = f"{change.freed_bytes} bytes"
-    return change.day.isoformat(), " ".join(change.block.services), kept, goes, change.cause
+    retained = f"{RESOLUTION_LABELS[resolution_of(change.block)]} -> {after}"
+    freed = f"{change.freed_bytes} bytes"
+    return change.day.isoformat(), " ".join(change.block.services), retained, freed, change.cause
 
 
 def create_pin(argv: list[str]) -> None:
-    """Keep everything of some days as it is."""
+    """Create a pin, which exempts all windows of some days from retention."""
     description = "Keep all windows of the days of a range as they are, until the pin is taken away."
     settings = parse_settings(
         PinSettings, "storage pin", description, join_negative_times(argv), _read_store_environment()
@@ -193,19 +194,19 @@ def create_pin(argv: list[str]) -> None:
         )
     store, now_ns = settings.open(), time.time_ns()
     if settings.capture:
-        made = _build_capture_pin(store, settings, now_ns)
+        pin = _build_capture_pin(store, settings, now_ns)
     else:
         start = parse_time(settings.from_, parameter="from", now_ns=now_ns)
         until = parse_time(settings.until, parameter="until", now_ns=now_ns)
         if until <= start:
             raise BadSetting("--until is not after --from", hint="A pin holds from <= start < until.")
-        made = _build_pin(settings, start, until, settings.service, now_ns)
-    add_pin(store, made)
-    print(_format_pin(made))
+        pin = _build_pin(settings, start, until, settings.service, now_ns)
+    add_pin(store, pin)
+    print(_format_pin(pin))
 
 
 def delete_pin(argv: list[str]) -> None:
-    """Take a pin away."""
+    """Delete a pin."""
     description = "Take a pin away: what it held goes when it is old enough."
     settings = parse_settings(UnpinSettings, "storage unpin", description, argv, _read_store_environment())
     remove_pin(settings.open(), settings.name)
@@ -217,12 +218,12 @@ def list_pins(argv: list[str]) -> None:
     settings = parse_settings(
         StoreSettings, "storage pins", "List what is kept whatever its age.", argv, _read_store_environment()
     )
-    found = read_pins(settings.open(read_only=True))
-    print("\n".join(map(_format_pin, found)) if found else "there are no pins")
+    pins = read_pins(settings.open(read_only=True))
+    print("\n".join(map(_format_pin, pins)) if pins else "there are no pins")
 
 
 def set_lifecycle_rule(argv: list[str]) -> None:
-    """Show or put the rule by which the bucket itself deletes segments that nobody did."""
+    """Show or set the rule by which the bucket itself deletes old segments."""
     description = (
         "A net below retention: a rule by which the bucket itself deletes segments (v1/l0/) that are older"
         " than any collector leaves them. It is put only with --apply; other rules of the bucket stay."
@@ -242,30 +243,33 @@ def set_lifecycle_rule(argv: list[str]) -> None:
 
 
 def _read_store_environment() -> dict[str, str]:
-    """Of the collector's variables those that say where its store is; the others mean something else here."""
+    """Return the environment variables of the store.
+
+    Other variables of the collector have another meaning for this command.
+    """
     names = map(format_variable, fields(StoreSettings))
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _build_capture_pin(store: ObjectStore, settings: PinSettings, now_ns: int) -> Pin:
-    """A pin of the time in which a capture has windows."""
-    wanted = {"capture": settings.capture, "service": settings.service}
-    matchers = [Matcher(name, Op.EQUAL, value) for name, value in wanted.items() if value]
-    ever = WindowQuery(Selector(tuple(matchers)), 0, now_ns + round(DAY_SECONDS * SECOND_NS))
+    """Build a pin for the time range of the windows of a capture."""
+    labels = {"capture": settings.capture, "service": settings.service}
+    matchers = [Matcher(name, Op.EQUAL, value) for name, value in labels.items() if value]
+    query = WindowQuery(Selector(tuple(matchers)), 0, now_ns + round(DAY_SECONDS * SECOND_NS))
 
     def query_services() -> ServiceList:
         with closing(QueryEngine(store, QueryLimits(timeout_seconds=600))) as engine:
-            return asyncio.run(engine.run(lambda reading: list_services(reading, ever)))
+            return asyncio.run(engine.run(lambda context: list_services(context, query)))
 
-    found = query_services()["services"]
-    if not found:
+    services = query_services()["services"]
+    if not services:
         raise StoreRefused(
             f"no window of the capture {settings.capture!r} is in the store",
             hint="Windows carry it in the label `capture`; they come some seconds after the capture ends.",
         )
-    start = min(one["first_seen"] for one in found)
-    until = max(one["last_seen"] for one in found)
-    name = found[0]["service"] if len(found) == 1 else settings.service
+    start = min(service["first_seen"] for service in services)
+    until = max(service["last_seen"] for service in services)
+    name = services[0]["service"] if len(services) == 1 else settings.service
     return _build_pin(settings, round(start * SECOND_NS), round(until * SECOND_NS), name, now_ns)
 
 
@@ -281,11 +285,11 @@ def _build_pin(settings: PinSettings, start_ns: int, until_ns: int, service: str
 
 
 def _format_pin(pin: Pin) -> str:
-    first, until, made = (
+    first, until, created = (
         format_rfc3339(round(at) * SECOND_NS) for at in (pin.start, pin.until, pin.created_at)
     )
-    what = f"service {pin.service}" if pin.service else "all services"
-    return f"{pin.name}: {what}, days from {first} until {until}, made {made}" + (
+    scope = f"service {pin.service}" if pin.service else "all services"
+    return f"{pin.name}: {scope}, days from {first} until {until}, made {created}" + (
         f" ({pin.reason})" if pin.reason else ""
     )
 

@@ -1,4 +1,4 @@
-"""The moments a reader may name in a query, read into nanoseconds since the epoch."""
+"""Parse and format times of query parameters, as nanoseconds since the epoch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RFC3339 = re.compile(
 
 
 class BadTime(SidelightError):
-    """A query parameter that should name a moment and does not."""
+    """A query parameter is not a valid time."""
 
     reason = Reason.BAD_TIME
 
@@ -38,11 +38,11 @@ class BadTime(SidelightError):
 
 
 def parse_time(text: str, *, parameter: str, now_ns: int) -> int:
-    """Nanoseconds since the epoch that `text` names.
+    """Parse a time to nanoseconds since the epoch.
 
     Accepted: RFC 3339, epoch seconds (whole or with a fraction), epoch milliseconds (13 digits), `now`,
-    `-15m`, `now-15m`, `now+15m`. A blank before a zone offset counts as the `+` that a URL made of it.
-    Raises BadTime, which names `parameter`.
+    `-15m`, `now-15m`, `now+15m`. A blank before a zone offset counts as `+`, because URLs decode `+` to a
+    blank. Raises BadTime, which names `parameter`.
     """
     text = text.strip()
     moment = now_ns if text == "now" else _parse_relative(text, now_ns)
@@ -54,18 +54,18 @@ def parse_time(text: str, *, parameter: str, now_ns: int) -> int:
 
 
 def format_rfc3339(moment_ns: int) -> str:
-    """`moment_ns` as RFC 3339 in UTC, with as many decimals as it needs."""
+    """Format a time as RFC 3339 in UTC, with as many decimals as it needs."""
     seconds, fraction = divmod(moment_ns, SECOND_NS)
     text = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
     return text + (f".{fraction:09d}".rstrip("0") if fraction else "") + "Z"
 
 
 def _parse_relative(text: str, now_ns: int) -> int | None:
-    found = _RELATIVE.fullmatch(text)
-    if found is None:
+    match = _RELATIVE.fullmatch(text)
+    if match is None:
         return None
-    distance = int(found["amount"]) * _UNIT_SECONDS[found["unit"]] * SECOND_NS
-    return now_ns - distance if found["sign"] == "-" else now_ns + distance
+    distance = int(match["amount"]) * _UNIT_SECONDS[match["unit"]] * SECOND_NS
+    return now_ns - distance if match["sign"] == "-" else now_ns + distance
 
 
 def _parse_epoch(text: str) -> int | None:
@@ -75,14 +75,14 @@ def _parse_epoch(text: str) -> int | None:
 
 
 def _parse_rfc3339(text: str) -> int | None:
-    found = _RFC3339.fullmatch(text)
-    if found is None:
+    match = _RFC3339.fullmatch(text)
+    if match is None:
         return None
-    zone = "+00:00" if found["zone"] in "Zz" else found["zone"].replace(" ", "+")
+    zone = "+00:00" if match["zone"] in "Zz" else match["zone"].replace(" ", "+")
     try:
-        moment = datetime.fromisoformat(f"{found['date']}T{found['clock']}{zone}")
+        moment = datetime.fromisoformat(f"{match['date']}T{match['clock']}{zone}")
     except ValueError:
         return None
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     whole = since.days * 86_400 + since.seconds
-    return whole * SECOND_NS + int((found["fraction"] or "").ljust(9, "0"))
+    return whole * SECOND_NS + int((match["fraction"] or "").ljust(9, "0"))

@@ -1,7 +1,7 @@
-"""Authentication and authorisation.
+"""Authentication and authorization.
 
-authorizer      every request passes it
+authorizer      middlewares that check every request
 read_rules      who may read which namespaces
 write_identity  which labels a pod may write
-token_review    whose a pod's token is
+token_review    identify the pod of a token with the Kubernetes API
 """

@@ -1,4 +1,4 @@
-"""What every request passes: it is timed, let in or not, and any failure becomes JSON with a reason word."""
+"""Middlewares for every request: timing, authorization, and errors as JSON."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ HTTP_STATUS: Final = {
     Reason.SHUTTING_DOWN: 503,
     Reason.QUERY_TIMEOUT: 503,
 }
-"""The HTTP status of each reason; those not named are 400, a mistake in what was sent."""
+"""The HTTP status of each reason; the others have 400, an error in the request."""
 
 RETRY_AFTER_SECONDS: Final = {
     Reason.OVERLOADED: 2,
@@ -75,7 +75,7 @@ MAX_MESSAGE_CHARACTERS: Final = 1000
 
 
 class Unauthorized(SidelightError):
-    """The request carries no token, or one that is not known."""
+    """The request has no token, or an unknown one."""
 
     reason = Reason.UNAUTHORIZED
 
@@ -87,13 +87,13 @@ class NotFound(SidelightError):
 
 
 class MethodNotAllowed(SidelightError):
-    """There is something at this path, for other methods."""
+    """The resource at this path does not support the method."""
 
     reason = Reason.METHOD_NOT_ALLOWED
 
 
 class Permission(Enum):
-    """What a request asks to do."""
+    """The permission that a request needs."""
 
     OPEN = "open"
     READ = "read"
@@ -103,9 +103,10 @@ class Permission(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BearerTokens:
-    """Who may do what: bearer tokens, or None where anybody may; none at all where nobody may.
+    """The bearer tokens for each permission.
 
-    `token_names` says what tokens are called, where they are.
+    None means that no token is needed; an empty tuple means that no token suffices. `token_names` has the
+    names of tokens that have one.
     """
 
     write: tuple[str, ...] | None = None
@@ -113,10 +114,10 @@ class BearerTokens:
     capture: tuple[str, ...] | None = None
     token_names: Mapping[str, str] = field(default_factory=dict)
     has_capture_tokens: bool = False
-    """Whether captures have tokens of their own."""
+    """Whether captures have separate tokens."""
 
     def tokens_for(self, permission: Permission) -> tuple[str, ...] | None:
-        """The tokens that let somebody do this."""
+        """Return the tokens that grant this permission; None if none is needed."""
         if permission is Permission.READ:
             return self.read
         return {Permission.OPEN: None, Permission.WRITE: self.write, Permission.CAPTURE: self.capture}[
@@ -124,12 +125,12 @@ class BearerTokens:
         ]
 
     def is_allowed(self, permission: Permission, authorization: str) -> bool:
-        """Whether a request with this Authorization header may go on; takes the same time for any token."""
+        """Whether a request with this Authorization header is allowed, in constant time."""
         return self.tokens_for(permission) is None or self.find_token(permission, authorization) is not None
 
     def find_token(self, permission: Permission, authorization: str) -> str | None:
-        """The token that this header carries, if it is one of those that let somebody do this."""
-        # Headers are read as UTF-8, and a byte that is not stands as half of a surrogate pair.
+        """Return the token of this header if it grants the permission, else None."""
+        # aiohttp decodes headers as UTF-8, and represents invalid bytes as lone surrogates.
         sent = parse_bearer(authorization).encode(errors="surrogateescape")
         tokens = self.tokens_for(permission) or ()
         matches = [token for token in tokens if hmac.compare_digest(sent, token.encode())]
@@ -137,32 +138,36 @@ class BearerTokens:
 
 
 def parse_bearer(authorization: str) -> str:
-    """The token of an Authorization header; empty without one."""
-    scheme, _, given = authorization.partition(" ")
-    return given.strip() if scheme.lower() == "bearer" else ""
+    """Return the token of an Authorization header; empty if it has none."""
+    scheme, _, token = authorization.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 class PodIdentities(Protocol):
-    """Tells which pod a token is bound to."""
+    """Identifies pods by their tokens."""
 
     async def identify(self, token: str) -> WriterIdentity:
-        """Raises SidelightError where it is none, or cannot be told now."""
+        """Return the pod that a token is bound to.
+
+        Raises SidelightError if there is none, or if it cannot be determined now.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Authorizer:
-    """Decides who may do what, and as whom; `pod_identities` vouches for tokens of pods, where there is a
-    cluster.
+    """Authorizes requests, and determines their principal or writer.
+
+    `pod_identities` identifies pods by their tokens, in a cluster.
     """
 
     tokens: BearerTokens = field(default_factory=BearerTokens)
     read_policy: ReadPolicy = field(default_factory=ReadPolicy)
     pod_identities: PodIdentities | None = None
     one_time_identities: PodIdentities | None = None
-    """Tells the same of one-time tokens, which count as such even where anybody may write."""
+    """Identifies pods by one-time tokens, also if writes need no token."""
 
     async def authorize(self, permission: Permission, request: web.Request) -> None:
-        """Let a request go on as whoever asks. Raises SidelightError when it may not."""
+        """Authorize a request, and attach its identity. Raises SidelightError if denied."""
         authorization = request.headers.get("Authorization", "")
         if permission is Permission.WRITE:
             request[_WRITER_KEY] = await self._identify_writer(authorization)
@@ -181,15 +186,15 @@ class Authorizer:
     def _identify_principal(
         self, permission: Permission, request: web.Request, authorization: str
     ) -> Principal:
-        known = self.tokens.tokens_for(permission)
+        tokens = self.tokens.tokens_for(permission)
         token = self.tokens.find_token(permission, authorization)
         if token is not None:
             return self.read_policy.principal_from_token(self.tokens.token_names.get(token, ""))
-        person = self.read_policy.parse_proxy_headers(request.remote or "", request.headers)
-        # Captures that ask for tokens of their own ask people for them too.
-        if person and not (permission is Permission.CAPTURE and self.tokens.has_capture_tokens):
-            return self.read_policy.principal_from_proxy(*person)
-        if known is None:
+        user = self.read_policy.parse_proxy_headers(request.remote or "", request.headers)
+        # If captures have separate tokens, users of the proxy need one too.
+        if user and not (permission is Permission.CAPTURE and self.tokens.has_capture_tokens):
+            return self.read_policy.principal_from_proxy(*user)
+        if tokens is None:
             return self.read_policy.principal_from_token("")
         raise self._build_denial(permission, request)
 
@@ -227,25 +232,31 @@ _WRITER_KEY: Final = web.RequestKey("writer", object)
 
 
 def get_principal(request: web.Request) -> Principal:
-    """Who reads. Whoever asks keeps its answer to what this reader sees: see `check_principal_used`."""
+    """Return the user who reads.
+
+    The caller must limit its response to what the user may read; see `check_principal_used`.
+    """
     request[_PRINCIPAL_USED_KEY] = True
     return request[_PRINCIPAL_KEY]
 
 
 def get_writer(request: web.Request) -> WriterIdentity | None:
-    """The pod that sends; None where any may be named: by a token of a file, or where anybody may write."""
-    found = request[_WRITER_KEY]
-    return found if isinstance(found, WriterIdentity) else None
+    """Return the pod that sends; None if the sender may write any labels.
+
+    That is a sender with a token of the tokens file, or any sender if writes need no token.
+    """
+    writer = request[_WRITER_KEY]
+    return writer if isinstance(writer, WriterIdentity) else None
 
 
 def check_principal_used(request: web.Request) -> None:
-    """Raises SidelightError when an answer to a reader of some namespaces was made without asking who reads.
+    """Raise SidelightError if a handler ignored the namespaces that the user may read.
 
-    Such an answer may have all namespaces in it and is not sent: a path that has nothing of any namespace to
-    tell calls `get_principal` all the same.
+    Its response may contain all namespaces, and is not sent. A handler whose responses are independent of
+    namespaces must call `get_principal` too.
     """
-    reader = request.get(_PRINCIPAL_KEY)
-    if reader is not None and reader.namespaces is not None and not request.get(_PRINCIPAL_USED_KEY):
+    principal = request.get(_PRINCIPAL_KEY)
+    if principal is not None and principal.namespaces is not None and not request.get(_PRINCIPAL_USED_KEY):
         raise SidelightError(
             "this path knows nothing of namespaces, and is not for who may read only some",
             reason=Reason.FORBIDDEN,
@@ -254,10 +265,11 @@ def check_principal_used(request: web.Request) -> None:
 
 
 def required_permission(method: str, route: str) -> Permission:
-    """Pages, probes and metrics are open; what is below /api/ is read with GET and written otherwise.
+    """Return the permission that a request with this method needs for a route.
 
-    Captures and alerts are started and ended by people; what is put below captures comes from who writes.
-    Links tell what somebody looked at, so they are for readers, who also may make them.
+    Pages, probes and metrics are open. Below /api/, GET needs READ and other methods need WRITE. Users
+    start and end captures, so POST and DELETE of captures and deploys need CAPTURE; sidecars PUT results
+    with WRITE. A link reveals a query of a user, so links need READ, also to create one.
     """
     if route.startswith("/l/") or route == "/api/v1/links":
         return Permission.READ
@@ -269,13 +281,16 @@ def required_permission(method: str, route: str) -> Permission:
 
 
 def read_tokens(path: Path | None) -> tuple[str, ...] | None:
-    """The tokens in a file, one a line; blank lines and lines that begin with # are no tokens."""
-    named = read_named_tokens(path)
-    return None if named is None else tuple(named)
+    """Read the tokens of a file, one per line, without blank lines and # comments."""
+    named_tokens = read_named_tokens(path)
+    return None if named_tokens is None else tuple(named_tokens)
 
 
 def read_named_tokens(path: Path | None) -> dict[str, str] | None:
-    """The same with their names: a line is a token, or a name, a blank and a token."""
+    """Read tokens with their names: a line is a token, or a name, a blank and a token.
+
+    Raises BadSetting.
+    """
     if path is None:
         return None
     try:
@@ -295,12 +310,12 @@ def read_named_tokens(path: Path | None) -> dict[str, str] | None:
 
 
 def build_middlewares(metrics: Metrics, authorizer: Authorizer, prefix: str) -> Sequence[Middleware]:
-    """What to wrap the application in, the outermost first."""
+    """Build the middlewares of the application, outermost first."""
 
     @web.middleware
     async def measure_request(request: web.Request, handler: Handler) -> web.StreamResponse:
         start = time.perf_counter()
-        status = 499  # nginx's word for a client that went away
+        status = 499  # nginx's status for a client that closed the connection
         try:
             response = await handler(request)
             status = response.status
@@ -355,11 +370,11 @@ def build_middlewares(metrics: Metrics, authorizer: Authorizer, prefix: str) -> 
 
 
 def build_error_response(error: SidelightError, status: int | None = None) -> web.Response:
-    """A failure as the client sees it: status, JSON body, and the headers that go with it."""
+    """Build the response for an error: status, JSON body and headers."""
     body = {"error": error.reason.value, "message": _shorten(error.message), "hint": error.hint}
     response = web.Response(
         status=status or HTTP_STATUS.get(error.reason, 400),
-        # What a message quotes may hold half of a surrogate pair: no text, but fine JSON once escaped.
+        # A message may quote a lone surrogate, which is not valid UTF-8, but valid JSON once escaped.
         body=json.dumps(body, ensure_ascii=False).encode(errors="backslashreplace"),
         content_type="application/json",
         charset="utf-8",
@@ -374,7 +389,7 @@ def build_error_response(error: SidelightError, status: int | None = None) -> we
 
 
 def _shorten(message: str) -> str:
-    """A message without the middle of what it quotes at length."""
+    """Cut the middle out of a long message."""
     half = MAX_MESSAGE_CHARACTERS // 2
     return message if len(message) <= 2 * half else f"{message[:half]} … {message[-half:]}"
 

@@ -1,4 +1,6 @@
-"""Who reads, and the namespaces that they may see. Pure; the rules are a file:
+"""Rules for the namespaces that a user may read. Pure.
+
+The rules are in a file:
 
     # who = namespaces
     group:sre = *
@@ -6,8 +8,9 @@
     token:grafana = shop
     anyone = public, (none)
 
-A reader sees what any rule for it names. `(none)` is what was sent without a namespace, `*` everything. Who
-is let in and named by no rule sees nothing. Without a file everybody who is let in sees everything.
+A user may read the namespaces of all rules that apply. `(none)` stands for windows without a namespace, `*`
+for everything. A user with access to whom no rule applies may read nothing. Without a file, every user with
+access may read everything.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ _NAMESPACE_PATTERN: Final = re.compile(r"\*|\(none\)|[A-Za-z0-9_.*-]*[A-Za-z0-9_
 
 
 class NoNamespaces(SidelightError):
-    """Who asks is known and may read no namespace."""
+    """The user has access, but may read no namespace."""
 
     reason = Reason.NO_NAMESPACES
 
@@ -52,20 +55,24 @@ class NoNamespaces(SidelightError):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks (empty where nobody is told apart) and the patterns of namespaces it sees; None: all."""
+    """A user, and patterns of the namespaces that the user may read.
+
+    name: empty for an anonymous user or a token without a name.
+    namespaces: None if the user may read everything.
+    """
 
     name: str = ""
     namespaces: tuple[str, ...] | None = None
 
     @property
     def selector(self) -> Selector:
-        """What must hold besides whatever a question asks for."""
+        """The selector to add to every query of this user."""
         if self.namespaces is None:
             return Selector()
         return Selector((Matcher("namespace", Op.MATCHES, "|".join(map(_to_regex, self.namespaces))),))
 
     def can_read(self, labels: Mapping[str, str]) -> bool:
-        """Whether what has these labels is for this reader."""
+        """Whether this user may read data with these labels."""
         if self.namespaces is None:
             return True
         namespace = labels.get("namespace", "")
@@ -74,7 +81,10 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class ReadRule:
-    """Who (a kind and a name, or `anyone` and nothing) sees namespaces of which patterns."""
+    """A rule: a subject, and patterns of the namespaces that it may read.
+
+    The subject is a kind and a name, or `anyone` with an empty name.
+    """
 
     kind: str
     name: str
@@ -83,14 +93,17 @@ class ReadRule:
 
 @dataclass(frozen=True, slots=True)
 class TrustedProxy:
-    """Headers in which a proxy names a person and its groups, and the networks in which only proxies are."""
+    """A proxy that authenticates users: the names of its headers, and its networks.
+
+    Only proxies may have addresses in these networks.
+    """
 
     user_header: str = ""
     groups_header: str = ""
     networks: tuple[Network, ...] = ()
 
     def is_trusted(self, address: str) -> bool:
-        """Whether a request from this address comes from such a proxy."""
+        """Whether a request from this address comes from the proxy."""
         try:
             peer = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:
@@ -101,7 +114,7 @@ class TrustedProxy:
 
 @dataclass(frozen=True, slots=True)
 class ReadPolicy:
-    """Who may see what; rules are None where everybody who is let in sees everything."""
+    """The rules for all users; None: every user with access may read everything."""
 
     proxy: TrustedProxy = field(default_factory=TrustedProxy)
     rules: tuple[ReadRule, ...] | None = None
@@ -109,22 +122,25 @@ class ReadPolicy:
     def parse_proxy_headers(
         self, address: str, headers: MultiMapping[str]
     ) -> tuple[str, tuple[str, ...]] | None:
-        """The person, and their groups, for whom a trusted proxy asks; None if there is none.
+        """Return the user and groups that a trusted proxy names; None without them.
 
-        A user's header that comes twice counts as none: one of them may be the client's own.
+        A repeated user header counts as missing, because the client may have sent one of them.
         """
         users = headers.getall(self.proxy.user_header, []) if self.proxy.user_header else []
         if len(users) != 1 or not (user := _parse_name(users[0])) or not self.proxy.is_trusted(address):
             return None
-        told = ",".join(headers.getall(self.proxy.groups_header, [])) if self.proxy.groups_header else ""
-        return user, tuple(filter(None, map(_parse_name, told.split(",")[:MAX_GROUPS])))
+        groups = ",".join(headers.getall(self.proxy.groups_header, [])) if self.proxy.groups_header else ""
+        return user, tuple(filter(None, map(_parse_name, groups.split(",")[:MAX_GROUPS])))
 
     def principal_from_proxy(self, name: str, groups: Collection[str]) -> Principal:
-        """A person that a proxy vouches for. Raises NoNamespaces."""
+        """Return the principal of a user that a proxy authenticated. Raises NoNamespaces."""
         return self._build_principal(name, {("user", name), *(("group", group) for group in groups)}, name)
 
     def principal_from_token(self, name: str) -> Principal:
-        """Who has a token, which may have no name, or anybody where none is needed. Raises NoNamespaces."""
+        """Return the principal of a token, or of an anonymous user. Raises NoNamespaces.
+
+        `name` is empty for a token without a name, and for an anonymous user.
+        """
         return self._build_principal(name, {("token", name)} if name else set(), name or "this reader")
 
     def _build_principal(
@@ -132,15 +148,15 @@ class ReadPolicy:
     ) -> Principal:
         if self.rules is None:
             return Principal(name)
-        meant = [one for one in self.rules if one.kind == ANYONE or (one.kind, one.name) in subjects]
-        patterns = dict.fromkeys(pattern for rule in meant for pattern in rule.namespaces)
+        rules = [rule for rule in self.rules if rule.kind == ANYONE or (rule.kind, rule.name) in subjects]
+        patterns = dict.fromkeys(pattern for rule in rules for pattern in rule.namespaces)
         if not patterns:
             raise NoNamespaces(description)
         return Principal(name, None if ALL_NAMESPACES in patterns else tuple(sorted(patterns)))
 
 
 def parse_network(text: str) -> Network:
-    """An address or a network: 10.0.0.0/8, ::1."""
+    """Parse an address or a network: 10.0.0.0/8, ::1. Raises ValueError."""
     try:
         return ipaddress.ip_network(text)
     except ValueError as error:
@@ -148,14 +164,14 @@ def parse_network(text: str) -> Network:
 
 
 def parse_header_name(text: str) -> str:
-    """The name of a header."""
+    """Parse the name of a header. Raises ValueError."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*", text):
         raise ValueError(f"{text!r} is not the name of a header such as X-Forwarded-User")
     return text
 
 
 def load_read_rules(path: Path | None) -> tuple[ReadRule, ...] | None:
-    """The rules in a file. Raises BadSetting with the line that cannot be read."""
+    """Load the rules of a file. Raises BadSetting with the invalid line."""
     if path is None:
         return None
     try:
@@ -174,12 +190,12 @@ def _parse_rules(path: Path, lines: Sequence[str]) -> Iterable[ReadRule]:
     for number, line in enumerate(map(str.strip, lines), 1):
         if not line or line.startswith("#"):
             continue
-        # The name of a group may be `cn=sre`; those of namespaces have no `=`.
-        who, equals, told = line.rpartition("=")
-        kind, colon, name = who.strip().partition(":")
-        patterns = tuple(filter(None, map(str.strip, told.split(","))))
-        good = (kind == ANYONE and not colon) or (kind in SUBJECT_KINDS and name.strip())
-        if not (equals and good and patterns and all(map(_NAMESPACE_PATTERN.fullmatch, patterns))):
+        # Split at the last `=`, because the name of a group may contain one: `cn=sre`.
+        subject, equals, namespaces = line.rpartition("=")
+        kind, colon, name = subject.strip().partition(":")
+        patterns = tuple(filter(None, map(str.strip, namespaces.split(","))))
+        is_subject = (kind == ANYONE and not colon) or (kind in SUBJECT_KINDS and name.strip())
+        if not (equals and is_subject and patterns and all(map(_NAMESPACE_PATTERN.fullmatch, patterns))):
             raise BadSetting(
                 f"{path}, line {number}: {line[:80]!r} is not a rule",
                 hint="A rule is `user:NAME = NAMESPACE, NAMESPACE`, or group:NAME, token:NAME or anyone; a "
@@ -189,7 +205,7 @@ def _parse_rules(path: Path, lines: Sequence[str]) -> Iterable[ReadRule]:
 
 
 def _parse_name(text: str) -> str:
-    """A name as a proxy tells it; one that is too long or has unprintable characters is none."""
+    """Parse a name from a header; empty if it is too long or not printable."""
     text = text.strip()
     return text if len(text) <= MAX_NAME_CHARACTERS and text.isprintable() else ""
 

@@ -1,8 +1,9 @@
-"""Whose a pod's token is: asked of the API server, remembered for a while, and never on the event loop.
+"""Identify pods by their tokens with TokenReviews of the Kubernetes API.
 
-A token is reviewed once, whoever asks for it meanwhile, and again when what is known of it is old. While the
-API server is away known tokens go on for a time of grace, as long as they have not expired; unknown ones are
-told to come again, so that their windows wait in the sidecar's spool. Tokens are remembered by their digest.
+Reviews run in threads, never on the event loop. Concurrent requests with the same token share one review,
+and a cached result is reviewed again when it is old. While the API server is unavailable, cached tokens
+stay valid for a grace period, unless they expire; senders with other tokens must retry, so that their
+windows wait in the sidecar's spool. The cache stores digests of tokens.
 """
 
 from __future__ import annotations
@@ -37,23 +38,29 @@ from sidelight_model.errors import Reason, SidelightError
 
 SERVICE_ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 REVIEW_TIMEOUT_SECONDS: Final = 15.0
-"""Who waits for a review waits no longer; the review goes on, and is there for the next try."""
+"""How long a request waits for a review; the review continues for the next attempt."""
 LEEWAY_SECONDS: Final = 60.0
-"""Clocks may differ by so much: the API server allows a token this much more time too."""
+"""Allowed difference of clocks after a token expires, as the API server allows it."""
 UNAVAILABLE_BACKOFF_SECONDS: Final = 2.0
-"""After the API server did not answer it is left alone for so long."""
+"""Pause of reviews after the API server did not respond."""
 DENIED_BACKOFF_SECONDS: Final = 30.0
-"""After it said that pods of a namespace may not be read it is not asked again for so long."""
+"""Pause of reading the pods of a namespace after the API server denied it."""
 MAX_REJECTED_TOKENS: Final = 1000
-"""Refused tokens remembered: whoever makes tokens up pushes out no good one."""
+"""Size of the cache of rejected tokens, which is separate to evict no valid token."""
 _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class TokenReviewPolicy:
-    """How long and how many tokens are remembered, and how many are reviewed at once, or wait for it.
+    """Settings of the cache of tokens, and of the reviews.
 
-    Pods outside `namespaces` are not read; where it is empty, all are.
+    audience: the audience that tokens must have.
+    cache_seconds: how long a result is used before the next review.
+    negative_cache_seconds: how long a rejection is cached.
+    stale_if_error_seconds: how much longer a result is used while the API server is unavailable.
+    max_cached_tokens: the size of the cache.
+    concurrency: reviews that run at once; max_pending: reviews that run or wait.
+    namespaces: only pods of these namespaces are read; all if it is empty.
     """
 
     audience: str = "sidelight"
@@ -66,13 +73,13 @@ class TokenReviewPolicy:
     namespaces: frozenset[str] = frozenset()
 
     def can_read_pods(self, namespace: str) -> bool:
-        """Whether pods of a namespace are to be read."""
+        """Whether the policy allows reading pods of this namespace."""
         return not self.namespaces or namespace in self.namespaces
 
 
 @dataclass(frozen=True, slots=True)
 class _CachedWriter:
-    """Whose a token is; fresh until it is to be reviewed again, usable while that is not possible."""
+    """The writer of a token, with the time of the next review and the end of grace."""
 
     writer: WriterIdentity
     fresh_until: float
@@ -81,7 +88,7 @@ class _CachedWriter:
 
 @dataclass(frozen=True, slots=True)
 class _RejectedToken:
-    """Why a token was refused, and until when that is remembered."""
+    """The reason why a token was rejected, and until when it is cached."""
 
     reason: Reason
     message: str
@@ -90,7 +97,10 @@ class _RejectedToken:
 
 
 class TokenReviewer:
-    """Tells whose tokens are; for one event loop. `close` ends its threads and the cluster's connections."""
+    """Identifies pods by their tokens, for one event loop.
+
+    `close` ends its threads and the connections of the Kubernetes client.
+    """
 
     def __init__(
         self,
@@ -114,26 +124,26 @@ class TokenReviewer:
             metrics.identity_degraded.labels(resource).set(0)
 
     async def identify(self, token: str) -> WriterIdentity:
-        """The pod that a token is bound to.
+        """Return the pod that a token is bound to.
 
-        Raises NotKnown, WithoutPod, and ClusterError where that cannot be told now.
+        Raises TokenRejected, TokenWithoutPod, and ClusterError if that cannot be determined now.
         """
         key, now = sha256(token.encode(errors="surrogateescape")).digest(), self._clock()
-        known, refused = self._cached_writers.get(key), self._rejected_tokens.get(key)
-        if known and now < known.fresh_until:
+        cached, rejected = self._cached_writers.get(key), self._rejected_tokens.get(key)
+        if cached and now < cached.fresh_until:
             self._cached_writers.move_to_end(key)
             self._count_outcome("cached")
-            return known.writer
-        if refused and now < refused.cached_until:
-            raise self._build_rejection(refused)
+            return cached.writer
+        if rejected and now < rejected.cached_until:
+            raise self._build_rejection(rejected)
         expires = check_claims(token, self._policy.audience, now)
-        usable = known if known and now < known.usable_until else None
+        usable = cached if cached and now < cached.usable_until else None
         try:
             if self._unavailable_error and now < self._unavailable_until:
                 raise copy_error(self._unavailable_error)
-            flight = self._pending_reviews.get(key) or self._start_review(key, token, expires, known)
+            review = self._pending_reviews.get(key) or self._start_review(key, token, expires, cached)
             async with asyncio.timeout(REVIEW_TIMEOUT_SECONDS):
-                writer = await asyncio.shield(flight)
+                writer = await asyncio.shield(review)
                 self._count_outcome("accepted")
                 return writer
         except (ClusterError, TimeoutError, TooManyPendingReviews) as error:
@@ -146,7 +156,7 @@ class TokenReviewer:
             raise
 
     async def check_permissions(self) -> None:
-        """Find out at the start what is allowed, so that the log and metrics say so before a sidecar asks."""
+        """Check permissions at the start, so that logs and metrics show missing ones."""
         loop = asyncio.get_running_loop()
         try:
             tokens, pods = await loop.run_in_executor(self._executor, self._query_permissions)
@@ -162,14 +172,14 @@ class TokenReviewer:
         _log.info("kubernetes vouches for sidecars", server=self._cluster.url, tokens=tokens, pods=pods)
 
     def describe_problems(self) -> list[str]:
-        """What does not work of it, a line each."""
-        told = [f"kubernetes: {self._unavailable_error.message}"] if self._unavailable_error else []
+        """Describe the current problems, one line each."""
+        problems = [f"kubernetes: {self._unavailable_error.message}"] if self._unavailable_error else []
         if denied := self._count_denied_namespaces():
-            told.append(
+            problems.append(
                 f"kubernetes: pods of {denied} namespaces may not be read: "
                 "service and version are what sidecars say"
             )
-        return told
+        return problems
 
     def close(self) -> None:
         """End the threads."""
@@ -179,7 +189,8 @@ class TokenReviewer:
     def _query_permissions(self) -> tuple[bool, bool]:
         reviews = self._cluster.is_allowed("create", "tokenreviews", group="authentication.k8s.io")
         return reviews, all(
-            self._cluster.is_allowed("get", "pods", one) for one in self._policy.namespaces or ("",)
+            self._cluster.is_allowed("get", "pods", namespace)
+            for namespace in self._policy.namespaces or ("",)
         )
 
     def _start_review(
@@ -191,14 +202,14 @@ class TokenReviewer:
                 hint="Ask again soon; start more collectors, or raise --token-review-concurrency.",
             )
         loop = asyncio.get_running_loop()
-        old = cached.writer if cached else None
-        flight = loop.run_in_executor(self._executor, self._review, token, old)
-        flight.add_done_callback(partial(self._finish_review, key, expires))
-        self._pending_reviews[key] = flight
-        return flight
+        previous = cached.writer if cached else None
+        review = loop.run_in_executor(self._executor, self._review, token, previous)
+        review.add_done_callback(partial(self._finish_review, key, expires))
+        self._pending_reviews[key] = review
+        return review
 
     def _review(self, token: str, previous: WriterIdentity | None) -> WriterIdentity:
-        """Ask the API server; runs in a thread."""
+        """Review a token with the API server; runs in a thread."""
         review = self._cluster.review_token(token, self._policy.audience)
         if not review.authenticated:
             raise TokenRejected(
@@ -227,7 +238,7 @@ class TokenReviewer:
         return add_pod_labels(writer, pod)
 
     def _finish_review(self, key: bytes, expires: float, pending: asyncio.Future[WriterIdentity]) -> None:
-        """Remember what came of a review; on the event loop."""
+        """Cache the result of a review; runs on the event loop."""
         self._pending_reviews.pop(key, None)
         if pending.cancelled():
             return
@@ -248,8 +259,8 @@ class TokenReviewer:
             self._record_available()
             self._cached_writers.pop(key, None)
             until = now + self._policy.negative_cache_seconds
-            refused = _RejectedToken(error.reason, error.message, error.hint, until)
-            _put_bounded(self._rejected_tokens, key, refused, MAX_REJECTED_TOKENS)
+            rejected = _RejectedToken(error.reason, error.message, error.hint, until)
+            _put_bounded(self._rejected_tokens, key, rejected, MAX_REJECTED_TOKENS)
         elif isinstance(error, (ClusterUnavailable, AccessDenied)):
             self._record_unavailable(error)
 
@@ -260,7 +271,7 @@ class TokenReviewer:
         self._metrics.identity_degraded.labels("tokenreviews").set(0)
 
     def _record_unavailable(self, error: ClusterError) -> None:
-        """Tokens cannot be reviewed now."""
+        """Record that tokens cannot be reviewed now."""
         if self._unavailable_error is None:
             _log.warning("tokens cannot be reviewed", error=error.message, hint=error.hint)
         self._unavailable_error, self._unavailable_until = error, self._clock() + UNAVAILABLE_BACKOFF_SECONDS
@@ -277,7 +288,7 @@ class TokenReviewer:
         self._denied_until[namespace] = self._clock() + DENIED_BACKOFF_SECONDS
 
     def _count_denied_namespaces(self) -> int:
-        """Namespaces whose pods could not be read when it was tried last, in the time of a review."""
+        """Count namespaces whose pods were denied last, within `cache_seconds`."""
         since = self._clock() - self._policy.cache_seconds
         return sum(until > since for until in list(self._denied_until.values()))
 
@@ -296,7 +307,10 @@ class TooManyPendingReviews(SidelightError):
 
 
 def add_pod_labels(writer: WriterIdentity, pod: Mapping[str, Any]) -> WriterIdentity:
-    """The writer with what its pod is called. Raises NotKnown when that is a later one of the same name."""
+    """Add node, service and version from the pod object to a writer.
+
+    Raises TokenRejected if the object is another pod with the same name.
+    """
     uid = (pod.get("metadata") or {}).get("uid")
     if writer.pod_uid and uid != writer.pod_uid:
         raise _pod_deleted_error(writer)
@@ -306,7 +320,11 @@ def add_pod_labels(writer: WriterIdentity, pod: Mapping[str, Any]) -> WriterIden
 
 
 def check_claims(token: str, audience: str, now: float) -> float:
-    """When a token expires, as it says itself. Raises NotKnown for one that is not worth a review."""
+    """Return when a token expires, from its unverified claims.
+
+    Raises TokenRejected for a token that would fail a review: of another kind, for another audience, or
+    expired.
+    """
     claims = decode_claims(token) if _JWT.fullmatch(token) else {}
     audiences, expires = claims.get("aud"), claims.get("exp")
     if not str(claims.get("sub", "")).startswith(SERVICE_ACCOUNT_PREFIX) or not isinstance(
@@ -332,19 +350,19 @@ def check_claims(token: str, audience: str, now: float) -> float:
 
 
 def decode_claims(token: str) -> Mapping[str, Any]:
-    """What a token says of itself, unchecked; nothing for what is no JSON Web Token."""
+    """Decode the claims of a JSON Web Token, unverified; empty for any other text."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}
     try:
-        told = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (ValueError, binascii.Error, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return claims if isinstance(claims, dict) else {}
 
 
 def copy_error(error: ClusterError) -> ClusterError:
-    """The same failure, to be raised anew."""
+    """Copy an error, to raise it again."""
     if isinstance(error, AccessDenied):
         return AccessDenied(error.message, error.verb, error.resource)
     return ClusterUnavailable(error.message, hint=error.hint)

@@ -1,7 +1,8 @@
-"""Who sends: a pod whose token the cluster vouches for, and what it may say of itself. Pure.
+"""The identity of a pod that sends windows, and which labels it may write. Pure.
 
-A token of a file may say anything. The token of a pod may not: its namespace and pod are the cluster's word,
-and its service too where the collector may read pods. What a sidecar leaves out is filled in.
+A sender with a token of the tokens file may write any labels. A sender with the token of a pod may not: the
+Kubernetes API determines its namespace and pod, and its service too if the collector may read pods. Labels
+that the sidecar omits are filled in.
 """
 
 from __future__ import annotations
@@ -15,23 +16,23 @@ from sidelight_model.errors import BadLabel, Reason, SidelightError
 from sidelight_model.labels import Labels
 
 ONE_TIME_PREFIX: Final = "slat_"
-"""What the tokens of sidecars begin with that were attached for one capture."""
+"""Prefix of the tokens of sidecars that were attached for one capture."""
 
 
 class TokenRejected(SidelightError):
-    """The cluster does not vouch for the token."""
+    """The cluster does not accept the token."""
 
     reason = Reason.UNAUTHORIZED
 
 
 class LabelMismatch(SidelightError):
-    """A pod says that it is another one, or of another namespace or service."""
+    """A label names another pod, namespace or service than the identity of the sender."""
 
     reason = Reason.WRONG_POD
 
 
 class TokenWithoutPod(SidelightError):
-    """The token is that of a service account and of no pod, so nobody knows who sends."""
+    """The token belongs to a service account but to no pod, so the sender is unknown."""
 
     reason = Reason.NO_POD
 
@@ -45,7 +46,10 @@ class TokenWithoutPod(SidelightError):
 
 @dataclass(frozen=True, slots=True)
 class WriterIdentity:
-    """A pod that sends. Service and version are empty where the collector may not read pods."""
+    """A pod that sends windows.
+
+    Service and version are empty if the collector may not read pods.
+    """
 
     namespace: str
     pod: str
@@ -55,31 +59,32 @@ class WriterIdentity:
     version: str = ""
 
     def bind_labels(self, labels: Mapping[str, str]) -> Labels:
-        """The labels of what it sends, with what they leave out filled in. Raises NotYours, BadLabel.
+        """Check the labels of a window of this pod, and fill in missing ones.
 
-        A version that is said counts: whose it is, is known. So does a node.
+        The sidecar's own values of version and node are kept: they cannot attribute the window to another
+        pod. Raises LabelMismatch, BadLabel.
         """
         for name, own, reason in (
             ("namespace", self.namespace, Reason.WRONG_NAMESPACE),
             ("pod", self.pod, Reason.WRONG_POD),
             ("service", self.service, Reason.WRONG_SERVICE),
         ):
-            said = labels.get(name, "")
-            if own and said and said != own:
+            label = labels.get(name, "")
+            if own and label and label != own:
                 raise LabelMismatch(
-                    f"it says {name} {said[:80]!r}, and its token is that of {name} {own!r} "
+                    f"it says {name} {label[:80]!r}, and its token is that of {name} {own!r} "
                     f"(pod {self.namespace}/{self.pod})",
                     reason=reason,
                     hint=_HINTS[reason],
                 )
-        known = {
+        identity = {
             "namespace": self.namespace,
             "pod": self.pod,
             "node": self.node,
             "service": self.service,
             "version": self.version,
         }
-        filled = Labels({**known, **{name: value for name, value in labels.items() if value}})
+        filled = Labels({**identity, **{name: value for name, value in labels.items() if value}})
         if "service" not in filled:
             raise BadLabel(
                 "the label `service` is missing, and the collector may not read pods to fill it in",
@@ -89,7 +94,7 @@ class WriterIdentity:
         return filled
 
     def qualify_agent_name(self, name: str) -> str:
-        """The name of this pod's sidecar, which no sidecar of another pod can have."""
+        """Make the name of a sidecar unique to this pod by adding a hash of its UID."""
         return (
             f"{name[:_MAX_AGENT_CHARACTERS]}.{sha256(self.pod_uid.encode()).hexdigest()[:_POD_HASH_DIGITS]}"
         )
@@ -97,26 +102,27 @@ class WriterIdentity:
 
 @dataclass(frozen=True, slots=True)
 class OneShotWriterIdentity(WriterIdentity):
-    """A sidecar that the collector attached to a pod: it speaks for one capture, as `agent_name`, and no
-    other.
+    """A sidecar that the collector attached to a pod for one capture.
+
+    It may write only windows of `capture`, and use only the name `agent_name`.
     """
 
     capture: str = ""
     agent_name: str = ""
 
     def bind_labels(self, labels: Mapping[str, str]) -> Labels:
-        """As of any pod; all that it sends is of its capture."""
-        said = labels.get("capture", "")
-        if said and said != self.capture:
+        """Check and fill in labels as for any pod, and the label `capture`."""
+        label = labels.get("capture", "")
+        if label and label != self.capture:
             raise LabelMismatch(
-                f"it says capture {said[:80]!r}, and its token is for {self.capture}",
+                f"it says capture {label[:80]!r}, and its token is for {self.capture}",
                 reason=Reason.WRONG_POD,
                 hint="A sidecar that was attached for one capture takes no other.",
             )
         return Labels({**WriterIdentity.bind_labels(self, labels), "capture": self.capture})
 
     def qualify_agent_name(self, name: str) -> str:
-        """The name that it was given; it has no other."""
+        """Make the assigned name unique. Raises LabelMismatch for any other name."""
         if name != self.agent_name:
             raise LabelMismatch(
                 f"it calls itself {name[:80]!r}, and its token is for {self.agent_name}",

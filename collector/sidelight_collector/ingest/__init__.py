@@ -1,12 +1,12 @@
-"""Ingest: POST /api/v1/windows.
+"""Ingest: receive, check and store windows (`POST /api/v1/windows`).
 
-handler         one request
-memory_budget
-parsing
-validation
-dedup           ids seen before
-batch           windows that are written together
-segment_writer  writes them and acknowledges
-stats           what was ingested
-shared_stats    by several processes
+handler         handles a request
+memory_budget   bounds the memory of all requests
+parsing         parses windows and folded text
+validation      checks a request against the limits
+dedup           ids and digests of recent windows
+batch           windows that become one segment
+segment_writer  writes segments and acknowledges windows
+stats           what was ingested, and by which sidecars
+shared_stats    the same for several processes
 """

@@ -1,7 +1,7 @@
-"""Windows waiting to be stored together, and the decision when they have waited enough. Pure.
+"""Batches of windows that become one segment, and when to flush them. Pure.
 
-One segment costs three objects however few windows it holds, so windows of one day wait for each other: until
-the first of them has waited the longest that is allowed, or there is enough text.
+A segment costs three objects, however few windows it has. Windows of one day are therefore collected until
+the first of them has waited for the maximum time, or until there is enough text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Completion = TypeVar("Completion")
 
 @dataclass(frozen=True, slots=True)
 class FlushPolicy:
-    """How long (seconds) and how much (bytes of text) windows wait for others."""
+    """The age (seconds) and the size (bytes of text) at which a batch is flushed."""
 
     max_seconds: float
     max_bytes: int
@@ -25,7 +25,7 @@ class FlushPolicy:
 
 @dataclass(slots=True)
 class WindowBatch(Generic[Completion]):
-    """Windows that will be one segment; `completion` is how those who wait for it are told."""
+    """Windows that will become a segment; `completion` notifies waiting requests."""
 
     day: date
     opened_at: float
@@ -35,7 +35,7 @@ class WindowBatch(Generic[Completion]):
 
 
 def seconds_until_due(now: float, opened_at: float, text_bytes: int, policy: FlushPolicy) -> float:
-    """How long a batch may still wait; 0 when it is to be stored now."""
+    """Return the seconds until a batch must be flushed; 0 if that is now."""
     if text_bytes >= policy.max_bytes:
         return 0.0
     return max(0.0, opened_at + policy.max_seconds - now)

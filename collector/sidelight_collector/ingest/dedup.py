@@ -1,4 +1,4 @@
-"""Which window ids came lately and what was in them, to tell a repeat from a clash."""
+"""Ids and digests of recent windows, to tell a repeated window from a reused id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = structlog.get_logger()
 
 
 class DuplicateId(SidelightError):
-    """A window carries the id of another one that has different content."""
+    """A window has the id of another window with different content."""
 
     reason = Reason.DUPLICATE_ID
 
@@ -29,7 +29,7 @@ class DuplicateId(SidelightError):
 
 
 class DedupCache:
-    """Digests of the windows stored last, at most so many; the oldest are forgotten first."""
+    """Digests of the last `capacity` stored windows; the oldest are evicted first."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -39,17 +39,17 @@ class DedupCache:
         return len(self._digests)
 
     def get_digest(self, window_id: str) -> int | None:
-        """What was in the window of this id; None when it is not remembered."""
+        """Return the digest of the window with this id; None if the cache lacks it."""
         return self._digests.get(window_id)
 
     def add(self, window_id: str, digest: int) -> None:
-        """A window is durable."""
+        """Add a window that is durable."""
         self._digests.setdefault(window_id, digest)
         if len(self._digests) > self.capacity:
             self._digests.popitem(last=False)
 
     def load(self, windows: Iterable[tuple[str, int]]) -> None:
-        """Add windows stored before those remembered, latest first, while there is room."""
+        """Add windows older than those of the cache, latest first, up to its capacity."""
         for window_id, digest in windows:
             if len(self._digests) >= self.capacity:
                 return
@@ -61,18 +61,21 @@ class DedupCache:
 def read_recent_ids(
     store: ObjectStore, capacity: int, now_ns: int, should_stop: Callable[[], bool] = lambda: False
 ) -> list[tuple[str, int]]:
-    """Ids and digests of windows of the last day, latest first, about `capacity` of them; blocks."""
-    found: list[tuple[str, int]] = []
+    """Read ids and digests of about `capacity` windows of the last day, latest first.
+
+    Blocks the thread. It ends early when `should_stop` returns true.
+    """
+    ids: list[tuple[str, int]] = []
     refs = [ref for ref in list_live_objects(store, now_ns - DAY_NS, now_ns + DAY_NS).refs if ref.is_raw]
     for ref in sorted(refs, key=lambda ref: ref.max_start_ms, reverse=True):
-        if len(found) >= capacity or should_stop():
+        if len(ids) >= capacity or should_stop():
             break
         try:
             table = read_segment(store, ref, "profiles", ["wid", "digest"])
         except ObjectMissing:
-            continue  # retention or another collector removed it between the listing and now
+            continue  # retention or another collector deleted it after the listing
         except ObjectDamaged as error:
             _log.warning("segment left out of the ids recalled", segment=ref.key_prefix, cause=error.message)
             continue
-        found += [(str(row["wid"]), int(row["digest"])) for row in table.to_pylist()]
-    return found
+        ids += [(str(row["wid"]), int(row["digest"])) for row in table.to_pylist()]
+    return ids

@@ -1,4 +1,4 @@
-"""`POST /api/v1/windows`: receive, read, wait until durable, answer."""
+"""Handle `POST /api/v1/windows`: receive, parse, store, respond."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ from sidelight_model.errors import Reason, SidelightError
 PATH: Final = "/api/v1/windows"
 
 _BLOCK_BYTES: Final = 1 << 18
-"""A body is received in blocks: to copy megabytes, as what grows does, takes milliseconds in which nobody
-else is served. A thread puts them together."""
+"""A body is received in blocks of this size, which a thread joins.
 
-# What is certainly not folded text. Anything else is read, also what `curl --data-binary` calls a form.
+A single growing buffer would copy megabytes, which blocks the event loop for milliseconds.
+"""
+
+# Types that are certainly not folded text. `curl --data-binary` sends text as a form, which is accepted.
 _REJECTED_TYPES: Final = ("application/json", "multipart/", "image/", "application/x-protobuf", "text/html")
 
 
 class UnsupportedType(SidelightError):
-    """The body is of a type that cannot be windows or folded text."""
+    """The type of the body cannot be windows or folded text."""
 
     reason = Reason.UNSUPPORTED_TYPE
 
@@ -47,7 +49,7 @@ class ReceiveTimeout(SidelightError):
 
 
 class IngestHandler:
-    """Takes windows in, within a budget of memory; `close` ends its threads."""
+    """Receives windows within a memory budget; `close` ends its threads."""
 
     def __init__(
         self,
@@ -65,46 +67,46 @@ class IngestHandler:
         self._budget = budget
         self._metrics = metrics
         self._decode_executor = ThreadPoolExecutor(decode_threads, thread_name_prefix="decode")
-        # Twice as many as threads, so that none of them waits for the loop to give it the next.
+        # Twice the number of threads, so that no thread waits for the event loop to submit the next body.
         self._decode_slots = asyncio.Semaphore(2 * decode_threads)
         self._max_receive_seconds = max_receive_seconds
         self._clock_ns = clock_ns
 
     def routes(self) -> list[web.RouteDef]:
-        """The one route that writes."""
+        """Return the route of this handler."""
         return [web.post(PATH, self.post)]
 
     async def post(self, request: web.Request) -> web.Response:
-        """Answers 200 with the ids once every window of the request is durable, or refuses all of it."""
+        """Respond 200 with the ids once every window is durable, or refuse them all."""
         check_content_type(request.headers.get("Content-Type", ""))
-        with self._budget.reserve() as share:
-            body = await self._receive(request, share)
+        with self._budget.reserve() as reservation:
+            body = await self._receive(request, reservation)
             self._metrics.received_bytes.inc(len(body))
             encoding = request.headers.get("Content-Encoding", "")
-            # Room is kept for the text before it is read: what cannot be read soon is refused at once.
-            share.resize(read_decompressed_size(body, encoding, self._limits.max_body_bytes))
-            arrival = ReceivedRequest(
+            # Reserve memory for the text before decompression, so that an overload is refused at once.
+            reservation.resize(read_decompressed_size(body, encoding, self._limits.max_body_bytes))
+            received = ReceivedRequest(
                 body, encoding, _parse_query(request), self._clock_ns(), get_writer(request)
             )
-            admitted = await self._parse(request, arrival)
-            del arrival
+            parsed = await self._parse(request, received)
+            del received
             del body
-            share.resize(admitted.memory_bytes)
-            self._metrics.decompressed_bytes.inc(admitted.text_bytes)
-            self._metrics.samples_truncated.inc(admitted.truncated_samples)
-            receipt = await self._segment_writer.submit(admitted.windows, admitted.text_bytes)
+            reservation.resize(parsed.memory_bytes)
+            self._metrics.decompressed_bytes.inc(parsed.text_bytes)
+            self._metrics.samples_truncated.inc(parsed.truncated_samples)
+            receipt = await self._segment_writer.submit(parsed.windows, parsed.text_bytes)
         return web.json_response({"accepted": receipt.accepted, "duplicates": receipt.duplicates})
 
     async def _parse(self, request: web.Request, received: ReceivedRequest) -> ParsedRequest:
-        """Read what arrived, in a thread, unless whoever sent it has gone by the time that it is its turn."""
+        """Parse a request in a thread, unless its client has disconnected meanwhile."""
         async with self._decode_slots:
             if request.transport is None or request.transport.is_closing():
-                raise asyncio.CancelledError  # as the server itself ends a request whose client has gone
+                raise asyncio.CancelledError  # aiohttp ends the request of a disconnected client the same way
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._decode_executor, parse_request, received, self._limits)
 
     def close(self) -> None:
-        """End the threads that read bodies."""
+        """End the threads that parse bodies."""
         self._decode_executor.shutdown(cancel_futures=True)
 
     async def _receive(self, request: web.Request, reservation: Reservation) -> bytes:
@@ -133,7 +135,7 @@ class IngestHandler:
 
 
 def check_content_type(content_type: str) -> None:
-    """Raises UnsupportedType for what cannot be windows or folded text; no type at all is fine."""
+    """Raise UnsupportedType for a type other than text; a missing type is accepted."""
     if content_type.strip().lower().startswith(_REJECTED_TYPES):
         raise UnsupportedType(
             f"the Content-Type {content_type[:80]!r} is not windows or folded text",

@@ -1,4 +1,4 @@
-"""How much may be held in memory for clients at once."""
+"""A bound on the memory that all running requests may use."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import Final
 from sidelight_model.errors import Reason, SidelightError
 
 MIN_REQUEST_BYTES: Final = 16 << 10
-"""What any request costs at least, however small its body."""
+"""The memory that a request counts as at least."""
 
 
 class Overloaded(SidelightError):
-    """More was sent than can be stored at the moment."""
+    """Clients send more than the collector can store at the moment."""
 
     reason = Reason.OVERLOADED
 
 
 class MemoryBudget:
-    """Bytes that may still be taken; belongs to one event loop."""
+    """A budget of bytes for one event loop.
+
+    `on_change` is called with the number of used bytes whenever it changes.
+    """
 
     def __init__(self, max_bytes: int, on_change: Callable[[int], None]) -> None:
-        """`on_change` is told the bytes taken, each time they change."""
         self._max_bytes = max_bytes
         self._on_change = on_change
         self._used_bytes = 0
@@ -33,13 +35,13 @@ class MemoryBudget:
 
     @contextmanager
     def reserve(self) -> Iterator[Reservation]:
-        """A part of the budget for one request, given back at the end. Raises Overloaded."""
-        share = Reservation(self)
+        """Reserve memory for one request, and release it at the end. Raises Overloaded."""
+        reservation = Reservation(self)
         try:
-            share.resize(0)
-            yield share
+            reservation.resize(0)
+            yield reservation
         finally:
-            self._adjust(-share.size_bytes)
+            self._adjust(-reservation.size_bytes)
 
     def _adjust(self, delta: int) -> None:
         if delta > 0 and self._used_bytes + delta > self._max_bytes:
@@ -53,14 +55,17 @@ class MemoryBudget:
 
 
 class Reservation:
-    """What one request holds."""
+    """The memory of one request."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
         self.size_bytes = 0
 
     def resize(self, size_bytes: int) -> None:
-        """Now hold so many bytes, REQUEST_BYTES at least. Raises Overloaded, then nothing has changed."""
+        """Change the reservation to `size_bytes`, or MIN_REQUEST_BYTES if that is more.
+
+        Raises Overloaded, and then changes nothing.
+        """
         size_bytes = max(size_bytes, MIN_REQUEST_BYTES)
         self._budget._adjust(size_bytes - self.size_bytes)
         self.size_bytes = size_bytes

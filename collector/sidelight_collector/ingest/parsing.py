@@ -1,7 +1,8 @@
-"""The text of a body becomes windows with their stacks named: natively or by the reference, with one result.
+"""Parse the text of a body into windows with hashed stacks.
 
-The reference is `sidelight_model.window.decode` and `store.hashed`. It has the last word on what is refused:
-a body that the native kernel does not take is read again by the reference, which says why.
+There are two implementations with identical results: the native kernel and the Python reference
+(`sidelight_model.window.decode_windows` and `stack_hashing.hash_window`). The reference raises all errors:
+a body that the native kernel rejects is parsed again by the reference.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ from sidelight_model.folded import number_lines, parse_folded_lines
 from sidelight_model.window import Window, WindowLimits, decode_windows, parse_header, too_many_windows_error
 
 PYSPY_REMARK_PREFIX: Final = "py-spy> "
-"""Begins what `py-spy record -o /dev/stdout` says of itself between its stacks; no frame of Python's does."""
+"""Prefix of the messages that py-spy prints between its stacks.
+
+`py-spy record -o /dev/stdout` does. No Python frame begins with it.
+"""
 
 
 def parse_windows(text: bytes, limits: WindowLimits, native: Any | None = NATIVE) -> list[HashedWindow]:
-    """The windows of a body, as `decode` reads them. Raises what `decode` and `hashed` do."""
+    """Parse the windows of a body. Raises what `decode_windows` and `hash_window` do."""
     if native is not None:
         try:
             return [build_hashed_window(*window) for window in _parse_windows_native(text, limits, native)]
@@ -36,9 +40,9 @@ def parse_windows(text: bytes, limits: WindowLimits, native: Any | None = NATIVE
 
 
 def parse_folded_profile(text: bytes, limits: WindowLimits, native: Any | None = NATIVE) -> HashedStacks:
-    """A body that is folded text alone, in which py-spy's remarks about itself may stand.
+    """Parse a body of folded text without headers, ignoring messages of py-spy.
 
-    Raises BadFolded with the line's number, LimitExceeded.
+    Raises BadFolded with the line number, LimitExceeded.
     """
     if native is not None:
         try:
@@ -56,29 +60,35 @@ def parse_folded_profile(text: bytes, limits: WindowLimits, native: Any | None =
 def _parse_windows_native(
     text: bytes, limits: WindowLimits, native: Any
 ) -> list[tuple[Window, HashedStacks]]:
-    """What `decode` makes of a body. Raises ValueError where it would raise BadFolded, or LimitExceeded."""
-    found: list[tuple[Window, HashedStacks]] = []
+    """Parse windows as `decode_windows` does, but raise ValueError for bad stacks.
+
+    That is where `decode_windows` raises BadFolded or LimitExceeded.
+    """
+    windows: list[tuple[Window, HashedStacks]] = []
     start = len(text) - len(text.lstrip())
     number = text.count(b"\n", 0, start) + 1
     if start < len(text) and text[text.rfind(b"\n", 0, start) + 1] != ord("#"):
         raise BadHeader(number, "folded lines before any header")
     header: int | None = start if start < len(text) else None
     while header is not None:
-        if len(found) == limits.max_windows:
+        if len(windows) == limits.max_windows:
             raise too_many_windows_error(limits.max_windows)
         newline = text.find(b"\n", header)
         end = len(text) if newline < 0 else newline
         counted, lines, following = _fold_native(native, text, end + 1, limits)
         window = parse_header(number, text[header:end], limits, truncated_samples=counted.truncated_samples)
-        found.append((window, counted))
+        windows.append((window, counted))
         header, number = following, number + 1 + lines
-    return found
+    return windows
 
 
 def _fold_native(
     native: Any, text: bytes, start: int, limits: WindowLimits, *, remark: str | None = None
 ) -> tuple[HashedStacks, int, int | None]:
-    """Stacks up to the next header or the end, how many lines that were, and where that header is."""
+    """Parse the stacks up to the next header or the end of the text.
+
+    Returns the stacks, the number of lines, and the offset of the header, if any.
+    """
     *numbers, stacks, samples, clipped, lines, following = native.fold(
         text, start, remark=remark, max_stacks=limits.max_stacks, max_depth=limits.max_depth
     )

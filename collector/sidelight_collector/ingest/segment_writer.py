@@ -1,4 +1,4 @@
-"""Acknowledged means durable: windows wait together, are stored as one segment, and then are answered."""
+"""Write batches of windows as segments, and acknowledge them once durable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = structlog.get_logger()
 
 
 class ShuttingDown(SidelightError):
-    """The collector is about to end and takes nothing new."""
+    """The collector is shutting down and accepts no windows."""
 
     reason = Reason.SHUTTING_DOWN
 
@@ -39,17 +39,17 @@ class ShuttingDown(SidelightError):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Ids of windows that are durable: new ones, and ones that were stored or on their way before."""
+    """Ids of durable windows: new ones, and duplicates of stored or pending ones."""
 
     accepted: list[str]
     duplicates: list[str]
 
 
 class SegmentWriter:
-    """Gathers windows into batches, one for each day of the event, and stores each as a segment.
+    """Collects windows in batches by the day of their start, and stores segments.
 
-    `submit` returns when its windows are durable, or raises. Whoever waits may be cancelled: the windows stay
-    in their batch. `run` is a root task, and ends once `close` was called and everything is stored.
+    `submit` returns when its windows are durable, or raises. It may be cancelled; its windows stay in their
+    batch. `run` is a root task, which ends after `close` once everything is stored.
     """
 
     def __init__(
@@ -77,16 +77,16 @@ class SegmentWriter:
         self._write_slots = asyncio.Semaphore(WRITE_CONCURRENCY)
 
     async def submit(self, windows: Sequence[HashedWindow], text_bytes: int) -> Receipt:
-        """Make windows durable; `text_bytes` is what they took together.
+        """Make windows durable; `text_bytes` is the size of all their text together.
 
-        Raises DuplicateId (nothing was taken then), StoreUnavailable (some may be durable all the same: send
-        again), ShuttingDown.
+        Raises DuplicateId (then none is stored), StoreUnavailable (some may be durable: send all again),
+        ShuttingDown.
         """
         if self._is_closing:
             raise ShuttingDown
         for row in windows:
-            known = self._find_digest(row.window.id)
-            if known is not None and known != row.digest:
+            digest = self._find_digest(row.window.id)
+            if digest is not None and digest != row.digest:
                 raise DuplicateId(row.window.id)
         fresh: dict[str, HashedWindow] = {}
         for row in windows:
@@ -110,7 +110,7 @@ class SegmentWriter:
         return Receipt(list(fresh), list(dict.fromkeys(duplicates)))
 
     async def run(self) -> None:
-        """Store batches as they come due, until closed."""
+        """Store batches when they are due, until closed."""
         with ThreadPoolExecutor(WRITE_CONCURRENCY, thread_name_prefix="store-write") as threads:
             async with asyncio.TaskGroup() as writes:
                 while not (self._is_closing and not self._open_batches):
@@ -123,13 +123,13 @@ class SegmentWriter:
                     await self._wait_until_due()
 
     def close(self) -> None:
-        """Take nothing more, and let `run` store what is here and end."""
+        """Refuse new windows, and let `run` store the open batches and end."""
         self._is_closing = True
         self._wakeup.set()
 
     def _find_digest(self, window_id: str) -> int | None:
-        coming = self._pending_windows.get(window_id)
-        return coming[0] if coming else self._dedup_cache.get_digest(window_id)
+        pending = self._pending_windows.get(window_id)
+        return pending[0] if pending else self._dedup_cache.get_digest(window_id)
 
     def _add_to_batch(self, row: HashedWindow, text_bytes: int) -> None:
         day = event_day(row.window.start_ns)
@@ -158,9 +158,9 @@ class SegmentWriter:
 
     async def _wait_until_due(self) -> None:
         now = self._clock()
-        left = min((self._seconds_left(batch, now) for batch in self._open_batches.values()), default=None)
+        seconds = min((self._seconds_left(batch, now) for batch in self._open_batches.values()), default=None)
         try:
-            async with asyncio.timeout(left):
+            async with asyncio.timeout(seconds):
                 if not self._is_closing:
                     await self._wakeup.wait()
         except TimeoutError:
@@ -196,13 +196,16 @@ class SegmentWriter:
         self._metrics.last_ingest.set(now_ns / 1e9)
         for row in batch.windows:
             self._dedup_cache.add(row.window.id, row.digest)
-        labels = [row.window.labels for row in batch.windows]
-        senders = [(one.get("pod", ""), one["service"], one.get("namespace", "")) for one in labels]
+        window_labels = [row.window.labels for row in batch.windows]
+        senders = [
+            (labels.get("pod", ""), labels["service"], labels.get("namespace", ""))
+            for labels in window_labels
+        ]
         self._stats.record_acknowledged(senders, now_ns)
 
 
 def _copy_error(failure: SidelightError) -> SidelightError:
-    """The failure of a batch, told to one of those who waited for it."""
+    """Copy the error of a batch, to raise it in one of the waiting requests."""
     if isinstance(failure, ShuttingDown):
         return ShuttingDown()
     return StoreUnavailable(failure.message, reason=Reason.STORE_UNAVAILABLE, hint=failure.hint)

@@ -1,8 +1,8 @@
-"""What the workers of one collector did, in a journal of each that all of them read.
+"""Ingest statistics of several worker processes, shared through journal files.
 
-A line says what came with one segment, and is in the file before the windows are answered: whoever has the
-answer finds it told, whichever worker is asked. A worker that comes in the place of one that died goes on
-with its journal. A line that was cut off with its writer counts for nothing.
+Each worker appends to its own journal, and all workers read all of them. A line describes one segment. It
+is written before the windows are acknowledged, so that every worker then reports them. A worker that
+replaces a dead one continues its journal. An incomplete line, which a dying writer leaves, is ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import structlog
 from sidelight_collector.ingest.stats import IngestStats, Sender, fill_namespace
 
 MAX_JOURNAL_BYTES: Final = 1 << 20
-"""What a journal may grow by before it is written anew in short."""
+"""Growth of a journal after which it is compacted to one line."""
 _SUFFIX: Final = ".activity"
 _log = structlog.get_logger()
 
@@ -26,7 +26,10 @@ LastSeenBySender = Mapping[Sender, int]
 
 
 class SharedIngestStats(IngestStats):
-    """The activity of one process of several, each with a name of its own and one directory for all."""
+    """Statistics of one of several processes that share a directory.
+
+    `process` is the unique name of this process.
+    """
 
     def __init__(self, directory: Path, process: str, max_bytes: int = MAX_JOURNAL_BYTES) -> None:
         super().__init__()
@@ -51,36 +54,37 @@ class SharedIngestStats(IngestStats):
             _log.warning("windows not counted in the status", path=str(self._path), error=str(error))
 
     def aggregate_processes(self) -> IngestStats:
-        together = IngestStats()
+        merged = IngestStats()
         for path in self._directory.glob(f"*{_SUFFIX}"):
-            together.merge(*_read_journal(path))
-        return together
+            merged.merge(*_read_journal(path))
+        return merged
 
     def _compact_journal(self) -> None:
         senders: dict[Sender, int] = {
-            (seen.pod, seen.service, seen.namespace): seen.last_seen_ns for seen in self.list_sidecars()
+            (sidecar.pod, sidecar.service, sidecar.namespace): sidecar.last_seen_ns
+            for sidecar in self.list_sidecars()
         }
-        beside = self._path.with_suffix(".new")
-        beside.write_bytes(_encode_line(self.windows_acknowledged, self.last_ingest_ns, senders))
-        beside.replace(self._path)
+        new_path = self._path.with_suffix(".new")
+        new_path.write_bytes(_encode_line(self.windows_acknowledged, self.last_ingest_ns, senders))
+        new_path.replace(self._path)
         self._remaining_bytes = self._max_bytes
 
 
 def _encode_line(windows: int, last_ns: int | None, senders: LastSeenBySender) -> bytes:
-    seen = [[*sender, at] for sender, at in senders.items()]
-    return json.dumps([windows, last_ns, seen], separators=(",", ":")).encode() + b"\n"
+    last_seen = [[*sender, at] for sender, at in senders.items()]
+    return json.dumps([windows, last_ns, last_seen], separators=(",", ":")).encode() + b"\n"
 
 
 def _read_journal(path: Path) -> tuple[int, int | None, LastSeenBySender]:
-    """What the lines of a journal tell together."""
+    """Merge the lines of a journal."""
     total, latest_ns, senders = 0, 0, dict[Sender, int]()
     for line in path.read_bytes().splitlines(keepends=True):
         if not line.endswith(b"\n"):
-            break  # its writer died, or is about to write the rest
-        windows, last_ns, seen = json.loads(line)
+            break  # the writer died, or has not written the rest yet
+        windows, last_ns, last_seen = json.loads(line)
         total += windows
         latest_ns = max(latest_ns, last_ns or 0)
-        for *who, at in seen:
-            sender = fill_namespace(tuple(who))
+        for *names, at in last_seen:
+            sender = fill_namespace(tuple(names))
             senders[sender] = max(at, senders.get(sender, 0))
     return total, latest_ns or None, senders

@@ -1,4 +1,4 @@
-"""What a collector can say about itself since it started: how much it took in, when, and from whom."""
+"""Statistics of ingest since the start: number of windows, last time, and senders."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Final
 
 MAX_SIDECARS: Final = 1000
 Sender = tuple[str, ...]
-"""Pod and service, and the namespace where it is known."""
+"""Pod and service, and optionally the namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class SidecarLastSeen:
-    """Who shipped windows, and when last (Unix ns)."""
+    """A sender of windows, and the time of its last window (Unix ns)."""
 
     pod: str
     service: str
@@ -24,12 +24,15 @@ class SidecarLastSeen:
 
 
 def fill_namespace(sender: Sender) -> Sender:
-    """A sender with a namespace, if only the empty one."""
+    """Return a sender with a namespace, which is empty if it had none."""
     return (*sender, "")[:3]
 
 
 class IngestStats:
-    """Counts acknowledged windows and remembers the 1,000 senders seen last. Safe to use from any thread."""
+    """A count of acknowledged windows, and the senders seen last; thread-safe.
+
+    It keeps at most `max_sidecars` senders.
+    """
 
     def __init__(self, max_sidecars: int = MAX_SIDECARS) -> None:
         self._lock = threading.Lock()
@@ -39,7 +42,7 @@ class IngestStats:
         self._last_ingest_ns: int | None = None
 
     def record_acknowledged(self, senders: Iterable[Sender], now_ns: int) -> None:
-        """Windows became durable, one from each of these."""
+        """Record durable windows, one for each element of `senders`."""
         with self._lock:
             for sender in senders:
                 self._windows += 1
@@ -47,7 +50,7 @@ class IngestStats:
                 self._record_sender(sender, now_ns)
 
     def merge(self, windows: int, last_ns: int | None, senders: Mapping[Sender, int]) -> None:
-        """What another process of the same collector tells; of each sender when it was last seen."""
+        """Add the statistics of another process; `senders` has when each was last seen."""
         with self._lock:
             self._windows += windows
             self._last_ingest_ns = max(self._last_ingest_ns or 0, last_ns or 0) or None
@@ -59,24 +62,26 @@ class IngestStats:
                 self._record_sender(sender, at)
 
     def aggregate_processes(self) -> IngestStats:
-        """What all processes of this collector know together; blocks."""
+        """Return the statistics of all processes of this collector; blocks the thread."""
         return self
 
     @property
     def windows_acknowledged(self) -> int:
-        """Windows made durable since the process started."""
+        """Windows that became durable since the start."""
         return self._windows
 
     @property
     def last_ingest_ns(self) -> int | None:
-        """When the last of them was (Unix ns)."""
+        """When a window last became durable (Unix ns)."""
         return self._last_ingest_ns
 
     def list_sidecars(self) -> list[SidecarLastSeen]:
-        """Who shipped windows, the latest first."""
+        """List the senders of windows, latest first."""
         with self._lock:
-            seen = list(self._last_seen_by_sender.items())
-        return [SidecarLastSeen(pod, service, at, space) for (pod, service, space), at in seen[::-1]]
+            senders = list(self._last_seen_by_sender.items())
+        return [
+            SidecarLastSeen(pod, service, at, namespace) for (pod, service, namespace), at in senders[::-1]
+        ]
 
     def _record_sender(self, sender: Sender, now_ns: int) -> None:
         sender = fill_namespace(sender)

@@ -1,4 +1,4 @@
-"""What the collector makes of a body: windows, hashed, or the reason why not. Pure; runs in threads."""
+"""Turn a request into hashed windows, or raise the reason to refuse it. Pure."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from sidelight_model.window import Quality, Window, WindowLimits, is_window_id
 
 SECOND_NS: Final = 10**9
 MIN_LINE_BYTES: Final = 64
-"""What a line of text counts as at least: decoded, the shortest takes four times as much memory."""
+"""A line of text counts as at least this size: the shortest takes four times as much once decoded."""
 DEFAULT_RATE_HZ: Final = "100"
 _QUERY_PARAMETERS: Final = ("id", "rate", "start", "duration")
 
 
 class ClockSkew(SidelightError):
-    """A window ends in the future, or began too long ago."""
+    """A window ends in the future, or is too old."""
 
     reason = Reason.CLOCK_SKEW
 
 
 class BadParameter(SidelightError):
-    """A query parameter of a folded upload cannot be used."""
+    """A query parameter of an upload of folded text is invalid."""
 
     reason = Reason.BAD_PARAMETER
 
 
 @dataclass(frozen=True, slots=True)
 class IngestLimits:
-    """The rules at the door: lengths in bytes, times in nanoseconds."""
+    """Limits of a request: sizes in bytes, times in nanoseconds."""
 
     window_limits: WindowLimits
     max_body_bytes: int
@@ -49,19 +49,19 @@ class IngestLimits:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRequest:
-    """One request as received: its body still encoded, its query parameters, and when it came (Unix ns)."""
+    """A request as received: encoded body, query parameters, and time (Unix ns)."""
 
     body: bytes
     encoding: str
     query: Mapping[str, str]
     now_ns: int
     writer: WriterIdentity | None = None
-    """The pod that sends, where the cluster vouches for one."""
+    """The pod that sends, if its token identifies one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """The windows of a request, the bytes of their text, and as how many they count against memory."""
+    """The windows of a request, the size of their text, and their size in memory."""
 
     windows: list[HashedWindow]
     text_bytes: int
@@ -69,14 +69,15 @@ class ParsedRequest:
 
     @property
     def truncated_samples(self) -> int:
-        """Samples whose stacks were clipped, by the sampler or here."""
+        """Samples with truncated stacks, truncated by the sampler or by the collector."""
         return sum(row.window.quality.truncated for row in self.windows)
 
 
 def parse_request(request: ReceivedRequest, ingest_limits: IngestLimits) -> ParsedRequest:
-    """The windows in a body, or the first reason to refuse it, as a SidelightError.
+    """Parse and check the windows of a request.
 
-    A body that begins with `#` holds windows; any other is one folded profile, described by the query.
+    A body that begins with `#` holds windows. Any other body is one folded profile, described by the query
+    parameters. Raises a SidelightError with the first reason to refuse the request.
     """
     text = decompress_body(request.body, request.encoding, ingest_limits.max_body_bytes)
     held_bytes = max(len(text), MIN_LINE_BYTES * text.count(b"\n"))
@@ -99,12 +100,15 @@ def parse_request(request: ReceivedRequest, ingest_limits: IngestLimits) -> Pars
 
 
 def bind_labels(row: HashedWindow, writer: WriterIdentity) -> HashedWindow:
-    """The window with the labels of its writer; its digest stays that of what was sent. Raises NotYours."""
+    """Add the labels of the writer to a window. Raises LabelMismatch, BadLabel.
+
+    The digest stays that of the window as it was sent.
+    """
     return replace(row, window=replace(row.window, labels=writer.bind_labels(row.window.labels)))
 
 
 def too_many_lines(max_bytes: int) -> LimitExceeded:
-    """The refusal of a body whose lines are so short that reading it would take more memory than its text."""
+    """Build the error for a body with too many lines for the memory limit."""
     return LimitExceeded(
         f"the body has more than {max_bytes // MIN_LINE_BYTES} lines",
         hint=f"Send fewer windows at once, or raise the collector's --max-body-bytes: a line counts as "
@@ -113,7 +117,7 @@ def too_many_lines(max_bytes: int) -> LimitExceeded:
 
 
 def check_clock(window: Window, now_ns: int, limits: IngestLimits) -> None:
-    """Raises ClockSkew unless the window ends by now and began not too long ago, give or take."""
+    """Raise ClockSkew for a window that ends in the future or is too old."""
     ahead = window.start_ns + window.duration_ns - now_ns
     if ahead > limits.max_future_ns:
         raise ClockSkew(

@@ -1,17 +1,17 @@
-"""Queries: from a selector and a range to summed stacks.
+"""Queries: from a selector and a time range to summed stacks.
 
-windows           the question, and the windows that were selected
-select            selects them
-engine            sums their stacks (stage 1) and reads their text (stage 2)
-engines           other engines: ClickHouse; Prometheus for request counts
-query_context     what one query reads
-query_cache       tables in memory
+windows           a query for windows, and its result
+select            select windows by labels and time
+engine            sum stacks (stage 1) and read their frames (stage 2)
+engines           external systems: ClickHouse for stage 1, Prometheus for request counts
+query_context     the segments that one query reads
+query_cache       decoded tables in memory
 query_limits
 query_errors
-request_counts    the interface of what counts requests
-stack_filter      which stacks are looked at
-stack_paths       their frames as columns
-call_tree         the tree that is drawn
-data_basis        the data an answer rests on
-sampling_quality  how it was sampled
+request_counts    the interface of a source of request counts
+stack_filter      restrict a query to some of the stacks
+stack_paths       packages, recursion and call paths of stacks
+call_tree         call trees and costs of functions
+data_basis        the data that a response rests on
+sampling_quality  how well it was sampled
 """

@@ -1,8 +1,9 @@
-"""What stacks add up to, natively or by the reference, with one result: the tree that is drawn, and costs.
+"""Call trees and costs of functions, built from summed stacks.
 
-The reference is `sidelight_model.tree` and `sums`. The native kernel works on the codes and words of Arrow's
-columns: no frame becomes a text before the tree is done. It adds up in 63 bits, and leaves to the reference
-what does not fit.
+There are two implementations with identical results: the native kernel and the Python reference
+(`sidelight_model.tree` and `sidelight_model.aggregate`). The native kernel works on the codes and
+dictionaries of Arrow columns: no frame becomes a Python string before the tree is complete. Its sums have
+63 bits; the reference takes over where they would overflow.
 """
 
 from __future__ import annotations
@@ -46,17 +47,19 @@ I32: TypeAlias = NDArray[np.int32]
 Flags: TypeAlias = NDArray[np.bool_]
 
 PooledSide: TypeAlias = tuple[Array, StackWeights]
-"""The number of the stack of each row, and its weights."""
+"""For each row the index of its stack in the pool, and the weights of the rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallTree:
-    """A call tree in pre-order (see `sidelight_model.tree`), frames escaped, pruned if it had to be.
+    """A call tree in pre-order, with escaped frames, pruned if necessary.
 
-    Names are numbered as nodes use them: equal trees give equal answers, and pruned names are left out.
-    `samples[side][node]` and `microseconds[side][node]` are what ended exactly there; `stack_nodes` is
-    where each stack of the pool ends, -1 if no side has it. Of `total_nodes` nodes there were,
-    `pruned_nodes` became part of an `(other)`.
+    See `sidelight_model.tree` for the layout. Names are numbered in the order in which nodes first use
+    them: equal trees give equal responses, and names of pruned nodes are absent.
+
+    `samples[side][node]` and `microseconds[side][node]` count the stacks that end at the node.
+    `stack_nodes[stack]` is the node where a stack of the pool ends, or -1 if no side has it.
+    `total_nodes` counts the nodes before pruning; `pruned_nodes` of them were merged into `(other)` nodes.
     """
 
     names: Sequence[str]
@@ -77,7 +80,7 @@ def build_call_tree(
     max_nodes: int,
     native: Any | None = NATIVE,
 ) -> CallTree:
-    """The tree of these sides, of about its `max_nodes` heaviest nodes."""
+    """Build the tree of these sides, of about its `max_nodes` heaviest nodes."""
     return build_tree_and_pool(context, sides, lines=lines, max_nodes=max_nodes, native=native)[0]
 
 
@@ -89,7 +92,7 @@ def build_tree_and_pool(
     max_nodes: int,
     native: Any | None = NATIVE,
 ) -> tuple[CallTree, PooledStacks]:
-    """The same, and the stacks that it was drawn from."""
+    """Build the tree as `build_call_tree` does; return it with its stacks."""
     if native is not None:
         builder = NativeTreeBuilder(native, lines=lines)
         stacks = _pool_sides(context, sides, builder)
@@ -107,10 +110,13 @@ def rebuild_tree(
     *,
     max_nodes: int,
 ) -> tuple[CallTree, PooledStacks]:
-    """The same of other weights on the same sides: stacks that the pool has are not read again."""
+    """Build the tree of the same sides with other weights.
+
+    Stacks that the pool already has are not read again.
+    """
     stacks = [
-        (_pool_more_stacks(context, windows, weights, known, pooled.builder), weights)
-        for (windows, weights), known in zip(sides, pooled.sides, strict=True)
+        (_pool_more_stacks(context, windows, weights, pooled_side, pooled.builder), weights)
+        for (windows, weights), pooled_side in zip(sides, pooled.sides, strict=True)
     ]
     if tree := pooled.builder.build(stacks, max_nodes):
         return tree, PooledStacks(pooled.builder, stacks)
@@ -124,17 +130,18 @@ def _pool_more_stacks(
     pooled_side: PooledSide,
     pool: StackPool,
 ) -> Array:
-    """The numbers of stacks of which the pool has some already."""
-    numbered, of = pooled_side
-    if len(weights.service.dictionary) > 1 or not weights.service.dictionary.equals(of.service.dictionary):
+    """Return the index of each stack in a pool that already has some of them."""
+    pooled_ids, pooled_weights = pooled_side
+    pooled_services = pooled_weights.service.dictionary
+    if len(weights.service.dictionary) > 1 or not weights.service.dictionary.equals(pooled_services):
         return resolve_stacks(context, windows, weights.service, weights.hashes, pool)
-    found = numbered.take(pc.index_in(weights.hashes, value_set=of.hashes))
-    new = found.is_null()
-    if not pc.any(new).as_py():
-        return found
-    here = build_dictionary_array(weights.service.indices.filter(new), weights.service.dictionary)
-    read = resolve_stacks(context, windows, here, weights.hashes.filter(new), pool)
-    return cast("Array", pc.replace_with_mask(found, new, read))
+    stack_ids = pooled_ids.take(pc.index_in(weights.hashes, value_set=pooled_weights.hashes))
+    is_new = stack_ids.is_null()
+    if not pc.any(is_new).as_py():
+        return stack_ids
+    service = build_dictionary_array(weights.service.indices.filter(is_new), weights.service.dictionary)
+    new_ids = resolve_stacks(context, windows, service, weights.hashes.filter(is_new), pool)
+    return cast("Array", pc.replace_with_mask(stack_ids, is_new, new_ids))
 
 
 def pool_stacks(
@@ -143,7 +150,7 @@ def pool_stacks(
     *,
     native: Any | None = NATIVE,
 ) -> PooledStacks:
-    """The stacks of these sides, lines folded away, and no tree of them."""
+    """Pool the stacks of these sides without line numbers, and build no tree."""
     builder = (
         PythonTreeBuilder(context, lines=False) if native is None else NativeTreeBuilder(native, lines=False)
     )
@@ -158,15 +165,15 @@ def compute_costs(
     prefix: str = "",
     native: Any | None = NATIVE,
 ) -> Mapping[str, Sequence[FunctionCost]]:
-    """What each function (or each of its lines) cost on each of these sides; frames escaped, in no order.
+    """Compute the cost of each function on each side, or of each of its lines.
 
-    Only those that begin with `prefix`.
+    Returns costs by escaped frame, in no order, of the frames that begin with `prefix`.
     """
     if native is not None:
         builder = NativeTreeBuilder(native, lines=lines)
-        found = builder.compute_costs(_pool_sides(context, sides, builder), prefix)
-        if found is not None:
-            return found
+        costs = builder.compute_costs(_pool_sides(context, sides, builder), prefix)
+        if costs is not None:
+            return costs
     reference = PythonTreeBuilder(context, lines=lines)
     return reference.compute_costs(_pool_sides(context, sides, reference), prefix)
 
@@ -174,64 +181,67 @@ def compute_costs(
 def _pool_sides(
     context: QueryContext, sides: Sequence[tuple[SelectedWindows, StackWeights]], pool: StackPool
 ) -> list[PooledSide]:
-    """These sides as the numbers that their stacks have in the pool, where they now are."""
-    numbered = [
+    """Add the stacks of these sides to the pool, and return their indices."""
+    pooled_sides = [
         (resolve_stacks(context, windows, weights.service, weights.hashes, pool), weights)
         for windows, weights in sides
     ]
     context.deadline.remaining()
-    return numbered
+    return pooled_sides
 
 
 class TreeBuilder(StackPool, Protocol):
-    """A pool that tells what its stacks are made of; `frame_names` are the frames that they may have,
-    escaped.
-    """
+    """A pool of stacks that builds trees and sums from them."""
 
-    def frame_names(self) -> Sequence[str]: ...
+    def frame_names(self) -> Sequence[str]:
+        """List the escaped frames that its stacks may have."""
 
     def build(self, sides: Sequence[PooledSide], max_nodes: int) -> CallTree | None:
-        """The tree of sides whose stacks it has; None if they are too heavy."""
+        """Build the tree of pooled sides; None if the sums would overflow."""
 
     def depths(self) -> I32:
-        """The frames of each stack."""
+        """Return the number of frames of each stack."""
 
     def match_stacks(self, frame_mask: Flags) -> tuple[Flags, Flags]:
-        """For each stack whether it has any of the words that are wanted, and whether it ends with one."""
+        """Return two masks of stacks: having a frame of `frame_mask`, and ending with one.
+
+        `frame_mask` has a flag for each of `frame_names()`.
+        """
 
     def sum_by_frame(self, rows: tuple[I32, I32, F64], table_rows: I32, cell_count: int) -> tuple[F64, F64]:
-        """What words weigh in each cell, from rows of a stack's number, a cell and a weight.
+        """Sum weights by frame and cell; return the tables (self, total).
 
-        The tables have a row for each word that has a `table_rows` of 0 or more, those without a gap. The
-        first has the stacks that end with the word, the second those that have it, each stack once.
+        `rows` are aligned arrays of the stack, the cell and the weight of each row. `table_rows` has for
+        each frame its row in the tables, or a negative number for a frame without a row; rows have no gaps.
+        Self sums the stacks that end with the frame; total sums the stacks that have it, each stack once.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class PooledStacks:
-    """Stacks in a pool, and for each side their numbers with what they weigh."""
+    """Stacks in a pool, and for each side their indices and weights."""
 
     builder: TreeBuilder
     sides: Sequence[PooledSide]
 
 
 class PythonTreeBuilder(StackTextPool):
-    """Draws and adds up anything, until the query's time is up."""
+    """The reference: exact for sums of any size, until the query's deadline."""
 
     def __init__(self, context: QueryContext, *, lines: bool) -> None:
         super().__init__(lines=lines)
         self._context = context
 
     def build(self, sides: Sequence[PooledSide], max_nodes: int) -> CallTree:
-        """The tree of sides."""
+        """Build the tree of pooled sides."""
         full_tree = build_tree_from_rows([iter_pool_rows(self._context, self, *side) for side in sides])
         tree, dropped, new_nodes = prune_with_mapping(full_tree, max_nodes)
         stack_ids = sorted({number for stack, _ in sides for number in to_ints(pc.unique(stack))})
-        node = [-1] * len(self.stacks)
+        stack_nodes = [-1] * len(self.stacks)
         for number, end in zip(
             stack_ids, find_end_nodes(full_tree, [self.stacks[number] for number in stack_ids]), strict=True
         ):
-            node[number] = new_nodes[end]
+            stack_nodes[number] = new_nodes[end]
         codes = {code: number for number, code in enumerate(dict.fromkeys(tree.name_index))}
         return CallTree(
             [tree.names[code] for code in codes],
@@ -239,7 +249,7 @@ class PythonTreeBuilder(StackTextPool):
             [codes[code] for code in tree.name_index],
             tree.self_samples,
             [list(map(_to_microseconds, ns)) for ns in tree.self_ns],
-            node,
+            stack_nodes,
             len(full_tree),
             dropped,
         )
@@ -247,9 +257,9 @@ class PythonTreeBuilder(StackTextPool):
     def compute_costs(
         self, sides: Sequence[PooledSide], prefix: str = ""
     ) -> Mapping[str, Sequence[FunctionCost]]:
-        """What frames cost on sides."""
-        found = rank_functions([iter_pool_rows(self._context, self, *side) for side in sides])
-        return {text: own for text, own in found.items() if text.startswith(prefix)}
+        """Compute the cost of each frame that begins with `prefix` on each side."""
+        costs = rank_functions([iter_pool_rows(self._context, self, *side) for side in sides])
+        return {frame: cost for frame, cost in costs.items() if frame.startswith(prefix)}
 
     def frame_names(self) -> Sequence[str]:
         return list(dict.fromkeys(chain.from_iterable(self.stacks)))
@@ -258,26 +268,26 @@ class PythonTreeBuilder(StackTextPool):
         return np.array([len(frames) for frames in self.stacks], np.int32)
 
     def match_stacks(self, frame_mask: Flags) -> tuple[Flags, Flags]:
-        texts = {word for word, is_wanted in zip(self.frame_names(), frame_mask, strict=True) if is_wanted}
-        any_of = [not texts.isdisjoint(frames) for frames in self.stacks]
-        last = [bool(frames) and frames[-1] in texts for frames in self.stacks]
+        wanted = {name for name, is_wanted in zip(self.frame_names(), frame_mask, strict=True) if is_wanted}
+        any_of = [not wanted.isdisjoint(frames) for frames in self.stacks]
+        last = [bool(frames) and frames[-1] in wanted for frames in self.stacks]
         return np.array(any_of, bool), np.array(last, bool)
 
     def sum_by_frame(self, rows: tuple[I32, I32, F64], table_rows: I32, cell_count: int) -> tuple[F64, F64]:
-        at = dict(zip(self.frame_names(), table_rows.tolist(), strict=True))
-        own, whole = np.zeros((2, int(table_rows.max(initial=-1)) + 1, cell_count))
+        row_of = dict(zip(self.frame_names(), table_rows.tolist(), strict=True))
+        own, total = np.zeros((2, int(table_rows.max(initial=-1)) + 1, cell_count))
         for stack, cell, weight in zip(*(column.tolist() for column in rows), strict=True):
             frames = self.stacks[stack]
-            for word in set(frames):
-                if at[word] >= 0:
-                    whole[at[word], cell] += weight
-            if frames and at[frames[-1]] >= 0:
-                own[at[frames[-1]], cell] += weight
-        return own, whole
+            for frame in set(frames):
+                if row_of[frame] >= 0:
+                    total[row_of[frame], cell] += weight
+            if frames and row_of[frames[-1]] >= 0:
+                own[row_of[frames[-1]], cell] += weight
+        return own, total
 
 
 class NativeTreeBuilder:
-    """Draws and adds up what fits 63 bits, with the extension."""
+    """The native kernel, for sums that fit 63 bits."""
 
     view: SegmentView = "stacks"
 
@@ -300,24 +310,26 @@ class NativeTreeBuilder:
         )
 
     def build(self, sides: Sequence[PooledSide], max_nodes: int) -> CallTree | None:
-        """The tree of sides; None if they are too heavy."""
-        found = self._pool.draw(_side_buffers(sides), max_nodes)
-        return None if found is None else CallTree(*found)
+        """Build the tree of pooled sides; None if the sums would overflow."""
+        fields = self._pool.draw(_side_buffers(sides), max_nodes)
+        return None if fields is None else CallTree(*fields)
 
     def compute_costs(
         self, sides: Sequence[PooledSide], prefix: str = ""
     ) -> Mapping[str, Sequence[FunctionCost]] | None:
-        """What frames cost on sides; None if they are too heavy."""
-        found = self._pool.costs(_side_buffers(sides))
-        if found is None:
+        """Compute the cost of each frame on each side; None if the sums would overflow."""
+        costs = self._pool.costs(_side_buffers(sides))
+        if costs is None:
             return None
         return {
-            text: tuple(FunctionCost(*one) for one in own) for text, own in found if text.startswith(prefix)
+            frame: tuple(FunctionCost(*fields) for fields in side_costs)
+            for frame, side_costs in costs
+            if frame.startswith(prefix)
         }
 
     def frame_names(self) -> Sequence[str]:
-        found: list[str] = self._pool.words()
-        return found
+        names: list[str] = self._pool.words()
+        return names
 
     def depths(self) -> I32:
         return np.frombuffer(self._pool.depths(), np.int32)
@@ -327,8 +339,8 @@ class NativeTreeBuilder:
         return np.frombuffer(any_of, bool), np.frombuffer(last, bool)
 
     def sum_by_frame(self, rows: tuple[I32, I32, F64], table_rows: I32, cell_count: int) -> tuple[F64, F64]:
-        own, whole = self._pool.spread(rows, table_rows, cell_count)
-        return np.frombuffer(own).reshape(-1, cell_count), np.frombuffer(whole).reshape(-1, cell_count)
+        own, total = self._pool.spread(rows, table_rows, cell_count)
+        return np.frombuffer(own).reshape(-1, cell_count), np.frombuffer(total).reshape(-1, cell_count)
 
 
 def _side_buffers(sides: Sequence[PooledSide]) -> list[tuple[memoryview, memoryview, memoryview]]:
@@ -343,7 +355,7 @@ def _side_buffers(sides: Sequence[PooledSide]) -> list[tuple[memoryview, memoryv
 
 
 def _array_buffer(array: Array, code: str) -> memoryview:
-    """The numbers of a column without nulls, where they lie."""
+    """Return the buffer of a column of numbers without nulls, without a copy."""
     numbers = array.buffers()[1]
     if numbers is None or not len(array):
         return memoryview(b"").cast(cast("Any", code))
@@ -351,7 +363,7 @@ def _array_buffer(array: Array, code: str) -> memoryview:
 
 
 def _text_buffers(column: Array) -> tuple[memoryview, memoryview]:
-    """A column of text as where each begins and ends, and the text of all."""
+    """Return the offsets and the UTF-8 bytes of a column of text, without a copy."""
     _, offsets, text = column.buffers()
     if offsets is None or not len(column):
         return memoryview(b"").cast("i"), memoryview(b"")
@@ -360,6 +372,6 @@ def _text_buffers(column: Array) -> tuple[memoryview, memoryview]:
 
 
 def _to_microseconds(ns: int) -> int:
-    """Rounded, halves to the even one."""
+    """Convert to microseconds; halves are rounded to the even number."""
     whole, rest = divmod(ns, 1000)
     return whole + (rest > 500 or (rest == 500 and whole % 2 == 1))

@@ -1,4 +1,4 @@
-"""The numbers an answer stands on, so that nobody has to guess how much was seen."""
+"""The amount of data behind a response: windows, pods, samples, time and quality."""
 
 from collections.abc import Sequence
 from operator import mul
@@ -44,7 +44,7 @@ class StateSamples(TypedDict):
     gil: int
 
 
-# `from` is a word of the language, so this one is written as a call.
+# `from` is a keyword, so the class syntax cannot declare it.
 SideSummary = TypedDict(
     "SideSummary",
     {
@@ -85,17 +85,19 @@ _WINDOW_COLUMNS: Final = [
 _RESOLUTIONS: Final = ("window", "hour", "day")
 
 
-# As above.
+# `from` again.
 ResolutionSummary = TypedDict(
     "ResolutionSummary", {"resolution": str, "windows": int, "from": float, "until": float}
 )
 
 
 class DataBasis(TypedDict):
-    """What a whole answer stands on; segments that could not be read are left out and counted.
+    """The data behind a whole response.
 
-    `unresolved_windows` match and are left out too: what they were added up with does not. `resolutions` says
-    how many windows were taken one by one (`window`), by the `hour` or by the `day`, and from which time.
+    `unreadable_segments` counts segments that could not be read; the response is without them.
+    `unresolved_windows` counts windows that match and are missing too: they are only stored summed together
+    with windows that do not match. `resolutions` has for each resolution (`window`, `hour` or `day`) the
+    number of windows and their time range.
     """
 
     windows: int
@@ -107,7 +109,7 @@ class DataBasis(TypedDict):
 
 
 def summarize_side(query: WindowQuery, windows: SelectedWindows, kind: ProfileType) -> SideSummary:
-    """What one side of an answer stands on; `samples` and `seconds` are those of the profile type."""
+    """Summarize one side; `samples` and `seconds` are those of the profile type."""
     table, process_rows = windows.table, filter_process_rows(windows.process_windows)
     idle, running, gil = (sum_ints(table[state]) for state in ("idle", "running", "gil"))
     return {
@@ -135,7 +137,7 @@ def summarize_side(query: WindowQuery, windows: SelectedWindows, kind: ProfileTy
 
 
 def build_basis(sides: Sequence[SelectedWindows], kind: ProfileType, unreadable_segments: int) -> DataBasis:
-    """What an answer with these sides stands on; a window that is on both sides counts once."""
+    """Summarize a whole response; a window that is on both sides counts once."""
     table = _merge_windows([_add_resolution(windows) for windows in sides])
     return {
         "windows": sum_ints(table["windows"]),
@@ -148,11 +150,12 @@ def build_basis(sides: Sequence[SelectedWindows], kind: ProfileType, unreadable_
 
 
 def _add_resolution(windows: SelectedWindows) -> pa.Table:
-    """The chosen windows, with the finest that is kept of where they were taken from."""
+    """Add a column with the resolution of each row, an index into `_RESOLUTIONS`."""
     finest = [_RESOLUTIONS.index(windows.resolution_of(ref)) for ref in windows.segments]
-    of = pa.array([*finest, 0], pa.int32()).take(combine_chunks(windows.table["segment"]))
-    at = pc.if_else(combine_chunks(windows.table["group"]).is_valid(), of, pa.scalar(0, pa.int32()))
-    return windows.table.append_column("resolution", at)
+    of_segment = pa.array([*finest, 0], pa.int32()).take(combine_chunks(windows.table["segment"]))
+    is_rollup = combine_chunks(windows.table["group"]).is_valid()
+    resolution = pc.if_else(is_rollup, of_segment, pa.scalar(0, pa.int32()))
+    return windows.table.append_column("resolution", resolution)
 
 
 def _summarize_resolutions(table: pa.Table) -> list[ResolutionSummary]:
@@ -179,26 +182,27 @@ def _merge_windows(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def count_pods(table: pa.Table) -> int:
-    """Distinct (namespace, pod)."""
+    """Count the distinct pairs of namespace and pod."""
     return len(
         table.select(["namespace", "pod"]).group_by(["namespace", "pod"], use_threads=False).aggregate([])
     )
 
 
 def compute_sampled_ns(table: pa.Table, state: str) -> int:
-    """Sampled time in one state: samples times period, in ns."""
+    """Compute the sampled time in one state: samples times period, in ns."""
     added = table.group_by("period_ns", use_threads=False).aggregate([(state, "sum")])
     return sum(map(mul, to_ints(added["period_ns"]), to_ints(added[f"{state}_sum"])))
 
 
 def compute_idle_share(table: pa.Table) -> float | None:
-    """The share of sampled time that threads waited, over windows whose sampler can tell; else None."""
+    """Compute the idle share of sampled time, where samplers report the state `idle`.
+
+    Returns None if there is no such window.
+    """
     lists = combine_chunks(table["missing_states"])
-    blind = pc.list_parent_indices(lists).filter(is_equal(pc.list_flatten(lists), "idle"))
-    seeing = table
-    if len(blind):
-        at = row_numbers(len(table))
-        seeing = table.filter(pc.invert(pc.is_in(at, value_set=blind)))
-    idle, *busy = (compute_sampled_ns(seeing, state) for state in ("idle", "running", "gil"))
-    whole = idle + sum(busy)
-    return idle / whole if whole else None
+    without_idle = pc.list_parent_indices(lists).filter(is_equal(pc.list_flatten(lists), "idle"))
+    if len(without_idle):
+        table = table.filter(pc.invert(pc.is_in(row_numbers(len(table)), value_set=without_idle)))
+    idle, *busy = (compute_sampled_ns(table, state) for state in ("idle", "running", "gil"))
+    total = idle + sum(busy)
+    return idle / total if total else None

@@ -1,4 +1,4 @@
-"""Decoded tables in memory, the least recently used given up first."""
+"""A cache of decoded tables in memory."""
 
 from collections.abc import Callable, Hashable
 
@@ -8,17 +8,21 @@ from sidelight_collector.lru import LruCache
 
 
 class TableCache(LruCache[pa.Table]):
-    """Keeps immutable tables up to a number of bytes (as Arrow counts them); safe in threads.
+    """A thread-safe LRU cache of immutable tables, bounded in bytes.
 
-    A table larger than the whole cache is handed out and not kept. Two threads asking for the same missing
-    table may both load it: loading is repeatable, and waiting for each other would cost more than it saves.
+    The size of a table is its size in Arrow. A table larger than the whole cache is returned and not
+    cached. Two threads that request the same missing table may both load it: loading is idempotent, and a
+    lock would cost more than it saves.
     """
 
     def get_or_load(self, key: Hashable, load: Callable[[], pa.Table]) -> pa.Table:
-        """The table under `key`, loaded when it is not in memory; what `load` raises is raised."""
-        found = self.get(key)
-        if found is not None:
-            return found
+        """Return the table of `key`, loaded if it is not cached.
+
+        Raises what `load` raises.
+        """
+        cached = self.get(key)
+        if cached is not None:
+            return cached
         table = load()
         self.put(key, table, table.nbytes)
         return table

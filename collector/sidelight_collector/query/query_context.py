@@ -1,7 +1,7 @@
-"""Reading segments for one query: in threads, through memory, until the query's time is up.
+"""Read segments for one query: in threads, through a cache, within a deadline.
 
-A segment that cannot be read must not make the answer a guess. It is left out whole, all its windows with it,
-and counted in the answer. A store that does not answer at all is different: then the query fails.
+A query excludes a segment that it cannot read, with all its windows, and the response counts it. If the
+store does not respond at all, the query fails.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sidelight_collector.storage.tables import HOURS, PROFILES, ROLLUP_PARTS, SE
 
 _UNUSED_COLUMNS: Final = ("digest", "late_ns", "threads", "sampler_cpu_ns", "nominal_ns")
 SegmentView: TypeAlias = SegmentPart | Literal["depths"]
-"""A table, or `depths`: of the stacks how deep they are, which takes a fraction of reading their frames."""
+"""A table, or `depths`: the depths of the stacks, which are much cheaper to read than their frames."""
 
 VIEW_COLUMNS: Final[dict[SegmentView, tuple[str, ...]]] = {
     "profiles": tuple(name for name in PROFILES.names if name not in _UNUSED_COLUMNS),
@@ -40,19 +40,19 @@ VIEW_COLUMNS: Final[dict[SegmentView, tuple[str, ...]]] = {
     "sums": ("service", "group", "period_ns", "h", "idle", "running", "gil"),
     "daily": ("service", "group", "period_ns", "h", "idle", "running", "gil"),
 }
-"""What queries read of each table."""
+"""The columns that queries read."""
 
 log = structlog.get_logger(__name__)
 
 
 class SegmentUnreadable(Exception):
-    """Tables turned out unreadable after windows of theirs had been counted: the query starts again."""
+    """A table is unreadable and its windows are already counted: run the query again."""
 
 
 class Deadline:
-    """When a query has to be done, and whether anybody waits for it: one at first.
+    """The deadline of a query, and the number of requests that wait for it.
 
-    Those who wait join and abandon it in one thread.
+    That number starts at one. `join` and `abandon` must be called in one thread.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -63,22 +63,22 @@ class Deadline:
 
     @property
     def is_over(self) -> bool:
-        """Whether the query is out of time, or nobody waits for it any longer."""
+        """Whether the deadline has passed, or no request waits for the query any longer."""
         return self.waiters < 1 or self._end <= self._clock()
 
     def join(self) -> bool:
-        """One more waits for the query; false if it is over."""
+        """Add a waiting request; false if the query is over."""
         if self.is_over:
             return False
         self.waiters += 1
         return True
 
     def abandon(self) -> None:
-        """One waits no longer. When nobody does, the query ends at its next check."""
+        """Remove a waiting request. Without any, the query ends at its next check."""
         self.waiters -= 1
 
     def remaining(self) -> float:
-        """Seconds left. Raises QueryTimeout when there are none."""
+        """Return the seconds left. Raises QueryTimeout if the query is over."""
         left = self._end - self._clock()
         if left <= 0 or self.is_over:
             raise QueryTimeout(self._seconds)
@@ -86,18 +86,21 @@ class Deadline:
 
 
 class Stage1(Protocol):
-    """What adds up in the place of this process."""
+    """An external engine that sums stacks instead of this process."""
 
     def sum_stacks(self, context: QueryContext, windows: SelectedWindows) -> pa.Table:
-        """As `added_up` of `query.engine.window_sums`, of what is planned, row for row in any order."""
+        """Return the same rows as `query.engine.window_sums`, in any order.
+
+        The reference is `run_scans(context, plan_scans(context, windows))`.
+        """
 
 
 class QueryContext:
-    """What one query reads: listed segments, their tables, and which of them had to be left out.
+    """The data that one query reads: segments, their tables, and the exclusions.
 
-    With `stage1`, another engine adds up, and writes down in `engine` how that went; `doubt` is told the key
-    of an object that was read and is not what it should be. `request_counts` tells requests; where an answer
-    is of the moment, as something besides the store did not tell, it is `passing` and not kept.
+    `stage1` sums stacks in an external engine, and records the result in `engine`. `on_corrupt` is called
+    with the key of each object that was read and is damaged. `request_counts` returns request counts.
+    `is_transient` is set when a source other than the store failed: the response is then not cached.
     """
 
     def __init__(
@@ -127,13 +130,13 @@ class QueryContext:
 
     @property
     def unreadable_count(self) -> int:
-        """How many segments, blocks and manifests were left out because they could not be read."""
+        """Segments, blocks and manifests that were excluded as unreadable."""
         return len(self._unreadable_refs) + max(
-            (one.damaged_manifests for one in self._live_objects.values()), default=0
+            (objects.damaged_manifests for objects in self._live_objects.values()), default=0
         )
 
     def list_segments(self, from_ns: int, until_ns: int) -> list[SegmentRef]:
-        """Readable blocks and segments that may hold windows of this range, as they count."""
+        """List the readable live blocks and segments that may hold windows of this range."""
         self.deadline.remaining()
         key = (from_ns, until_ns)
         if key not in self._live_objects:
@@ -143,21 +146,24 @@ class QueryContext:
         return [ref for ref in self._live_objects[key].refs if ref not in self._unreadable_refs]
 
     def readable_parts(self, ref: SegmentRef) -> frozenset[SegmentPart]:
-        """The tables of a segment or block that it has, but for those that turned out unreadable."""
+        """Return the tables of a segment or block, except the unreadable ones."""
         return ref.parts.difference(self._damaged_parts.get(ref, ()))
 
     def read_profiles(self, refs: Sequence[SegmentRef]) -> list[tuple[SegmentRef, pa.Table]]:
-        """The windows of these segments; those of unreadable segments are missing from the list."""
+        """Read the windows of these segments; the list omits unreadable segments."""
         tables = self._read_cached([(ref, "profiles") for ref in refs])
         return [(ref, table) for ref, table in zip(refs, tables, strict=True) if table is not None]
 
     def read_tables(self, refs: Sequence[SegmentRef], view: SegmentView) -> list[pa.Table]:
-        """One table of each segment. Raises Incomplete when one cannot be read."""
+        """Read one table of each segment. Raises SegmentUnreadable if one cannot be read."""
         return self.read_views([(ref, view) for ref in refs])
 
     def read_hash_tables(self, refs: Sequence[SegmentRef]) -> list[pa.Table]:
-        """For each segment a table with all its stack hashes, the smallest one. Raises Incomplete."""
-        if self.stage1 is not None:  # then these are not read here anyway
+        """Read of each segment the smallest table that has all its stack hashes.
+
+        Raises SegmentUnreadable if one cannot be read.
+        """
+        if self.stage1 is not None:  # an external engine sums, so the smallest table is not cached here
             return self.read_tables(refs, "stacks")
         return self.read_views([(ref, self._smallest_part(ref)) for ref in refs])
 
@@ -166,7 +172,7 @@ class QueryContext:
         return next(part for part in small if part in self.readable_parts(ref))
 
     def read_views(self, views: Sequence[tuple[SegmentRef, SegmentView]]) -> list[pa.Table]:
-        """One table of each of these. Raises Incomplete when one cannot be read."""
+        """Read these tables. Raises SegmentUnreadable if one cannot be read."""
         tables = self._read_cached(views)
         read = [table for table in tables if table is not None]
         if len(read) < len(tables):
@@ -174,7 +180,10 @@ class QueryContext:
         return read
 
     def iter_samples(self, ref: SegmentRef) -> Iterator[pa.Table]:
-        """The samples of a block, piece by piece, and not kept. Raises Incomplete if they cannot be read."""
+        """Yield the samples of a block by row group, without caching them.
+
+        Raises SegmentUnreadable if they cannot be read.
+        """
         try:
             for table in read_row_groups(self._store, ref, "samples", VIEW_COLUMNS["samples"]):
                 self.deadline.remaining()
@@ -187,16 +196,16 @@ class QueryContext:
 
     def _read_cached(self, views: Sequence[tuple[SegmentRef, SegmentView]]) -> list[pa.Table | None]:
         self.deadline.remaining()
-        found: list[pa.Table | None] = [self._cache.get((ref.key_prefix, part)) for ref, part in views]
-        missing = [at for at, table in enumerate(found) if table is None]
+        tables: list[pa.Table | None] = [self._cache.get((ref.key_prefix, part)) for ref, part in views]
+        missing = [at for at, table in enumerate(tables) if table is None]
         waiting = {at: self._executor.submit(self._load_cached, *views[at]) for at in missing}
         try:
             for at, future in waiting.items():
-                found[at] = self._await_table(future, *views[at])
+                tables[at] = self._await_table(future, *views[at])
         finally:
             for future in waiting.values():
                 future.cancel()
-        return found
+        return tables
 
     def _load_cached(self, ref: SegmentRef, view: SegmentView) -> pa.Table:
         self.deadline.remaining()
@@ -212,7 +221,7 @@ class QueryContext:
             raise
         except (StoreError, pa.ArrowException, OSError) as error:
             self._on_corrupt(ref.key(_part_of(view)))
-            # What was added up can be added up again from the rest, while that is there.
+            # The query can compute a rollup again from the windows while the block still has them.
             if view in ROLLUP_PARTS and ref.parts.issuperset(SEGMENT_PARTS):
                 log.warning("table left out of a query", table=ref.key(view), cause=str(error))
                 self._damaged_parts.setdefault(ref, set()).add(view)
@@ -226,7 +235,7 @@ class QueryContext:
 
 
 def load_view(store: ObjectStore, ref: SegmentRef, view: SegmentView) -> pa.Table:
-    """The columns that queries use of one table, in one piece. Raises ArrowInvalid when one is missing."""
+    """Load the columns of a view in one chunk. Raises ArrowInvalid if one is missing."""
     stored = _part_of(view)
     table = read_segment(store, ref, stored, VIEW_COLUMNS[view])
     absent = [name for name in VIEW_COLUMNS[view] if name not in table.column_names]
@@ -236,5 +245,5 @@ def load_view(store: ObjectStore, ref: SegmentRef, view: SegmentView) -> pa.Tabl
 
 
 def _part_of(view: SegmentView) -> SegmentPart:
-    """The table that a view is of."""
+    """Return the table that a view is read from."""
     return "stacks" if view == "depths" else view

@@ -1,9 +1,9 @@
-"""What a query can be refused for, or fail with.
+"""Errors of queries.
 
-BadParameter        a query parameter is unknown, given twice, or has a value that cannot be used
-QueryTimeout        the query took longer than it may
-TooManyQueries      all places are taken, and the queue is full
-EngineUnavailable   the engine that adds up did not, and this process may not
+BadParameter        a parameter is unknown, repeated or invalid
+QueryTimeout        the query exceeded its time limit
+TooManyQueries      the limit of running queries is reached, and the queue is full
+EngineUnavailable   the external engine failed, and the fallback is off
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from sidelight_model.errors import Reason, SidelightError
 
 
 class BadParameter(SidelightError):
-    """A query parameter is unknown, given twice, or has a value that cannot be used."""
+    """A query parameter is unknown, repeated or has an invalid value."""
 
     reason = Reason.BAD_PARAMETER
 
@@ -33,7 +33,7 @@ class BadParameter(SidelightError):
 
 
 class QueryTimeout(SidelightError):
-    """A query took longer than it may."""
+    """A query exceeded its time limit."""
 
     reason = Reason.QUERY_TIMEOUT
 
@@ -46,7 +46,7 @@ class QueryTimeout(SidelightError):
 
 
 class TooManyQueries(SidelightError):
-    """All places for queries are taken, and so is the queue."""
+    """The limit of running queries is reached, and the queue is full."""
 
     reason = Reason.OVERLOADED
 
@@ -58,7 +58,7 @@ class TooManyQueries(SidelightError):
 
 
 class EngineUnavailable(SidelightError):
-    """The engine that adds up for queries did not, and the collector may not do it itself."""
+    """The external engine did not sum the stacks, and the fallback is off."""
 
     reason = Reason.ENGINE_UNAVAILABLE
 

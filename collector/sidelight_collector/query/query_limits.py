@@ -1,27 +1,27 @@
-"""How much one query may ask for, and how much all of them together may take."""
+"""Limits of one query, and of all queries together."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """Bounds on queries; every field can be set.
+    """Limits of queries; every field is a setting.
 
-    max_range_days: longest span between `from` and `until`.
-    default_nodes: most flame graph nodes in an answer that does not ask for a number.
-    max_nodes: most nodes in any answer, also with `nodes=all`.
-    max_points: most steps in a timeline, or columns of a heatmap.
-    max_rows: most rows of functions, of services, or of a heatmap.
-    max_cells: most cells of a heatmap.
-    max_verdict_rows: most samples (rows of stacks in windows) that a verdict reads window by window; beyond
-    it hours are taken, where windows are added up by the hour.
-    max_verdict_tests: most functions, and most nodes of the tree, that a verdict tests.
-    max_export_frames: most frames of all stacks of an export together.
-    timeout_seconds: after which a query is given up.
-    running: queries worked on at once; waiting: queries that may wait for a place.
-    reads: objects read from the store at once.
-    cache_bytes: memory for decoded segments.
-    answer_bytes: memory for finished answers.
+    max_range_days: the longest span between `from` and `until`.
+    default_nodes: the flame graph nodes of a response if the request names no number.
+    max_nodes: the most nodes of any response, also with `nodes=all`.
+    max_points: the most steps of a timeline, or columns of a heatmap.
+    max_rows: the most rows of functions, of services, or of a heatmap.
+    max_cells: the most cells of a heatmap.
+    max_verdict_rows: the most samples (rows of stacks in windows) that a verdict reads window by window;
+    above it, a verdict reads hourly rollups where there are any.
+    max_verdict_tests: the most functions, and the most nodes of the tree, that a verdict tests.
+    max_export_frames: the most frames of all stacks of an export together.
+    timeout_seconds: the time limit of a query.
+    running: the queries that run at once; waiting: the queries that may queue.
+    reads: the objects that are read from the store at once.
+    cache_bytes: the memory for decoded segments.
+    answer_bytes: the memory for cached responses.
     """
 
     max_range_days: float = 400
@@ -41,8 +41,8 @@ class QueryLimits:
     answer_bytes: int = 32 << 20
 
     def __post_init__(self) -> None:
-        least_one = ("running", "reads", "default_nodes", "max_nodes", "max_points", "max_rows")
-        for name in (*least_one, "max_cells", "max_export_frames", "max_verdict_rows", "max_verdict_tests"):
+        positive = ("running", "reads", "default_nodes", "max_nodes", "max_points", "max_rows")
+        for name in (*positive, "max_cells", "max_export_frames", "max_verdict_rows", "max_verdict_tests"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if self.timeout_seconds <= 0 or self.max_range_days <= 0:

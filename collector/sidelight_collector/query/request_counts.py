@@ -1,4 +1,4 @@
-"""How many requests a service served: the interface of what tells them, and what it is asked."""
+"""The interface of a source of request counts, and its argument."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +11,12 @@ from sidelight_collector.arrow_ops import F64
 
 @dataclass(frozen=True, slots=True)
 class TimeBlocks:
-    """Blocks of time, one after the other from `start_ns` (Unix) and `block_seconds` long each, of which
-    requests are asked: how long pods were `alive_seconds` in each, (P, T) pod-seconds, the windows that
-    were `process_windows`, and the `pods` of each row, where these are told apart."""
+    """Consecutive blocks of time for which requests are counted.
+
+    The first of T blocks starts at `start_ns` (Unix); each is `block_seconds` long. `alive_seconds` has the
+    profiled time of each row in each block, (P, T) in pod-seconds. `process_windows` has the windows of the
+    side. `pods` has the pods of each row, where rows are pods.
+    """
 
     start_ns: int
     block_seconds: float
@@ -23,7 +26,10 @@ class TimeBlocks:
 
 
 class RequestCountSource(Protocol):
-    """Tells how many requests were served."""
+    """A source of request counts."""
 
     def count_requests(self, name: str, time_blocks: TimeBlocks, timeout_seconds: float) -> F64:
-        """Requests in each cell of a side, (P, T), within so many seconds. Raises RequestsUnknown."""
+        """Return the requests in each cell of the side `name`, (P, T), within the timeout.
+
+        Raises RequestCountUnavailable.
+        """

@@ -1,4 +1,4 @@
-"""How well was watched: what a reader must know before believing a picture."""
+"""Sampling quality of a set of windows: coverage, failed ticks, and stops."""
 
 from collections import Counter
 from math import fsum
@@ -14,12 +14,12 @@ _MAX_EXACT_FLOAT: Final = 2.0**53
 
 
 class QualitySummary(TypedDict):
-    """How well was watched; None where no window tells.
+    """Sampling quality; a share is None if no window reports it.
 
-    `coverage` is the share of the time of processes (0 to 1) in which ticks were made and gave stacks,
-    `failed_share` that of ticks that gave none, by kind in `count_errors`. `stopped_share` is the part of
-    the time of processes in which they stood still to be read, over windows that tell. `reduced` says why
-    fewer ticks were made than asked for.
+    `coverage` is the share of process time (0 to 1) that is covered by successful ticks. `failed_share` is
+    the share of ticks that gave no stacks; `errors` counts them by kind. `stopped_share` is the share of
+    process time in which processes were stopped to be read, over windows that report stops. `reduced` lists
+    why the sampler made fewer ticks than requested.
     """
 
     readers: list[str]
@@ -36,7 +36,7 @@ class QualitySummary(TypedDict):
 
 
 def summarize_quality(windows: pa.Table, process_rows: pa.Table) -> QualitySummary:
-    """How well these windows were watched, and the processes that they are of."""
+    """Summarize the sampling quality of these windows and of their processes."""
     return {
         "readers": list_nonempty_strings(process_rows["reader"]),
         "coverage": compute_share(
@@ -59,36 +59,39 @@ def summarize_quality(windows: pa.Table, process_rows: pa.Table) -> QualitySumma
 
 
 def compute_share(part: float, whole: float) -> float | None:
-    """A part of a whole, None of nothing; ticks come by chance around their period, so a few more are all."""
+    """Compute a share, at most 1; None if the whole is 0.
+
+    Intervals between ticks vary at random, so the part may exceed the whole by a little.
+    """
     return min(part / whole, 1.0) if whole else None
 
 
 def sum_floats(column: Column) -> float:
-    """The sum of a column of numbers above 0, in floating point; the same in whichever order they are."""
+    """Sum a column of numbers that are not negative; independent of their order."""
     total = cast("float", pc.sum(column).as_py() or 0.0)
-    # Whole numbers below 2 ** 53 add up exactly: only absurd ones need care.
+    # Integers below 2 ** 53 are summed exactly in any order; for larger ones fsum does not depend on it.
     return total if total < _MAX_EXACT_FLOAT else fsum(cast("list[float]", column.to_pylist()))
 
 
 def sum_seconds(column: Column) -> float:
-    """A column of ns added up as seconds."""
+    """Sum a column of nanoseconds, and return seconds."""
     return sum_floats(column) / SECOND_NS
 
 
 def count_errors(process_rows: pa.Table) -> dict[str, int]:
-    """Failed ticks by kind, the most first."""
+    """Count failed ticks by kind, most frequent first."""
     pairs = cast("pa.MapArray[Any, Any]", combine_chunks(process_rows["errors"]))
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for kind, failed in zip(to_strings(pairs.keys), to_ints(pairs.items), strict=True):
-        found[kind] += failed
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+        counts[kind] += failed
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def list_nonempty_strings(column: Column) -> list[str]:
-    """The words of a column, but not the empty one."""
-    return [word for word in list_unique_strings(column) if word]
+    """List the distinct strings of a column without the empty string, sorted."""
+    return [text for text in list_unique_strings(column) if text]
 
 
 def list_nested_strings(column: Column) -> list[str]:
-    """The words in a column of lists of them."""
+    """List the distinct strings in a column of lists, sorted."""
     return sorted(set(to_strings(pc.list_flatten(combine_chunks(column)))))

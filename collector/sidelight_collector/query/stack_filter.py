@@ -1,12 +1,12 @@
-"""Which samples of the chosen windows an answer is about, by what their stacks are.
+"""Restrict a query to some stacks: by depth, by a function, or by a call path.
 
-Windows are chosen by labels and time, and added up by stack. Here stacks are left out of what was added up:
-by how deep they are, as the store says; by a function that they hold; by the call path that they begin with.
-So it makes no difference who added up.
+Windows are selected by labels and time, and summed by stack. The filter applies to the sums: by the stored
+depth of a stack, by a function that it contains, or by the call path that it begins with. It is therefore
+independent of the engine that sums.
 
-A call path is named as in the addresses of the pages (`web/src/flamegraph/tree/focus.ts`, held to the same
-vectors in `web/test/vectors/focus.json`): 16 hexadecimal digits, which are two hashes over the names of its
-frames from the root down, a dot, and the first 80 characters of the last name.
+A call path has the same identifier as in the URLs of the UI (`web/src/flamegraph/tree/focus.ts`; the test
+vectors in `web/test/vectors/focus.json` cover both): 16 hexadecimal digits, which are two hashes over the
+names of its frames from the root down, a dot, and the first 80 characters of the last name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from sidelight_collector.times import SECOND_NS
 from sidelight_model.frames import Frame, strip_line_number, unescape_frame
 
 MAX_NAME_CHARACTERS: Final = 80
-"""How much of the last name a call path's word has."""
+"""Length of the name in the identifier of a call path."""
 
 _UINT32_MASK: Final = 0xFFFFFFFF
 _SEEDS: Final = (0x811C9DC5, 0x9747B28C)
@@ -49,9 +49,11 @@ AnySideSummary = TypeVar("AnySideSummary", bound=SideSummary)
 
 @dataclass(frozen=True, slots=True)
 class StackFilter:
-    """Stacks to look at: so many frames deep (both included), with this function, below this call path.
+    """A filter of stacks by depth, function and call path; all conditions must hold.
 
-    `function` is `name (file)`, or a name alone for that name in any file. Empty is any.
+    min_depth, max_depth: bounds of the number of frames, both included.
+    function: `name (file)`, or a name alone for that name in any file; empty for any function.
+    focus: the identifier of a call path that stacks begin with; empty for any path.
     """
 
     min_depth: int | None = None
@@ -61,7 +63,7 @@ class StackFilter:
 
     @property
     def accepts_all(self) -> bool:
-        """Whether no stack is left out."""
+        """Whether the filter accepts every stack."""
         return self == StackFilter()
 
 
@@ -71,7 +73,7 @@ NO_FILTER: Final = StackFilter()
 def apply_filter(
     context: QueryContext, windows: SelectedWindows, weights: StackWeights, stack_filter: StackFilter
 ) -> StackWeights:
-    """The weights of those stacks that are to be looked at."""
+    """Keep the weights of the stacks that the filter accepts."""
     for pool in _iter_filter_pools(context, stack_filter):
         stack_ids = resolve_stacks(context, windows, weights.service, weights.hashes, pool)
         weights = select_weights(weights, pool.accepts().take(stack_ids))
@@ -80,7 +82,7 @@ def apply_filter(
 
 
 def select_weights(weights: StackWeights, mask: Array) -> StackWeights:
-    """The weights of these rows."""
+    """Keep the weights of the rows in `mask`."""
     service = pa.DictionaryArray.from_arrays(weights.service.indices.filter(mask), weights.service.dictionary)
     hashes, samples, period_ns = (
         column.filter(mask) for column in (weights.hashes, weights.samples, weights.period_ns)
@@ -90,7 +92,7 @@ def select_weights(weights: StackWeights, mask: Array) -> StackWeights:
 
 
 def narrow_summary(side: AnySideSummary, weights: StackWeights, stack_filter: StackFilter) -> AnySideSummary:
-    """A side's numbers with samples and seconds of what was picked only."""
+    """Limit the samples and seconds of a summary to the accepted stacks."""
     if stack_filter.accepts_all:
         return side
     counted = zip(to_ints(weights.samples), to_ints(weights.period_ns), strict=True)
@@ -101,7 +103,7 @@ def narrow_summary(side: AnySideSummary, weights: StackWeights, stack_filter: St
 
 class _FilterPool(StackPool, Protocol):
     def accepts(self) -> Array:
-        """For each stack of the pool whether it is looked at."""
+        """Return a mask of the stacks of the pool that the filter accepts."""
 
 
 def _iter_filter_pools(context: QueryContext, stack_filter: StackFilter) -> Iterator[_FilterPool]:
@@ -114,7 +116,7 @@ def _iter_filter_pools(context: QueryContext, stack_filter: StackFilter) -> Iter
 
 
 class DepthPool:
-    """How deep stacks are, as the store says: their frames are not looked at. MISSING is one frame."""
+    """The stored depths of stacks, without their frames; MISSING_STACK has depth 1."""
 
     view: SegmentView = "depths"
 
@@ -132,7 +134,7 @@ class DepthPool:
 
 
 class _DepthFilterPool(DepthPool):
-    """Stacks so many frames deep."""
+    """Accepts stacks with a depth between two bounds."""
 
     def __init__(self, min_depth: int | None, max_depth: int | None) -> None:
         super().__init__()
@@ -149,7 +151,7 @@ class _DepthFilterPool(DepthPool):
 
 
 class _FrameFilterPool(ABC):
-    """Stacks whose frames are looked at; `first` says whether MISSING is accepted."""
+    """Accepts stacks by their frames, and MISSING_STACK if `accepts_missing`."""
 
     view: SegmentView = "stacks"
 
@@ -164,14 +166,14 @@ class _FrameFilterPool(ABC):
 
     @abstractmethod
     def _match_stacks(self, frames: ListColumn) -> Array:
-        """Whether each of these stacks is accepted."""
+        """Return a mask of the accepted stacks."""
 
     def accepts(self) -> Array:
         return combine_chunks(pa.chunked_array(self._parts))
 
 
 class _FunctionFilterPool(_FrameFilterPool):
-    """Stacks with a function at least once."""
+    """Accepts stacks that contain a function."""
 
     def __init__(self, function: str) -> None:
         self._function = strip_line_number(function)
@@ -186,7 +188,7 @@ class _FunctionFilterPool(_FrameFilterPool):
 
 
 class _CallPathFilterPool(_FrameFilterPool):
-    """Stacks that begin with a call path, its frames named with or without their lines."""
+    """Accepts stacks that begin with a call path, given with or without line numbers."""
 
     def __init__(self, context: QueryContext, focus: str) -> None:
         self._context = context
@@ -199,10 +201,10 @@ class _CallPathFilterPool(_FrameFilterPool):
         return self._name in (_truncate_name(strip_line_number(frame)), _truncate_name(frame))
 
     def _match_stacks(self, frames: ListColumn) -> Array:
-        # Few stacks have the last frame at all, and only theirs are walked.
-        has = _contains_any(frames, self._is_last_frame)
-        found = iter(self._walk_stacks(frames.filter(has)))
-        return pa.array([wanted and next(found) for wanted in has.to_pylist()], pa.bool_())
+        # Only a few stacks contain the last frame of the path: hash the paths of those alone.
+        has_last_frame = _contains_any(frames, self._is_last_frame)
+        results = iter(self._walk_stacks(frames.filter(has_last_frame)))
+        return pa.array([has and next(results) for has in has_last_frame.to_pylist()], pa.bool_())
 
     def _walk_stacks(self, frames: ListColumn) -> Iterator[bool]:
         flat = dictionary_encode(frames.flatten())
@@ -222,13 +224,13 @@ class _CallPathFilterPool(_FrameFilterPool):
 
 
 class _PathHasher:
-    """The hashes of call paths, each step made once."""
+    """Hashes of call paths, which computes each step once."""
 
     def __init__(self) -> None:
         self._step_hashes: dict[tuple[tuple[int, int], str], tuple[int, int]] = {}
 
     def has_path(self, frames: Iterator[str], path_hash: tuple[int, int]) -> bool:
-        """Whether any path from the root has the wanted hashes."""
+        """Whether any path from the root has these hashes."""
         at = _SEEDS
         for frame in frames:
             step = self._step_hashes.get((at, frame))
@@ -241,7 +243,7 @@ class _PathHasher:
 
 
 def build_focus(names: list[str]) -> str:
-    """The word of a call path, from the names of its frames below the root."""
+    """Build the identifier of a call path from the names of its frames below the root."""
     at = _SEEDS
     for name in names:
         at = extend_path_hash(at, name)
@@ -249,14 +251,14 @@ def build_focus(names: list[str]) -> str:
 
 
 def extend_path_hash(path: tuple[int, int], name: str) -> tuple[int, int]:
-    """Both hashes of a path that goes on with a name."""
+    """Return both hashes of a path that is extended by a name."""
     units = name.encode("utf-16-le", "surrogatepass")
     high, low = (_mix_hashes(at, _hash_fnv1a(units, seed)) for at, seed in zip(path, _SEEDS, strict=True))
     return high, low
 
 
 def _hash_fnv1a(units: bytes, seed: int) -> int:
-    """FNV-1a over UTF-16 units."""
+    """Compute FNV-1a over UTF-16 units."""
     value = seed
     for low, high in zip(units[::2], units[1::2], strict=True):
         value = ((value ^ (low | high << 8)) * 0x01000193) & _UINT32_MASK
@@ -264,7 +266,7 @@ def _hash_fnv1a(units: bytes, seed: int) -> int:
 
 
 def _mix_hashes(path: int, name: int) -> int:
-    """A path's hash with a name's mixed in, by murmur3's finaliser."""
+    """Mix the hash of a name into that of a path, with the finalizer of murmur3."""
     value = ((path ^ name) * 0xCC9E2D51) & _UINT32_MASK
     value = ((value ^ value >> 16) * 0x85EBCA6B) & _UINT32_MASK
     value = ((value ^ value >> 13) * 0xC2B2AE35) & _UINT32_MASK
@@ -276,9 +278,9 @@ def _truncate_name(frame: str) -> str:
 
 
 def _contains_any(frames: ListColumn, matches: Callable[[str], bool]) -> Array:
-    """For each list whether it has a word like this."""
+    """Return a mask of the lists that contain a matching string."""
     flat = dictionary_encode(frames.flatten())
-    wanted = pa.array(list(map(matches, to_strings(flat.dictionary))), pa.bool_())
-    hits = pc.unique(pc.list_parent_indices(frames).filter(wanted.take(flat.indices)))
+    is_match = pa.array(list(map(matches, to_strings(flat.dictionary))), pa.bool_())
+    hits = pc.unique(pc.list_parent_indices(frames).filter(is_match.take(flat.indices)))
     rows = pa.array(range(len(frames)), pa.int64())
     return cast("Array", pc.is_in(rows, value_set=hits.cast(pa.int64())))

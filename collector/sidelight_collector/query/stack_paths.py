@@ -1,7 +1,7 @@
-"""Stacks taken apart where they lie, some thousand at a time, by Arrow: what they are made of, their paths.
+"""Packages, recursion and call paths of stacks, computed by Arrow in batches.
 
-Frames count without their lines. Call paths are compared by a hash that each step down adds to, so that those
-of all frames of a table come from one running sum:
+Frames are compared without line numbers. Call paths are compared by a hash that grows by one term per
+frame, so that one running sum gives the hashes of all paths of a table:
 
     hash(f0 f1 … fn) = sum of xxh3(fi) * BASE^i, modulo 2^64
 """
@@ -34,7 +34,7 @@ _UINT64_MASK: Final = 2**64 - 1
 
 
 class FrameTable:
-    """Functions (`function (file)`, unescaped) and packages, numbered as they come."""
+    """Functions (`function (file)`, unescaped) and packages, in order of occurrence."""
 
     def __init__(self) -> None:
         self.functions: list[str] = []
@@ -43,21 +43,24 @@ class FrameTable:
         self._ids_by_package: dict[Package, int] = {}
 
     def resolve(self, frame: str) -> tuple[int, int, int]:
-        """The numbers of a frame's function and package, and the function's hash."""
+        """Return of a frame the function's number, the package's, and the function's hash."""
         text = unescape_frame(strip_line_number(frame))
-        if (found := self._ids_by_function.get(text)) is None:
+        if (ids := self._ids_by_function.get(text)) is None:
             package = classify_frame(text)
             if package not in self._ids_by_package:
                 self._ids_by_package[package] = len(self.packages)
                 self.packages.append(package)
             hashed = xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
-            found = self._ids_by_function[text] = len(self.functions), self._ids_by_package[package], hashed
+            ids = self._ids_by_function[text] = len(self.functions), self._ids_by_package[package], hashed
             self.functions.append(text)
-        return found
+        return ids
 
 
 class StackPathPool:
-    """Stacks taken apart where they lie; of `wanted` paths those are kept that any of the stacks has."""
+    """A pool that keeps packages, recursion, depths and call paths, but no frames.
+
+    `wanted_paths` are hashes of call paths; `common_paths` returns those that occur in the pool.
+    """
 
     view: SegmentView = "stacks"
 
@@ -88,22 +91,22 @@ class StackPathPool:
             self._add_batch(cast("ListColumn", frames.take(rows.slice(start, MAX_BATCH_STACKS))), frame_ids)
 
     def package_counts(self) -> pa.Table:
-        """How many frames of a package a stack has."""
+        """Count the frames of each package in each stack."""
         return pa.concat_tables(self._packages)
 
     def recurring_counts(self) -> pa.Table:
-        """How many frames of a function a stack has, where it has more than one."""
+        """Count the frames of each function in each stack, where there is more than one."""
         return pa.concat_tables(self._recurring)
 
     def path_hashes(self) -> Array:
-        """The hash of the path of each stack."""
+        """Return the hash of the whole path of each stack."""
         return combine_chunks(pa.chunked_array(self._hashes))
 
     def depths(self) -> Array:
         return combine_chunks(pa.chunked_array(self._depths))
 
     def common_paths(self) -> Array:
-        """Those of the wanted paths that stacks here have, as their own or on the way down."""
+        """Return the wanted paths that stacks of the pool begin with."""
         return pc.unique(combine_chunks(pa.chunked_array(self._paths, pa.uint64())))
 
     def _resolve_frames(self, flat: DictionaryColumn) -> tuple[Array, Array, Array]:
@@ -125,7 +128,7 @@ class StackPathPool:
         position = combine_chunks(pc.subtract(row_numbers(len(code)), start.take(parent)))
         powers = self._get_powers(cast("int", pc.max(length).as_py() or 0))
         step = pc.multiply(hashes.take(code), powers.take(position))
-        # The sum before the first frame of a stack is taken off that at each of its frames.
+        # The hash of a path is the running sum minus the sum before the first frame of its stack.
         running = combine_chunks(pc.cumulative_sum(step))
         before = pc.subtract(running, step)
         paths = combine_chunks(pc.subtract(running, before.take(start).take(parent)))
@@ -147,6 +150,6 @@ def _empty_counts(name: str) -> pa.Table:
 
 
 def _count_codes(name: str, stack: Array, codes: Array) -> pa.Table:
-    """How often each stack has each code."""
+    """Count the occurrences of each code in each stack."""
     rows = pa.table({"stack": stack, name: codes}).group_by(["stack", name]).aggregate([([], "count_all")])
     return rows.rename_columns(["stack", name, "count"])

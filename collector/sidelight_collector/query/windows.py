@@ -1,4 +1,4 @@
-"""Which windows a query asks for, and those that were chosen: values."""
+"""Values: a query for windows, and the windows that it selects."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from sidelight_model.selectors import Selector
 
 @dataclass(frozen=True, slots=True)
 class WindowQuery:
-    """One side of a query: which windows, by labels and by when they began (Unix ns, until excluded).
+    """A query for windows by labels and by start time (Unix ns, `until_ns` excluded).
 
-    With `by_window` answers are made of windows one by one even where they were added up.
+    With `by_window` it reads single windows even where there are rollups.
     """
 
     selector: Selector
@@ -26,12 +26,13 @@ class WindowQuery:
 
 @dataclass(frozen=True, slots=True)
 class SelectedWindows:
-    """Chosen windows, one by one or by the hour: rows of ROWS with `segment`, an index into `segments`.
+    """Selected windows, as single windows or as hourly rows.
 
-    `process_windows` has all windows of the processes that they are of, whatever kind of thread was asked
-    for. `segment_window_counts` says how many windows a segment holds, chosen or not, if any were taken one
-    by one, and `block_hours` has all hours of a block, if any were taken as a whole. `unresolved_windows`
-    windows were to be chosen and are not here: they are not kept apart from others any longer.
+    table: rows of WINDOW_ROW_SCHEMA with a column `segment`, an index into `segments`. process_windows: all
+    windows of the same processes, whatever threads the query selects. segment_window_counts: the number of
+    all windows of each segment from which single windows were read. block_hours: all hourly rows of each
+    block from which hourly rows were read. unresolved_windows: the number of matching windows that are
+    missing here, because the store has them only summed together with windows that do not match.
     """
 
     table: pa.Table
@@ -42,11 +43,14 @@ class SelectedWindows:
     unresolved_windows: int = 0
 
     def resolution_of(self, ref: SegmentRef) -> str:
-        """What is taken of a block if not windows one by one: `hour`, or `day` if it has nothing finer."""
+        """Return the resolution of a block's rollups: `hour`, or `day` if none is finer."""
         return "hour" if ref not in self.block_hours or {"sums", "profiles"} & ref.parts else "day"
 
     def iter_segments(self) -> Iterator[tuple[SegmentRef, pa.Table]]:
-        """Each segment with chosen windows, and what tells which of its rows are wanted."""
+        """Yield each segment with selected windows, and a table of their keys.
+
+        The table has the columns `wid`, `group` and `day`.
+        """
         rows = sort_table(self.table.select(["segment", "wid", "group", "day"]), ["segment"])
         start = 0
         for at, run in groupby(to_ints(rows["segment"])):

@@ -1,4 +1,4 @@
-"""Where queries run: in a bounded number of threads, behind a bounded queue, each with a deadline."""
+"""Run queries in a bounded pool of threads with a bounded queue and deadlines."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,16 +24,21 @@ Answer = TypeVar("Answer")
 
 STORE_CHECK_SECONDS: Final = 5.0
 MANIFEST_CACHE_DIVISOR: Final = 8
-"""Of the memory for tables, an eighth as much again is for manifests."""
+"""The cache of manifests may take this fraction of the memory for tables, in addition."""
 
 
 class QueryEngine:
-    """Runs queries against one store, and keeps what they decoded in memory.
+    """Runs queries against one store, and caches the decoded tables.
 
-    A query that is out of time is answered at once and ends at its next step; until then it keeps its place,
-    so that abandoned work is bounded too. `left_out` is told how many segments an answer does without because
-    they cannot be read, `doubt` the keys of their objects; `stage1` adds up in the place of this process,
-    and `prometheus` tells requests. `close` waits for what is running.
+    A query that exceeds its time limit fails at once and ends at its next check. It counts as active until
+    then, so that abandoned work is bounded too.
+
+    on_unreadable: called after each query with the number of segments that it excluded as unreadable.
+    stage1: an external engine that sums stacks instead of this process.
+    on_corrupt: called with the key of each damaged object.
+    request_counts: the source of request counts.
+
+    `close` waits for running queries.
     """
 
     def __init__(
@@ -59,9 +64,9 @@ class QueryEngine:
         self._active: set[Future[Any]] = set()
 
     async def run(self, compute: Callable[[QueryContext], Answer]) -> Answer:
-        """What `compute` makes of the store, made in a thread.
+        """Call `compute` in a thread, and return its result.
 
-        `compute` is called again when segments it relied on turn out unreadable, then without them. Raises
+        If segments that it used turn out unreadable, `compute` is called again without them. Raises
         TooManyQueries, QueryTimeout, StoreUnavailable, and what `compute` raises.
         """
         self._active = {future for future in self._active if not future.done()}
@@ -89,7 +94,7 @@ class QueryEngine:
             self._on_unreadable(context.unreadable_count)
 
     async def is_store_available(self) -> bool:
-        """Whether the store can be listed right now; a store that takes longer than STORE_SECONDS cannot."""
+        """Whether the store can be listed within STORE_CHECK_SECONDS."""
         future = self._read_executor.submit(_can_list, self._store)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), STORE_CHECK_SECONDS)
@@ -98,22 +103,22 @@ class QueryEngine:
 
     @property
     def active_queries(self) -> int:
-        """Queries that hold a place, waiting ones included."""
+        """Queries that run or wait."""
         return sum(not future.done() for future in self._active)
 
     def close(self) -> None:
-        """End the threads; queries that are still queued are dropped."""
+        """Cancel queued queries, and wait for running ones."""
         self._query_executor.shutdown(cancel_futures=True)
         self._read_executor.shutdown(cancel_futures=True)
 
 
 def run_until_complete(compute: Callable[[QueryContext], Answer], context: QueryContext) -> Answer:
-    """What `compute` makes of what can be read."""
+    """Call `compute` until all the segments that it uses are readable."""
     while True:
         try:
             return compute(context)
         except SegmentUnreadable:
-            continue  # each time at least one more segment is left out, so this ends
+            continue  # each attempt excludes at least one more segment, so the loop ends
 
 
 def _can_list(store: ObjectStore) -> bool:

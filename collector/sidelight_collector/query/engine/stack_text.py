@@ -1,7 +1,8 @@
-"""Stage 2: stack hashes become frames. Its cost is bounded by unique stacks, however much was summed.
+"""Stage 2: resolve stack hashes to frames.
 
-A segment holds the stacks of its own samples, so the segments that were summed hold every stack in demand.
-They are asked in order, and read only while they have a stack that none before them had.
+Its cost is bounded by the number of unique stacks, whatever the number of samples. A segment holds the
+stacks of its own samples, so the segments of stage 1 hold every stack that is needed. They are read in
+order, and only if they have a stack that no earlier segment had.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -35,7 +36,7 @@ from sidelight_model.frames import strip_line_number
 from sidelight_model.tree import StackRow
 
 MISSING_STACK: Final = "(missing stack)"
-"""Stands for a stack that samples name and no table holds: its samples are shown, not dropped."""
+"""Stands for a stack that no table holds, so that its samples are shown and not dropped."""
 
 STATES_BY_TYPE: Final = {
     ProfileType.WALL: STATES,
@@ -44,10 +45,10 @@ STATES_BY_TYPE: Final = {
 }
 
 HashesByService: TypeAlias = dict[str, Array]
-"""Hashes that have no frames yet, by service."""
+"""Hashes of stacks by service."""
 
 PooledHashes: TypeAlias = dict[str, list[tuple[Array, int]]]
-"""Hashes that have, by service, and the number of the first of them: the others follow."""
+"""By service, arrays of hashes with the index of their first stack in a pool; indices are consecutive."""
 
 MAX_BATCH_SEGMENTS: Final = 64
 ROWS_BETWEEN_CHECKS: Final = 4096
@@ -58,9 +59,10 @@ _NULL_HASH: Final = pa.scalar(None, pa.uint64())
 
 @dataclass(frozen=True, slots=True)
 class StackWeights:
-    """Samples of one profile type, above 0, for each (service, h, period), as aligned columns.
+    """Samples of one profile type for each (service, h, period), as aligned columns.
 
-    Of a side that was cut into cells each row is of one `cell_ids`.
+    Every row has at least one sample. If the side is divided into cells, `cell_ids` has the cell of each
+    row.
     """
 
     service: DictionaryColumn
@@ -71,9 +73,9 @@ class StackWeights:
 
 
 def weigh_stacks(sums: pa.Table, kind: ProfileType, states: Collection[str] = STATES) -> StackWeights:
-    """What sums hold of one profile type, in these states; stacks that have no samples of it are left out.
+    """Build the weights of one profile type from `sums`, limited to `states`.
 
-    A column `cell` comes along.
+    Rows without samples of the type are dropped. A column `cell` becomes `cell_ids`.
     """
     samples = add_columns(sums, [state for state in STATES_BY_TYPE[kind] if state in states])
     has = pc.greater(samples, pa.scalar(0))
@@ -88,9 +90,9 @@ def weigh_stacks(sums: pa.Table, kind: ProfileType, states: Collection[str] = ST
 
 
 class StackPool(Protocol):
-    """Where stacks that were found go, numbered in the order in which they come; 0 is MISSING.
+    """A pool of stacks, numbered in the order of insertion; 0 is MISSING_STACK.
 
-    `view` is what it needs to see of a table of stacks.
+    `view` names the columns that it needs of a table of stacks.
     """
 
     view: SegmentView
@@ -102,7 +104,7 @@ class StackPool(Protocol):
 
 
 class StackTextPool:
-    """Stacks as tuples of frames (escaped, root first), each text kept once."""
+    """Stacks as tuples of frames (escaped, root first) with interned strings."""
 
     view: SegmentView = "stacks"
 
@@ -121,7 +123,7 @@ class StackTextPool:
 def iter_stack_rows(
     context: QueryContext, windows: SelectedWindows, weights: StackWeights, *, lines: bool
 ) -> Iterator[StackRow]:
-    """(frames, samples, nanoseconds) of each stack; a stack may come more than once."""
+    """Yield (frames, samples, nanoseconds) of each row; a stack may occur repeatedly."""
     pool = StackTextPool(lines=lines)
     return iter_pool_rows(
         context, pool, resolve_stacks(context, windows, weights.service, weights.hashes, pool), weights
@@ -131,12 +133,12 @@ def iter_stack_rows(
 def iter_pool_rows(
     context: QueryContext, pool: StackTextPool, stack_ids: Array, weights: StackWeights
 ) -> Iterator[StackRow]:
-    """The same of stacks that are in a pool, given by their numbers."""
+    """Yield (frames, samples, nanoseconds) of stacks that are in a pool already."""
     counted = zip(to_ints(stack_ids), to_ints(weights.samples), to_ints(weights.period_ns), strict=True)
     for row, (number, samples, period_ns) in enumerate(counted):
         if row % ROWS_BETWEEN_CHECKS == 0:
             context.deadline.remaining()
-        # Multiplied here, where whole numbers have no largest: Arrow's would wrap around in silence.
+        # Multiplied in Python, because Arrow's 64-bit integers would overflow silently.
         yield pool.stacks[number], samples, samples * period_ns
 
 
@@ -148,7 +150,7 @@ def read_stacks(
     *,
     lines: bool,
 ) -> list[Sequence[str]]:
-    """The frames (escaped, root first) of each (service, h)."""
+    """Return the frames (escaped, root first) of each (service, h)."""
     pool = StackTextPool(lines=lines)
     return [
         pool.stacks[number]
@@ -163,7 +165,10 @@ def resolve_stacks(
     stack_hashes: Array,
     pool: StackPool,
 ) -> Array:
-    """The number in the pool of the stack of each (service, h); those that no table has are MISSING."""
+    """Add the stacks of each (service, h) to the pool, and return their indices.
+
+    The index of a stack that no table has is 0, that of MISSING_STACK.
+    """
     names = to_strings(service.dictionary)
     missing = {
         name: pc.unique(stack_hashes.filter(is_equal(service.indices, code)))
@@ -179,17 +184,17 @@ def resolve_stacks(
         for table in context.read_tables(needed, pool.view):
             missing = _add_missing_stacks(table, missing, pooled_hashes, pool)
         step = min(step * 2, MAX_BATCH_SEGMENTS)
-    number = repeat_value(0, pa.int32(), len(stack_hashes))
+    stack_ids = repeat_value(0, pa.int32(), len(stack_hashes))
     for code, name in enumerate(names):
         if parts := pooled_hashes.get(name):
             own = _find_stack_ids(stack_hashes, parts)
             has = pc.and_(own.is_valid(), is_equal(service.indices, code))
-            number = cast("Array", pc.if_else(has, own, number))
-    return number
+            stack_ids = cast("Array", pc.if_else(has, own, stack_ids))
+    return stack_ids
 
 
 def _find_stack_ids(stack_hashes: Array, parts: Sequence[tuple[Array, int]]) -> Array:
-    """The number of each hash among those found, null for the others."""
+    """Return the index of each hash in the pool, or null if the pool does not have it."""
     at = pc.index_in(
         stack_hashes, value_set=combine_chunks(pa.chunked_array([hashes for hashes, _ in parts]))
     )
@@ -198,18 +203,18 @@ def _find_stack_ids(stack_hashes: Array, parts: Sequence[tuple[Array, int]]) -> 
 
 
 class _FrameInterner:
-    """Frame texts, each folded once and kept once."""
+    """Interned frame texts, each normalized once."""
 
     def __init__(self, normalize: Callable[[str], str] | None) -> None:
         self._normalize = normalize
         self._texts: dict[str, str] = {}
 
     def intern(self, text: str) -> str:
-        known = self._texts.get(text)
-        if known is None:
-            folded = self._normalize(text) if self._normalize else text
-            known = self._texts[text] = self._texts.setdefault(folded, folded)
-        return known
+        interned = self._texts.get(text)
+        if interned is None:
+            normalized = self._normalize(text) if self._normalize else text
+            interned = self._texts[text] = self._texts.setdefault(normalized, normalized)
+        return interned
 
 
 def _has_missing_stack(table: pa.Table, missing: HashesByService) -> bool:
@@ -220,13 +225,16 @@ def _has_missing_stack(table: pa.Table, missing: HashesByService) -> bool:
 
 
 def _iter_missing_services(table: pa.Table, missing: HashesByService) -> Iterator[tuple[str, Array, Array]]:
-    """For each service in demand that a table has: its name, the hashes in demand, the table's own hashes."""
+    """Yield each service of a table with missing stacks.
+
+    Yields the name, the missing hashes, and the hashes of the table in row order.
+    """
     service = dictionary_encode(table["service"])
     names = to_strings(service.dictionary)
     h = combine_chunks(table["h"])
     for code, name in enumerate(names):
         if len(hashes := missing.get(name, _NO_HASHES)):
-            # Other services' hashes become null, which nothing in demand is, so that positions stay rows.
+            # Hashes of other services become null, which matches nothing, so that positions stay row numbers.
             own = h if len(names) == 1 else pc.if_else(is_equal(service.indices, code), h, _NULL_HASH)
             yield name, hashes, cast("Array", own)
 
@@ -234,25 +242,25 @@ def _iter_missing_services(table: pa.Table, missing: HashesByService) -> Iterato
 def _add_missing_stacks(
     table: pa.Table, missing: HashesByService, pooled_hashes: PooledHashes, pool: StackPool
 ) -> HashesByService:
-    """Move the stacks this table has from `missing` into the pool; what is still wanted is returned."""
-    left = dict(missing)
+    """Add missing stacks from this table to the pool; return those still missing."""
+    still_missing = dict(missing)
     for name, hashes, own in _iter_missing_services(table, missing):
         at = pc.index_in(hashes, value_set=own)
         has = at.is_valid()
-        left[name] = hashes.filter(pc.invert(has))
+        still_missing[name] = hashes.filter(pc.invert(has))
         pooled_hashes.setdefault(name, []).append((hashes.filter(has), len(pool)))
         pool.add_stacks(table, at.filter(has))
-    return left
+    return still_missing
 
 
 def _decode_stacks(frames: ListColumn, interner: _FrameInterner) -> Iterator[Sequence[str]]:
-    """Each list as a tuple; a word is made into text once, and only if it occurs."""
+    """Yield each list as a tuple; only texts that occur are decoded, each once."""
     flat = dictionary_encode(frames.flatten())
-    occurring = pc.unique(flat.indices)
-    spelled = to_strings(flat.dictionary.take(occurring))
-    word = {code: interner.intern(text) for code, text in zip(to_ints(occurring), spelled, strict=True)}
-    line = [word[code] for code in to_ints(flat.indices)]
+    codes = pc.unique(flat.indices)
+    texts = to_strings(flat.dictionary.take(codes))
+    text_by_code = {code: interner.intern(text) for code, text in zip(to_ints(codes), texts, strict=True)}
+    all_frames = [text_by_code[code] for code in to_ints(flat.indices)]
     end = 0
     for length in to_ints(frames.value_lengths()):
         start, end = end, end + length
-        yield tuple(line[start:end])
+        yield tuple(all_frames[start:end])

@@ -1,13 +1,15 @@
-"""Stage 1: sums by (service, stack hash), the only part of a query that grows with what is stored.
+"""Stage 1: sum samples by service and stack hash.
+
+This is the only part of a query whose cost grows with the stored data.
 
     SELECT service, h, period_ns, sum(idle), sum(running), sum(gil)
     FROM samples WHERE wid IN … GROUP BY service, h, period_ns
 
-Samples are kept apart by sampling period until the end, because a sample stands for its period's time. What
-was chosen by the hour, or by whole days, was added up when its block was made, and is taken from there.
+Sums are separate for each sampling period, because a sample stands for the time of its period. For windows
+that are selected by whole hours or days, the sums come from the rollups of their block.
 
-First it is said what is to be added up (`plan_scans`), and then that is done: here (`run_scans`), or by
-another engine that reads the same objects (`Stage1`).
+`plan_scans` decides which rows to sum. `run_scans` sums them in this process; a `Stage1` sums them in an
+external engine that reads the same objects.
 """
 
 from collections import Counter
@@ -37,7 +39,7 @@ from sidelight_collector.storage.tables import SAMPLES, STATES, SegmentPart
 
 MAX_BATCH_ROWS: Final = 500_000
 MAX_CACHED_ROWS: Final = 500_000
-"""Samples of a block with more are read anew for each query: they would take the place of all others."""
+"""Samples of a larger block are not cached, because they would evict everything else."""
 MAX_BATCH_OBJECTS: Final = 256
 
 _KEY_COLUMNS: Final = ("service", "h", "period_ns")
@@ -46,9 +48,7 @@ SUM_SCHEMA: Final = pa.schema([SAMPLES.field(name) for name in (*_KEY_COLUMNS, *
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Rows of one object that are to be added up: those with one of `keys` in column `key_column`, or all
-    (None).
-    """
+    """The rows of one object to sum: those with a key in `keys`, or all (None)."""
 
     ref: SegmentRef
     part: SegmentPart
@@ -56,20 +56,24 @@ class Scan:
 
     @property
     def key_column(self) -> str:
-        """The column that says which windows a row is of."""
+        """The column that identifies the windows of a row."""
         return "wid" if self.part == "samples" else "group"
 
 
 def sum_stacks(context: QueryContext, windows: SelectedWindows) -> pa.Table:
-    """Samples by state of each (service, h, period_ns) over the chosen windows; `service` is words."""
+    """Sum the samples of the selected windows by (service, h, period_ns) and state.
+
+    Returns a table of SUM_SCHEMA.
+    """
     if context.stage1 is not None:
         return context.stage1.sum_stacks(context, windows)
     return run_scans(context, plan_scans(context, windows))
 
 
 def plan_scans(context: QueryContext, windows: SelectedWindows, *, use_days: bool = True) -> list[Scan]:
-    """What adds up to the samples of the chosen windows, each once; without `use_days` by the hour at
-    most.
+    """Plan the scans that together sum each sample of the selected windows once.
+
+    Without `use_days` no scan reads daily sums, unless the block has no finer ones.
     """
     scans: list[Scan] = []
     for ref, rows in windows.iter_segments():
@@ -87,28 +91,28 @@ def plan_scans(context: QueryContext, windows: SelectedWindows, *, use_days: boo
 
 
 def _plan_block_scans(
-    ref: SegmentRef, chosen: pa.Table, hours: pa.Table, parts: Collection[SegmentPart]
+    ref: SegmentRef, selected: pa.Table, hours: pa.Table, parts: Collection[SegmentPart]
 ) -> Iterator[Scan]:
-    """What adds up to the chosen hours of a block: by the day where all of its hours were chosen."""
+    """Plan the scans of the selected hours of a block; complete days use daily sums."""
     if "daily" in parts:
-        of_day, chosen_counts = _count_values(hours["day"]), _count_values(chosen["day"])
-        days = [day for day, count in chosen_counts.items() if count == of_day[day]]
+        hour_counts, selected_counts = _count_values(hours["day"]), _count_values(selected["day"])
+        days = [day for day, count in selected_counts.items() if count == hour_counts[day]]
         if days:
-            whole = pa.array(days, pa.int32())
-            yield Scan(ref, "daily", None if len(days) == len(of_day) else whole)
-            chosen = chosen.filter(pc.invert(pc.is_in(chosen["day"], value_set=whole)))
-    if len(chosen):
-        groups = pc.unique(combine_chunks(chosen["group"]))
+            whole_days = pa.array(days, pa.int32())
+            yield Scan(ref, "daily", None if len(days) == len(hour_counts) else whole_days)
+            selected = selected.filter(pc.invert(pc.is_in(selected["day"], value_set=whole_days)))
+    if len(selected):
+        groups = pc.unique(combine_chunks(selected["group"]))
         yield Scan(ref, "sums", None if len(groups) == pc.count_distinct(hours["group"]).as_py() else groups)
 
 
 def _count_values(column: Column) -> dict[int, int]:
-    """How often each number occurs."""
+    """Count the occurrences of each number."""
     return Counter(to_ints(column))
 
 
 def run_scans(context: QueryContext, scans: Sequence[Scan]) -> pa.Table:
-    """The sums of these rows; in this process, piece by piece, bounded in memory."""
+    """Sum the rows of these scans in this process, in batches of bounded memory."""
     sums: list[pa.Table] = []
     batch: list[pa.Table] = []
     for scan, table in read_scans(context, scans):
@@ -126,13 +130,13 @@ def _count_rows(tables: Sequence[pa.Table]) -> int:
 
 
 def read_scans(context: QueryContext, scans: Sequence[Scan]) -> Iterator[tuple[Scan, pa.Table]]:
-    """What is to be read, many small objects at a time; large ones in pieces that are not kept in memory."""
+    """Read the tables of these scans: small ones in batches, large ones by row group."""
     large = [scan for scan in scans if scan.part == "samples" and scan.ref.rows > MAX_CACHED_ROWS]
     small = [scan for scan in scans if scan.part != "samples" or scan.ref.rows <= MAX_CACHED_ROWS]
     for start in range(0, len(small), MAX_BATCH_OBJECTS):
-        here = small[start : start + MAX_BATCH_OBJECTS]
-        tables = context.read_views([(scan.ref, scan.part) for scan in here])
-        yield from zip(here, tables, strict=True)
+        batch = small[start : start + MAX_BATCH_OBJECTS]
+        tables = context.read_views([(scan.ref, scan.part) for scan in batch])
+        yield from zip(batch, tables, strict=True)
     for scan in large:
         yield from ((scan, table) for table in context.iter_samples(scan.ref))
 
@@ -148,14 +152,15 @@ def _select_scan_rows(table: pa.Table, scan: Scan) -> pa.Table:
 
 
 def merge_sums(tables: list[pa.Table], *, extra_keys: Sequence[str] = ()) -> pa.Table:
-    """The sums of rows with equal keys; a key that is the same in all rows is not grouped by.
+    """Sum the rows of tables of sums that have equal keys.
 
-    `extra_keys` are further columns of keys, of whole numbers, which come last.
+    `extra_keys` name further key columns of integers, which come last in the result.
     """
     table = concat_tables(tables)
     service = dictionary_encode(table["service"])
     plain = table.set_column(0, "service", service.indices)
     keys = ("service", "period_ns", *extra_keys)
+    # Grouping by fewer columns is faster: leave out those with a single value.
     varying = [name for name in keys if pc.count_distinct(plain[name]).as_py() > 1]
     added = plain.group_by(["h", *varying]).aggregate([(state, "sum") for state in STATES])
 
@@ -170,7 +175,7 @@ def merge_sums(tables: list[pa.Table], *, extra_keys: Sequence[str] = ()) -> pa.
         key("period_ns"),
         *(combine_chunks(added[f"{state}_sum"]) for state in STATES),
     ]
-    found = pa.table(columns, schema=SUM_SCHEMA)
+    sums = pa.table(columns, schema=SUM_SCHEMA)
     for name in extra_keys:
-        found = found.append_column(name, key(name))
-    return found
+        sums = sums.append_column(name, key(name))
+    return sums

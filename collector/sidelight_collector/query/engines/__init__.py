@@ -1,4 +1,4 @@
-"""Other systems that are asked.
+"""Clients of external systems.
 
 clickhouse  stage 1 in ClickHouse
 prometheus  request counts

@@ -1,10 +1,12 @@
-"""Requests that a side served in each of its blocks, from Prometheus: time can be told per request then.
+"""Request counts from Prometheus, for comparisons per request.
 
-The query is the operator's, with `{service}`, `{version}` and `{namespace}` in the place of what the side's
-windows say, and `{step}` for the length of a block. It is asked as a range query at the end of each block
-(https://prometheus.io/docs/prometheus/latest/querying/api/#range-queries), and has to tell how many requests
-came in the block: `sum(increase(http_requests_total{app="{service}"}[{step}]))`. With `sum by (pod)` it tells
-which pod served them; else they count as if they had come to all pods alike.
+The operator configures the query. The placeholders `{service}`, `{version}` and `{namespace}` stand for the
+labels of the side's windows, and `{step}` for the length of a block of time. The collector sends it as a
+range query with a step at the end of each block
+(https://prometheus.io/docs/prometheus/latest/querying/api/#range-queries). It must return the requests of
+the block: `sum(increase(http_requests_total{app="{service}"}[{step}]))`. With `sum by (pod)`, requests
+count for the pod that served them; otherwise they are distributed over the pods in proportion to their
+profiled time.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from sidelight_collector.times import SECOND_NS
 
 MAX_RESPONSE_BYTES: Final = 8 << 20
 MAX_MISSING_SHARE: Final = 0.25
-"""Of the blocks that were watched so many may lack a number; these are taken to be like the others."""
+"""The largest share of profiled blocks that may lack a count, which is then estimated."""
 
 _PLACEHOLDER: Final = re.compile("{(service|version|namespace|step)}")
 _MILLISECOND_NS: Final = 1_000_000
@@ -39,7 +41,7 @@ log = structlog.get_logger(__name__)
 
 
 class RequestCountFailure(StrEnum):
-    """Why Prometheus did not tell requests; the last two are of the question, not of the server."""
+    """Reasons for missing request counts; the last two are faults of the query."""
 
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
@@ -50,7 +52,7 @@ class RequestCountFailure(StrEnum):
 
 
 class RequestCountUnavailable(Exception):
-    """Prometheus does not tell how many requests there were; its text says why, for the reader."""
+    """Prometheus returned no usable request counts; the text tells users why."""
 
     def __init__(self, cause: RequestCountFailure, text: str) -> None:
         super().__init__(text)
@@ -59,9 +61,10 @@ class RequestCountUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PrometheusClient:
-    """A Prometheus, the query for requests, and a bearer token where it asks for one.
+    """A client that counts requests with one configured query.
 
-    `on_failure` is told each question that was not answered, and why.
+    `token` is a bearer token, if the server requires one. `on_failure` is called with the reason of each
+    failure.
     """
 
     url: str
@@ -73,7 +76,10 @@ class PrometheusClient:
     )
 
     def count_requests(self, name: str, time_blocks: TimeBlocks, timeout_seconds: float) -> F64:
-        """Requests in each cell of a side, (P, T), within so many seconds. Raises RequestsUnknown."""
+        """Return the requests in each cell of the side `name`, (P, T), within the timeout.
+
+        Raises RequestCountUnavailable.
+        """
         step_ns = round(time_blocks.block_seconds * SECOND_NS)
         block_count = time_blocks.alive_seconds.shape[1]
         first = (time_blocks.start_ns + step_ns) / SECOND_NS
@@ -99,10 +105,10 @@ class PrometheusClient:
             )
             distributed: F64 = share * _fill_missing(name, counts, alive[None])
             return distributed
-        except RequestCountUnavailable as unknown:
-            self.on_failure(unknown.cause)
-            text = str(unknown)
-            log.warning("prometheus did not tell requests", cause=unknown.cause, error=text, query=query)
+        except RequestCountUnavailable as error:
+            self.on_failure(error.cause)
+            text = str(error)
+            log.warning("prometheus did not tell requests", cause=error.cause, error=text, query=query)
             raise
 
     def _query_range(self, form: Mapping[str, str], timeout_seconds: float) -> Any:
@@ -115,8 +121,8 @@ class PrometheusClient:
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")
         elif parts.username is not None:
-            known = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            request.add_header("Authorization", f"Basic {base64.b64encode(known.encode()).decode()}")
+            login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            request.add_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
         try:
             with build_opener(_NoRedirects).open(request, timeout=timeout_seconds) as answer:
                 return json.loads(answer.read(MAX_RESPONSE_BYTES))
@@ -140,31 +146,34 @@ class PrometheusClient:
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """The token is for the server that was named, and for no other."""
+    """Follows no redirect, because the token is for the configured server alone."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
 
 
 def _make_substitution(name: str, time_blocks: TimeBlocks, step_ns: int) -> Any:
-    """What stands in the place of each name, as PromQL's quoted text has it."""
+    """Return the replacement of placeholders, escaped for quoted strings of PromQL."""
     table = time_blocks.process_windows
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] == "step":
+    def substitute(match: re.Match[str]) -> str:
+        if match[1] == "step":
             return f"{max(step_ns // _MILLISECOND_NS, 1)}ms"
-        values = list_unique_strings(table[found[1]])
+        values = list_unique_strings(table[match[1]])
         if len(values) != 1:
-            text = f"{name} has {len(values)} values of {found[1]}, and the query takes one"
+            text = f"{name} has {len(values)} values of {match[1]}, and the query takes one"
             raise RequestCountUnavailable(RequestCountFailure.AMBIGUOUS, text)
         return json.dumps(values[0], ensure_ascii=False)[1:-1]
 
-    return value
+    return substitute
 
 
 def _parse_counts(answer: Any, first: float, time_blocks: TimeBlocks) -> F64:
-    """The sums of all series at the end of each block, of each row where series name pods, (P, T), else of
-    all together, (1, T); NaN where none tells."""
+    """Sum the series of a response by block of time.
+
+    Returns (P, T) if the series have the label `pod`, and (1, T) otherwise; NaN where no series has a
+    value.
+    """
     row = {pod: at for at, pods in enumerate(time_blocks.pods) for pod in pods}
     try:
         if answer["data"]["resultType"] != "matrix":
@@ -172,51 +181,53 @@ def _parse_counts(answer: Any, first: float, time_blocks: TimeBlocks) -> F64:
             raise RequestCountUnavailable(
                 RequestCountFailure.INVALID_RESPONSE, f"the query gives a {kind}, no series"
             )
-        told = answer["data"]["result"]
-        pods = [series.get("metric", {}).get("pod") for series in told]
+        all_series = answer["data"]["result"]
+        pods = [series.get("metric", {}).get("pod") for series in all_series]
         by_pod = None not in pods and any(pod in row for pod in pods)
-        found = np.full(
+        counts = np.full(
             (len(time_blocks.alive_seconds) if by_pod else 1, time_blocks.alive_seconds.shape[1]), np.nan
         )
-        for series, pod in zip(told, pods, strict=True):
+        for series, pod in zip(all_series, pods, strict=True):
             if by_pod and pod not in row:
-                continue  # nobody watches it
-            own = found[row[pod] if by_pod else 0]
-            for moment, text in series["values"]:
-                at, value = round((float(moment) - first) / time_blocks.block_seconds), float(text)
-                if 0 <= at < len(own) and np.isfinite(value) and value >= 0:
-                    own[at] = value if np.isnan(own[at]) else own[at] + value
+                continue  # a pod that is not profiled
+            row_counts = counts[row[pod] if by_pod else 0]
+            for timestamp, text in series["values"]:
+                at, value = round((float(timestamp) - first) / time_blocks.block_seconds), float(text)
+                if 0 <= at < len(row_counts) and np.isfinite(value) and value >= 0:
+                    row_counts[at] = value if np.isnan(row_counts[at]) else row_counts[at] + value
     except (KeyError, TypeError, ValueError) as error:
         raise RequestCountUnavailable(
             RequestCountFailure.INVALID_RESPONSE, "what answers is no Prometheus"
         ) from error
-    return found
+    return counts
 
 
 def _fill_missing(name: str, counts: F64, alive_seconds: F64) -> F64:
-    """Requests of all blocks, (P, T); of those that nobody tells of as many as of the others in the same
-    time."""
-    known = np.isfinite(counts)
-    watched = alive_seconds > 0
-    missing = int((watched & ~known).sum())
-    if not (watched & known).any():
+    """Estimate missing counts, (P, T), from the mean rate of the blocks with a count.
+
+    Raises RequestCountUnavailable if too many are missing, or if all counts are 0.
+    """
+    has_count = np.isfinite(counts)
+    profiled = alive_seconds > 0
+    missing = int((profiled & ~has_count).sum())
+    if not (profiled & has_count).any():
         raise RequestCountUnavailable(
             RequestCountFailure.NO_DATA, f"the query tells of no requests of {name}"
         )
-    if missing > MAX_MISSING_SHARE * int(watched.sum()):
-        text = f"the query tells nothing of {missing} of the {int(watched.sum())} blocks of {name}"
+    if missing > MAX_MISSING_SHARE * int(profiled.sum()):
+        text = f"the query tells nothing of {missing} of the {int(profiled.sum())} blocks of {name}"
         raise RequestCountUnavailable(RequestCountFailure.NO_DATA, text)
-    both = watched & known
+    both = profiled & has_count
     if not counts[both].sum():
         raise RequestCountUnavailable(RequestCountFailure.NO_DATA, f"{name} served no request, by the query")
     mean_rate = counts[both].sum() / alive_seconds[both].sum()
-    return np.where(known, counts, alive_seconds * mean_rate)
+    return np.where(has_count, counts, alive_seconds * mean_rate)
 
 
 def _read_error(error: HTTPError) -> str:
-    """What Prometheus says is wrong."""
+    """Return the error message of a response of Prometheus; empty if there is none."""
     try:
-        told = json.loads(error.read(MAX_RESPONSE_BYTES))["error"]
+        message = json.loads(error.read(MAX_RESPONSE_BYTES))["error"]
     except (OSError, HTTPException, ValueError, KeyError, TypeError):
         return ""
-    return f": {str(told)[:200]}"
+    return f": {str(message)[:200]}"

@@ -1,7 +1,7 @@
-"""Selecting windows.
+"""Select windows.
 
-window_query  the windows of a side, each once
-matchers
+window_query  select the windows of each side, each window once
+matchers      evaluate selectors
 pod_time      pod-seconds
-local_time    hours of a time zone
+local_time    hours and days of a time zone
 """

@@ -1,6 +1,7 @@
-"""Hours and days as clocks show them somewhere: an IANA time zone, or an offset from UTC.
+"""Hours and days of local time, in an IANA time zone or at an offset from UTC.
 
-An hour that clocks show twice, when summer time ends, is one hour of its day; one that they skip has no time.
+The hour that clocks repeat when summer time ends counts as one hour of its day. An hour that they skip is
+empty.
 """
 
 import re
@@ -19,7 +20,7 @@ from sidelight_collector.storage.tables import HOUR_NS
 from sidelight_collector.times import SECOND_NS
 
 QUARTER_NS: Final = 900 * SECOND_NS
-"""Clocks everywhere have been whole quarters of an hour from UTC since 1972."""
+"""Every offset from UTC since 1972 is a multiple of a quarter of an hour."""
 
 _OFFSET: Final = re.compile(r"([+-])(\d\d):?(\d\d)", re.ASCII)
 _MAX_OFFSET: Final = timedelta(hours=18)
@@ -28,9 +29,10 @@ _HOUR: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class CalendarDays:
-    """The days of a range: when each begins (Unix seconds), and the clock that they are of.
+    """The local days of a time range.
 
-    Within `offset_unit_ns` of UTC the clock shows one hour.
+    midnights: the start of each day in Unix seconds.
+    offset_unit_ns: local hours do not change within a multiple of this unit of UTC.
     """
 
     midnights: Sequence[float]
@@ -39,18 +41,18 @@ class CalendarDays:
     offset_unit_ns: int
 
     def locate(self, timestamps: Column) -> tuple[Array, Array]:
-        """For each moment (Unix ns) the hour that the clock shows, and which of the days it is."""
+        """Return for each timestamp (Unix ns) its local hour, and the index of its day."""
         quarters = pc.divide(combine_chunks(timestamps), pa.scalar(QUARTER_NS)).dictionary_encode()
-        shown = [
+        local = [
             datetime.fromtimestamp(quarter * 900, self.time_zone) for quarter in to_ints(quarters.dictionary)
         ]
-        hour = pa.array([moment.hour for moment in shown], pa.int32())
-        day = pa.array([(moment.date() - self.first_date).days for moment in shown], pa.int64())
+        hour = pa.array([moment.hour for moment in local], pa.int32())
+        day = pa.array([(moment.date() - self.first_date).days for moment in local], pa.int64())
         return hour.take(quarters.indices), day.take(quarters.indices)
 
 
 def parse_time_zone(zone: str) -> tzinfo:
-    """The clock of `Europe/Berlin`, `+02:00` or `UTC`. Raises BadParameter."""
+    """Parse `Europe/Berlin`, `+02:00` or `UTC`. Raises BadParameter."""
     if zone == "UTC":
         return UTC
     if offset := _OFFSET.fullmatch(zone):
@@ -68,7 +70,7 @@ def parse_time_zone(zone: str) -> tzinfo:
 
 
 def list_calendar_days(from_ns: int, until_ns: int, time_zone: tzinfo) -> CalendarDays:
-    """The days that have a part in a range, `until` excluded."""
+    """List the local days that overlap a range, `until_ns` excluded."""
     first, last = (
         datetime.fromtimestamp(at // SECOND_NS, time_zone).date() for at in (from_ns, until_ns - 1)
     )
@@ -78,6 +80,6 @@ def list_calendar_days(from_ns: int, until_ns: int, time_zone: tzinfo) -> Calend
         for at in range(count)
     ]
     hours = from_ns // HOUR_NS, -(-until_ns // HOUR_NS)
-    shown = (datetime.fromtimestamp(hour * 3600, time_zone) for hour in range(hours[0], hours[1] + 1, 12))
-    whole = all(not (moment.utcoffset() or timedelta()) % _HOUR for moment in shown)
-    return CalendarDays(midnights, first, time_zone, HOUR_NS if whole else QUARTER_NS)
+    local = (datetime.fromtimestamp(hour * 3600, time_zone) for hour in range(hours[0], hours[1] + 1, 12))
+    has_whole_hours = all(not (moment.utcoffset() or timedelta()) % _HOUR for moment in local)
+    return CalendarDays(midnights, first, time_zone, HOUR_NS if has_whole_hours else QUARTER_NS)

@@ -1,9 +1,9 @@
-"""Selectors evaluated on columns of labels.
+"""Evaluate selectors on columns of labels.
 
-A matcher is decided once for each distinct value of its label, not for each window. Regular expressions run
-in RE2 (https://github.com/google/re2, inside Arrow), whose time is linear in the value: a pattern that a
-reader sends can be wrong and cannot be slow. As in Prometheus they match the whole value, `.` matches a
-newline too, and a label that is absent counts as the empty text.
+A matcher is evaluated once for each distinct value of its label, not for each window. Regular expressions
+run in RE2 (https://github.com/google/re2, inside Arrow), whose time is linear in the length of the value: a
+user's pattern may be wrong, but not slow. As in Prometheus, a pattern matches the whole value, `.` also
+matches a newline, and an absent label has the empty value.
 """
 
 import time
@@ -25,13 +25,13 @@ from sidelight_model.labels import RESERVED_LABELS
 from sidelight_model.selectors import Matcher, Op, PatternCheck, Selector, parse_selector
 
 MAX_PATTERN_SECONDS: Final = 0.05
-"""CPU time after which a selector may not have another regular expression."""
+"""CPU time to check the patterns of one selector; after it, a further pattern is refused."""
 
 _EMPTY_STRING: Final = pa.array([""], pa.string())
 
 
 def parse_re2_selector(text: str) -> Selector:
-    """Read a selector whose patterns are RE2's, whatever Python's `re` makes of them.
+    """Parse a selector whose patterns have the syntax of RE2, not of Python's `re`.
 
     Raises BadSelector with a position.
     """
@@ -39,11 +39,14 @@ def parse_re2_selector(text: str) -> Selector:
 
 
 def make_pattern_check() -> PatternCheck:
-    """What refuses (ValueError) patterns that RE2 does not take, or that all together take it too long."""
+    """Make a check that raises ValueError for a pattern that RE2 does not accept.
+
+    It also raises if all patterns together take longer than MAX_PATTERN_SECONDS to compile.
+    """
     began = time.thread_time()
 
     def check(pattern: str) -> None:
-        # Some patterns, \pL{60} for one, take RE2 a tenth of a second: many of them would hold up everybody.
+        # RE2 needs a tenth of a second for some patterns, such as \pL{60}: many would block other work.
         if time.thread_time() - began > MAX_PATTERN_SECONDS:
             raise ValueError("those before it took too long already")
         _check_pattern(pattern)
@@ -52,7 +55,7 @@ def make_pattern_check() -> PatternCheck:
 
 
 def filter_by_selector(table: pa.Table, selector: Selector) -> pa.Table:
-    """The rows of a table of windows whose labels the selector accepts."""
+    """Keep the rows of a table of windows whose labels match the selector."""
     for matcher in selector.matchers:
         labels = get_label_column(table, matcher.name)
         accepted = _match_values(labels.dictionary, matcher)
@@ -61,15 +64,15 @@ def filter_by_selector(table: pa.Table, selector: Selector) -> pa.Table:
 
 
 def get_label_column(table: pa.Table, name: str) -> DictionaryColumn:
-    """One label of each window, empty where absent."""
+    """Return the values of one label, empty for windows without it."""
     if name in RESERVED_LABELS:
         return dictionary_encode(table[name])
-    found = pc.map_lookup(combine_chunks(table["labels"]), query_key=pa.scalar(name), occurrence="first")
-    return dictionary_encode(pc.fill_null(found, ""))
+    values = pc.map_lookup(combine_chunks(table["labels"]), query_key=pa.scalar(name), occurrence="first")
+    return dictionary_encode(pc.fill_null(values, ""))
 
 
 def _match_values(values: Array, matcher: Matcher) -> Array:
-    """For each distinct value whether the matcher accepts it."""
+    """Return a mask of the values that the matcher accepts."""
     if matcher.op is Op.EQUAL:
         return is_equal(values, matcher.value)
     if matcher.op is Op.NOT_EQUAL:
@@ -79,21 +82,21 @@ def _match_values(values: Array, matcher: Matcher) -> Array:
 
 
 def _check_pattern(pattern: str) -> None:
-    # Alone first: in a group, `a)|(b` would be two halves of a pattern that is not anchored.
-    for tried in (pattern, f"^(?s:{pattern})$"):
+    # Check the bare pattern first: inside the group, `a)|(b` would become two patterns with one anchor each.
+    for candidate in (pattern, f"^(?s:{pattern})$"):
         try:
-            pc.match_substring_regex(_EMPTY_STRING, tried)
+            pc.match_substring_regex(_EMPTY_STRING, candidate)
         except pa.ArrowInvalid as error:
             problem = str(error).removeprefix("Invalid regular expression: ")
             raise ValueError(f"in RE2's syntax: {problem}") from error
 
 
 def is_full_match(pattern: str, value: str) -> bool:
-    """Whether a whole value matches a pattern that `parse_re2_selector` took."""
+    """Whether a whole value matches a pattern that `parse_re2_selector` accepted."""
     return find_full_matches(pattern, [value])[0]
 
 
 def find_full_matches(pattern: str, values: Sequence[str]) -> list[bool]:
-    """The same of many values."""
+    """Return for each value whether it matches the pattern as a whole."""
     matches = pc.match_substring_regex(pa.array(values, pa.string()), f"^(?s:{pattern})$")
     return cast("list[bool]", matches.to_pylist())

@@ -1,9 +1,9 @@
-"""How long was watched: what every rate is divided by.
+"""Pod-seconds: the profiled time of pods, the divisor of every rate.
 
-A rate is seconds per pod-second. Pod-seconds are, for each pod, the time covered by at least one of its
-windows (a pod's processes are watched at the same time: their windows overlap and count once), times its
-coverage: the share of that time in which ticks were made and gave stacks, (attempts - failed) * period /
-duration over the pod's processes. A window that does not say how many attempts were made counts as covered.
+A rate is seconds per pod-second. The pod-seconds of a pod are the time covered by at least one of its
+windows, times its coverage. Windows of processes of the same pod overlap, and count once. Coverage is the
+share of time with successful ticks: (attempts - failed) * period / duration, over the processes of the pod.
+A window that does not report its attempts counts as covered.
 """
 
 from collections.abc import Iterator
@@ -26,43 +26,47 @@ from sidelight_collector.times import SECOND_NS
 
 
 def filter_process_rows(rows: pa.Table) -> pa.Table:
-    """Those rows that tell of whole processes."""
+    """Keep the rows that have the numbers of whole processes."""
     return filter_rows(rows, pc.greater(rows["processes"], pa.scalar(0)))
 
 
 def sum_pod_seconds(rows: pa.Table) -> float:
-    """Seconds that pods were watched, all pods of these rows added up."""
+    """Sum the pod-seconds of all pods."""
     return fsum(seconds for _, seconds in iter_pod_seconds(rows))
 
 
 def iter_pod_seconds(rows: pa.Table, *keys: str) -> Iterator[tuple[int, float]]:
-    """The seconds that each pod was watched, with its first row; apart for each value of these columns."""
+    """Yield (first row, pod-seconds) of each pod, for each value of `keys`."""
     return ((first, seconds) for first, seconds, _ in iter_pod_time(rows, *keys))
 
 
 def iter_pod_time(rows: pa.Table, *keys: str) -> Iterator[tuple[int, float, int]]:
-    """The same, with the time (ns) that windows cover, whatever their coverage."""
-    number = factorize_rows(rows.select([*keys, "namespace", "pod"]))
-    counted = pc.subtract(pc.add(rows["duration_ns"], rows["covered_ns"]), rows["ticking_ns"])
+    """Yield (first row, pod-seconds, window ns) of each pod, for each value of `keys`.
+
+    The last number is the time that windows cover, whatever their coverage.
+    """
+    group_ids = factorize_rows(rows.select([*keys, "namespace", "pod"]))
+    covered = pc.subtract(pc.add(rows["duration_ns"], rows["covered_ns"]), rows["ticking_ns"])
     table = pa.table(
         {
-            "number": number,
+            "number": group_ids,
             "row": row_numbers(len(rows)),
             "duration": rows["duration_ns"],
-            "covered": counted,
+            "covered": covered,
         }
     )
     added = table.group_by("number", use_threads=False).aggregate(
         [("row", "min"), ("duration", "sum"), ("covered", "sum")]
     )
-    time = compute_union_ns(rows, number)
-    for at, first, duration, covered in zip(*(column.to_pylist() for column in added.columns), strict=True):
-        if duration:
-            yield first, time[at] * covered / duration / SECOND_NS, time[at]
+    union_ns = compute_union_ns(rows, group_ids)
+    columns = (column.to_pylist() for column in added.columns)
+    for group, first, duration_ns, covered_ns in zip(*columns, strict=True):
+        if duration_ns:
+            yield first, union_ns[group] * covered_ns / duration_ns / SECOND_NS, union_ns[group]
 
 
 def compute_union_ns(rows: pa.Table, group_ids: Array) -> dict[int, int]:
-    """How much time at least one span covers, of all rows with the same number."""
+    """Compute for each group the time (ns) that at least one span of its rows covers."""
     starts = combine_chunks(rows["starts"])
     spans = pa.table(
         {
@@ -73,36 +77,39 @@ def compute_union_ns(rows: pa.Table, group_ids: Array) -> dict[int, int]:
     )
     spans = sort_table(spans, ["number", "start"])
     end = combine_chunks(spans["end"])
-    time = pa.table(
+    new_time = pa.table(
         {
             "number": spans["number"],
             "ns": _compute_uncovered_ns(spans, _compute_latest_end(spans["number"], end)),
         }
     )
-    added = time.group_by("number", use_threads=False).aggregate([("ns", "sum")])
+    added = new_time.group_by("number", use_threads=False).aggregate([("ns", "sum")])
     return dict(zip(to_ints(added["number"]), to_ints(added["ns_sum"]), strict=True))
 
 
 def _compute_uncovered_ns(spans: pa.Table, latest_end: Array) -> Array:
-    """The time of each span after the latest end of those before it (null: there are none)."""
+    """Compute the part of each span after `latest_end` of earlier spans, null if none."""
     start, end = combine_chunks(spans["start"]), combine_chunks(spans["end"])
-    begin = pc.max_element_wise(start, latest_end)  # passes over nulls
+    begin = pc.max_element_wise(start, latest_end)  # ignores nulls
     return combine_chunks(pc.max_element_wise(pc.subtract(end, begin), pa.scalar(0)))
 
 
 def _compute_latest_end(group_ids: Column, end: Array) -> Array:
-    """For each row the latest end of earlier rows with the same number; rows are in order of number.
+    """Compute for each row the latest end of earlier rows of its group; null if none.
 
-    Rows of a later number rank above all earlier ones, so one running maximum of ranks serves all numbers.
+    Rows are sorted by group. Rows of a later group rank above all earlier ones, so one running maximum of
+    ranks serves all groups.
     """
     rows = pa.scalar(max(len(end), 1), pa.int64())
     order = pc.sort_indices(end)
     group = combine_chunks(group_ids).cast(pa.int64())
     rank = pc.add(pc.multiply(group, rows), pc.sort_indices(order).cast(pa.int64()))
     highest = combine_chunks(pc.cumulative_max(rank))
-    before = pa.concat_arrays([pa.nulls(min(len(end), 1), pa.int64()), highest[:-1]])
-    of = pc.divide(before, rows)
+    previous = pa.concat_arrays([pa.nulls(min(len(end), 1), pa.int64()), highest[:-1]])
+    previous_group = pc.divide(previous, rows)
     at = pc.if_else(
-        pc.equal(of, group), pc.subtract(before, pc.multiply(of, rows)), pa.scalar(None, pa.int64())
+        pc.equal(previous_group, group),
+        pc.subtract(previous, pc.multiply(previous_group, rows)),
+        pa.scalar(None, pa.int64()),
     )
     return combine_chunks(end.take(order).take(at))

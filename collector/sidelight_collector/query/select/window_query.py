@@ -1,15 +1,16 @@
-"""Which windows a question is about, each counted once.
+"""Select the windows of a query, each window once.
 
-A window belongs to a range if from <= start < until. A window that lies in several segments (its sidecar sent
-it again because an answer was lost) counts in the first segment in order of key and nowhere else.
+A window is in a range if from <= start < until. A window may be in several segments, because a sidecar
+sends it again after a lost response. It counts in the first segment in the order of keys, and in no other.
 
-Of blocks whole hours are taken as rows that tell of many windows at once (`hours`) wherever that says the
-same: where the hour is in the range as a whole, no segment may hold one of its windows once more, and, if
-stacks are wanted, where everything was chosen that is added up in one group of stacks. Windows that are not
-kept one by one any longer belong to a range if what they were added up to, an hour or a day, began in it.
+Blocks have hourly rows, which summarize many windows (`hours`). The query reads them instead of single
+windows where the result is the same. The hour must be completely in the range, and no segment may repeat
+one of its windows. If the query needs stacks, it must select all windows of a group whose stacks are summed
+together. Windows that exist only as a rollup are in a range if their hour or day starts in it.
 
-A matcher on `thread` picks samples, not time: while a process's other threads were not looked at, or did not
-exist, the process was watched all the same. So the rates of its kinds of threads add up to its own.
+A matcher on `thread` selects samples, not time: the process was profiled also while other threads were not
+sampled or did not exist. The rates of all kinds of threads of a process therefore add up to the rate of the
+process.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -57,16 +58,16 @@ _EMPTY_HOURS: Final = pa.schema(
 def select_windows(
     context: QueryContext, query: WindowQuery, *, with_stacks: bool = True, step_ns: int = HOUR_NS
 ) -> SelectedWindows:
-    """The windows that answer one question, in the order of their segments."""
+    """Select the windows of one query, in the order of their segments."""
     return select_side_windows(context, [query], with_stacks=with_stacks, step_ns=step_ns)[0]
 
 
 def select_side_windows(
     context: QueryContext, sides: Sequence[WindowQuery], *, with_stacks: bool = True, step_ns: int = HOUR_NS
 ) -> list[SelectedWindows]:
-    """The windows of each side; those that are on two sides are the same rows on both.
+    """Select the windows of each side; a window on two sides is the same row on both.
 
-    Without `with_stacks` nothing but the windows' own numbers is wanted, in steps of `step_ns`.
+    Without `with_stacks`, the caller uses only the numbers of the windows, in steps of `step_ns`.
     """
     raw_only = step_ns % HOUR_NS != 0 or any(side.by_window for side in sides)
     bounds = chain.from_iterable((side.from_ns, side.until_ns) for side in sides)
@@ -78,7 +79,7 @@ def select_side_windows(
 
 
 class _SideSelection:
-    """One side while it is being answered: which of its hours are taken as a whole is up to all sides."""
+    """The selection of one side, in steps: all sides together decide what to split."""
 
     def __init__(
         self, context: QueryContext, query: WindowQuery, *, with_stacks: bool, raw_only: bool
@@ -88,20 +89,21 @@ class _SideSelection:
         self._with_stacks = with_stacks
         self._refs = context.list_segments(query.from_ns, query.until_ns)
         parts = [context.readable_parts(ref) for ref in self._refs]
-        summed = [
+        rollups = [
             at
-            for at, of in enumerate(parts)
-            if _can_use_rollup(of, with_stacks=with_stacks, raw_only=raw_only)
+            for at, ref_parts in enumerate(parts)
+            if _can_use_rollup(ref_parts, with_stacks=with_stacks, raw_only=raw_only)
         ]
-        read = context.read_views([(self._refs[at], "hours") for at in summed])
-        self._hour_tables = dict(zip(summed, read, strict=True))
+        hour_tables = context.read_views([(self._refs[at], "hours") for at in rollups])
+        self._hour_tables = dict(zip(rollups, hour_tables, strict=True))
         self._hour_rows = _EMPTY_HOURS
         if self._hour_tables:
             rows = [self._tag_hours(at, table, parts[at]) for at, table in self._hour_tables.items()]
-            if not with_stacks:  # then it does not matter what else there is, and it may be very much
-                rows = [filter_by_selector(of, drop_thread_matchers(query.selector)) for of in rows]
+            if not with_stacks:  # rows that do not match matter only for groups of stacks
+                selector = drop_thread_matchers(query.selector)
+                rows = [filter_by_selector(table, selector) for table in rows]
             self._hour_rows = concat_tables(rows)
-            # A block whose days only are known apart is chosen by day.
+            # A block that has only daily sums is selected by day.
             group = pc.if_else(self._hour_rows["daily"], self._hour_rows["day"], self._hour_rows["group"])
             keys = pa.table({name: self._hour_rows[name] for name in ("segment", "daily")})
             self._hour_rows = self._hour_rows.append_column(
@@ -109,48 +111,48 @@ class _SideSelection:
             )
 
     def _tag_hours(self, at: int, hours: pa.Table, parts: Collection[SegmentPart]) -> pa.Table:
-        """Rows of a block with what tells them from those of others."""
+        """Add to the hourly rows of a block what distinguishes them from those of others."""
         rows = len(hours)
         numbers = pc.cast(row_numbers(rows), pa.string())
         prefix = pa.repeat(pa.scalar(self._refs[at].key_prefix), rows)
         names = pc.binary_join_element_wise(prefix, numbers, pa.repeat(pa.scalar(""), rows))
         daily = self._with_stacks and not {"sums", "profiles"} & set(parts)
-        more = {
+        tags = {
             "wid": names,
             "segment": repeat_value(at, pa.int32(), rows),
             "apart": pa.array(["profiles" in parts] * rows, pa.bool_()),
             "daily": pa.array([daily] * rows, pa.bool_()),
         }
-        return pa.table({**{name: hours[name] for name in hours.column_names}, **more})
+        return pa.table({**{name: hours[name] for name in hours.column_names}, **tags})
 
     def iter_raw_hours(self) -> Iterator[int]:
-        """Hours of windows that are read one by one: those of segments may be in a block too."""
+        """Yield hours of objects without hourly rows: a block may repeat their windows."""
         for at, ref in enumerate(self._refs):
             if at not in self._hour_tables:
                 yield from ref.list_hour_starts()
 
     def iter_partial_hours(self, split_hours: Collection[int]) -> Iterator[int]:
-        """Hours in which windows are chosen and others of the same group of stacks are not."""
+        """Yield the hours in which the query selects only a part of a group of stacks."""
         if self._with_stacks:
             rows = self._select_whole_hours(split_hours)
             rows = rows.filter(pc.and_(rows["apart"], self._is_partial(rows)))
             yield from to_ints(pc.unique(rows["hour"]))
 
     def select(self, split_hours: Collection[int]) -> SelectedWindows:
-        """What is chosen, when nothing is taken as a whole of the hours that are cut."""
+        """Select windows; those of `split_hours` as single windows, if the store has them."""
         rows, unresolved = self._select_whole_hours(split_hours), 0
         if self._with_stacks:
-            partly = self._is_partial(rows)
-            unresolved = sum_ints(rows.filter(partly)["windows"])
-            rows = rows.filter(pc.invert(partly))
-        alone, stored = self._read_raw_windows(split_hours)
-        table = concat_tables([alone, rows.select(_ROW_SCHEMA.names)])
-        chosen, watched = apply_selector(table, self._query.selector)
+            is_partial = self._is_partial(rows)
+            unresolved = sum_ints(rows.filter(is_partial)["windows"])
+            rows = rows.filter(pc.invert(is_partial))
+        raw_windows, window_counts = self._read_raw_windows(split_hours)
+        table = concat_tables([raw_windows, rows.select(_ROW_SCHEMA.names)])
+        selected, process_windows = apply_selector(table, self._query.selector)
         hours = {self._refs[at]: table for at, table in self._hour_tables.items()}
-        return SelectedWindows(chosen, watched, self._refs, stored, hours, unresolved)
+        return SelectedWindows(selected, process_windows, self._refs, window_counts, hours, unresolved)
 
     def _select_whole_hours(self, split_hours: Collection[int]) -> pa.Table:
-        """Rows of those hours, or days, that began in the range and are not cut."""
+        """Select the rows of hours, or days, that start in the range and are not split."""
         rows = self._hour_rows
         day = combine_chunks(pc.multiply(pc.divide(rows["hour"], pa.scalar(DAY_NS)), pa.scalar(DAY_NS)))
         start = pc.if_else(rows["daily"], day, rows["hour"])
@@ -160,46 +162,49 @@ class _SideSelection:
         return filter_rows(rows, pc.and_(_is_in_range(start, self._query), whole))
 
     def _is_partial(self, rows: pa.Table) -> Array:
-        """For each row whether it is chosen, and another of its group is not."""
+        """Return a mask of the selected rows whose group has a row that is not selected."""
         at = row_numbers(len(rows))
-        taken = filter_by_selector(rows.append_column("at", at), self._query.selector)["at"]
-        chosen = pc.is_in(at, value_set=combine_chunks(taken))
-        left = pc.unique(rows["key"].filter(pc.invert(chosen)))
-        return pc.and_(chosen, pc.is_in(combine_chunks(rows["key"]), value_set=left))
+        accepted = filter_by_selector(rows.append_column("at", at), self._query.selector)["at"]
+        is_selected = pc.is_in(at, value_set=combine_chunks(accepted))
+        partial_keys = pc.unique(rows["key"].filter(pc.invert(is_selected)))
+        return pc.and_(is_selected, pc.is_in(combine_chunks(rows["key"]), value_set=partial_keys))
 
     def _read_raw_windows(self, split_hours: Collection[int]) -> tuple[pa.Table, dict[SegmentRef, int]]:
-        """Windows one by one, of the hours that are cut, and how many each segment holds that was read."""
-        values = _to_int64_array(split_hours)
-        read = []
+        """Read single windows of blocks in the split hours, and of segments in all hours.
+
+        Returns a table of _ROW_SCHEMA, and the number of windows of each segment that was read.
+        """
+        split_values = _to_int64_array(split_hours)
+        to_read = []
         for at in range(len(self._refs)):
             hours = self._hour_tables.get(at)
             if hours is None:
-                read.append(at)
+                to_read.append(at)
             elif "profiles" in self._refs[at].parts:
-                here = hours.filter(pc.is_in(hours["hour"], value_set=values))
-                if len(here.filter(self._overlaps(here))):
-                    read.append(at)
-        found = self._context.read_profiles([self._refs[at] for at in read])
-        where = {ref: at for at, ref in enumerate(self._refs)}
+                split_rows = hours.filter(pc.is_in(hours["hour"], value_set=split_values))
+                if len(split_rows.filter(self._overlaps(split_rows))):
+                    to_read.append(at)
+        profiles_by_ref = self._context.read_profiles([self._refs[at] for at in to_read])
+        index_of = {ref: at for at, ref in enumerate(self._refs)}
         tables = [
-            profiles.append_column(_SEGMENT_FIELD, repeat_value(where[ref], pa.int32(), len(profiles)))
-            for ref, profiles in found
+            profiles.append_column(_SEGMENT_FIELD, repeat_value(index_of[ref], pa.int32(), len(profiles)))
+            for ref, profiles in profiles_by_ref
         ]
-        stored = {ref: len(profiles) for ref, profiles in found}
-        if any(at in self._hour_tables and self._refs[at] not in stored for at in read):
+        window_counts = {ref: len(profiles) for ref, profiles in profiles_by_ref}
+        if any(at in self._hour_tables and self._refs[at] not in window_counts for at in to_read):
             raise SegmentUnreadable
         if not tables:
-            return _ROW_SCHEMA.empty_table(), stored
+            return _ROW_SCHEMA.empty_table(), window_counts
         table = concat_tables(tables)
-        wanted = _is_in_range(table["ts"], self._query)
+        is_selected = _is_in_range(table["ts"], self._query)
         if self._hour_tables:
-            whole = pc.is_in(table["segment"], value_set=pa.array(list(self._hour_tables), pa.int32()))
-            alone = pc.or_(pc.invert(whole), pc.is_in(hours_of(table), value_set=values))
-            wanted = pc.and_(wanted, alone)
-        table = table.filter(wanted)
+            has_hours = pc.is_in(table["segment"], value_set=pa.array(list(self._hour_tables), pa.int32()))
+            is_raw = pc.or_(pc.invert(has_hours), pc.is_in(hours_of(table), value_set=split_values))
+            is_selected = pc.and_(is_selected, is_raw)
+        table = table.filter(is_selected)
         if len(tables) > 1:
             table = deduplicate_windows(table)
-        return build_window_rows(table).append_column(_SEGMENT_FIELD, table["segment"]), stored
+        return build_window_rows(table).append_column(_SEGMENT_FIELD, table["segment"]), window_counts
 
     def _overlaps(self, hours: pa.Table) -> Array:
         after = pc.greater(hours["hour"], pa.scalar(self._query.from_ns - HOUR_NS))
@@ -207,15 +212,15 @@ class _SideSelection:
 
 
 def _can_use_rollup(parts: Collection[SegmentPart], *, with_stacks: bool, raw_only: bool) -> bool:
-    """Whether windows of a block with these tables are taken by the hour where they can be."""
+    """Whether the hourly rows of a block with these tables may replace its windows."""
     if "hours" not in parts:
         return False
     return "profiles" not in parts or (not raw_only and ("sums" in parts or not with_stacks))
 
 
 def _is_in_range(column: Column, query: WindowQuery) -> Array:
-    least, beyond = pa.scalar(query.from_ns), pa.scalar(query.until_ns)
-    return pc.and_(pc.greater_equal(combine_chunks(column), least), pc.less(combine_chunks(column), beyond))
+    start, end = pa.scalar(query.from_ns), pa.scalar(query.until_ns)
+    return pc.and_(pc.greater_equal(combine_chunks(column), start), pc.less(combine_chunks(column), end))
 
 
 def _to_int64_array(values: Iterable[int]) -> Array:
@@ -223,23 +228,24 @@ def _to_int64_array(values: Iterable[int]) -> Array:
 
 
 def apply_selector(table: pa.Table, selector: Selector) -> tuple[pa.Table, pa.Table]:
-    """The windows that a selector accepts, and those of their processes."""
-    threads = Selector(tuple(one for one in selector.matchers if one.name == "thread"))
+    """Return the windows that match a selector, and all windows of the same processes."""
+    threads = Selector(tuple(matcher for matcher in selector.matchers if matcher.name == "thread"))
     if not threads.matchers:
-        chosen = filter_by_selector(table, selector)
-        return chosen, chosen
-    watched = filter_by_selector(table, drop_thread_matchers(selector))
-    chosen = filter_by_selector(watched, threads)
-    # Of a process that was not shipped by kind of thread nobody knows which thread was watched.
-    whole = chosen.filter(is_equal_string(chosen["thread"], ""))
-    return chosen, concat_tables([whole, watched.filter(pc.invert(is_equal_string(watched["thread"], "")))])
+        selected = filter_by_selector(table, selector)
+        return selected, selected
+    of_processes = filter_by_selector(table, drop_thread_matchers(selector))
+    selected = filter_by_selector(of_processes, threads)
+    # A window of a whole process counts only if it is selected: the store cannot tell which threads it has.
+    whole = selected.filter(is_equal_string(selected["thread"], ""))
+    by_thread = of_processes.filter(pc.invert(is_equal_string(of_processes["thread"], "")))
+    return selected, concat_tables([whole, by_thread])
 
 
 def drop_thread_matchers(selector: Selector) -> Selector:
-    """What a selector asks of processes."""
-    return Selector(tuple(one for one in selector.matchers if one.name != "thread"))
+    """Return the selector without its matchers on `thread`."""
+    return Selector(tuple(matcher for matcher in selector.matchers if matcher.name != "thread"))
 
 
 def deduplicate_windows(table: pa.Table) -> pa.Table:
-    """The first row of each window id, in their order."""
+    """Keep the first row of each window id, in order."""
     return drop_duplicates(table, ["wid"])

@@ -1,6 +1,6 @@
 """Stage 1 in ClickHouse.
 
-stage1
-sql                the statement
-clickhouse_client  HTTP
+stage1             runs the statements, checks the sums, and falls back
+sql                builds the statements
+clickhouse_client  sends them over HTTP
 """

@@ -1,8 +1,9 @@
-"""ClickHouse over HTTP: one statement there, one Arrow table back.
+"""An HTTP client of ClickHouse that sends a statement and receives an Arrow table.
 
-The statement and its parameters go as fields of a form, the way that takes more than a URL can hold, and are
-bound there: no value becomes part of the text. The user and the password go in a header, where no log has
-them. The answer is held back until it is whole, so that an error is an error and not half a table.
+The statement and its parameters are fields of a form, because a URL is too short for them. The server binds
+the parameters: no value becomes part of the SQL text. The user and the password are in a header, which no
+log contains. The server sends the response only when it is complete (`wait_end_of_query`), so that an error
+is never half a table.
 
 https://clickhouse.com/docs/interfaces/http
 """
@@ -24,7 +25,7 @@ from sidelight_collector.settings.engine_url import ClickHouseUrl
 MAX_CONNECTIONS: Final = 64
 CONNECT_TIMEOUT_SECONDS: Final = 2.0
 GRACE_SECONDS: Final = 1.0
-"""How long the server may take to say that it was out of time."""
+"""Extra time for the server to report that the statement timed out."""
 MAX_ERROR_CHARACTERS: Final = 400
 CHUNK_BYTES: Final = 1 << 20
 
@@ -34,7 +35,7 @@ _TIMEOUT_EXCEEDED: Final = (
 
 
 class EngineFailure(StrEnum):
-    """Why an engine did not answer: a closed set of words."""
+    """Reasons for a failed request to an engine."""
 
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
@@ -43,7 +44,7 @@ class EngineFailure(StrEnum):
 
 
 class ClickHouseError(Exception):
-    """The engine did not do what it was asked; the text has no secrets."""
+    """The engine did not execute a statement; the text contains no secrets."""
 
     def __init__(self, cause: EngineFailure, text: str) -> None:
         super().__init__(text)
@@ -51,7 +52,7 @@ class ClickHouseError(Exception):
 
 
 class ClickHouseClient:
-    """One server, asked from many threads at once."""
+    """A client of one server; thread-safe."""
 
     def __init__(self, server: ClickHouseUrl) -> None:
         self.server = server
@@ -67,7 +68,7 @@ class ClickHouseClient:
         self._headers = {
             "Authorization": f"Basic {login}",
             "User-Agent": f"sidelight/{sidelight.__version__}",
-            # A kept connection may be closed by the other side just when it is used again.
+            # The server may close a reused connection at the moment of the next request.
             "Connection": "close",
         }
 
@@ -78,9 +79,10 @@ class ClickHouseClient:
         timeout_seconds: float,
         remaining: Callable[[], float],
     ) -> pa.Table:
-        """What a statement that ends in FORMAT Arrow answers within so many seconds. Raises EngineFailed.
+        """Execute a statement that ends in `FORMAT Arrow`, and return its result.
 
-        `remaining` tells the seconds until nobody waits any longer, and raises what is to be raised then.
+        `remaining` returns the seconds until the deadline of the query, and raises after it. Raises
+        ClickHouseError, and what `remaining` raises.
         """
         url = "/?" + urlencode(
             {"wait_end_of_query": 1, "max_execution_time": max(math.floor(timeout_seconds), 1)}
@@ -120,7 +122,7 @@ class ClickHouseClient:
             ) from error
 
     def _sanitize(self, text: str) -> str:
-        """A text of another's as it may be logged: short, in one line, without the password."""
+        """Make a text of the server safe to log: short, on one line, without the password."""
         plain = text.replace(self.server.password, "***") if self.server.password else text
         line = " ".join(plain.split())
         return line if len(line) <= MAX_ERROR_CHARACTERS else f"{line[:MAX_ERROR_CHARACTERS]} …"

@@ -1,10 +1,11 @@
-"""Stage 1 as statements of ClickHouse: the same sums as `scan.added_up`, over the same rows.
+"""Stage 1 as ClickHouse statements: the same sums as `window_sums.run_scans`.
 
-One statement reads one table of many objects. Where not all their rows are wanted, it is told which by pairs
-of an object's number and a window id or group. Sums wrap around at 64 bits, there as here.
+One statement reads the same table of many objects. If it needs only some of their rows, it selects them by
+pairs of an object's number and a window id or group. Sums overflow at 64 bits in the same way as in this
+process.
 
-What is wanted goes as parameters, not as a table sent along: s3Cluster() gives a node's statement its
-parameters, and not the tables.
+The pairs are parameters and not an external table, because s3Cluster() passes parameters to the statements
+of its nodes, but not tables.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,13 +22,13 @@ from sidelight_collector.storage.manifest import is_key_prefix
 from sidelight_collector.storage.tables import STATES, SegmentPart
 
 MAX_OBJECTS: Final = 500
-"""Most objects of one statement: ClickHouse takes up to 1,000 alternatives in a name."""
+"""The most objects of a statement; ClickHouse takes up to 1,000 alternatives in a name."""
 MAX_KEYS: Final = 50_000
-"""Most window ids or groups of one statement."""
+"""The most window ids or groups of one statement."""
 MAX_KEYS_PER_FIELD: Final = 2_500
-"""A field of a form may have 128 KiB, and a window id in it takes 35 bytes."""
+"""A field of a form may have up to 128 KiB, and a window id takes 35 bytes of it."""
 
-# A column that an object lacks is read as nulls where it may have them, and as zeros where not.
+# ClickHouse reads a missing column as nulls if its type is nullable, and as zeros otherwise.
 _KEY_COLUMNS: Final = (
     "service LowCardinality(Nullable(String)), period_ns Nullable(Int64), h Nullable(UInt64)"
 )
@@ -39,7 +40,7 @@ _OBJECT_NUMBER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SqlStatement:
-    """A text, and the values that are bound to the names in it."""
+    """A statement, and the values of its parameters."""
 
     text: str
     parameters: dict[str, str]
@@ -48,29 +49,32 @@ class SqlStatement:
 def build_statements(
     server: ClickHouseUrl, object_prefix: str, scans: Sequence[Scan]
 ) -> Iterator[SqlStatement]:
-    """What adds up to the rows of these scans. Raises EngineFailed for what cannot be asked so.
+    """Build statements that together sum the rows of these scans.
 
-    `object_prefix` comes before every key: the URL of the objects, or what their names begin with in the
-    collection.
+    `object_prefix` precedes every key: the URL of the objects, or the prefix of their names in the named
+    collection. Raises ClickHouseError for a malformed key or window id.
     """
     return (_build_statement(server, object_prefix, batch) for batch in batch_scans(scans))
 
 
 def batch_scans(scans: Sequence[Scan]) -> Iterator[list[Scan]]:
-    """The same rows in lists of one part each, with `only` or without, so short that each is a statement."""
-    kinds: dict[tuple[SegmentPart, bool], list[Scan]] = {}
+    """Group scans into batches that each fit one statement.
+
+    The scans of a batch read the same table, and either all have `keys` or none has.
+    """
+    groups: dict[tuple[SegmentPart, bool], list[Scan]] = {}
     for scan in scans:
-        kinds.setdefault((scan.part, scan.keys is None), []).extend(_split_scan(scan))
-    for pieces in kinds.values():
+        groups.setdefault((scan.part, scan.keys is None), []).extend(_split_scan(scan))
+    for pieces in groups.values():
         batch: list[Scan] = []
-        ids = 0
+        batch_keys = 0
         for piece in pieces:
-            own = 0 if piece.keys is None else len(piece.keys)
-            if batch and (len(batch) == MAX_OBJECTS or ids + own > MAX_KEYS):
+            piece_keys = 0 if piece.keys is None else len(piece.keys)
+            if batch and (len(batch) == MAX_OBJECTS or batch_keys + piece_keys > MAX_KEYS):
                 yield batch
-                batch, ids = [], 0
+                batch, batch_keys = [], 0
             batch.append(piece)
-            ids += own
+            batch_keys += piece_keys
         yield batch
 
 
@@ -129,7 +133,7 @@ def _build_glob(names: Sequence[str]) -> str:
 
 
 def _build_key_fields(batch: Sequence[Scan]) -> Iterator[str]:
-    """Pairs of an object's number, from 1, and what is wanted of it."""
+    """Yield literals of pairs: an object's number, from 1, and a key of its rows."""
     pairs = [
         f"({number},{value!r})"
         for number, scan in enumerate(batch, 1)

@@ -1,8 +1,8 @@
-"""Stage 1 on ClickHouse, over the same objects, and in this process where that fails and may.
+"""Stage 1 on ClickHouse, with an optional fallback to this process.
 
-An answer counts only if it adds up: the samples of each state that come back are held against those of the
-chosen windows, which `profiles` has. So an object that was passed over or read twice, or another bucket with
-the same keys, makes no answer wrong.
+ClickHouse reads the same objects. Its result counts only if the samples of each state equal those of the
+selected windows, which `profiles` has. An object that was skipped or read twice, or another bucket with the
+same keys, can therefore not make a response wrong.
 """
 
 import re
@@ -34,7 +34,7 @@ from sidelight_collector.storage.tables import STATES
 
 ENGINE_CLICKHOUSE: Final = "clickhouse"
 ENGINE_FALLBACK: Final = "fallback"
-"""What an answer says about where its samples were added up."""
+"""Values of `QueryContext.engine`: where the samples were summed."""
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9._/-]+")
 
@@ -43,11 +43,11 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ClickHouseStage1:
-    """Adds up on ClickHouse.
+    """Sums stacks on ClickHouse.
 
-    place: what comes before every key, as the server knows the objects.
-    timeout_seconds: for one question; the query's own time is the limit in any case.
-    fallback: whether this process does it when ClickHouse did not; if not, the query fails.
+    object_prefix: precedes every key in the names by which the server reads the objects.
+    timeout_seconds: the limit of all statements of one query; the deadline of the query applies too.
+    can_fall_back: whether this process sums if ClickHouse fails; otherwise the query fails.
     """
 
     client: ClickHouseClient
@@ -57,25 +57,28 @@ class ClickHouseStage1:
     can_fall_back: bool
 
     def sum_stacks(self, context: QueryContext, windows: SelectedWindows) -> pa.Table:
-        """Samples by state of each (service, h, period_ns). Raises EngineUnavailable without fallback."""
+        """Sum the samples of the selected windows by (service, h, period_ns) and state.
+
+        Raises EngineUnavailable if ClickHouse fails and the fallback is off.
+        """
         scans = plan_scans(context, windows)
-        # Who waited for it once in a query does not wait for it again.
+        # After one failure, do not wait for ClickHouse a second time in the same query.
         if not scans or context.engine == ENGINE_FALLBACK:
             return run_scans(context, scans)
         start = time.perf_counter()
         try:
             table = self._run_statements(context, scans)
             _check_totals(table, windows)
-        except ClickHouseError as failed:
-            self.metrics.clickhouse_errors.labels(failed.cause).inc()
+        except ClickHouseError as error:
+            self.metrics.clickhouse_errors.labels(error.cause).inc()
             log.warning(
                 "clickhouse did not add up",
                 where=str(self.client.server),
-                cause=failed.cause,
-                error=str(failed),
+                cause=error.cause,
+                error=str(error),
             )
             if not self.can_fall_back:
-                raise EngineUnavailable(failed.cause, str(failed)) from failed
+                raise EngineUnavailable(error.cause, str(error)) from error
             context.engine = ENGINE_FALLBACK
             return run_scans(context, scans)
         self.metrics.clickhouse_seconds.observe(time.perf_counter() - start)
@@ -85,17 +88,23 @@ class ClickHouseStage1:
     def _run_statements(self, context: QueryContext, scans: Sequence[Scan]) -> pa.Table:
         until = time.monotonic() + self.timeout_seconds
         parts: list[pa.Table] = []
-        for one in build_statements(self.client.server, self.object_prefix, scans):
+        for statement in build_statements(self.client.server, self.object_prefix, scans):
             seconds = min(until - time.monotonic(), context.deadline.remaining())
             if seconds <= 0:
                 raise ClickHouseError(EngineFailure.TIMEOUT, f"not done within {self.timeout_seconds:g} s")
-            answer = self.client.query(one.text, one.parameters, seconds, context.deadline.remaining)
-            parts.append(_parse_rows(answer))
+            result = self.client.query(
+                statement.text, statement.parameters, seconds, context.deadline.remaining
+            )
+            parts.append(_parse_rows(result))
         return parts[0] if len(parts) == 1 else merge_sums(parts)
 
 
 def build_object_prefix(server: ClickHouseUrl, store: str, s3_endpoint: str | None) -> str:
-    """What comes before every key of an s3:// store where ClickHouse looks. Raises BadSetting."""
+    """Build the prefix of the keys of an s3:// store, as ClickHouse reads them.
+
+    It is a URL, or a prefix within the named collection. Raises BadSetting for a store that ClickHouse
+    would read as a pattern.
+    """
     bucket, _, prefix = store.removeprefix("s3://").partition("/")
     prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
     if not _PLAIN_KEY.fullmatch(bucket + prefix):
@@ -107,14 +116,14 @@ def build_object_prefix(server: ClickHouseUrl, store: str, s3_endpoint: str | No
         return prefix
     if endpoint := server.endpoint or s3_endpoint:
         return f"{endpoint.rstrip('/')}/{bucket}/{prefix}"
-    # Imported here because the SDK takes a third of a second that others need not pay.
+    # Imported here because loading the SDK takes a third of a second.
     from sidelight_collector.storage.backends.s3 import S3Store
 
     return S3Store(bucket, prefix).url
 
 
 def _parse_rows(answer: pa.Table) -> pa.Table:
-    """An answer as stage 1 has it. Raises EngineFailed when it has other columns."""
+    """Convert a result to SUM_SCHEMA. Raises ClickHouseError if its columns differ."""
     if answer.num_columns != len(SUM_SCHEMA):
         raise ClickHouseError(
             EngineFailure.INVALID_RESPONSE,
@@ -138,8 +147,8 @@ def _parse_rows(answer: pa.Table) -> pa.Table:
 
 def _check_totals(table: pa.Table, windows: SelectedWindows) -> None:
     for state in STATES:
-        found, wanted = sum_ints(table[state]), sum_ints(windows.table[state])
-        if found != wanted:
+        actual, expected = sum_ints(table[state]), sum_ints(windows.table[state])
+        if actual != expected:
             raise ClickHouseError(
-                EngineFailure.INVALID_RESPONSE, f"{found} {state} samples where the windows have {wanted}"
+                EngineFailure.INVALID_RESPONSE, f"{actual} {state} samples where the windows have {expected}"
             )
