@@ -14,6 +14,7 @@ from sidelight_collector.arrow_ops import (
 )
 from sidelight_collector.comparison.builder import ComparisonBuilder
 from sidelight_collector.comparison.cost_tables import CostRows, FunctionCosts
+from sidelight_collector.comparison.inputs import ComparedStacks, ComparisonLoaders
 from sidelight_collector.comparison.matrix import (
     PairedObservations,
     SideObservations,
@@ -171,17 +172,11 @@ def build_verdict(
     requests, final_options = _load_requests(context, comparison.observations, options)
     builder = ComparisonBuilder(
         comparison.observations,
-        tree,
-        pooled,
-        stacks,
+        ComparedStacks(tree, pooled, stacks, is_complete=stack_filter.accepts_all, has_lines=lines),
         kind,
         final_options,
-        load_rows,
-        build_wall_tree,
-        find_renames,
-        has_all_stacks=stack_filter.accepts_all,
-        has_lines=lines,
-        requests=requests,
+        ComparisonLoaders(load_rows, build_wall_tree, find_renames),
+        requests,
     )
     context.deadline.remaining()
     return builder.build(), builder.list_node_flags(), builder.renames

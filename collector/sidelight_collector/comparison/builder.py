@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Final, cast
 
 import numpy as np
 
-from sidelight_collector.arrow_ops import (
-    F64,
-)
+from sidelight_collector.arrow_ops import F64
 from sidelight_collector.comparison.blocking_summary import compare_event_loops
 from sidelight_collector.comparison.blocking_summary import to_event_loop_json as told_loop
 from sidelight_collector.comparison.cost_tables import (
     CostRows,
     CostTable,
-    FunctionCosts,
     build_function_costs,
     build_node_costs,
 )
 from sidelight_collector.comparison.effects import (
     CHANGED_DIRECTIONS,
     EffectFamily,
+    build_summary_input,
     describe_method,
     describe_old_name,
     exceeds_counting_noise,
     mark_not_comparable,
     rank_functions,
 )
-from sidelight_collector.comparison.matrix import (
-    PairedObservations,
-)
+from sidelight_collector.comparison.inputs import ComparedStacks, ComparisonLoaders
+from sidelight_collector.comparison.matrix import PairedObservations
 from sidelight_collector.comparison.model import (
     ConditionJson,
     DepthEffectsJson,
@@ -58,7 +55,7 @@ from sidelight_collector.comparison.request import (
     measure_idle_time,
     summarize_sampling,
 )
-from sidelight_collector.query.call_tree import CallTree, Flags, PooledStacks
+from sidelight_collector.query.call_tree import Flags, PooledStacks
 from sidelight_collector.query.select.matchers import find_full_matches
 from sidelight_collector.statistics.attribution import explain_change, explain_self_time
 from sidelight_collector.statistics.comparability import (
@@ -84,12 +81,10 @@ from sidelight_collector.statistics.inference.design import (
 from sidelight_collector.statistics.inference.fdr import benjamini_hochberg, tree_rejections
 from sidelight_collector.statistics.inference.power import SampleSizeAdvice, advise_sample_size
 from sidelight_collector.statistics.inference.shrinkage import PriorVariance
-from sidelight_collector.statistics.renames import FunctionRename
 from sidelight_collector.statistics.summary_text import (
     POD_SECOND,
     REQUEST,
     RequiredSample,
-    SummaryInput,
     summarize_difference,
 )
 from sidelight_model.change import Direction
@@ -104,31 +99,20 @@ MIN_ROWS: Final = 2
 class ComparisonBuilder:
     """One comparison while its verdict is built.
 
-    `tree` is the tree of the stacks `pooled`, `lineless_stacks` are the stacks without lines.
-    `has_all_stacks`: no stack is filtered out, so the kernel's clock measures their CPU time.
-    `load_rows` returns both sides' rows of another profile type, `build_wall_tree` the tree of all samples
-    with their rows. `find_renames` returns the functions that have two names. `requests` are the requests
-    in each cell of both sides, if rates are per request.
+    `requests` are the requests in each cell of both sides, if rates are per request.
     """
 
     def __init__(
         self,
         observations: PairedObservations,
-        tree: CallTree,
-        pooled: PooledStacks,
-        lineless_stacks: PooledStacks,
+        stacks: ComparedStacks,
         kind: ProfileType,
         options: ComparisonOptions,
-        load_rows: Callable[[ProfileType], Sequence[CostRows]],
-        build_wall_tree: Callable[[], tuple[CallTree, Sequence[CostRows]]],
-        find_renames: Callable[[FunctionCosts], Sequence[FunctionRename]],
-        *,
-        has_all_stacks: bool,
-        has_lines: bool,
+        loaders: ComparisonLoaders,
         requests: tuple[F64, F64] | None = None,
     ) -> None:
         self._observations = observations.baseline, observations.comparison
-        self._tree, self._kind, self._options = tree, kind, options
+        self._kind, self._options, self._loaders = kind, options, loaders
         self._pairing, self._same_pods = observations.pairing, observations.same_pods
         requests_a, requests_b = requests or (None, None)
         self._is_per_request = requests is not None
@@ -136,13 +120,12 @@ class ComparisonBuilder:
             summarize_sampling(observations.baseline, requests_a),
             summarize_sampling(observations.comparison, requests_b),
         )
-        self._load_rows, self._build_wall_tree = load_rows, build_wall_tree
-        self._lineless_stacks = lineless_stacks
+        self._lineless_stacks = stacks.lineless
         self._check_context = CheckContext(
             kind,
             observations.pairing,
             all(own.has_pod_rows for own in self._observations),
-            has_lines,
+            stacks.has_lines,
             self._is_per_request,
             options.min_coverage,
             options.missing_requests_reason,
@@ -150,7 +133,7 @@ class ComparisonBuilder:
         )
         self._checks = run_checks(*self._sampling, self._check_context)
         self._blocking_checks = select_blocking_checks(self._checks)
-        a, b = self._stack_rows = self._build_rows(lineless_stacks)
+        a, b = self._stack_rows = self._build_rows(stacks.lineless)
         self._sample_counts = float(a.samples.sum()), float(b.samples.sum())
         exposure = (
             build_exposure_matrix(observations.baseline, requests_a),
@@ -160,7 +143,7 @@ class ComparisonBuilder:
         self._sampled_effects = self._compute_effect(
             self._design, (a.sum_seconds(), b.sum_seconds()), self._sample_counts
         )
-        self._has_cpu_clock = has_all_stacks and all(own.has_cpu_clock for own in self._observations)
+        self._has_cpu_clock = stacks.is_complete and all(own.has_cpu_clock for own in self._observations)
         self._clock_exposure = (
             build_exposure_matrix(observations.baseline, requests_a, by_clock=True),
             build_exposure_matrix(observations.comparison, requests_b, by_clock=True),
@@ -169,12 +152,12 @@ class ComparisonBuilder:
         self._rate_effects = (
             self._apply_checks(self._compare_cpu_clock()) if by_clock else self._sampled_effects
         )
-        function_costs = build_function_costs(lineless_stacks, a, b, options.max_tests)
-        self.renames = find_renames(function_costs)
+        function_costs = build_function_costs(stacks.lineless, a, b, options.max_tests)
+        self.renames = loaders.find_renames(function_costs)
         self._function_costs, self._old_names = merge_renamed_functions(function_costs, self.renames)
-        self._tree = tree = rename_tree_functions(tree, self.renames)
-        if pooled is not lineless_stacks:
-            a, b = self._build_rows(pooled)
+        self._tree = tree = rename_tree_functions(stacks.tree, self.renames)
+        if stacks.pooled is not stacks.lineless:
+            a, b = self._build_rows(stacks.pooled)
         self._node_costs = build_node_costs(tree, a, b, options.max_tests)
         self._self_effects, self._total_effects = (
             self._compare_family(of)
@@ -324,7 +307,7 @@ class ComparisonBuilder:
 
         Its own states decide whether it is comparable.
         """
-        rows = self._load_rows(kind)
+        rows = self._loaders.load_rows(kind)
         (a, samples_a), (b, samples_b) = ((own.sum_seconds(), float(own.samples.sum())) for own in rows)
         of = self._build_design((self._design.a, self._design.b), (a, b))
         refused = select_blocking_checks(run_checks(*self._sampling, replace(self._check_context, kind=kind)))
@@ -474,7 +457,7 @@ class ComparisonBuilder:
         """
         if not has_event_loop_frames(self._lineless_stacks.builder.frame_names()):
             return None
-        tree, rows = self._build_wall_tree()
+        tree, rows = self._loaders.build_wall_tree()
         found = compare_event_loops(self._design, rename_tree_functions(tree, self.renames), rows)
         return told_loop(found, self._apply_checks) if found else None
 
@@ -493,29 +476,17 @@ class ComparisonBuilder:
         return replace(found, minutes=max(found.minutes - watched, 0.0))
 
     def _summarize(self, required: SampleSizeAdvice | None) -> str:
-        rate, options = self._rate_effects, self._options
-        summary = SummaryInput(
-            float(rate.baseline[0]),
-            float(rate.comparison[0]),
-            float(rate.relative[0]),
-            float(rate.relative_low[0]),
-            float(rate.relative_high[0]),
-            float(rate.min_detectable_effect[0]),
-            rate.direction[0],
-            round(sum(self._sample_counts)),
-            1 - self._design.alpha,
-            REQUEST if self._is_per_request else POD_SECOND,
-            is_load_known=self._design.load is not LoadAssumption.UNKNOWN,
-        )
-        unobserved = [
-            name for name, taken in zip("AB", self._sampling, strict=True) if taken.pod_seconds <= 0
-        ]
-        blocking_reason = "; ".join(check.text.rstrip(".") for check in self._blocking_checks)
-        required_sample = None if required is None else RequiredSample(options.min_effect, **asdict(required))
         return summarize_difference(
-            summary,
+            build_summary_input(
+                self._rate_effects,
+                self._design,
+                round(sum(self._sample_counts)),
+                REQUEST if self._is_per_request else POD_SECOND,
+            ),
             self._kind,
-            unobserved=unobserved,
-            blocking_reason=blocking_reason,
-            required=required_sample,
+            unobserved=[
+                side for side, taken in zip("AB", self._sampling, strict=True) if not taken.pod_seconds
+            ],
+            blocking_reason="; ".join(check.text.rstrip(".") for check in self._blocking_checks),
+            required=RequiredSample(self._options.min_effect, **asdict(required)) if required else None,
         )

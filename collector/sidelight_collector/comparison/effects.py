@@ -36,8 +36,10 @@ from sidelight_collector.statistics.inference.cluster_variance import (
 )
 from sidelight_collector.statistics.inference.design import (
     Design,
+    LoadAssumption,
     spend_alpha,
 )
+from sidelight_collector.statistics.summary_text import SummaryInput
 from sidelight_model.change import Direction
 from sidelight_model.frames import Frame, unescape_frame
 
@@ -135,3 +137,20 @@ def describe_method(
         "rate_source": rate_source,
         "load": design.load.value,
     }
+
+
+def build_summary_input(rate: Effects, design: Design, samples: int, unit: str) -> SummaryInput:
+    """The numbers of the total rate that its summary in words needs."""
+    return SummaryInput(
+        float(rate.baseline[0]),
+        float(rate.comparison[0]),
+        float(rate.relative[0]),
+        float(rate.relative_low[0]),
+        float(rate.relative_high[0]),
+        float(rate.min_detectable_effect[0]),
+        rate.direction[0],
+        samples,
+        1 - design.alpha,
+        unit,
+        is_load_known=design.load is not LoadAssumption.UNKNOWN,
+    )
