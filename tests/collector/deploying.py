@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from sidelight_collector.deploys.deploy import Deploy, DeployPolicy
+from sidelight_collector.deploys.deploy_detector import DeployContext
 from sidelight_collector.deploys.deploy_repository import DeployRepository
 from sidelight_collector.deploys.evaluation import Analyser
 from sidelight_collector.deploys.evaluator import DeployEvaluator, Notifier
@@ -174,20 +175,23 @@ class Looker:
         self.metrics = Metrics()
         self.ask = Asked(world.store)
         self.shelf = DeployRepository(world.store)
-        self.watch = DeployEvaluator(
+        context = DeployContext(
             self.shelf,
             self.ask,
-            judge,
             rules,
             self.metrics,
-            rate_limiter=pace or AnalysisRateLimiter(1000, 1000.0, world.at),
-            interval_seconds=60,
-            retention_days=keep_days,
-            notifier=alerts,
-            list_rollouts=lambda: rollouts,
-            leases=Leases(world.store, LEASE_SECONDS, timer=lambda: world.at) if leased else None,
+            pace or AnalysisRateLimiter(1000, 1000.0, world.at),
+            keep_days,
+            lambda: rollouts,
             clock=lambda: world.now,
             timer=lambda: world.at,
+        )
+        self.watch = DeployEvaluator(
+            context,
+            judge,
+            interval_seconds=60,
+            notifier=alerts,
+            leases=Leases(world.store, LEASE_SECONDS, timer=lambda: world.at) if leased else None,
         )
 
     def until(self, at: float, step: float = 60.0) -> None:

@@ -35,7 +35,7 @@ from sidelight_collector.deploys.deploy_repository import DeployRepository
 from sidelight_collector.deploys.deploy_wiring import build_notifier
 from sidelight_collector.deploys.notify import notifications
 from sidelight_collector.deploys.notify.notifications import ALERTMANAGER, WEBHOOK
-from sidelight_collector.deploys.notify.notifiers import DeployNotifier, ReceiverAddress
+from sidelight_collector.deploys.notify.notifiers import DeployNotifier, ReceiverAddress, Receivers
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.backends.memory import MemoryStore
@@ -95,7 +95,9 @@ class Place:
 
     def receivers(self, *, clock: Callable[[], float] | None = None, **given: Any) -> DeployNotifier:
         given = {"public_url": "https://sidelight.example/p", "retry_seconds": 3600.0, **given}
-        return DeployNotifier(self.shelf, self.metrics, clock=clock or (lambda: self.at), **given)
+        names = {"webhook", "secret", "alertmanagers"} & given.keys()
+        receivers = Receivers(**{name: given.pop(name) for name in names})
+        return DeployNotifier(self.shelf, self.metrics, receivers, clock=clock or (lambda: self.at), **given)
 
     def told(self, to: DeployNotifier, ended: Callable[[], bool] = lambda: False) -> Deploy:
         to.notify([self.deploy], ended)
@@ -416,7 +418,7 @@ def test_the_end_of_a_first_arrival_does_not_end_the_alert_of_the_second(manager
 
     with closing(shelf):
         to = DeployNotifier(
-            shelf, Metrics(), alertmanagers=(ReceiverAddress(manager.url),), clock=lambda: now
+            shelf, Metrics(), Receivers(alertmanagers=(ReceiverAddress(manager.url),)), clock=lambda: now
         )
         first = regressed(1, now - 7200)
         to.notify([first], lambda: False)

@@ -32,7 +32,7 @@ from sidelight_collector.deploys.evaluation import (
     make_compare_function,
 )
 from sidelight_collector.deploys.notify.deploy_links import build_api_link, build_view_link
-from sidelight_collector.deploys.notify.notifiers import DeployNotifier, ReceiverAddress
+from sidelight_collector.deploys.notify.notifiers import DeployNotifier, ReceiverAddress, Receivers
 from sidelight_collector.deploys.query_client import EngineQueryClient, QueryEngineBusy
 from sidelight_collector.deploys.rate_limiter import AnalysisRateLimiter
 from sidelight_collector.deploys.version_discovery import build_version_selector, find_observed_span
@@ -488,7 +488,7 @@ def hook() -> Iterator[Webhook]:
 
 def telling(looker: Looker, hook: Webhook) -> DeployNotifier:
     return DeployNotifier(
-        looker.shelf, looker.metrics, webhook=ReceiverAddress(hook.url), clock=lambda: looker.world.now
+        looker.shelf, looker.metrics, Receivers(ReceiverAddress(hook.url)), clock=lambda: looker.world.now
     )
 
 

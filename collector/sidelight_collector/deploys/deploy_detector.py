@@ -5,8 +5,10 @@ Creates a deploy for each.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -52,34 +54,41 @@ _ROLLOUT_SLACK_SECONDS: Final = 60.0
 _log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
+class DeployContext:
+    """What detection and evaluation share.
+
+    `list_rollouts` returns the rollouts that the cluster showed. `clock` gives Unix seconds, `timer` seconds
+    that never go back.
+    """
+
+    repository: DeployRepository
+    query: QueryClient
+    policy: DeployPolicy
+    metrics: Metrics
+    rate_limiter: AnalysisRateLimiter
+    retention_days: float
+    list_rollouts: Callable[[], Iterable[Rollout]] = lambda: ()
+    clock: Callable[[], float] = time.time
+    timer: Callable[[], float] = time.monotonic
+
+
 class DeployDetector:
     """Detects deploys, with the versions that this process knows of.
 
     For one thread at a time. All calls block.
     """
 
-    def __init__(
-        self,
-        repository: DeployRepository,
-        query: QueryClient,
-        policy: DeployPolicy,
-        metrics: Metrics,
-        *,
-        rate_limiter: AnalysisRateLimiter,
-        retention_days: float,
-        list_rollouts: Callable[[], Iterable[Rollout]],
-        clock: Callable[[], float],
-        timer: Callable[[], float],
-    ) -> None:
-        self._repository = repository
-        self._query = query
-        self._policy = policy
-        self._metrics = metrics
-        self._rate_limiter = rate_limiter
-        self._retention_seconds = retention_days * _DAY_SECONDS
-        self._list_rollouts = list_rollouts
-        self._clock = clock
-        self._timer = timer
+    def __init__(self, context: DeployContext) -> None:
+        self._repository = context.repository
+        self._query = context.query
+        self._policy = context.policy
+        self._metrics = context.metrics
+        self._rate_limiter = context.rate_limiter
+        self._retention_seconds = context.retention_days * _DAY_SECONDS
+        self._list_rollouts = context.list_rollouts
+        self._clock = context.clock
+        self._timer = context.timer
         self._chunk_seconds = CHUNK_SECONDS
         self._written_at = float("-inf")
         self._etag: str | None = None

@@ -12,10 +12,11 @@ from aiohttp import web
 
 from sidelight.settings import BadSetting
 from sidelight_collector.deploys.deploy import DeployPolicy
+from sidelight_collector.deploys.deploy_detector import DeployContext
 from sidelight_collector.deploys.deploy_repository import DeployRepository
 from sidelight_collector.deploys.evaluation import Analyser, make_analyser, make_compare_function
 from sidelight_collector.deploys.evaluator import DeployEvaluator
-from sidelight_collector.deploys.notify.notifiers import DeployNotifier, ReceiverAddress
+from sidelight_collector.deploys.notify.notifiers import DeployNotifier, ReceiverAddress, Receivers
 from sidelight_collector.deploys.query_client import EngineQueryClient
 from sidelight_collector.deploys.rate_limiter import AnalysisRateLimiter
 from sidelight_collector.deploys.routes import DeployRoutes, build_disabled_routes
@@ -61,21 +62,24 @@ def build_deploys(
         return DeployFeatures(repository, build_disabled_routes(), None, retention_days)
     lease_seconds = settings.compact_lease_seconds
     policy = build_policy(settings)
-    evaluator = DeployEvaluator(
+    context = DeployContext(
         repository,
         EngineQueryClient(engine, stop.is_set, asyncio.get_running_loop()),
-        build_analyser(engine.limits, policy),
         policy,
         metrics,
-        notifier=build_notifier(settings, repository, metrics),
-        rate_limiter=AnalysisRateLimiter(
+        AnalysisRateLimiter(
             settings.deploy_max_analyses_per_minute,
             settings.deploy_cpu_budget_percent / 100,
             time.monotonic(),
         ),
+        retention_days,
+        lambda: load_rollouts(store).values(),
+    )
+    evaluator = DeployEvaluator(
+        context,
+        build_analyser(engine.limits, policy),
         interval_seconds=settings.deploy_check_interval_seconds,
-        retention_days=retention_days,
-        list_rollouts=lambda: load_rollouts(store).values(),
+        notifier=build_notifier(settings, repository, metrics),
         leases=Leases(store, lease_seconds) if lease_seconds else None,
     )
     return DeployFeatures(
@@ -103,9 +107,11 @@ def build_notifier(settings: Settings, repository: DeployRepository, metrics: Me
     return DeployNotifier(
         repository,
         metrics,
-        webhook=ReceiverAddress(url) if url else None,
-        secret=_read_secret(settings.deploy_webhook_secret_file),
-        alertmanagers=tuple(map(ReceiverAddress, settings.alertmanager_url)),
+        Receivers(
+            ReceiverAddress(url) if url else None,
+            _read_secret(settings.deploy_webhook_secret_file),
+            tuple(map(ReceiverAddress, settings.alertmanager_url)),
+        ),
         resend_seconds=settings.alertmanager_resend_seconds,
         retry_seconds=settings.deploy_alert_retry_seconds,
         public_url=settings.public_url,

@@ -13,7 +13,6 @@ has written.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -27,20 +26,16 @@ from sidelight_collector.deploys.deploy import (
     Deploy,
     DeployAnalysis,
     DeployEnd,
-    DeployPolicy,
     DeployState,
     add_analysis,
     find_due_offset,
     finish_deploy,
     reschedule,
 )
-from sidelight_collector.deploys.deploy_detector import DeployDetector
-from sidelight_collector.deploys.deploy_repository import DeployNotFound, DeployRepository
+from sidelight_collector.deploys.deploy_detector import DeployContext, DeployDetector
+from sidelight_collector.deploys.deploy_repository import DeployNotFound
 from sidelight_collector.deploys.evaluation import Analyser, AnalysisResult
-from sidelight_collector.deploys.query_client import QueryClient, QueryEngineBusy
-from sidelight_collector.deploys.rate_limiter import AnalysisRateLimiter
-from sidelight_collector.kubernetes_discovery.rollouts import Rollout
-from sidelight_collector.metrics import Metrics
+from sidelight_collector.deploys.query_client import QueryEngineBusy
 from sidelight_collector.storage.lease import Leases, ShouldStop, iter_without_leases
 from sidelight_collector.storage.objects import ObjectDamaged
 from sidelight_model.errors import SidelightError
@@ -76,46 +71,28 @@ class DeployEvaluator:
 
     def __init__(
         self,
-        repository: DeployRepository,
-        query: QueryClient,
+        context: DeployContext,
         analyse: Analyser | None,
-        policy: DeployPolicy,
-        metrics: Metrics,
         *,
-        rate_limiter: AnalysisRateLimiter,
         interval_seconds: float,
-        retention_days: float,
         notifier: Notifier | None = None,
-        list_rollouts: Callable[[], Iterable[Rollout]] = lambda: (),
         leases: Leases[str] | None = None,
-        clock: Callable[[], float] = time.time,
-        timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._repository = repository
-        self._query = query
+        self._repository = context.repository
+        self._query = context.query
         self._analyse = analyse
-        self._policy = policy
-        self._metrics = metrics
-        self._rate_limiter = rate_limiter
+        self._policy = context.policy
+        self._metrics = context.metrics
+        self._rate_limiter = context.rate_limiter
         self._interval_seconds = interval_seconds
         self._notifier = notifier
         self._iter_leases = leases.iter_acquired if leases else iter_without_leases
-        self._clock = clock
-        self._timer = timer
+        self._clock = context.clock
+        self._timer = context.timer
         self._lease_turns: Iterator[tuple[str, ShouldStop]] | None = None
         self._lease_lost: ShouldStop = lambda: True
-        self._next_run_at = timer() + interval_seconds  # a starting collector has more urgent work
-        self._detector = DeployDetector(
-            repository,
-            query,
-            policy,
-            metrics,
-            rate_limiter=rate_limiter,
-            retention_days=retention_days,
-            list_rollouts=list_rollouts,
-            clock=clock,
-            timer=timer,
-        )
+        self._next_run_at = self._timer() + interval_seconds  # a starting collector has more urgent work
+        self._detector = DeployDetector(context)
         self._active: dict[str, Deploy] = {}
         self._etags: dict[str, str | None] = {}
         self._failed_analyses: dict[str, _FailedAnalysis] = {}

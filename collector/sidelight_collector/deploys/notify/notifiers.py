@@ -112,6 +112,15 @@ class _ReceiverBackoff:
     retry_at: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Receivers:
+    """Who is notified: a webhook, signed with `secret` if there is one, and Alertmanagers."""
+
+    webhook: ReceiverAddress | None = None
+    secret: bytes | None = None
+    alertmanagers: Sequence[ReceiverAddress] = ()
+
+
 class DeployNotifier:
     """Notifies receivers of deploys; without any URL, nobody.
 
@@ -122,10 +131,8 @@ class DeployNotifier:
         self,
         repository: DeployRepository,
         metrics: Metrics,
+        receivers: Receivers,
         *,
-        webhook: ReceiverAddress | None = None,
-        secret: bytes | None = None,
-        alertmanagers: Sequence[ReceiverAddress] = (),
         resend_seconds: float = 60.0,
         retry_seconds: float = 21_600.0,
         public_url: str = "",
@@ -133,16 +140,16 @@ class DeployNotifier:
     ) -> None:
         self._repository = repository
         self._metrics = metrics
-        self._webhook = webhook
-        self._secret = secret
-        self._alertmanagers = alertmanagers
+        self._webhook = receivers.webhook
+        self._secret = receivers.secret
+        self._alertmanagers = receivers.alertmanagers
         self._resend_seconds = resend_seconds
         self._retry_seconds = retry_seconds
         self._public_url = public_url.rstrip("/")
         self._clock = clock
         self.receiver_names = [
-            *([WEBHOOK] if webhook else []),
-            *([ALERTMANAGER] if alertmanagers else []),
+            *([WEBHOOK] if receivers.webhook else []),
+            *([ALERTMANAGER] if receivers.alertmanagers else []),
         ]
         self._backoffs = {name: _ReceiverBackoff() for name in self.receiver_names}
         self._alert_sent_at: dict[str, float] = {}
