@@ -1,17 +1,17 @@
-"""What queries cost on a real S3 server, and what each thing that is remembered saves.
+"""The cost of queries on a real S3 server, and the savings of each cache.
 
     python bench/caches.py [--days 1] [--pods 4] [--minutes 60] [--window-seconds 10] [--repeats 7] …
 
-The windows are those of bench/query.py, so many minutes of each day, in a bucket of versitygw on this
-machine, as segments and as blocks. Each row is the flame graph of all of them, asked through the API's own
-code: wall clock from question to reply, CPU of this process (all threads; the server's is not in it), objects
-fetched and listings made. Medians of the repeats.
+The windows are those of bench/query.py, `--minutes` of each day, as segments and blocks in a bucket of
+versitygw on this machine. Each row is the cost of a flame graph of all windows, computed with the API's own
+code: wall clock from request to response, CPU of this process (all threads, without the S3 server), fetched
+objects and listings. All values are medians of the repeats.
 
-    cold      nothing is in memory or on the disk
-    copying   the same, and copies are written to the disk meanwhile (once)
-    disk      nothing is in memory, copies are on the disk: a collector that was started again
-    tables    tables and manifests are in memory, answers are not kept
-    answer    the answer is in memory
+    cold      memory and disk are empty
+    copying   the same, while copies are written to the disk (one run)
+    disk      memory is empty, copies are on the disk: a restarted collector
+    tables    tables and manifests are in memory, responses are not cached
+    answer    the response is in memory
 """
 
 from __future__ import annotations
@@ -102,12 +102,12 @@ def main() -> None:
 
 
 def later(one: Window, days: int) -> Window:
-    """The same window so many days later."""
+    """Return the same window `days` days later."""
     return replace(one, id=f"{days:06d}{one.id[6:]}", start_ns=one.start_ns + days * DAY_NS)
 
 
 def measured(bare: ObjectStore, folder: Path, days: int, repeats: int) -> Iterator[tuple[str, Row]]:
-    """Each way to ask, and what it costs."""
+    """Measure a query with each state of the caches; yield the name and the cost."""
     side = WindowQuery(Selector(), query.START_NS, query.START_NS + days * DAY_NS)
     drawn = partial(
         query_flame_graph, sides=[side], kind=query.KIND, lines=False, nodes=query.NODES, max_nodes=10**6
@@ -144,7 +144,7 @@ def measured(bare: ObjectStore, folder: Path, days: int, repeats: int) -> Iterat
 
 
 def medians(counting: Counting, repeats: int, run: Callable[[], None]) -> Row:
-    """Wall clock and CPU ms, objects fetched and listings of one run."""
+    """Return the medians of wall clock and CPU (ms), fetched objects and listings."""
     rows: list[Row] = []
     for _ in range(repeats):
         counting.gets, counting.lists = Counter(), Counter()

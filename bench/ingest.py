@@ -1,10 +1,10 @@
-"""What taking in a window costs: CPU milliseconds per window of about 340 KB, end to end through aiohttp.
+"""The cost of ingest: CPU milliseconds per window of 340 KB, through aiohttp.
 
     python bench/ingest.py [--windows 192] [--repeats 5] [--store DIR]
 
-A collector process with a directory store is sent zstd windows of the corpus (bench/corpus) over 32
-connections; its CPU time (user and system, all threads) is read from the kernel before and after. The
-client's time is not in it.
+The script sends zstd windows of the corpus (bench/corpus, about 340 KB each) over 32 connections to a
+collector process with a directory store. It reads the collector's CPU time (user and system, all threads)
+from the kernel before and after. The client's time does not count.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def start(store: str, port_file: Path) -> subprocess.Popen[bytes]:
 
 
 def send(port: int, bodies: list[bytes]) -> None:
-    """Send the bodies over a few connections, as as many sidecars would."""
+    """Send the bodies over a few connections, as that number of sidecars would."""
 
     def share(number: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port)
@@ -61,7 +61,7 @@ def send(port: int, bodies: list[bytes]) -> None:
 
 
 def measure(shape: Shape, *, windows: int, repeats: int, store: str = "") -> list[float]:
-    """CPU milliseconds of a collector for each of so many windows, in every repeat."""
+    """Measure a collector's CPU milliseconds per window, for each repeat."""
     compressor, rows, corpus = zstandard.ZstdCompressor(level=3), [], Corpus(shape)
     while len(rows) < windows:
         rows += islice(corpus.windows(), windows - len(rows))

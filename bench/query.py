@@ -1,14 +1,14 @@
-"""How long the collector takes from stored windows to flame graph JSON, beside the plain way of doing it.
+"""The time from stored windows to flame graph JSON, compared with a plain dict.
 
     python bench/query.py [--pods 4] [--minutes 60] [--window-seconds 10] [--windows-per-segment 4] …
 
-The plain way keeps each window as zstd-compressed folded text and adds windows up in a Python dict. Both
-read the same windows from memory, in the same run, and give the same nodes. `cold` has nothing decoded yet,
-`warm` is the same question asked again; `blocks` is the same once compaction has been there, whose own cost
-is told, and then other questions about the same windows, warm. Medians of the repeats, wall clock and CPU of
-all threads; trust the ratios of CPU time, which a busy machine changes least.
+The plain implementation stores each window as zstd-compressed folded text and adds up windows in a dict.
+Both read the same windows from memory, in the same run, and produce the same nodes. For `cold` nothing is
+decoded yet; `warm` repeats the same query. `blocks` is the same after compaction, whose own cost is
+printed, followed by other queries on the same windows, warm. Values are medians of the repeats: wall clock,
+and CPU of all threads. Trust the ratios of CPU time, because a busy machine changes them least.
 
-What it takes without the native kernel is seen by hiding that:
+To measure without the native kernel, hide it:
 
     mkdir hidden; echo "raise ImportError" > hidden/sidelight_native.py
     PYTHONPATH=hidden python bench/query.py
@@ -61,7 +61,10 @@ Answer = Callable[[QueryContext], Mapping[str, object]]
 
 
 def stacks(luck: random.Random, unique: int) -> list[Stack]:
-    """Distinct stacks of a web service: a shared trunk, then branches of 10 to 60 frames."""
+    """Generate distinct stacks of a web service.
+
+    They share a trunk, which is followed by branches of 10 to 60 frames.
+    """
     modules = [f"site-packages/framework/part_{number}.py" for number in range(120)]
     functions = [
         f"Handler{number % 40}.step_{number} ({luck.choice(modules)}:{number})" for number in range(3000)
@@ -83,7 +86,10 @@ def stacks(luck: random.Random, unique: int) -> list[Stack]:
 
 
 def windows(luck: random.Random, given: argparse.Namespace) -> Iterator[Window]:
-    """Windows of every pod, in order of time; a few stacks are hot and most are rare, as in real services."""
+    """Generate the windows of every pod in time order.
+
+    A few stacks are hot and most are rare, as in real services.
+    """
     known = stacks(luck, given.stacks)
     weights = [1 / (rank + 1) for rank in range(len(known))]
     samples = given.window_seconds * 100 * given.threads
@@ -106,7 +112,7 @@ def windows(luck: random.Random, given: argparse.Namespace) -> Iterator[Window]:
 
 
 def plain(bodies: Sequence[bytes]) -> bytes:
-    """Text to dict to tree to JSON."""
+    """Turn text into a dict, a tree and JSON."""
     unpack = zstandard.ZstdDecompressor()
     merged = merge_profiles(
         *(Profile.from_window(one) for body in bodies for one in decode_windows(unpack.decompress(body)))
@@ -123,7 +129,7 @@ def plain(bodies: Sequence[bytes]) -> bytes:
 
 
 def median_ms(repeats: int, run: Callable[[], object]) -> tuple[float, float]:
-    """Wall clock and CPU milliseconds of one run."""
+    """Return the median wall clock and CPU milliseconds of a run."""
     wall, cpu = [], []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -202,7 +208,10 @@ def main() -> None:
 
 
 def compacted(made: Sequence[Window], windows_per_segment: int) -> tuple[MemoryStore, float, Sequence[Block]]:
-    """The same windows, compacted as they come and when the day is over; what that took, in ms of CPU."""
+    """Store the windows, compacted as they arrive and after the end of the day.
+
+    Returns the store, the CPU milliseconds of compaction, and the blocks of the day.
+    """
     store, rest, now, used = MemoryStore(), iter(made), START_NS / 1e9, 0.0
     compaction = Compaction(
         store, Metrics(), CompactionPolicy(deletion_delay_seconds=0), interval_seconds=1, clock=lambda: now
@@ -224,7 +233,7 @@ def batched(windows: Sequence[Window], size: int) -> Iterator[Sequence[Window]]:
 
 
 def cpu_ms(run: Callable[[], object]) -> float:
-    """CPU milliseconds of all threads."""
+    """Measure the CPU milliseconds of a call, for all threads."""
     used = time.process_time()
     run()
     return (time.process_time() - used) * 1000

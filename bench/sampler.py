@@ -1,16 +1,19 @@
-"""What sampling costs the sampler and its target, against `py-spy record` (blocking) at the same rate.
+"""The cost of sampling for sampler and target, compared with `py-spy record`.
 
     python bench/sampler.py [--seconds 5] [--repeats 5] [--only cpu,lost,idle,gap,latency,many] [--pairs 10]
 
-cpu      CPU microseconds of the sampler per tick. py-spy's is the difference of a long and a short run, so
-         that attaching is not in it; ours is what its batches say, read from the sampling thread's own clock.
-lost     Microseconds that a spinning Python thread loses per tick, seen by that thread, less what it loses
-         with nobody watching.
-idle     Stops of a process that waits.
-gap      Time between two windows in which nobody looks: py-spy starts anew for each.
-latency  Open-loop p99 of the example services with and without, in pairs; the difference is to lie within
-         what two runs without differ by.
-many     CPU and memory of one sidecar beside 40 idle processes at 49 Hz, sent to a real collector.
+py-spy runs in blocking mode at the same rate.
+
+cpu      CPU microseconds of the sampler per tick. For py-spy it is the difference of a long and a short
+         run, which excludes attaching. For Sidelight it comes from the batches, which read the sampling
+         thread's own clock.
+lost     Microseconds that a spinning Python thread loses per tick, measured by that thread, minus its loss
+         without a sampler.
+idle     Stops of a waiting process.
+gap      Time without sampling between two windows: py-spy starts again for each window.
+latency  Open-loop p99 of the example services with and without sampling, in pairs. The difference should
+         lie within the difference of two runs without sampling.
+many     CPU and memory of one sidecar beside 40 idle processes at 49 Hz, which ships to a real collector.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ SERVICES = ("aiohttp_asyncio", "tornado_async")
 
 @contextmanager
 def target(*arguments: str, python: str = sys.executable) -> Iterator[subprocess.Popen[str]]:
-    """A program of sampler_targets.py, ready."""
+    """Run a program of sampler_targets.py and wait until it is ready."""
     process = subprocess.Popen(
         [python, TARGETS, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -60,7 +63,7 @@ def target(*arguments: str, python: str = sys.executable) -> Iterator[subprocess
 
 @contextmanager
 def service(name: str, python: str = sys.executable) -> Iterator[tuple[int, str]]:
-    """An example service: its pid and URL."""
+    """Run an example service; yield its pid and URL."""
     with tempfile.TemporaryDirectory() as scratch:
         port_file = Path(scratch, "port")
         with target("service", name, str(port_file), python=python) as process:
@@ -72,7 +75,10 @@ def service(name: str, python: str = sys.executable) -> Iterator[tuple[int, str]
 
 
 def load(url: str, rate: int, seconds: float) -> subprocess.Popen[str]:
-    """Requests at a constant rate from a process of its own; one line of JSON when it has ended."""
+    """Start a process that sends requests at a constant rate.
+
+    At its end it prints one line of JSON.
+    """
     command = ["--url", url, "--rate", str(rate), "--seconds", str(seconds), "--path", "/50"]
     return subprocess.Popen(
         [
@@ -89,7 +95,7 @@ def load(url: str, rate: int, seconds: float) -> subprocess.Popen[str]:
 
 
 def py_spy(pid: int, seconds: int) -> tuple[float, float]:
-    """CPU and wall seconds of one `py-spy record`."""
+    """Measure the CPU and wall clock seconds of one `py-spy record`."""
     with tempfile.TemporaryDirectory() as scratch:
         arguments = ["record", "-p", str(pid), "-r", str(RATE), "-d", str(seconds), "-f", "raw"]
         began = time.perf_counter()
@@ -112,7 +118,7 @@ def py_spy_us_per_tick(pid: int, seconds: int) -> float:
 
 
 def own(pid: int, seconds: float) -> Any:
-    """A batch of `seconds` of the native sampler, after it has got to know the process."""
+    """Take a batch of `seconds` with the native sampler, after a warm-up."""
     engine = sidelight_native.Engine()
     session = engine.attach(pid, rate_hz=RATE)
     time.sleep(0.5)
@@ -126,7 +132,7 @@ def own(pid: int, seconds: float) -> Any:
 
 
 def show(what: str, theirs: list[float], ours: list[float], asked: float, unit: str = "us") -> None:
-    """One line of the table: medians, ranges and the ratio."""
+    """Print one line of the table: medians, ranges and the ratio."""
     one, two = statistics.median(theirs), statistics.median(ours)
     ratio = one / two if two > 0 else float("inf")
     print(
@@ -192,7 +198,7 @@ def lost(options: argparse.Namespace) -> None:
 
 
 def lost_during(process: subprocess.Popen[str], action: Any) -> float:
-    """Nanoseconds that the spinning thread lost meanwhile."""
+    """Measure the nanoseconds that the spinning thread loses during a call."""
     before = ask(process)
     action()
     return ask(process) - before

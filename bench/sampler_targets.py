@@ -1,9 +1,10 @@
-"""The programs that bench/sampler.py watches. Each prints one line when it is ready and ends with its input.
+"""The programs that bench/sampler.py samples.
 
     python bench/sampler_targets.py spin DEPTH IDLE_THREADS | wait THREADS | service NAME PORT_FILE
 
-`spin` runs a loop DEPTH calls deep beside threads that wait. It counts what it loses: time that passed
-between two looks at the clock that follow each other at once. To each line of input it answers with that sum.
+Each prints one line when it is ready, and exits at the end of its input. `spin` runs a loop DEPTH calls
+deep beside waiting threads. It adds up the time it loses: gaps between two consecutive readings of the
+clock. For each line of input it prints the sum.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from pathlib import Path
 
 STEP_NS = 10_000
-"""A step of the loop takes about 0.1 us; whoever was away for longer was not running."""
+"""A step of the loop takes about 0.1 us; in a longer gap the thread did not run."""
 
 
 def spin(depth: int, idle_threads: int) -> None:
@@ -50,7 +51,7 @@ def wait(threads: int) -> None:
 
 
 def service(name: str) -> None:
-    """One of the example services, in this process, until its input ends."""
+    """Run one of the example services in this process until its input ends."""
     examples = Path(__file__).parent.parent / "examples"
     sys.path.insert(0, str(examples))
     sys.argv = [str(examples / f"{name}.py"), "--port-file", sys.argv[3]]

@@ -1,11 +1,12 @@
-"""How long a collector takes to tell of very many services, and of the trends of those in view.
+"""The time of the services page's queries with very many services.
 
     python bench/services.py [--services 30000] [--windows 4] [--view 40] [--repeats 5] [--blocks]
 
-A store in memory gets so many windows of each service over a day, in two versions; with `--blocks`
-compaction has been there, and windows are taken by the hour. `cold` has nothing decoded yet, `warm` is asked
-about another range, so that no finished answer is used. Medians of the repeats, wall clock and CPU of all
-threads: trust the CPU.
+The queries list all services, and the trends of the `--view` visible ones. A store in memory has
+`--windows` windows of each service over a day, in two versions. With `--blocks` they are compacted, and
+queries read them by the hour. For `cold` nothing is decoded yet; `warm` queries another range, so that no
+cached response is used. Values are medians of the repeats: wall clock, and CPU of all threads. Trust the
+CPU.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ WELL = Quality(attempts=6000, mode="gil", sampler="sidelight 0.1.0", reader="own
 
 
 def filled(count: int, turns: int) -> ObjectStore:
-    """A store with so many windows of each service, evenly over a day."""
+    """Fill a store with windows of each service, spread evenly over a day."""
     store = MemoryStore()
     stacks = [parse_folded(f"main (a.py:1);f{at} (b.py:2) {20 * at}\n") for at in range(1, 40)]
     for turn in range(turns):

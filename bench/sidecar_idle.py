@@ -1,13 +1,14 @@
-"""What a sidecar costs that has next to nothing to do: CPU time beside idle processes, in percent of a core.
+"""The CPU time of a sidecar beside idle processes, in percent of a core.
 
     python bench/sidecar_idle.py [--seconds 60] [--processes 3] [--only pod,machine] [-- SIDECAR OPTIONS]
 
-pod      in a PID namespace of its own, as in a pod: the sidecar, its targets and little else (needs root)
+pod      in its own PID namespace, as in a pod: the sidecar, its targets and little else (needs root)
 machine  among all processes of this machine
 
-Each is measured with `--on-demand`, where nothing is sampled and looking at /proc is nearly all there is,
-and with continuous sampling at 100 Hz. `sampling` is what the extension's thread took of it. Times come from
-/proc/PID/task/*/schedstat, in nanoseconds: a tick of /proc/PID/stat is as long as a whole second's work here.
+Each is measured with `--on-demand`, where the sidecar does little more than read /proc, and with continuous
+sampling at 100 Hz. `sampling` is the part of the native extension's thread. Times come from
+/proc/PID/task/*/schedstat, in nanoseconds: a tick of /proc/PID/stat is as long as the work of a whole
+second.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _SETTLE_SECONDS = 12
 
 @contextmanager
 def started(*command: str | Path, said: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is ended by its own id."""
+    """Run a process, and end it by its id."""
     with said.open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
     try:
@@ -45,7 +46,10 @@ def started(*command: str | Path, said: Path) -> Iterator[subprocess.Popen[bytes
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of a process's threads; those of the pool live as long as the process."""
+    """Read the CPU time of a process's threads.
+
+    The threads of the pool live as long as the process, so no time is missing.
+    """
     return (
         sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
     )

@@ -1,16 +1,17 @@
-"""The store against its targets: what windows take, and what asking for them costs.
+"""The store compared with its targets: size of windows and cost of queries.
 
     python bench/store.py [--pods 4] [--days 7] [--repeats 5] [--only ingest,queries,pods,memory]
 
-One service of the corpus (bench/corpus): 4 pods, 7 days of 1-minute windows of about 340 KB, 370 stacks a
-window and 20,000 over a version, in segments of 4 to 60 windows, compacted as they come and when each day is
-over. Queries go from the store, which is in memory, to the JSON of the answer: `cold` has nothing decoded
-yet, `warm` is asked again. CPU of all threads, medians of the repeats.
+The data is one service of the corpus (bench/corpus): 4 pods, 7 days of 1-minute windows of about 340 KB,
+with 370 stacks per window and 20,000 per version. It is stored in segments of 4 to 60 windows, and
+compacted as they arrive and after the end of each day. A query is measured from the store, which is in
+memory, to the JSON of the response: for `cold` nothing is decoded yet, `warm` repeats the query. Values are
+the CPU of all threads, medians of the repeats.
 
-ingest   through HTTP, as bench/ingest.py does it.
-queries  bytes a window of closed days, compaction, and every question on 24 hours and 7 days.
+ingest   through HTTP, as in bench/ingest.py.
+queries  bytes per window of closed days, compaction, and every query on 24 hours and 7 days.
 pods     the same with ten times as many pods, over a day.
-memory   peak memory of a 7-day merge, window by window, in a process of its own, with nothing decoded before.
+memory   peak memory of a 7-day merge, window by window, in its own process, with nothing decoded before.
 """
 
 from __future__ import annotations
@@ -67,7 +68,10 @@ TIMEOUT_SECONDS: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A store full of closed days: what it holds, and what compaction took (CPU ms a window)."""
+    """A store of closed days: its contents and the cost of compaction.
+
+    `compacting_ms` is in CPU milliseconds per window.
+    """
 
     store: MemoryStore
     windows: int
@@ -79,7 +83,7 @@ class Built:
         return sum(self.bytes_by_table().values())
 
     def bytes_by_table(self) -> Counter[str]:
-        """Bytes a window of each kind of object."""
+        """Return the bytes per window of each kind of object."""
         sizes = Counter[str]()
         for entry in self.store.list("v1/"):
             sizes[entry.key.rpartition("/")[2] if entry.key.endswith(".parquet") else "others"] += entry.size
@@ -88,7 +92,7 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of the answer; `limit` is what was asked for, if anything was."""
+    """One line of the output; `limit` is the target, if there is one."""
 
     what: str
     value: float
@@ -101,7 +105,7 @@ class Figure:
 
 
 def build(shape: Shape) -> Built:
-    """A store of this shape's windows, compacted as they come, and until every day is over."""
+    """Build a store of a shape's windows, compacted on arrival and after every day."""
     store, now, used, segments, windows = MemoryStore(), START_NS / 1e9, 0.0, 0, 0
     compaction = Compaction(
         store, Metrics(), CompactionPolicy(deletion_delay_seconds=0), interval_seconds=1, clock=lambda: now
@@ -123,7 +127,7 @@ def build(shape: Shape) -> Built:
 
 
 def _segments(rows: Iterator[HashedWindow], seed: int) -> Iterator[list[HashedWindow]]:
-    """Windows as flushes gather them: some at once, of one day."""
+    """Group windows as flushes do: some at a time, all of one day."""
     luck, part = random.Random(f"segments {seed}"), list[HashedWindow]()
     wanted = luck.randint(*SEGMENT_WINDOWS)
     for row in rows:
@@ -141,14 +145,14 @@ Ask = Callable[[QueryContext], object]
 
 
 def flames(*sides: WindowQuery) -> Ask:
-    """A flame graph of one side, or a comparison of two."""
+    """Make a query for the flame graph of one side, or for the comparison of two."""
     return lambda reading: query_flame_graph(
         reading, sides, ProfileType.WALL, lines=False, nodes=NODES, max_nodes=10**6
     )
 
 
 def span(from_day: float, days: float) -> WindowQuery:
-    """All windows of the service for so many days from the start."""
+    """Select all windows of the service in a range of days, counted from the start."""
     from_ns = START_NS + round(from_day * DAY_SECONDS) * 10**9
     return WindowQuery(
         parse_re2_selector('{service="shop"}'), from_ns, from_ns + round(days * DAY_SECONDS) * 10**9
@@ -156,7 +160,7 @@ def span(from_day: float, days: float) -> WindowQuery:
 
 
 def cold_and_warm(store: ObjectStore, repeats: int, make: Ask) -> tuple[float, float]:
-    """CPU milliseconds from the store to JSON: with nothing decoded yet, and asked again."""
+    """Measure the CPU milliseconds from the store to JSON, cold and warm."""
     cold = []
     for _ in range(repeats):
         with closing(QueryEngine(store, LIMITS)) as engine:
@@ -171,19 +175,19 @@ LIMITS: Final = replace(QueryLimits(), timeout_seconds=TIMEOUT_SECONDS)
 
 
 def ask(engine: QueryEngine, make: Ask) -> bytes:
-    """The answer as it goes over the wire, not compressed."""
+    """Return the response as it is sent, uncompressed."""
     return asyncio.run(engine.run(lambda reading: encode_json_response(make(reading), gzip=False))).body
 
 
 def cpu_ms(run: Callable[[], object]) -> float:
-    """CPU milliseconds of all threads."""
+    """Measure the CPU milliseconds of a call, for all threads."""
     used = time.process_time()
     run()
     return (time.process_time() - used) * 1000
 
 
 def queries(built: Built, shape: Shape, repeats: int) -> Iterator[Figure]:
-    """What every question takes."""
+    """Measure every query."""
     last, first = shape.days - 2, 1
     asked = (
         ("merge 24 h, window by window", flames(replace(span(last, 1), by_window=True)), 105),
@@ -212,7 +216,7 @@ def queries(built: Built, shape: Shape, repeats: int) -> Iterator[Figure]:
 
 
 def more_pods(shape: Shape, repeats: int) -> Iterator[Figure]:
-    """A day with ten times the pods, beside the same day with as many as asked for."""
+    """Measure a day with ten times the pods, and the same day with the given number."""
     day = replace(shape, days=1, versions=1)
     few, many = (build(replace(day, pods=pods)) for pods in (shape.pods, 10 * shape.pods))
     yield Figure("10 x pods: bytes a window", many.bytes_per_window, "bytes", 1200)
@@ -232,7 +236,7 @@ def more_pods(shape: Shape, repeats: int) -> Iterator[Figure]:
 
 
 def memory(built: Built, shape: Shape, repeats: int) -> Iterator[Figure]:
-    """Peak memory of a merge of all days, measured by a process that does nothing else."""
+    """Measure the peak memory of a merge of all days, in its own process."""
     with tempfile.TemporaryDirectory(prefix="sidelight-store-") as folder:
         directory = DirectoryStore(Path(folder))
         for entry in built.store.list("v1/"):
@@ -243,7 +247,7 @@ def memory(built: Built, shape: Shape, repeats: int) -> Iterator[Figure]:
 
 
 def peak(folder: Path, days: float) -> float:
-    """MB by which memory grew at most while a merge of all days was made; Linux only."""
+    """Return the peak growth of memory in MB during a merge of all days; Linux only."""
     with closing(QueryEngine(DirectoryStore(folder), LIMITS)) as engine:
         ask(
             engine,
@@ -258,14 +262,14 @@ def peak(folder: Path, days: float) -> float:
 
 
 def _memory(name: str) -> int:
-    """Kilobytes, as the kernel counts them."""
+    """Read a memory value in kilobytes from /proc/self/status."""
     found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found, name
     return int(found[1])
 
 
 def taken_in(shape: Shape, repeats: int) -> Iterator[Figure]:
-    """What a window costs that comes through HTTP."""
+    """Measure the cost of ingesting a window through HTTP."""
     costs = ingest.measure(replace(shape, days=1, versions=1), windows=192, repeats=repeats)
     yield Figure("ingest through HTTP, a window", statistics.median(costs), "CPU ms", 2.2)
 

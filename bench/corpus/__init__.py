@@ -1,15 +1,15 @@
-"""Windows of a service as sidecars would have sent them: of any number, and the same for the same seed.
+"""Windows of a service as sidecars would send them, in any number and from a seed.
 
-Which stacks there are was recorded from real programs (`stacks`). How often each is seen follows Zipf's law,
-in the order in which they were recorded: few are hot, and most are rare. The exponent is that with which a
-window has as many different stacks as asked for. Every sample of a window is drawn on its own, so windows
-differ as real ones do.
+The stacks come from recordings of real programs (`stacks`). Their frequencies follow Zipf's law, in the
+order of the recording: few stacks are hot, and most are rare. The exponent is chosen so that a window has
+the requested number of different stacks. Every sample of a window is drawn independently, so windows differ
+as real ones do.
 
-Each slot (a replica) has one pod at any moment. Pods are replaced every day or so, and all of them, one after
-the other, when a version is rolled out; each pod has its own phase in the minute.
+Each slot (a replica) has one pod at any time. Pods are replaced about once a day, and one after another
+when a version is rolled out. Each pod has its own phase within the minute.
 
-A window is made as columns (`HashedWindow`) with all that the store needs; `Corpus.window` gives it with its
-text, for the wire.
+A window is generated as columns (`HashedWindow`) with everything that the store needs; `Corpus.window`
+converts it to a window with stacks, for the wire.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _ROLLOUT_SECONDS: Final = 90
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large a corpus is.
+    """The size of a corpus.
 
-    `stacks` are those of a window on average, `distinct` those of a version; `versions` follow each other in
-    equal parts of `days`. Each of `pods` replicas has `processes`, each of which ships a window after the
-    other.
+    `stacks` is the mean number of stacks per window, `distinct` the number per version. The `versions`
+    follow each other in equal parts of `days`. Each of `pods` replicas has `processes` processes, and each
+    process ships one window after another.
     """
 
     pods: int = 4
@@ -64,12 +64,12 @@ class Shape:
 
     @property
     def samples(self) -> int:
-        """Samples in a window: 100 a second."""
+        """The number of samples in a window: 100 per second."""
         return self.window_seconds * SECOND_NS // PERIOD_NS
 
     @property
     def turns(self) -> int:
-        """How many windows each process ships."""
+        """The number of windows that each process ships."""
         return round(self.days * 86_400) // self.window_seconds
 
     @property
@@ -78,7 +78,7 @@ class Shape:
 
 
 def shape_arguments(arguments: argparse.ArgumentParser, **defaults: float) -> None:
-    """An option for each part of a shape."""
+    """Add an option for each field of a shape."""
     for field in fields(Shape):
         if field.name != "start_ns":
             default = defaults.get(field.name, field.default)
@@ -87,15 +87,17 @@ def shape_arguments(arguments: argparse.ArgumentParser, **defaults: float) -> No
 
 
 def shape_of(given: argparse.Namespace) -> Shape:
-    """The shape that was asked for."""
+    """Build the shape from the parsed options."""
     return Shape(
         **{field.name: getattr(given, field.name) for field in fields(Shape) if hasattr(given, field.name)}
     )
 
 
 class _Version:
-    """What windows of one version are drawn from: stacks in order of their hashes, and draws that mean
-    them."""
+    """The population from which the windows of one version are drawn.
+
+    It has the stacks in the order of their hashes, and a mapping from random draws to stacks and states.
+    """
 
     def __init__(self, known: Sequence[tuple[Stack, Any]], shape: Shape) -> None:
         weights = zipf(len(known), shape.stacks, shape.samples)
@@ -117,7 +119,10 @@ class _Version:
 
 
 def zipf(distinct: int, stacks: int, samples: int) -> list[float]:
-    """Weights of so many stacks, of which as many samples show about `stacks` different ones."""
+    """Compute Zipf weights of `distinct` stacks.
+
+    The exponent is such that `samples` samples show about `stacks` different stacks.
+    """
 
     def weights(exponent: float) -> list[float]:
         each = [rank**-exponent for rank in range(1, distinct + 1)]
@@ -134,7 +139,7 @@ def zipf(distinct: int, stacks: int, samples: int) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class _Process:
-    """Who ships windows of a slot: labels without the pod's, and when in the minute they begin."""
+    """A process of a slot, and the phase within the minute at which its windows begin."""
 
     slot: int
     number: int
@@ -157,7 +162,7 @@ class Corpus:
         self._ends = [self._replaced(luck) for _ in range(shape.pods)]
 
     def batches(self) -> Iterator[Sequence[HashedWindow]]:
-        """All windows in order of time, some hundred at once."""
+        """Yield all windows in time order, a few hundred at a time."""
         shape = self.shape
         turns = max(1, _DRAWS_AT_ONCE // (shape.samples * len(self._processes)))
         for first in range(0, shape.turns, turns):
@@ -176,24 +181,24 @@ class Corpus:
             yield [row for row in drawn if row is not None]
 
     def windows(self) -> Iterator[HashedWindow]:
-        """All windows in order of time."""
+        """Yield all windows in time order."""
         for batch in self.batches():
             yield from batch
 
     def window(self, row: HashedWindow) -> Window:
-        """A window with its stacks, as it goes over the wire."""
+        """Convert to a window with its stacks, as it is sent over the wire."""
         counts = map(Counts, row.idle, row.running, row.gil)
         return replace(row.window, counts=dict(zip(row.stacks, counts, strict=True)))
 
     def _replaced(self, luck: random.Random) -> list[int]:
-        """When pods of a slot are replaced by others, in seconds from the start."""
+        """Draw the times at which the pods of a slot are replaced, in seconds."""
         ends: list[int] = [luck.randrange(*_POD_SECONDS)]
         while ends[-1] < self.shape.days * 86_400:
             ends.append(ends[-1] + luck.randrange(*_POD_SECONDS))
         return ends
 
     def _head(self, process: _Process, turn: int, luck: random.Random) -> tuple[int, Window]:
-        """A window without stacks, and its version."""
+        """Build a window without stacks; return it with the index of its version."""
         shape = self.shape
         seconds = turn * shape.window_seconds
         each = shape.days * 86_400 / shape.versions
@@ -238,7 +243,7 @@ class Corpus:
     def _drawn(
         self, among: _Version, windows: Sequence[Window], luck: random.Random
     ) -> Iterator[HashedWindow]:
-        """These windows with stacks drawn for them."""
+        """Draw the stacks of windows of one version."""
         if not windows:
             return
         samples, distinct = self.shape.samples, len(among.stacks)
@@ -295,7 +300,7 @@ _RIGHT: Final = pc.SearchSortedOptions(side="right")
 
 
 def _bytes(column: pa.Array) -> bytes:
-    """The values of a column without nulls, 8 bytes each."""
+    """Return the bytes of a column without nulls, 8 bytes per value."""
     size = 8 * len(column)
     start = 8 * column.offset
     buffer: Mapping[int, Any] = column.buffers()

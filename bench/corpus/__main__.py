@@ -1,10 +1,10 @@
-"""Record the programs of the corpus anew, or say what a corpus of some size is like.
+"""Record the programs of the corpus again, or describe a corpus of a given size.
 
     python -m bench.corpus [--pods 4] [--days 7] …
     python -m bench.corpus --record [--seconds 60] [--rate 1000]
 
-Recording runs each program under `sidelight record` (as root, or with SYS_PTRACE): shop.py with the Django of
-tests/services/requirements, the others with this interpreter. What was recorded goes to
+Recording runs each program under `sidelight record` (as root, or with SYS_PTRACE): shop.py with the Django
+of tests/services/requirements, the others with this interpreter. The recordings are written to
 bench/corpus/recorded.
 """
 
@@ -26,7 +26,7 @@ from tests.services.venvs import environment
 
 
 def record(seconds: float, rate: float) -> None:
-    """Write a recording of each program."""
+    """Record each program."""
     compress = zstandard.ZstdCompressor(level=19)
     for program, share in PROGRAMS.items():
         python = environment(Path(sys.executable), "django").python if program == "shop" else sys.executable
@@ -43,7 +43,7 @@ def record(seconds: float, rate: float) -> None:
 
 
 def describe(shape: Shape) -> None:
-    """Print what the windows of a corpus are like, and how long it took to make them."""
+    """Describe the windows of a corpus, and print how long it took to generate them."""
     start = time.perf_counter()
     corpus = Corpus(shape)
     prepared = time.perf_counter()

@@ -1,12 +1,11 @@
-"""Stacks of a service: those that were recorded, more that could have been, and what each version makes of
-them.
+"""Stacks of a service: recorded stacks, plausible new ones, and versions of them.
 
-Three programs were recorded with `sidelight record` (bench/corpus/programs). As many stacks as are wanted
-come of them by crossing: where two recorded stacks have a frame in common, the callers of one go on with what
-the other called there. So every call in a stack has been seen, and so have its depth and its names.
+Three programs were recorded with `sidelight record` (bench/corpus/programs). Crossing creates any number of
+further stacks: where two recorded stacks have a frame in common, the callers in one are joined with the
+callees in the other. So every call in a stack occurs in a recording.
 
-A version edits some files: lines below an edit move, a few functions call a new one in their place, a few
-become heavier. Where a file is not edited nothing changes.
+A version edits some files: lines below an edit move, a few functions call a new function, and a few
+functions become heavier. Nothing changes in files without edits.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from sidelight_model.counts import Counts
 from sidelight_model.folded import Stack, join_frames, parse_folded, split_stack
 
 PROGRAMS: Final = {"shop": 0.12, "feed": 0.44, "pricing": 0.44}
-"""What share of a service's stacks comes of each program."""
+"""The share of a service's stacks from each program."""
 RECORDED: Final = Path(__file__).parent / "recorded"
 
 _PLACE: Final = re.compile(r"(.*) \((.*):(\d+)\)")
@@ -39,7 +38,10 @@ Frames = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A stack, how heavy it is beside others, and what share of its samples is idle, running and gil."""
+    """A stack, its relative weight, and the shares of its samples by state.
+
+    The states are idle, running and gil.
+    """
 
     frames: Frames
     weight: float
@@ -47,13 +49,16 @@ class Known:
 
 
 def recorded(program: str) -> dict[Stack, Counts]:
-    """A program's stacks as they were recorded."""
+    """Read the recorded stacks of a program."""
     packed = (RECORDED / f"{program}.folded.zst").read_bytes()
     return parse_folded(zstandard.ZstdDecompressor().decompress(packed).decode())
 
 
 def service(distinct: int, seed: int) -> list[Known]:
-    """So many distinct stacks of a service that does the work of all programs, the heaviest first."""
+    """Create `distinct` stacks of a service that does the work of all programs.
+
+    The heaviest stacks come first.
+    """
     luck = random.Random(f"stacks {seed}")
     known: list[Known] = []
     shares = list(PROGRAMS.items())
@@ -65,7 +70,7 @@ def service(distinct: int, seed: int) -> list[Known]:
 
 
 def _crossed(seen: Mapping[Stack, Counts], wanted: int, share: float, luck: random.Random) -> Iterable[Known]:
-    """The heaviest recorded stacks of a program, and crossed ones until there are enough."""
+    """Return a program's heaviest recorded stacks, and crossed ones up to `wanted`."""
     total = sum(count.wall for count in seen.values())
     found = {
         (frames := tuple(split_stack(stack))): Known(frames, share * count.wall / total, _states(count))
@@ -99,7 +104,10 @@ def _states(count: Counts) -> tuple[float, float, float]:
 
 
 def version(known: Sequence[Known], number: int, seed: int) -> list[tuple[Stack, Known]]:
-    """These stacks as they are in a version, the heaviest first; version 0 is what was recorded."""
+    """Apply the edits of a version to stacks; return them heaviest first.
+
+    Version 0 is the recording.
+    """
     edits = {file: [] for one in known for frame in one.frames if (file := _file(frame))}
     heavier: dict[str, float] = {}
     extracted: dict[str, str] = {}
@@ -134,7 +142,7 @@ def _file(frame: str) -> str:
 
 
 def _moved(frame: str, edits: Mapping[str, Sequence[tuple[int, int]]]) -> str:
-    """The frame where edits above it have moved it to."""
+    """Move a frame's line by the edits above it."""
     match = _PLACE.fullmatch(frame)
     if match is None or not edits.get(match[2]):
         return frame

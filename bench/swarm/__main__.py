@@ -1,11 +1,11 @@
-"""Thousands of sidecars against real collectors and a real S3 server, and the proof that nothing was lost.
+"""Run thousands of sidecars against real collectors and S3, and check the store.
 
     python -m bench.swarm [--sidecars 10000] [--interval 60] [--seconds 150] [--collectors 1] …
 
-Starts versitygw, collectors that compact meanwhile, and processes full of sidecars (`sidecars`); watches what
-they take once a second; ends them, and compares what is stored with what was acknowledged (`proof`).
-`--outage 10` stops the S3 server for so long in the middle. The last line says whether the proof holds, and
-so does the exit code.
+The script starts versitygw, collectors that also compact, and processes of many sidecars (`sidecars`). It
+measures their memory and CPU once a second, ends them, and compares the stored windows with the
+acknowledged ones (`proof`). `--outage 10` stops the S3 server for that number of seconds in the middle. The
+last line and the exit code say whether the check succeeded.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ REPORTED = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done; times in seconds. `outage` is how long S3 stands still, in the middle."""
+    """The parameters of a run; times are in seconds.
+
+    `outage` is how long the S3 server stops in the middle.
+    """
 
     sidecars: int = 10_000
     interval: float = 60.0
@@ -83,8 +86,10 @@ class Watched:
         return self.cpu[-1] - self.cpu[0]
 
     def sizes(self) -> str:
-        """Memory at the start, in the middle and at the end of the load: medians of a tenth of the time
-        each."""
+        """Return the memory at the start, in the middle and at the end of the load.
+
+        Each is the median of a tenth of the time.
+        """
         tenth = max(1, len(self.memory) // 10)
         middle = (len(self.memory) - tenth) // 2
         parts = self.memory[:tenth], self.memory[middle : middle + tenth], self.memory[-tenth:]
@@ -96,7 +101,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run gave."""
+    """The outcome of a run."""
 
     results: Sequence[Result]
     proof: Proof
@@ -111,7 +116,7 @@ class Outcome:
 
 
 def bodies(plan: Plan) -> list[Body]:
-    """Windows of the corpus, each ready to be sent under any name."""
+    """Prepare windows of the corpus, ready to be sent under any name."""
     corpus = Corpus(Shape(days=1 + plan.bodies / 4000, versions=1, seed=plan.seed))
     made: list[Body] = []
     for row in corpus.windows():
@@ -124,7 +129,7 @@ def bodies(plan: Plan) -> list[Body]:
 
 
 def run(plan: Plan, folder: Path, say: Callable[[str], None] = print) -> Outcome:
-    """Do all of it in this folder; whatever happens, nothing that was started is left."""
+    """Run everything in this folder, and end every started process in any case."""
     made = bodies(plan)
     text, packed = (
         statistics.mean(sizes)
@@ -192,7 +197,7 @@ def _sidecars(folder: Path, at: int, task: Task) -> Iterator[subprocess.Popen[by
 def _watch(
     plan: Plan, sidecars: Sequence[subprocess.Popen[bytes]], watched: dict[str, Watched], server: S3Server
 ) -> float:
-    """Look once a second until all sidecars have ended; how long they took."""
+    """Measure once a second until all sidecars have ended; return how long they took."""
     begin = time.monotonic()
     limit = plan.seconds + 2 * plan.drain + 60
     outage = (plan.seconds / 2, plan.seconds / 2 + plan.outage)
@@ -218,7 +223,7 @@ def _watch(
 
 
 def _metrics(url: str) -> Counter[str]:
-    """Every number without the labels of histograms."""
+    """Read every metric without the labels of histograms."""
     with urllib.request.urlopen(f"{url}/metrics", timeout=30) as answer:
         lines = [line.rpartition(" ") for line in answer.read().decode().splitlines() if line[0] != "#"]
     return Counter(
@@ -232,7 +237,7 @@ def _store(server: S3Server) -> S3Store:
 
 
 def report(plan: Plan, outcome: Outcome) -> None:
-    """Print what was found."""
+    """Print the results."""
     shipped, proof, watched = outcome.shipped, outcome.proof, outcome.watched
     took = sorted(second for result in outcome.results for second in result.took)
     waits = sorted(one.acknowledged - one.ready for one in shipped if one.acknowledged is not None)
@@ -267,7 +272,7 @@ def report(plan: Plan, outcome: Outcome) -> None:
 
 
 def _tenths(plan: Plan, shipped: Sequence[Shipped]) -> str:
-    """The p99 of windows that were ready in each tenth of the time."""
+    """Compute the p99 of the windows that were ready in each tenth of the time."""
     begin = min(one.ready for one in shipped)
     parts: list[list[float]] = [[] for _ in range(10)]
     for one in shipped:

@@ -1,7 +1,8 @@
-"""Is what was acknowledged stored, exactly once and unchanged, and nothing that was never sent?
+"""A check that every acknowledged window is stored exactly once and unchanged.
 
-The store is read as queries read it: what manifests and listings say counts, and a window that lies in two
-places counts in the first. Counts are compared stack by stack, and each stack's frames must give its hash.
+The store must not have windows that were never sent. The check reads the store as queries do: manifests and
+listings define its contents, and a window in two places counts in the first. Counts are compared stack by
+stack, and the hash of each stack's frames must be its stored hash.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _COLUMNS: Final = ("h", "idle", "running", "gil")
 
 @dataclass(slots=True)
 class Proof:
-    """What was found, and in `wrong` every way in which it is not what was sent.
+    """The result of the check; `wrong` has every difference from the sent windows.
 
-    `unanswered` are stored windows that nobody was told of, `repeated` are windows that lie in two places.
+    `unanswered` counts stored windows without an acknowledgement, `repeated` windows in two places.
     """
 
     acknowledged: int = 0
@@ -52,7 +53,7 @@ class _Reader:
         self._bodies = {body.number: body for body in bodies}
 
     def windows(self, profiles: pa.Table, samples: pa.Table) -> None:
-        """The windows of one object: are they those that were sent?"""
+        """Check that the windows of one object are those that were sent."""
         wrong, places = self.proof.wrong, _places(samples)
         columns = [combine_chunks(samples[name]) for name in _COLUMNS]
         for row in profiles.select(["wid", "service", "ts", "digest", *_COLUMNS[1:]]).to_pylist():
@@ -79,7 +80,7 @@ class _Reader:
         wrong += [f"{window_id} has samples and is no window" for window_id in places]
 
     def stacks(self, stacks: pa.Table) -> None:
-        """The stacks of one object: do their frames give their hashes?"""
+        """Check that the frames of one object's stacks match their hashes."""
         hashes, services = stacks["h"].to_pylist(), stacks["service"].to_pylist()
         fresh = [at for at, h in enumerate(hashes) if h not in self.named[services[at]]]
         frames = combine_chunks(stacks["frames"]).take(pa.array(fresh, pa.int64())).to_pylist()
@@ -99,7 +100,7 @@ def prove(store: ObjectStore, shipped: Iterable[Shipped], bodies: Sequence[Body]
     for ref in list_live_objects(store, 0, _LAST_NS).refs:
         proof.objects += 1
         proof.bytes += sizes[ref.key_prefix]
-        # A digest is that of stacks in the order of their hashes; blocks have common ones first.
+        # A digest needs the stacks in the order of their hashes; blocks have frequent ones first.
         samples = sort_table(read_segment(store, ref, "samples"), ["wid", "h"])
         reader.windows(read_segment(store, ref, "profiles"), samples)
         reader.stacks(read_segment(store, ref, "stacks"))
@@ -117,7 +118,7 @@ def prove(store: ObjectStore, shipped: Iterable[Shipped], bodies: Sequence[Body]
 
 
 def _places(samples: pa.Table) -> dict[str, tuple[int, int]]:
-    """Where the samples of each window begin, and how many rows lie between the first and the last."""
+    """Return the first row of each window's samples, and the number of rows."""
     wids = dictionary_encode(samples["wid"])
     rows = pa.table({"wid": wids.indices, "row": pa.array(range(len(samples)), pa.int64())})
     spans = rows.group_by("wid").aggregate([("row", "min"), ("row", "max")])
@@ -128,5 +129,5 @@ def _places(samples: pa.Table) -> dict[str, tuple[int, int]]:
 
 
 def _bytes(column: Any) -> bytes:
-    """The values of a column without nulls, 8 bytes each."""
+    """Return the bytes of a column without nulls, 8 bytes per value."""
     return memoryview(column.buffers()[1])[8 * column.offset : 8 * (column.offset + len(column))].tobytes()

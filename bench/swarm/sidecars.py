@@ -1,12 +1,13 @@
-"""A process that is thousands of sidecars: each ships a window every so often until it is acknowledged.
+"""A process that acts as thousands of sidecars.
 
-What a sidecar does is what `shipping.ship` does, answers and pauses by its own code: the oldest
-windows in one request, a pause that doubles, `Retry-After` obeyed, the same ids again. A connection is kept
-for 15 s after an answer, as aiohttp's is, and a new one goes to any of the collectors, as through a Service.
-A share of the answers is lost: the connection is cut a moment after the request was sent.
+Each ships a window per interval until it is acknowledged. A sidecar behaves as `shipping.ship` does and
+uses its code for responses and pauses: it sends the oldest windows in one request, doubles its pauses,
+obeys `Retry-After`, and repeats the same ids. A connection stays open for 15 s after a response, as
+aiohttp's does, and a new one goes to any of the collectors, as through a Service. A share of the responses
+is lost: the connection is closed shortly after the request was sent.
 
-Bodies are cheap to make: the stacks of a window are compressed once, and its header is put before them as a
-block that is not compressed, in one frame that says how long its text is, as that of a sidecar does.
+Bodies are cheap to make: the stacks of a window are compressed once. Its header precedes them as an
+uncompressed block, in one zstd frame that has the length of its text, as that of a sidecar does.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ LOST_WITHIN_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A window of the corpus: compressed stacks, the length of their text, and the columns of its digest."""
+    """A window of the corpus.
+
+    `blocks` has its compressed stacks, `text_bytes` the length of their text, and `columns` the input of
+    its digest.
+    """
 
     number: int
     window: Window
@@ -60,7 +65,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one process is to do; `first` is the number of its first sidecar."""
+    """The task of one process; `first` is the number of its first sidecar."""
 
     ports: Sequence[int]
     bodies: Sequence[Body]
@@ -76,8 +81,10 @@ class Task:
 
 @dataclass(slots=True)
 class Shipped:
-    """One window: what it was (`body` is a number), when it was ready, and when it was acknowledged, if it
-    was."""
+    """One shipped window.
+
+    `body` is the number of its Body, and `acknowledged` the time of its acknowledgement, if any.
+    """
 
     id: str
     service: str
@@ -91,7 +98,10 @@ class Shipped:
 
 @dataclass(slots=True)
 class Result:
-    """What came of it; `answers` counts outcomes, `took` has seconds from a request to its answer."""
+    """The result of a task.
+
+    `answers` counts the outcomes of requests, and `took` has the seconds from a request to its response.
+    """
 
     windows: list[Shipped] = field(default_factory=list)
     answers: Counter[str] = field(default_factory=Counter)
@@ -101,7 +111,7 @@ class Result:
 
 
 class Link(asyncio.Protocol):
-    """One connection: a request, its answer, and for a while the next."""
+    """One connection, which stays open for further requests for a while."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -133,7 +143,7 @@ class Link(asyncio.Protocol):
 
 
 class Sidecar:
-    """One sidecar: its windows that wait, and its connection."""
+    """One sidecar: its pending windows and its connection."""
 
     def __init__(self, number: int, task: Task, result: Result) -> None:
         self.luck = random.Random(f"sidecar {task.seed} {number}")
@@ -150,8 +160,10 @@ class Sidecar:
         self._bodies = [task.bodies[(start + at) % len(task.bodies)] for at in range(share)]
 
     async def run(self, begin: float) -> None:
-        """Take a window every interval from `begin` on (a time of the loop), and ship; then ship what is
-        left."""
+        """Create a window per interval from `begin` on (loop time) and ship it.
+
+        At the end ship the remaining windows.
+        """
         task, loop = self._task, asyncio.get_running_loop()
         end = begin + task.seconds
         due = begin + self.luck.random() * task.interval
@@ -183,7 +195,7 @@ class Sidecar:
         self._waiting.append((one, header, body))
 
     async def _ship(self, end: float) -> None:
-        """Send until nothing waits."""
+        """Send until no window is pending."""
         loop, attempt = asyncio.get_running_loop(), 0
         while self._waiting:
             batch = self._batch()
@@ -261,7 +273,10 @@ class Sidecar:
 
 
 def frame(header: bytes, body: Body) -> bytes:
-    """One zstd frame (RFC 8878, 3.1.1) of a header and stacks: a single segment, its length in 4 bytes."""
+    """Build one zstd frame (RFC 8878, 3.1.1) of a header and stacks.
+
+    It is a single segment with its length in 4 bytes.
+    """
     length = (len(header) + body.text_bytes).to_bytes(4, "little")
     return b"".join(
         (b"\x28\xb5\x2f\xfd\xa0", length, (len(header) << 3).to_bytes(3, "little"), header, body.blocks)
@@ -269,7 +284,7 @@ def frame(header: bytes, body: Body) -> bytes:
 
 
 def blocks(text: bytes) -> bytes:
-    """What a zstd frame of this text has behind its header."""
+    """Return the blocks of a zstd frame of this text, without the frame header."""
     packed = zstandard.ZstdCompressor(level=3).compress(text)
     return packed[zstandard.frame_header_size(packed) :]
 
@@ -281,7 +296,7 @@ _HEAD: Final = (
 
 
 async def swarm(task: Task) -> Result:
-    """All sidecars of one process, from their first window to the last acknowledgement."""
+    """Run all sidecars of a process until the last acknowledgement."""
     result = Result()
     begin = asyncio.get_running_loop().time()
     async with asyncio.TaskGroup() as group:
@@ -292,7 +307,7 @@ async def swarm(task: Task) -> Result:
 
 
 def main() -> None:
-    """Do the task in the file named first, and write what came of it to the second."""
+    """Read the task from the first file, run it, and write the result to the second."""
     task = pickle.loads(Path(sys.argv[1]).read_bytes())
     with suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         result = runner.run(swarm(task))

@@ -1,17 +1,17 @@
-"""Whether verdicts keep what they promise, on services that are made up and on recordings of real ones.
+"""Check the promises of verdicts, on simulated services and on real recordings.
 
     python -m bench.verdicts [--quick] [--only rates|equal-load|power|looks|families|real|cost ...]
         [--page docs/verdicts.md]
 
-Seeded: the same tables each time, but for the CPU. `--quick` has fewer trials: a share of 5 % of 1,000 is
-known to 1.4 points either way, of 100 to 4.4.
+The trials are seeded, so all tables except the CPU time are the same each time. `--quick` runs fewer
+trials: a share of 5 % is accurate to ±1.4 points with 1,000 trials, and to ±4.4 points with 100.
 """
 
 from __future__ import annotations
 
 import os
 
-# One thread, as the collector's image has it: more of them only wait for each other on matrices so small.
+# One thread, as in the collector's image: on small matrices more threads only wait for each other.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import argparse

@@ -1,4 +1,4 @@
-"""What a verdict costs: CPU of the statistics of two sides of 20,000 stacks."""
+"""The cost of a verdict: CPU time of the statistics of two sides, 20,000 stacks."""
 
 from __future__ import annotations
 

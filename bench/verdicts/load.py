@@ -1,9 +1,10 @@
-"""Requests to the pods of a service over loopback as `weather` has them; a process of its own.
+"""A process that sends requests to a service's pods, following a `weather` model.
 
     python -m bench.verdicts.load '{"ports": […], "seconds": 60, "weather": {…}}' OUTPUT
 
-Open loop: a request is due when it is due. Where a pod has `MOST` unanswered, the request is counted as
-dropped. It ends by itself, and then writes what each pod answered in each second, as JSON.
+The requests go over loopback, in an open loop: each has a fixed due time. If a pod has `MOST` pending
+requests, the request is counted as dropped. At its end the process writes the number of responses by pod
+and second, as JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _TIMEOUT_SECONDS: Final = 20
 
 
 class Load:
-    """Sends requests and counts what came of them."""
+    """Sends requests and counts responses, failures and dropped requests."""
 
     def __init__(self, ports: list[int], session: aiohttp.ClientSession) -> None:
         self._ports = ports
@@ -53,7 +54,7 @@ class Load:
         method, _, path = kind.partition(" ")
         try:
             url = f"http://127.0.0.1:{self._ports[pod]}{path}"
-            title = f"title {next(self._titles)}"  # the same one again would fill lists with equal words
+            title = f"title {next(self._titles)}"  # equal titles would fill lists with equal words
             form = {"title": title, "more": "x" * 400} if method == "POST" else None
             async with self._session.request(method, url, data=form, allow_redirects=False) as answer:
                 await answer.read()

@@ -1,4 +1,4 @@
-"""Tables as text, and where they go in a page."""
+"""Tables as text, and their place in a page."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ class Table:
 
 
 def share(part: float) -> str:
-    """A part as a percentage; a change that would have to be tenfold is none that can be seen."""
+    """Format a share as a percentage, or as `none` from tenfold on.
+
+    A change that large is not detectable in practice.
+    """
     return f"{100 * part:.1f} %" if part < 10 else "none"
 
 
 def write(page: Path, command: str, tables: Sequence[Table]) -> None:
-    """Put the tables between the markers of the page, with the command that makes them."""
+    """Write the tables, and the command that made them, between the page's markers."""
     text = page.read_text()
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]

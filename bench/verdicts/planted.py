@@ -1,13 +1,13 @@
-"""What verdicts say of real processes in which something was planted.
+"""Verdicts about real processes with a planted change.
 
     python -m bench.verdicts.planted [--seconds 60] [--pods 5] [--only more,equal] [--page docs/verdicts.md]
 
-Each version of tests/e2e/planting.py runs beside `base`, so many pods of either with a sidecar each, under
-load that treats all alike. Then the command is asked, with `--fail-on 'cpu>+3%'`. The table tells what was
-planted, how much more CPU the kernel's clock says the version took a request, and what the command said. It
-takes about a minute and a half a version. Numbers beyond what was planted are this machine's, and others may
-have used it at the same time: `waited` is how much of what was sampled as running was waiting for a CPU,
-which blurs what is said of functions.
+Each version of tests/e2e/planting.py runs beside `base`, with `--pods` pods of each and a sidecar per pod,
+under equal load. Then the script runs `sidelight compare` with `--fail-on 'cpu>+3%'`. The table shows the
+planted change, the version's additional CPU per request by the kernel's clock, and the output of the
+command. It takes about a minute and a half per version. All numbers except the planted change depend on
+this machine and on its other load: `waited` is the share of the samples in state running that waited for a
+CPU, which blurs the results for functions.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def line(words: Sequence[str]) -> str:
 
 
 def measured(version: str, seconds: float, pods: int) -> Sequence[str]:
-    """A row of the table."""
+    """Measure a version; return its row of the table."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         with (
@@ -88,7 +88,10 @@ def measured(version: str, seconds: float, pods: int) -> Sequence[str]:
 
 
 def found(told: Mapping[str, Any]) -> list[str]:
-    """The service's own functions that changed in themselves or in name, and the depth where it changed."""
+    """List the service's own functions that changed, and a change of the depth.
+
+    A function changes in its self time or in its name.
+    """
     own = [one for one in told["rows"] if one["file"] == "shop.py"]
     said = [
         f"`{one['function']}` {one['self']['direction']}"

@@ -1,5 +1,4 @@
-"""What is promised of one rate: how often a change is seen that is none, how often intervals hold the
-truth."""
+"""The promises about a single rate: false changes, and coverage of the intervals."""
 
 from __future__ import annotations
 
@@ -15,9 +14,12 @@ from bench.verdicts.worlds import World, draw
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Of many comparisons: which share saw a change, whose interval held the truth, the change that is
-    detectable in the median one, and with what certainty itself (a known error of the ratio would allow so
-    much)."""
+    """The results of many comparisons.
+
+    `changed` is the share with a detected change, `held` the share whose interval contains the truth,
+    `detectable` the median of the minimum detectable effects, and `ideal` the minimum detectable effect if
+    the standard error of the ratio were known.
+    """
 
     changed: float
     held: float
@@ -58,7 +60,7 @@ def found(world: World, trials: int, seed: int = 1) -> Found:
 
 
 def equal(trials: int) -> Table:
-    """A/A at the same time."""
+    """Compare equal sides at the same time (A/A)."""
     rows = []
     for what, world in WORLDS:
         for pods in PODS if not what else ((2, 2), (4, 4), (10, 10)):
@@ -68,7 +70,7 @@ def equal(trials: int) -> Table:
 
 
 def equal_load(trials: int) -> Table:
-    """A/A one after the other, with equal load, which is assumed."""
+    """Compare equal sides one after the other (A/A), assuming their equal load."""
     rows = []
     for what, world in STEADY:
         for pods in (2, 4, 10):
@@ -79,7 +81,7 @@ def equal_load(trials: int) -> Table:
 
 
 def planted(trials: int) -> Table:
-    """Intervals and power where B does take more: by parts of what is said to be detectable."""
+    """Measure coverage and power for changes that are multiples of the detectable one."""
     rows = []
     for world in _PLANTED:
         aim = found(world, trials).detectable
@@ -109,7 +111,7 @@ _PLANTED = (
 
 
 def looks(trials: int) -> Table:
-    """Ten looks at a canary of which nothing changed, one every six minutes."""
+    """Analyze an unchanged canary ten times, once every six minutes."""
     rows = []
     for pods in (2, 4, 10):
         world = World(pods_a=pods, pods_b=pods)

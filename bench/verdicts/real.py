@@ -1,5 +1,7 @@
-"""The same promises on recordings of real services, cut at random into sides that are equal or changed by
-hand."""
+"""The promises on recordings of real services, cut at random into two sides.
+
+The sides are equal, or one of them is changed artificially.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +22,19 @@ I64 = NDArray[np.int64]
 
 SECONDS: Final = 5.0
 PERIOD_SECONDS: Final = 0.01
-"""What a sample stands for, unless its sidecar saved CPU time."""
+"""The time that a sample stands for, unless its sidecar lowered the rate."""
 DAY: Final = round(DAY_SECONDS / SECONDS)
-"""Windows of a day."""
+"""The number of windows in a day."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A recording as pods by windows of five seconds: what was watched (P, N), and samples (1 + 2F, P, N) of
-    the whole, of each function by itself, and with what it calls.
+    """A recording as pods by windows of five seconds.
 
-    Samples are as many as there would have been at 100 a second, as sidecars that save CPU time take fewer.
-    `clock` (P, N) are the microseconds of CPU time by the kernel's clock: so many that counting them says
-    nothing.
+    `watched` is the observed time (P, N). `samples` is (1 + 2F, P, N): the total, self of each function,
+    and total of each function. They are scaled to 100 samples per second, because sidecars that save CPU
+    time take fewer. `clock` (P, N) is the CPU time by the kernel's clock, in microseconds: so many that
+    counting noise does not matter.
     """
 
     watched: F64
@@ -41,11 +43,11 @@ class Grid:
     functions: int
 
     def alone(self) -> Grid:
-        """The whole without functions."""
+        """Return the total without functions."""
         return replace(self, samples=self.samples[:1], functions=0)
 
     def clocked(self) -> Grid:
-        """The whole by the kernel's clock."""
+        """Return the total by the kernel's clock."""
         return replace(self, samples=self.clock[None], functions=0)
 
     def part(self, pods: I64, windows: slice) -> Windows:
@@ -65,7 +67,10 @@ def grid(recording: Recording) -> Grid:
 
 
 def _stands_for(recording: Recording) -> F64:
-    """How many samples at 100 a second one of each window stands for: 1, or more to two digits."""
+    """Return the factor that scales each window's samples to 100 per second.
+
+    The factor is rounded to two decimals.
+    """
     found: F64 = np.round(recording.period / PERIOD_SECONDS, 2)
     return found
 
@@ -91,7 +96,10 @@ def recorded(trials: int) -> list[Table]:
 def _sides(
     whole: Grid, pods: int, luck: np.random.Generator, length: int | None = None
 ) -> tuple[Windows, Windows]:
-    """Other pods at the same time, for so many windows, or else between one day and all there is."""
+    """Draw two sides of different pods at the same time.
+
+    They have `length` windows, or a random number between one day and the whole recording.
+    """
     order = luck.permutation(len(whole.watched))
     count = whole.watched.shape[1]
     length = length or int(luck.integers(DAY, count + 1))
@@ -106,8 +114,11 @@ def _equal(whole: Grid, pods: int, trials: int) -> list[str]:
 
 
 def _found(only: Grid, pods: int, trials: int) -> list[str]:
-    """How often the whole is said to have changed, which is where the interval does not hold 0, and the
-    change that is detectable in the median trial."""
+    """Compare equal sides.
+
+    Returns the share of trials in which the total is reported as changed (the interval excludes 0), and the
+    median of the minimum detectable effects.
+    """
     luck = np.random.default_rng(11)
     seen = np.empty((trials, 2))
     for trial in range(trials):
@@ -126,7 +137,10 @@ def _any_function(whole: Grid, pods: int, trials: int) -> str:
 
 
 def _planted(whole: Grid, pods: int, trials: int) -> list[list[str]]:
-    """A change is planted by keeping each of A's samples with a chance, so that counting noise stays true."""
+    """Compare sides with a planted change.
+
+    Each of A's samples is retained with a fixed probability, so the counting noise stays realistic.
+    """
     luck = np.random.default_rng(12)
     only, length = whole.alone(), 2 * DAY
 

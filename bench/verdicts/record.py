@@ -1,13 +1,13 @@
-"""Record real services under load that comes and goes, for the simulations of bench/verdicts.
+"""Record real services under varying load, for the simulations of bench/verdicts.
 
     python -m bench.verdicts.record [--seconds 900] [--pods 24] [--seed 0] [--into FOLDER]
 
-Two services of the corpus run as so many pods each, every pod with a sidecar of its own: `feed` on aiohttp,
-and the Django `shop` under gunicorn. Load over loopback follows `weather`: compressed days, a slow
-wander, bursts; each pod has a share of it, drawn once. It needs root or SYS_PTRACE, and the Django
-environment of tests/services. The services run at `nice 5`; load and sidecars give way to them, so that they
-wait for little but each other. All of it ends by itself. One .npz each goes to
-bench/verdicts/recorded; a line each says what is in it.
+Two services of the corpus run with `--pods` pods each, and every pod has its own sidecar: `feed` on
+aiohttp, and the Django `shop` under gunicorn. The load over loopback follows `weather`: compressed days, a
+slow drift, and bursts; each pod has a share of it, drawn once. The script needs root or SYS_PTRACE, and the
+Django environment of tests/services. The services run at `nice 5`; load and sidecars have a lower priority,
+so the services mostly wait only for each other. Every process ends by itself. The script writes one .npz
+per service to bench/verdicts/recorded, and prints one line about each.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="another one has other load")
     parser.add_argument("--into", type=Path, default=RECORDED)
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and what was started ends too
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # so that child processes end too
     nice(5)
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         folder = Path(scratch)
@@ -87,7 +89,7 @@ def main() -> None:
 
 
 def nice(least: int) -> None:
-    """Let what is started from here on give way to others, at least so much."""
+    """Lower the priority of processes started from here on, to at least this niceness."""
     os.setpriority(os.PRIO_PROCESS, 0, max(least, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
@@ -115,7 +117,7 @@ START: Final = {"feed": feed, "shop": shop}
 
 
 def place(service: str, folder: Path, pod: str, one: Running) -> tuple[int, int]:
-    """Where a pod listens, and the process that does the work."""
+    """Return the port of a pod, and the process that does the work."""
 
     def told() -> tuple[int, int] | None:
         if not one.alive():
@@ -142,7 +144,7 @@ def sidecar(
 
 
 def report(service: str, windows: Sequence[Window], folder: Path, given: argparse.Namespace) -> None:
-    """Write what was recorded of a service while it had load, and say what it is like."""
+    """Write the recording of a service under load, and print a description."""
     told = json.loads((folder / service).read_text())
     begun, ended = (10**9 * told[name] for name in ("start", "until"))
     by_pod = {f"{service}-{at}": dict(pairs) for at, pairs in enumerate(told["answered"])}

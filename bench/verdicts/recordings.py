@@ -1,11 +1,11 @@
-"""Recordings of real services: the windows of their pods as sidecars shipped them, small enough for git.
+"""Recordings of the windows of real services, small enough for git.
 
-A recording keeps all samples of all windows, as a call tree of functions (without lines) and, for each
-window and node, how many samples ended there. So rates of functions, depths and whole stacks can be had from
-it, in whatever parts of the pods and of the time an experiment deals out.
+A recording has all samples of all windows: a call tree of functions (without lines), and for each window
+and node the number of samples that ended there. An experiment can derive rates of functions, depths and
+whole stacks from it, for any part of the pods and of the time.
 
-`python -m bench.verdicts.record` makes one; `load` reads it. What is in git was recorded with `--load 0.35`,
-on two cores that did nothing else and were half idle.
+`python -m bench.verdicts.record` makes a recording; `load` reads it. The recordings in git were made with
+`--load 0.35`, on two cores without other work that were half idle.
 """
 
 from __future__ import annotations
@@ -34,12 +34,17 @@ Kind = Literal["cpu", "wall"]
 
 @dataclass(frozen=True)
 class Recording:
-    """One service. Arrays of W windows, of N nodes of the call tree and of E pairs of window and node.
+    """One service: W windows, N nodes of the call tree, E pairs of window and node.
 
-    start, duration, watched (seconds; start from the recording's first moment, watched what ticks with stacks
-    covered), pod (which of `pods`), requests (answered meanwhile), clock (CPU seconds by the process's own
-    clock), period (seconds that a sample stands for). Of nodes: parent (-1: none; parents come first) and
-    function (which of `functions`). Of pairs: window, node, cpu (samples on the CPU), idle.
+    Arrays of windows: `start` (seconds since the start of the recording), `duration` and `watched`
+    (seconds; `watched` is the time covered by ticks with stacks), `pod` (an index into `pods`), `requests`
+    (answered during the window), `clock` (CPU seconds by the process's own clock), and `period` (the
+    seconds that a sample stands for).
+
+    Arrays of nodes: `parent` (-1 without one; parents come first) and `function` (an index into
+    `functions`).
+
+    Arrays of pairs: `window`, `node`, `cpu` (samples on the CPU) and `idle`.
     """
 
     pods: tuple[str, ...]
@@ -59,19 +64,22 @@ class Recording:
     idle: I64
 
     def samples(self, kind: Kind = "cpu") -> F64:
-        """Samples of each window (W)."""
+        """Return the samples of each window (W)."""
         return np.bincount(self.window, self._counts(kind), len(self.start))
 
     def seconds(self, kind: Kind = "cpu") -> F64:
-        """Seconds that those stand for (W)."""
+        """Return the seconds that the samples of each window stand for (W)."""
         return self.samples(kind) * self.period
 
     def self_samples(self, kind: Kind = "cpu") -> F64:
-        """Samples with each function innermost (W, functions)."""
+        """Return the samples with each function innermost (W, functions)."""
         return self._spread(self.window, self.function[self.node], self._counts(kind))
 
     def total_samples(self, kind: Kind = "cpu") -> F64:
-        """Samples with each function anywhere, a stack counting once (W, functions)."""
+        """Return the samples with each function anywhere in the stack (W, functions).
+
+        A stack counts once.
+        """
         first, functions = self._paths
         many = first[self.node + 1] - first[self.node]
         pair = np.repeat(np.arange(len(self.node)), many)
@@ -80,7 +88,7 @@ class Recording:
         return self._spread(self.window[pair], function, self._counts(kind)[pair])
 
     def depth_samples(self, kind: Kind = "cpu") -> F64:
-        """Samples of each depth, from no frame on (W, depths)."""
+        """Return the samples of each depth, from depth 0 on (W, depths)."""
         depth = self.depths[self.node]
         flat = np.bincount(
             self.window * (self.depths.max() + 1) + depth,
@@ -91,7 +99,7 @@ class Recording:
 
     @cached_property
     def depths(self) -> I64:
-        """How many frames the stack of each node has (N)."""
+        """Return the number of frames in the stack of each node (N)."""
         depth = np.ones(len(self.parent), np.int64)
         for node, parent in enumerate(self.parent.tolist()):
             if parent >= 0:
@@ -100,7 +108,11 @@ class Recording:
 
     @cached_property
     def _paths(self) -> tuple[I64, I64]:
-        """Where the functions on the path of each node begin, each once, and all of them, node by node."""
+        """Return the distinct functions on the path of each node.
+
+        The first array has the start of each node's functions in the second array, which lists them node by
+        node.
+        """
         paths: list[frozenset[int]] = []
         for parent, function in zip(self.parent.tolist(), self.function.tolist(), strict=True):
             above = paths[parent] if parent >= 0 else frozenset()
@@ -118,12 +130,12 @@ class Recording:
 
 
 def names() -> list[str]:
-    """What is recorded in git."""
+    """List the recordings in git."""
     return sorted(path.stem for path in RECORDED.glob("*.npz"))
 
 
 def load(name: str) -> Recording:
-    """Read a recording of bench/verdicts/recorded, or of any path that ends in .npz."""
+    """Read a recording from bench/verdicts/recorded, or from a path that ends in .npz."""
     path = Path(name) if name.endswith(".npz") else RECORDED / f"{name}.npz"
     with np.load(path) as held:
         node = undo_steps(held["node"], held["window"])
@@ -145,7 +157,10 @@ _TIMES: Final = ("start", "duration", "watched", "requests", "clock", "period")
 
 
 def save(recording: Recording, path: Path) -> None:
-    """Write what `load` reads: neighbours as differences, everything in the smallest type that holds it."""
+    """Write a recording for `load`.
+
+    Neighbours are stored as differences, and every array in the smallest sufficient type.
+    """
     order = np.lexsort((recording.node, recording.window))
     window, node = recording.window[order], recording.node[order]
     kept = {
@@ -164,7 +179,7 @@ def save(recording: Recording, path: Path) -> None:
 
 
 def steps(node: I64, new_window: I64) -> I64:
-    """Nodes of a window as differences; the first is itself."""
+    """Encode the nodes of each window as differences; the first node stays as it is."""
     out = np.diff(node, prepend=0)
     first = (new_window > 0) | (np.arange(len(node)) == 0)
     out[first] = node[first]
@@ -172,7 +187,7 @@ def steps(node: I64, new_window: I64) -> I64:
 
 
 def undo_steps(step: npt.NDArray[np.integer], new_window: npt.NDArray[np.integer]) -> I64:
-    """What `steps` was given."""
+    """Undo `steps`."""
     added = np.cumsum(step.astype(np.int64))
     first = np.flatnonzero((new_window > 0) | (np.arange(len(step)) == 0))
     before = added[first] - step[first]
@@ -180,12 +195,15 @@ def undo_steps(step: npt.NDArray[np.integer], new_window: npt.NDArray[np.integer
 
 
 def smallest(values: I64) -> npt.NDArray[np.integer]:
-    """The same numbers, none negative, in as few bytes each as hold them."""
+    """Convert non-negative numbers to the smallest sufficient integer type."""
     return values.astype(np.min_scalar_type(int(values.max(initial=0))))
 
 
 def recording_of(windows: Sequence[Window], requests: Mapping[str, Mapping[int, int]]) -> Recording:
-    """A recording of these windows; `requests` are those answered by pod and second (Unix time)."""
+    """Build a recording of windows.
+
+    `requests` has the number of answered requests by pod and second (Unix time).
+    """
     windows = whole(windows)
     pods = sorted({window.labels["pod"] for window in windows})
     tree = Tree()
@@ -218,7 +236,7 @@ def recording_of(windows: Sequence[Window], requests: Mapping[str, Mapping[int, 
 
 
 def whole(windows: Iterable[Window]) -> list[Window]:
-    """Those of one span of a process, shipped by kind of thread, as one window; in order."""
+    """Merge the windows by kind of thread of each span of a process; sort the result."""
     found: dict[tuple[int, str, int], Window] = {}
     for window in sorted(windows, key=lambda window: window.labels["thread"] != "main"):
         key = window.start_ns, window.labels["pod"], window.quality.pid
@@ -233,7 +251,7 @@ def whole(windows: Iterable[Window]) -> list[Window]:
 
 
 def watched(window: Window) -> float:
-    """The seconds in which ticks were made and gave stacks, as the collector counts them."""
+    """Return the seconds covered by ticks with stacks, as the collector counts them."""
     quality = window.quality
     if not quality.attempts:
         return window.duration_ns / SECOND_NS
@@ -241,7 +259,10 @@ def watched(window: Window) -> float:
 
 
 def answered(window: Window, seconds: Mapping[int, int]) -> float:
-    """Requests answered while a window lasted, those of a second spread evenly over it."""
+    """Estimate the requests answered during a window.
+
+    The requests of a second are spread evenly over it.
+    """
     start = window.start_ns / SECOND_NS
     until = start + window.duration_ns / SECOND_NS
     whole = range(int(start), int(until) + 1)
@@ -249,14 +270,14 @@ def answered(window: Window, seconds: Mapping[int, int]) -> float:
 
 
 class Tree:
-    """A call tree of functions that grows; nodes by number in the order in which they were seen."""
+    """A growing call tree of functions; nodes are numbered in order of appearance."""
 
     def __init__(self) -> None:
         self.functions: dict[str, int] = {}
         self._nodes: dict[tuple[int, int], int] = {}
 
     def added(self, window: Window) -> Mapping[int, tuple[int, int]]:
-        """Samples on the CPU and idle by the node where they end."""
+        """Add a window; return the (CPU, idle) samples by the node where they end."""
         found: dict[int, tuple[int, int]] = {}
         for stack, counts in window.counts.items():
             node = self._node(strip_line_number(frame) for frame in split_stack(stack))
@@ -272,7 +293,7 @@ class Tree:
         return node
 
     def in_order(self) -> tuple[I64, I64, I64]:
-        """Parents and functions of the nodes in pre-order, and where each node went."""
+        """Return parents and functions in pre-order, and the new index of each node."""
         below: dict[int, list[int]] = {}
         for number, (parent, _) in enumerate(self._nodes):
             below.setdefault(parent, []).append(number)

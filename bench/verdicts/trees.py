@@ -1,4 +1,4 @@
-"""What is promised of functions and call paths: how much of what is called changed did not change."""
+"""The promise about functions and call paths: the share of false changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A program: its call tree in pre-order, what function each node is of and what it takes by itself."""
+    """A program: its call tree in pre-order, with each node's function and self time."""
 
     level: NDArray[np.int32]
     parent: I64
@@ -34,7 +34,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A row of a table: what was called changed, how much of that falsely, and what was planted and found."""
+    """The counts of one trial: reported and false changes, and found and planted ones."""
 
     named: int
     false: int
@@ -43,8 +43,10 @@ class Family:
 
 
 def program(luck: np.random.Generator, nodes: int, functions: int) -> Code:
-    """A tree as programs have it: mostly chains, some branches; a tenth of its nodes take most of the
-    time."""
+    """Generate a call tree like that of real programs.
+
+    It has mostly chains and some branches, and a tenth of its nodes take most of the time.
+    """
     level = np.zeros(nodes, np.int32)
     for node in range(1, nodes):
         up = int(luck.geometric(0.45)) - 1
@@ -59,7 +61,7 @@ def program(luck: np.random.Generator, nodes: int, functions: int) -> Code:
 
 
 def sums_below(code: Code, own: F64) -> F64:
-    """What nodes take with all that they call, from what each takes by itself: (N, ...)."""
+    """Compute the total of each node from the self values, (N, ...)."""
     whole = own.copy()
     for node in range(len(own) - 1, 0, -1):
         whole[code.parent[node]] += whole[node]
@@ -67,7 +69,10 @@ def sums_below(code: Code, own: F64) -> F64:
 
 
 def by_function(code: Code, own: F64, functions: int) -> tuple[F64, F64]:
-    """Self and total of each function, (F, ...); a stack counts once for a function it has twice."""
+    """Compute self and total of each function, (F, ...).
+
+    A stack counts once, even if a function recurs in it.
+    """
     alone = np.zeros((functions, *own.shape[1:]))
     np.add.at(alone, code.function, own)
     under = sums_below(code, own)
@@ -119,7 +124,7 @@ def _trial(
     factors[np.isin(code.function, chosen)] = factor
     sides = []
     for side, mean in enumerate(means(world, luck)):
-        # each function has its own ways in each pod: what is called how often differs
+        # The frequency of calls differs between pods, so each function varies by pod.
         own = np.exp(luck.normal(0, 0.05, (functions, pods)))[code.function]
         weight = code.weight * (factors if side else 1.0)
         samples = luck.poisson(1800 * weight[:, None, None] * own[:, :, None] * _blocks(mean)).astype(float)

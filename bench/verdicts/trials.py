@@ -1,4 +1,4 @@
-"""One comparison as the collector makes it, of the samples of pods and windows."""
+"""One comparison of samples by pod and window, as the collector makes it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """A side as it was recorded: what was watched, (P, N) of pods by windows so many seconds long, and the
-    samples of K quantities, (K, P, N). The first of them is the whole.
+    """A recorded side.
+
+    `watched` is the observed time (P, N) of pods by windows of `seconds`. `samples` is (K, P, N) for K
+    quantities, of which the first is the total.
     """
 
     watched: F64
@@ -36,12 +38,12 @@ class Windows:
         return SideMatrix(watched, names, self.watched.shape[1] * self.seconds / watched.shape[1])
 
     def until(self, window: int) -> Windows:
-        """What there was of it when so many windows had passed."""
+        """Return the data of the first `window` windows."""
         return Windows(self.watched[:, :window], self.samples[:, :, :window], self.seconds)
 
 
 def cells(windows: F64) -> F64:
-    """What windows (..., P, N) have, in blocks (..., P, T): a window goes to the block that it starts in."""
+    """Sum windows (..., P, N) into blocks (..., P, T) by the start of the window."""
     count = windows.shape[-1]
     blocks = min(MAX_BLOCKS, count)
     starts = np.ceil(np.arange(blocks) * count / blocks).astype(int)
@@ -58,13 +60,16 @@ def compared(
     look: int = 0,
     load: LoadAssumption = LoadAssumption.UNKNOWN,
 ) -> tuple[Design, Effects]:
-    """The effects of all quantities of two sides, each for itself."""
+    """Compute the effects of all quantities of two sides, each independently."""
     plan, of_a, of_b = _planned(a, b, same_time, same_pods, look, load)
     return plan, compute_effects(plan, of_a, of_b, a.samples.sum((1, 2)), b.samples.sum((1, 2)))
 
 
 def families(a: Windows, b: Windows, functions: int, *, same_time: bool = False) -> tuple[F64, F64, F64]:
-    """The p of self and total of so many functions, which follow the whole, and of call paths, the rest."""
+    """Compute the p-values of self and total of functions, and of call paths.
+
+    The quantities are the total, then self and total of each function, then the call paths.
+    """
     plan, of_a, of_b = _planned(a, b, same_time)
     count_a, count_b = (one.samples.sum((1, 2)) for one in (a, b))
 

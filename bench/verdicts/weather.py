@@ -1,9 +1,9 @@
-"""How the load on real services comes and goes, so that recordings have what production has.
+"""A model of varying load, so that recordings resemble production.
 
-The rate of a service's requests follows a compressed day (a sine with a lunch), times a slow wander (the
-logarithm is a first-order autoregression of `WANDER_SECONDS`), times bursts. Each pod has its own share of
-it, which wanders too, and each kind of request its own share, which differs between pods. What is drawn
-depends on the seed alone; how long it takes to answer does not.
+The request rate of a service is the product of a compressed day (a sine with a lunch break), a slow random
+drift (its logarithm is a first-order autoregression with `WANDER_SECONDS`), and bursts. Each pod has its
+own share of the load, which drifts too. Each kind of request has its own share, which differs between pods.
+The requests depend only on the seed; response times do not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 STEP_SECONDS: Final = 0.1
 DAY_SECONDS: Final = 225.0
-"""A day of the recordings."""
+"""The length of a compressed day of the recordings."""
 WANDER_SECONDS: Final = 20.0
 _WANDER: Final = 0.25
 _POD_WANDER_SECONDS: Final = 30.0
@@ -42,7 +42,10 @@ UNLIKE: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """Requests per second over all pods on average, the length of a day, and each pod's share."""
+    """A load model of one service.
+
+    `rate` is the mean number of requests per second over all pods, and `shares` has the share of each pod.
+    """
 
     rate: float
     day_seconds: float
@@ -51,7 +54,7 @@ class Weather:
     seed: int
 
     def requests(self, seconds: float) -> Iterator[tuple[float, int, str]]:
-        """When to ask which pod for what: seconds from the start, in order."""
+        """Yield (seconds from the start, pod, kind) of each request, in time order."""
         luck = random.Random(self.seed)
         whole = sum(self.shares)
         shared = Wander(luck, _WANDER, WANDER_SECONDS)
@@ -76,13 +79,16 @@ class Weather:
             yield from sorted(due)
 
     def curve(self, at: float) -> float:
-        """The day: 1 on average, about 0.4 at night and 1.6 in the evening, with less at lunch."""
+        """Return the daily factor at a time.
+
+        It is 1 on average, about 0.4 at night and 1.6 in the evening, with a dip at lunch.
+        """
         phase = 2 * math.pi * at / self.day_seconds
         return 1 - 0.5 * math.cos(phase) - 0.15 * math.cos(2 * phase)
 
 
 class Wander:
-    """A factor around 1 that remembers itself for so many seconds."""
+    """A random factor around 1, autocorrelated over `seconds`."""
 
     def __init__(self, luck: random.Random, size: float, seconds: float) -> None:
         self._luck = luck
@@ -91,14 +97,14 @@ class Wander:
         self._at = luck.gauss(0, size)
 
     def factor(self) -> float:
-        """The factor of the next step."""
+        """Draw the factor of the next step."""
         kick = self._luck.gauss(0, self._size * math.sqrt(1 - self._keep**2))
         self._at = self._keep * self._at + kick
         return math.exp(self._at - self._size**2 / 2)
 
 
 def poisson(luck: random.Random, mean: float) -> int:
-    """A Poisson number, by arrival times."""
+    """Draw a Poisson number by arrival times."""
     count, spent = 0, luck.expovariate(1)
     while spent < mean:
         count += 1
@@ -107,6 +113,6 @@ def poisson(luck: random.Random, mean: float) -> int:
 
 
 def shares(pods: int, seed: int) -> list[float]:
-    """How much of the load each pod has, for good, against the others."""
+    """Draw the permanent share of the load of each pod, relative to the others."""
     luck = random.Random(seed)
     return [luck.lognormvariate(0, UNLIKE) for _ in range(pods)]

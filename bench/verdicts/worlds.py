@@ -1,4 +1,4 @@
-"""Services made up to be compared, of which it is known what changed."""
+"""Simulated services for comparisons, with a known change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MINUTES_OF_DAY: Final = 1440
 
 
 class How(TypedDict):
-    """What a comparison is told of its sides, as `compared` takes it."""
+    """The assumptions of a comparison about its sides, as arguments of `compared`."""
 
     same_time: bool
     same_pods: bool
@@ -26,12 +26,13 @@ class How(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Two sides of a service; times are in windows (of a minute), spreads are deviations of logarithms.
+    """Two sides of a service.
 
-    `load` is shared by all pods and resembles itself for `load_windows`; `own` is each pod's, for
-    `own_windows`. `day` is how far the day swings load. In a share `bursts` of its windows a pod takes three
-    times what it else does. `samples` is how many a window of a pod has on average. Sides that
-    are not `concurrent` follow each other, and equal load is assumed.
+    Times are in windows (of a minute); spreads are standard deviations of logarithms. All pods share
+    `load`, which is autocorrelated over `load_windows`; each pod has its own load `own`, autocorrelated
+    over `own_windows`. `day` is the amplitude of the daily load. In a share `bursts` of its windows a pod
+    takes three times its usual time. `samples` is the mean number of samples per window and pod. Sides that
+    are not `concurrent` follow each other, and the comparison assumes equal load.
     """
 
     pods_a: int = 4
@@ -51,7 +52,7 @@ class World:
 
     @property
     def how(self) -> How:
-        """What a comparison is told of it."""
+        """The assumptions of a comparison of these sides."""
         return {
             "same_time": self.concurrent,
             "same_pods": self.same_pods,
@@ -60,13 +61,16 @@ class World:
 
 
 def draw(world: World, luck: np.random.Generator) -> tuple[Windows, Windows]:
-    """Both sides, of one quantity; B's changed as the world says."""
+    """Draw one quantity of both sides, with the world's change on side B."""
     a, b = (luck.poisson(world.samples * factor).astype(float) for factor in means(world, luck))
     return Windows(np.full(a.shape, 60.0), a[None]), Windows(np.full(b.shape, 60.0), b[None])
 
 
 def means(world: World, luck: np.random.Generator) -> tuple[F64, F64]:
-    """By how much each pod and window of A and of B takes more than the average one: (P, N) each."""
+    """Draw the factor by which each pod and window of A and B differs from the mean.
+
+    Returns an array (P, N) for each side.
+    """
     count, between = world.windows, 0 if world.concurrent else world.windows
     line = slow(luck, (1, count + between), world.load_windows)[0]
     load = np.stack([line[:count], line[between : between + count]])
@@ -81,7 +85,10 @@ def means(world: World, luck: np.random.Generator) -> tuple[F64, F64]:
 
 
 def _pods(world: World, luck: np.random.Generator, spread: F64, load: F64) -> F64:
-    """What pods take with this load (N,), which differ for good by `spread` (P,)."""
+    """Draw what pods take under a load (N,).
+
+    The pods differ permanently by `spread` (P,).
+    """
     shape = len(spread), len(load)
     own = slow(luck, shape, world.own_windows) * world.own
     bursts = np.where(luck.random(shape) < world.bursts, np.log(3.0), 0.0)
@@ -90,13 +97,15 @@ def _pods(world: World, luck: np.random.Generator, spread: F64, load: F64) -> F6
 
 
 def slow(luck: np.random.Generator, shape: tuple[int, int], windows: float) -> F64:
-    """Rows of mean 0 and variance 1 that resemble themselves for so many windows: each value keeps of the
-    last."""
+    """Draw rows of mean 0 and variance 1, autocorrelated over a number of windows.
+
+    Each row is a first-order autoregression.
+    """
     keeps = float(np.exp(-1 / windows)) if windows > 0 else 0.0
     rows: F64 = luck.standard_normal(shape)
     rows[:, 1:] *= np.sqrt(1 - keeps * keeps)
     step = 1
-    while step < shape[1]:  # each has what it keeps of so many before it, then of twice as many
+    while step < shape[1]:  # doubling: each value includes `step` values before it, then twice as many
         rows[:, step:] += keeps**step * rows[:, :-step].copy()
         step *= 2
     return rows

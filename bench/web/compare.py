@@ -1,13 +1,13 @@
-"""From the click on "Compare with previous version" to the painted comparison, in milliseconds.
+"""The time from "Compare with previous version" to the painted comparison, in ms.
 
     make install ui && python -m bench.web.compare [--stacks 20000] [--runs 11] [--limit-ms 300]
 
-A collector of its own on an empty directory gets two versions of a service of the corpus (bench/corpus) with
-so many distinct stacks each, and a headless Chromium clicks. Time runs from the press of the button, in the
-page's own clock, to the second frame after the differential graph and the verdict of these sides are there.
-Each run asks about another range, so that no answer is kept from the run before; `again` is that range asked
-once more, `pressed` a new range by a press of 80 ms, as people click. Medians; ends with 1 if that of the new
-answers is above the limit.
+A new collector on an empty directory gets two versions of a service of the corpus (bench/corpus) with
+`--stacks` distinct stacks each, and headless Chromium clicks the button. The time runs from the press of
+the button, by the page's own clock, to the second frame after the differential graph and the verdict of
+these sides are present. Each run queries another range, so that no response is cached from the run before.
+`again` repeats that range; `pressed` is a new range with a press of 80 ms, as people click. Values are
+medians. The exit code is 1 if the median of the new responses is above the limit.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ MEASURE = """pressed => new Promise(done => {
 def windows(
     luck: random.Random, number: int, known: list[tuple[Stack, Known]], start: float, minutes: int, pods: int
 ) -> Iterator[Window]:
-    """A minute of each pod at a time: samples by the weights of the stacks, and each stack once at least."""
+    """Yield one minute of each pod at a time.
+
+    Samples follow the weights of the stacks, and each stack occurs at least once.
+    """
     weights = [one.weight for _, one in known]
     for minute in range(minutes):
         for pod in range(pods):
@@ -113,7 +116,7 @@ def clicked(browser: Browser, url: str, start: float, until: float, pressed_ms: 
 
 
 def measured(url: str, start: float, until: float, runs: int, limit_ms: float) -> bool:
-    """Prints the medians; whether that of new answers is within the limit."""
+    """Print the medians; return whether that of new responses is within the limit."""
     with sync_playwright() as playwright:
         flags = ["--no-sandbox", "--disable-gpu"]
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=flags)

@@ -1,10 +1,11 @@
-"""What one flame graph costs the main thread, at 100k and 500k nodes in headless Chromium, as a table.
+"""The main-thread cost of a flame graph with 100k and 500k nodes, as a table.
 
     cd bench/web && npm ci && npm run build && python costs.py
 
-Milliseconds, the median of five fresh pages: reading the answer's text, its columns, what is added up
-from them, the same upside down, the first paint, a click's zoom; then for a wheel that zooms and pans,
-the work of a frame and the time from one frame to the next.
+Values are milliseconds in headless Chromium, the medians of five fresh pages: parsing the response's text,
+its columns, the sums of the columns, the same for the inverted graph, the first paint, and the zoom of a
+click. For a wheel that zooms and pans they are the work of a frame, and the time from one frame to the
+next.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""Flame graphs in headless Chromium, at 1k to 500k nodes: first paint, zoom and memory against four others.
+"""Flame graphs of 1k to 500k nodes in headless Chromium, compared with others.
 
     cd bench/web && npm ci && npm run build && python run.py
 
-Milliseconds from the call until the picture shows, two animation frames included; the median of
-`--runs` fresh pages, on software raster: read the ratios, which are of the same run. Each is made within
-them, and a canvas must read back with ink (Grafana's and ours); parsing is not in them, except for
-speedscope, which reads its own file. Grafana's component is drawn as its graph alone,
-and whole, as those who embed it get it: header, table and graph. Its zoom is an entry of a menu that
-needs Grafana around it, so it is left out. Wheel is the median time between two frames while the wheel
-zooms; a display of 60 Hz asks for one in 16.7. Memory is the JavaScript heap after the first paint and a
-collection, less that of a page which has drawn nothing; what the contender was given is in it.
+The script measures first paint, zoom and memory, and compares them with four contenders. Times are in
+milliseconds from the call until the graph is visible, including two animation frames. They are medians of
+`--runs` fresh pages with software rasterization: trust the ratios, which come from the same run. A canvas
+must read back with ink (Grafana's and ours). Parsing is excluded, except for speedscope, which reads its
+own file. Grafana's component is drawn as the graph alone, and in full, as it is embedded: header, table and
+graph. Its zoom is excluded, because it is an entry of a menu that needs Grafana. Wheel is the median time
+between two frames while the wheel zooms; a 60 Hz display needs a frame every 16.7 ms. Memory is the
+JavaScript heap after the first paint and a garbage collection, minus that of a page that has drawn nothing.
+It includes the input of the contender.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ FLAGS = ("--no-sandbox", "--enable-unsafe-swiftshader", "--use-angle=swiftshader
 
 
 class Seen(NamedTuple):
-    """What one run gave: milliseconds, and bytes of heap; None where a contender has no such thing."""
+    """The result of one run: milliseconds, and bytes of heap.
+
+    None is a value that a contender does not have.
+    """
 
     paint: float
     zoom: float | None
@@ -61,18 +65,18 @@ def heap(page: Page) -> float:
 
 
 def drawn(page: Page, url: str, name: str, nodes: int) -> Seen:
-    """One of the contenders that the bench's own page draws."""
+    """Measure a contender that the page of this benchmark draws."""
     page.goto(f"{url}/index.html")
     before = heap(page)
     page.evaluate("([name, nodes]) => prepare(name, nodes)", [name, nodes])
-    # What making the tree left behind is nobody's to collect.
+    # The garbage of building the tree must not be collected during a measurement.
     heap(page)
     found = page.evaluate("() => bench()")
     return Seen(found["paint"], found["zoom"], found["wheel"], heap(page) - before)
 
 
 def speedscope(page: Page, url: str, _: str, nodes: int) -> Seen:
-    """Speedscope from opening its page with a file until its title says that it has read it."""
+    """Measure speedscope, from opening its page until its title shows the file."""
     page.goto(f"{url}/index.html")
     file = page.evaluate("nodes => speedscopeFile(nodes)", nodes)
     page.goto(f"{url}/speedscope/file-format-schema.json")
@@ -90,7 +94,7 @@ def answer(route: Route, file: str) -> None:
 
 
 def once(browser: Browser, url: str, name: str, nodes: int) -> Seen | str:
-    """What a fresh page saw, or why there is nothing."""
+    """Measure with a fresh page; return the result, or the reason why there is none."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     page = context.new_page()
     page.set_default_timeout(LIMIT_MS)
@@ -119,7 +123,7 @@ def cell(seen: Seen | str, ours: Seen | str) -> str:
 
 
 def scripts() -> str:
-    """How large the app's own scripts are as they are served with gzip, against what they may be."""
+    """Compare the size of the UI's own scripts, served with gzip, with their limit."""
     files = list(UI.glob("*.js.gz"))
     if not files:
         return "scripts of the app: not built (make ui)"

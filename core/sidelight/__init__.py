@@ -1,7 +1,7 @@
 """Sidelight: continuous production profiling for Python services.
 
 main      the console script; commands are entry points of the installed distributions
-settings  a setting is a dataclass field, a flag and an environment variable
+settings  settings as dataclass fields, flags and environment variables
 logs      structured logs, as text or JSON
 """
 

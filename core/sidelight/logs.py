@@ -1,4 +1,4 @@
-"""Logs are events with fields: one line each, as text for a terminal or JSON for a collector of logs."""
+"""Structured logs: one event with fields per line, as text or JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import structlog
 
 
 def configure(*, json: bool, level: str = "info", **fields: str) -> None:
-    """Set up structlog for this process, with fields for every event; called once, by its entry point."""
+    """Set up structlog for this process; its entry point calls this once.
+
+    With `json` each line is a JSON object, else text for a terminal. `fields` are added to every event.
+    """
     renderer: structlog.typing.Processor
     if json:
         renderer = structlog.processors.JSONRenderer(ensure_ascii=False)

@@ -1,7 +1,7 @@
-"""The console script: `sidelight COMMAND …`. Each command is imported only when it runs.
+"""The console script `sidelight COMMAND …`.
 
-A distribution declares its commands as entry points of the group `sidelight.commands`: a name, and a function
-that takes the arguments and returns the exit status.
+A command is imported only when it runs. A distribution declares its commands as entry points of the group
+`sidelight.commands`: a name, and a function that takes the arguments and returns the exit status.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ENTRY_POINT_GROUP: Final = "sidelight.commands"
 
 
 class CommandEntry(NamedTuple):
-    """A command of Sidelight's own, and the distribution that has it."""
+    """A command of Sidelight: its distribution and its help text."""
 
     distribution: str
     summary: str
@@ -44,12 +44,15 @@ COMMANDS: Final = {
 
 
 def main() -> None:
-    """Run the command of the command line and exit with its status; never returns."""
+    """Run the command in `sys.argv` and exit with its status; never returns."""
     sys.exit(run(sys.argv[1:]))
 
 
 def run(argv: list[str]) -> int:
-    """Run one command; 0 is success, 2 a wrong option, 130 an interrupt, anything else a failure."""
+    """Run one command and return its exit status.
+
+    0 is success, 2 a wrong option, 130 an interrupt; any other status is a failure.
+    """
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(format_usage())
         return 0 if argv else 2
@@ -85,7 +88,7 @@ def _run_entry_point(point: EntryPoint, arguments: list[str]) -> int:
 
 
 def format_usage() -> str:
-    """The commands that are installed, each with one line."""
+    """Format the usage text: the installed commands with one line each."""
     installed = {point.name for point in entry_points(group=ENTRY_POINT_GROUP)}
     summaries = {name: command.summary for name, command in COMMANDS.items() if name in installed}
     summaries |= dict.fromkeys(sorted(installed - COMMANDS.keys()), "")

@@ -1,9 +1,9 @@
-"""Settings, declared once: each is a field of a frozen dataclass, a flag and a variable.
+"""Settings: each is a dataclass field, a flag and an environment variable.
 
-`setting(...)` says what a field is for; `parse_settings` fills the dataclass from flags first, then from
-`SIDELIGHT_<FIELD>` variables, then from defaults, and checks everything together. Nothing else
-in the house reads the environment. The same declarations print `--help`, are logged once at
-start (secrets starred) and are held against the documentation by a test.
+`setting(...)` declares a field of a frozen dataclass. `parse_settings` fills the dataclass from flags
+first, then from `SIDELIGHT_<FIELD>` variables, then from defaults, and validates everything together. No
+other module reads the environment. The same declarations print `--help`, are logged once at start (with
+secrets masked), and a test compares them with the documentation.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ def setting(
     aliases: Sequence[str] = (),
     is_boolean: bool = False,
 ) -> T:
-    """Declare one setting; the field's name is the flag (`--flag-name`) and the variable.
+    """Declare one setting.
 
-    `parse_settings` turns text into the value and raises ValueError with the reason; a `bool` default makes a
-    switch (`--x` / `--no-x`), a tuple default a flag that may be repeated (in the variable: separated
-    by commas). `default` may be None for "not given". A field that would be a word of the language is
-    written with a `_` behind it, which flag and variable leave out. `aliases` names other ways to write
-    the flag (`-x`); `is_boolean` makes a switch of a setting whose default is None.
+    The field's name gives the flag (`--flag-name`) and the environment variable. `parse` converts text to
+    the value and raises ValueError with the reason. A `bool` default makes a switch (`--x` / `--no-x`); a
+    tuple default makes a flag that may be repeated (in the variable: values separated by commas). A
+    `default` of None means "not set". A field whose name would be a Python keyword ends with `_`, which the
+    flag and the variable omit. `aliases` are other spellings of the flag (`-x`). `is_boolean` makes a
+    switch of a setting whose default is None.
     """
     options = {
         "help": help,
@@ -66,30 +67,29 @@ def parse_settings(
 ) -> T:
     """Fill the settings dataclass `cls`; `--help` prints the flags and exits with 0.
 
-    With `environ` None there are flags only: a command for the hand must not take on what was set for a
-    service. Raises BadSetting for a flag nobody knows, a value that cannot be read, a required setting
-    that is missing or empty, and for whatever the dataclass's own `__post_init__` refuses (it raises
-    ValueError or BadSetting).
+    With `environ` None only flags are read: an interactive command must not use the variables of a service.
+    Raises BadSetting for an unknown flag, a value that cannot be parsed, a required setting that is missing
+    or empty, and for a ValueError or BadSetting of the dataclass's own `__post_init__`.
     """
     parser = _Parser(prog=f"sidelight {command}", description=description)
     fields = dataclasses.fields(cast("Any", cls))
     for field in fields:
         _add_argument(parser, field, variables=environ is not None)
-    given = vars(parser.parse_args(argv))
+    flags = vars(parser.parse_args(argv))
     values: dict[str, Any] = {}
     for field in fields:
         name = field.name
-        # Empty, a flag is mostly an unset shell variable: --store "$STORE" must not mean this directory.
+        # An empty flag is usually an unset shell variable: --store "$STORE" must not mean this directory.
         absent: tuple[object, ...] = (None, [], "") if field.metadata["required"] else (None, [])
-        if given.get(name) not in absent:
-            values[name] = _convert_value(field, given[name], format_flag(field))
+        if flags.get(name) not in absent:
+            values[name] = _convert_value(field, flags[name], format_flag(field))
         elif environ is not None and (text := environ.get(format_variable(field))):
             values[name] = _convert_value(field, _split_variable(field, text), format_variable(field))
         elif field.metadata["required"]:
-            way = f"Give {format_flag(field)}" + (
+            hint = f"Give {format_flag(field)}" + (
                 f" or set {format_variable(field)}." if environ is not None else "."
             )
-            raise BadSetting(f"{format_flag(field)} is required", hint=way)
+            raise BadSetting(f"{format_flag(field)} is required", hint=hint)
     try:
         return cls(**values)
     except ValueError as error:
@@ -97,7 +97,7 @@ def parse_settings(
 
 
 def join_negative_times(argv: Sequence[str]) -> list[str]:
-    """The arguments with `--from -15m` as one word: argparse would take -15m for an option."""
+    """Join `--from -15m` to one word: argparse would take -15m for an option."""
     words: list[str] = []
     for word in argv:
         if words and _TIME_FLAG.fullmatch(words[-1]) and _NEGATIVE_NUMBER.fullmatch(word):
@@ -108,19 +108,19 @@ def join_negative_times(argv: Sequence[str]) -> list[str]:
 
 
 def format_variable(field: dataclasses.Field[Any]) -> str:
-    """The environment variable of a setting."""
+    """Return the name of a setting's environment variable."""
     return f"SIDELIGHT_{field.name.rstrip('_').upper()}"
 
 
 def format_flag(field: dataclasses.Field[Any]) -> str:
-    """The command-line flag of a setting (a positional argument's name in capitals)."""
+    """Return a setting's flag, or a positional argument's name in capitals."""
     if field.metadata["positional"]:
         return field.name.upper()
     return "--" + field.name.rstrip("_").replace("_", "-")
 
 
 def mask_secrets(settings: object) -> dict[str, object]:
-    """The settings as they may be logged: secrets starred, paths as text, the rest as it is."""
+    """Return the settings for the log, with secrets masked and paths as text."""
     fields = dataclasses.fields(cast("Any", settings))
     return {
         field.name: "***" if field.metadata["secret"] and value else _to_loggable(value)
@@ -186,7 +186,7 @@ def _convert_value(field: dataclasses.Field[Any], raw: object, origin: str) -> o
 
 
 def make_choice_parser(*words: str) -> Callable[[str], str]:
-    """Reads one of a few words."""
+    """Create a parser that accepts only these words."""
 
     def parse_choice(text: str) -> str:
         if text not in words:
@@ -197,7 +197,7 @@ def make_choice_parser(*words: str) -> Callable[[str], str]:
 
 
 def parse_seconds(text: str) -> float:
-    """A length of time in seconds, zero or more."""
+    """Parse a duration in seconds, zero or more."""
     value = _parse_finite_float(text)
     if value < 0:
         raise ValueError(f"{text!r} is negative")
@@ -205,7 +205,7 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_positive_float(text: str) -> float:
-    """A number above zero."""
+    """Parse a number above zero."""
     value = _parse_finite_float(text)
     if value <= 0:
         raise ValueError(f"{text!r} is not above zero")
@@ -213,21 +213,24 @@ def parse_positive_float(text: str) -> float:
 
 
 def parse_nonnegative_int(text: str) -> int:
-    """A whole number, zero or more."""
+    """Parse a whole number, zero or more."""
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{text!r} is not a whole number")
     return int(text)
 
 
 def parse_byte_size(text: str) -> int:
-    """A number of bytes: 1048576, 64k, 32M, 2G (powers of 1024)."""
+    """Parse a number of bytes: 1048576, 64k, 32M, 2G (powers of 1024)."""
     units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
     digits, factor = (text[:-1], units[text[-1].lower()]) if text[-1:].lower() in units else (text, 1)
     return parse_nonnegative_int(digits) * factor
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """HOST:PORT, as (host, port); port 0 asks the system for a free one, [::1]:80 is IPv6."""
+    """Parse HOST:PORT into (host, port).
+
+    The system chooses a free port for port 0; [::1]:80 is an IPv6 address.
+    """
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isdigit() or int(port) > 65535:

@@ -1,7 +1,7 @@
-"""Speaks to a Kubernetes API server: JSON in and out, every call bounded in time. Call it in threads.
+"""A client of the Kubernetes API server, with JSON objects and timeouts.
 
-`kubernetes` is imported when a client is opened and not before: it takes a second and 60 MB, which who runs
-without Kubernetes does not pay.
+The client blocks: call it in threads. Opening a client imports `kubernetes`, which takes a second and 60
+MB; a process without Kubernetes does not pay for it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from sidelight_kubernetes.label_names import IN_CLUSTER
 from sidelight_model.errors import Reason, SidelightError
 
 KubernetesObject = dict[str, Any]
-"""An object of the API, as plain JSON."""
+"""An object of the API as plain JSON."""
 
 CONNECT_TIMEOUT_SECONDS: Final = 5.0
 RESPONSE_TIMEOUT_SECONDS: Final = 10.0
 PAGE_SIZE: Final = 500
 WATCH_SLACK_SECONDS: Final = 10.0
-"""A watch that the server should have ended by now, and did not, is given up."""
+"""Time after its timeout at which the client gives up a watch that the server did not end."""
 MAX_LINE_BYTES: Final = 32 << 20
 _PATCH_CONTENT_TYPES: Final = {
     "strategic": "application/strategic-merge-patch+json",
@@ -36,7 +36,7 @@ _EXTRA_PREFIX: Final = "authentication.kubernetes.io/"
 
 
 class ClusterError(SidelightError):
-    """The API server did not do what it was asked for."""
+    """A request to the API server failed."""
 
 
 class ClusterUnavailable(ClusterError):
@@ -46,7 +46,10 @@ class ClusterUnavailable(ClusterError):
 
 
 class AccessDenied(ClusterError):
-    """This process may not do that: `verb` and `resource` as an RBAC rule names them."""
+    """This process is not authorized.
+
+    `verb` and `resource` name the missing permission as an RBAC rule does.
+    """
 
     reason = Reason.CLUSTER_DENIED
 
@@ -61,45 +64,52 @@ class AccessDenied(ClusterError):
 
 
 class NotFoundInCluster(ClusterError):
-    """There is no such object."""
+    """The object does not exist."""
 
     reason = Reason.NOT_FOUND
 
 
 class Conflict(ClusterError):
-    """The object was changed since it was read, or exists already: read it anew."""
+    """The object has changed since it was read, or exists already: read it again."""
 
     reason = Reason.CONFLICT
 
 
 class ResourceVersionExpired(ClusterError):
-    """What a watch or a page was to go on from is no longer known: list again."""
+    """The API server no longer has the version of a watch or a page: list again."""
 
     reason = Reason.CLUSTER_UNAVAILABLE
 
 
 class InvalidRequest(ClusterError):
-    """The API server does not accept the object or the question."""
+    """The API server does not accept the object or the request."""
 
     reason = Reason.BAD_REQUEST
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """What a watch told: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
+    """An event of a watch.
+
+    `type` is ADDED, MODIFIED, DELETED or BOOKMARK.
+    """
 
     type: str
     object: KubernetesObject
 
     @property
     def version(self) -> str:
-        """Where a later watch may go on from."""
+        """The resource version from which a later watch may continue."""
         return str(self.object.get("metadata", {}).get("resourceVersion", ""))
 
 
 @dataclass(frozen=True, slots=True)
 class TokenReview:
-    """Whose token it is; `error` says why it is not accepted. Pod and node: what it is bound to, or empty."""
+    """The identity behind a token.
+
+    `error` says why a token is not accepted. `pod`, `pod_uid` and `node` are what the token is bound to, or
+    empty.
+    """
 
     authenticated: bool
     username: str = ""
@@ -112,7 +122,10 @@ class TokenReview:
 
 
 class PagedItems(Iterator[KubernetesObject]):
-    """The items of a list, fetched page by page; `version` is where a watch may begin once they are read."""
+    """The items of a list, fetched page by page.
+
+    Once all items are read, a watch may start from `version`.
+    """
 
     def __init__(self, fetch: Callable[[str], KubernetesObject]) -> None:
         self._fetch = fetch
@@ -126,7 +139,7 @@ class PagedItems(Iterator[KubernetesObject]):
                 raise StopIteration
             page = self._fetch(self._continue_token)
             metadata = page.get("metadata") or {}
-            # All pages are of one moment: that of the first.
+            # All pages show the state at the time of the first page.
             self.version = self.version or str(metadata.get("resourceVersion", ""))
             self._continue_token = metadata.get("continue") or None
             self._items = iter(page.get("items") or ())
@@ -134,7 +147,7 @@ class PagedItems(Iterator[KubernetesObject]):
 
 
 class KubernetesClient:
-    """One API server; safe to use from several threads."""
+    """A client of one API server; safe to use from several threads."""
 
     def __init__(self, api: Any, error_types: tuple[type[Exception], ...]) -> None:
         self._api = api
@@ -142,9 +155,10 @@ class KubernetesClient:
 
     @classmethod
     def open(cls, source: str) -> KubernetesClient:
-        """The cluster that this pod runs in (`in-cluster`), or that of a kubeconfig's current context.
+        """Create a client from `in-cluster` or from the path of a kubeconfig.
 
-        Nothing is asked yet. Raises BadSetting when there is nothing to open.
+        `in-cluster` is the cluster of the pod in which this runs; a kubeconfig stands for its current
+        context. Sends no request. Raises BadSetting if the configuration cannot be loaded.
         """
         try:
             import kubernetes.client
@@ -164,7 +178,7 @@ class KubernetesClient:
                     source, client_configuration=settings, persist_config=False
                 )
         except Exception as error:
-            # The library lets through whatever reading and parsing raise.
+            # The library does not wrap the errors of reading and parsing.
             hint = (
                 "In a pod: give it a service account and automountServiceAccountToken: true. "
                 "Elsewhere give the path of a kubeconfig."
@@ -176,27 +190,33 @@ class KubernetesClient:
 
     @property
     def url(self) -> str:
-        """Where the API server is."""
+        """The URL of the API server."""
         return str(self._api.configuration.host)
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         self._api.rest_client.pool_manager.clear()
         self._api.close()
 
     def get(self, path: str, /, **query: str) -> KubernetesObject:
-        """The object, or the list, at a path such as `/api/v1/namespaces/x/pods/y`.
+        """Get the object or list at a path such as `/api/v1/namespaces/x/pods/y`.
 
-        Raises NotFoundInCluster, Denied and ClusterAway, as all that follow.
+        Raises NotFoundInCluster, AccessDenied and ClusterUnavailable, as the methods below do.
         """
         return self._request_json("GET", path, query)
 
     def create(self, path: str, body: Mapping[str, Any], /, **query: str) -> KubernetesObject:
-        """Create an object below a path; what the server made of it. Raises Conflict when it exists."""
+        """Create an object below a path, and return it as the server stored it.
+
+        Raises Conflict if it exists already.
+        """
         return self._request_json("POST", path, query, body)
 
     def replace(self, path: str, body: Mapping[str, Any], /, **query: str) -> KubernetesObject:
-        """Put an object in the place of the one with this path. Raises Conflict when that was changed."""
+        """Replace the object at a path.
+
+        Raises Conflict if that object has changed since it was read.
+        """
         return self._request_json("PUT", path, query, body)
 
     def patch(
@@ -211,11 +231,14 @@ class KubernetesClient:
         return self._request_json("PATCH", path, query, body, content_type=_PATCH_CONTENT_TYPES[kind])
 
     def delete(self, path: str, /, **query: str) -> KubernetesObject:
-        """Delete an object; it may take its time to go."""
+        """Delete an object; the API server may take a while to remove it."""
         return self._request_json("DELETE", path, query)
 
     def pages(self, path: str, /, **query: str) -> PagedItems:
-        """The items of a list, page by page, all of one moment. Raises Expired when that took too long."""
+        """List items page by page, all from the same point in time.
+
+        Iterating raises ResourceVersionExpired if reading the pages took too long.
+        """
 
         def fetch(continue_token: str) -> KubernetesObject:
             more = {"continue": continue_token} if continue_token else {}
@@ -226,29 +249,31 @@ class KubernetesClient:
     def watch(
         self, path: str, version: str, /, *, timeout_seconds: int, **query: str
     ) -> Iterator[WatchEvent]:
-        """What happens to the objects of a list from `version` on, until the server ends it.
+        """Yield the events of the objects of a list from `version` on.
 
-        Raises Expired when it no longer knows this version: list again. `.close()` ends it early.
+        The server ends the watch after `timeout_seconds`; `.close()` ends it early. Raises
+        ResourceVersionExpired if the server no longer has this version: list again.
         """
-        wanted = {"watch": "true", "allowWatchBookmarks": "true", **query}
-        wanted |= {"resourceVersion": version, "timeoutSeconds": str(timeout_seconds)}
-        answer = self._send("GET", path, wanted, None, "", timeout_seconds + WATCH_SLACK_SECONDS, "watch")
+        parameters = {"watch": "true", "allowWatchBookmarks": "true", **query}
+        parameters |= {"resourceVersion": version, "timeoutSeconds": str(timeout_seconds)}
+        timeout = timeout_seconds + WATCH_SLACK_SECONDS
+        response = self._send("GET", path, parameters, None, "", timeout, "watch")
         failures: tuple[type[Exception], ...] = (*self._error_types, ValueError, KeyError)
         try:
-            for line in _read_lines(answer):
-                told = json.loads(line)
-                if told["type"] == "ERROR":
+            for line in _read_lines(response):
+                event = json.loads(line)
+                if event["type"] == "ERROR":
                     raise _to_cluster_error(
-                        int(told["object"].get("code") or 500), told["object"], "watch", path
+                        int(event["object"].get("code") or 500), event["object"], "watch", path
                     )
-                yield WatchEvent(told["type"], told["object"])
+                yield WatchEvent(event["type"], event["object"])
         except failures as error:
             raise _unavailable_error(error) from error
         finally:
-            answer.close()
+            response.close()
 
     def review_token(self, token: str, audience: str) -> TokenReview:
-        """Ask whose token it is; it counts only where the server says that it is meant for `audience`."""
+        """Review a token; it is accepted only if the server confirms its `audience`."""
         spec = {"token": token, "audiences": [audience]}
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         status = self.create("/apis/authentication.k8s.io/v1/tokenreviews", body).get("status") or {}
@@ -256,7 +281,7 @@ class KubernetesClient:
         if not status.get("authenticated"):
             return TokenReview(False, error=error or "the API server does not know the token")
         if audience not in (status.get("audiences") or ()):
-            # A server that knows nothing of audiences answers for any token of its own.
+            # A server without support for audiences accepts any of its own tokens.
             return TokenReview(False, error=f"the token is not meant for {audience!r}")
         user = status.get("user") or {}
         username = str(user.get("username") or "")
@@ -275,16 +300,19 @@ class KubernetesClient:
     def is_allowed(
         self, verb: str, resource: str, namespace: str = "", group: str = "", subresource: str = ""
     ) -> bool:
-        """Whether this process may do that, in one namespace or (empty) in all of them."""
-        asked = {"verb": verb, "resource": resource, "namespace": namespace}
-        asked |= {"group": group, "subresource": subresource}
+        """Return whether this process is authorized.
+
+        An empty `namespace` stands for all namespaces.
+        """
+        attributes = {"verb": verb, "resource": resource, "namespace": namespace}
+        attributes |= {"group": group, "subresource": subresource}
         body = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": asked},
+            "spec": {"resourceAttributes": attributes},
         }
-        answer = self.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
-        return bool((answer.get("status") or {}).get("allowed"))
+        review = self.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
+        return bool((review.get("status") or {}).get("allowed"))
 
     def _request_json(
         self,
@@ -296,17 +324,17 @@ class KubernetesClient:
         content_type: str = "application/json",
         verb: str = "",
     ) -> KubernetesObject:
-        answer = self._send(
+        response = self._send(
             method, path, query, body, content_type, RESPONSE_TIMEOUT_SECONDS, verb or _VERBS[method]
         )
         failures: tuple[type[Exception], ...] = (*self._error_types, ValueError)
         try:
-            told = json.loads(answer.data)
+            document = json.loads(response.data)
         except failures as error:
             raise _unavailable_error(error) from error
-        if not isinstance(told, dict):
+        if not isinstance(document, dict):
             raise _unavailable_error(ValueError("its answer is no object"))
-        return told
+        return document
 
     def _send(
         self,
@@ -340,15 +368,15 @@ class KubernetesClient:
 
 
 def _list_error_types() -> tuple[type[Exception], ...]:
-    """What a connection may raise; urllib3's own errors are OSErrors or HTTPErrors of its."""
+    """List the errors of a connection, including urllib3's own HTTPError."""
     from kubernetes.client.rest import urllib3
 
     return (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError, UnicodeDecodeError)
 
 
-def _read_lines(answer: Any) -> Iterator[bytes]:
+def _read_lines(response: Any) -> Iterator[bytes]:
     rest = b""
-    for chunk in answer.stream(amt=None, decode_content=True):
+    for chunk in response.stream(amt=None, decode_content=True):
         *lines, rest = (rest + chunk).split(b"\n")
         if len(rest) > MAX_LINE_BYTES:
             raise ValueError(f"an event of more than {MAX_LINE_BYTES} bytes")
@@ -356,12 +384,12 @@ def _read_lines(answer: Any) -> Iterator[bytes]:
 
 
 def _parse_status(error: Exception) -> Mapping[str, Any]:
-    """The API server's own words on a failure."""
+    """Parse the API server's Status object in the body of an error response."""
     try:
-        told = json.loads(getattr(error, "body", "") or "{}")
+        status = json.loads(getattr(error, "body", "") or "{}")
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return status if isinstance(status, dict) else {}
 
 
 def _to_cluster_error(status: int, status_object: Mapping[str, Any], verb: str, path: str) -> ClusterError:
@@ -392,7 +420,7 @@ def _unavailable_error(error: Exception) -> ClusterUnavailable:
 
 
 def resource_of(path: str) -> str:
-    """The resource of a path, as an RBAC rule names it: `pods`, `pods/ephemeralcontainers`."""
+    """Return a path's resource as an RBAC rule names it: `pods/ephemeralcontainers`."""
     parts = path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:]
     if rest[:1] == ["namespaces"] and len(rest) > 2:

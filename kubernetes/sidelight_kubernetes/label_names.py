@@ -1,4 +1,4 @@
-"""Labels, annotations and names that mean something to Sidelight in a cluster."""
+"""Labels, annotations and names that Sidelight uses in a cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 DOMAIN: Final = "sidelight.dev"
 
 INJECT: Final = f"{DOMAIN}/inject"
-"""Label of a namespace or a pod: `true` or `false`; the pod's word wins."""
+"""Label of a namespace or a pod: `true` or `false`; the pod's label takes precedence."""
 
 SERVICE: Final = f"{DOMAIN}/service"
 VERSION: Final = f"{DOMAIN}/version"
@@ -25,10 +25,10 @@ TRIGGER_SIGTERM: Final = f"{DOMAIN}/trigger-sigterm"
 TRIGGER_RATE: Final = f"{DOMAIN}/trigger-rate"
 TRIGGER_DURATION_SECONDS: Final = f"{DOMAIN}/trigger-duration-seconds"
 CONTAINER: Final = f"{DOMAIN}/container"
-"""Annotation: the container whose processes are watched."""
+"""Annotation: the container whose processes are sampled."""
 MATCH: Final = f"{DOMAIN}/match"
 STATUS: Final = f"{DOMAIN}/status"
-"""Annotation that the webhook writes: `injected`, or `skipped: ` and why."""
+"""Annotation that the webhook writes: `injected`, or `skipped: ` with the reason."""
 
 ANNOTATIONS: Final = (
     *(SERVICE, VERSION, RATE, MODE, INTERVAL_SECONDS, WINDOW_SECONDS, ON_DEMAND),
@@ -36,22 +36,22 @@ ANNOTATIONS: Final = (
     *(TRIGGER_CPU_PERCENT, TRIGGER_THROTTLED_PERCENT, TRIGGER_RSS_GROWTH, TRIGGER_READY, TRIGGER_SIGTERM),
     *(TRIGGER_RATE, TRIGGER_DURATION_SECONDS),
 )
-"""What people may write on a pod, all of it optional."""
+"""The annotations that users may set on a pod, all optional."""
 
 APP_NAME: Final = "app.kubernetes.io/name"
 APP_VERSION: Final = "app.kubernetes.io/version"
 
 SIDECAR: Final = "sidelight"
-"""Name of the sidecar's container in every way of installing it."""
+"""The name of the sidecar's container, however it was installed."""
 EPHEMERAL_PREFIX: Final = f"{SIDECAR}-"
-"""What the name of an ephemeral one begins with."""
+"""The prefix of the name of an ephemeral sidecar container."""
 
 AUDIENCE: Final = "sidelight"
-"""Whom the token of a sidecar is meant for: an API server's own token is of no use to a collector."""
+"""The audience of a sidecar's token: a collector does not accept a token for the API server."""
 IN_CLUSTER: Final = "in-cluster"
-"""`--kubernetes in-cluster`: the API server of the pod that this runs in, as its service account."""
+"""`--kubernetes in-cluster`: the API server of this pod's cluster, as its service account."""
 
 
 def is_sidecar(container: str) -> bool:
-    """Whether a container of this name is Sidelight's own."""
+    """Return whether a container of this name is a sidecar of Sidelight."""
     return container == SIDECAR or container.startswith(EPHEMERAL_PREFIX)

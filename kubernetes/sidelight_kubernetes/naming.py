@@ -1,7 +1,8 @@
-"""A pod's service, version and owner, read from its JSON. Pure, and the same wherever a pod is named.
+"""A pod's service, version and owner, from the pod's JSON.
 
-The order of what counts is part of what users rely on: docs/identity.md has it as a table. What a pod
-says and no label may be (control characters, more than 256 bytes) counts as not said.
+Every program uses these pure functions, so a pod has the same name everywhere. Users rely on the precedence
+of the sources, which docs/identity.md lists as a table. A value that is not a valid label value (control
+characters, more than 256 bytes) counts as missing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Final
 from sidelight_kubernetes import label_names
 
 Pod = Mapping[str, Any]
-"""A pod as the API gives it: nothing in it is taken for granted."""
+"""A pod as the API returns it; any field may be missing or of a wrong type."""
 
 MAX_BYTES: Final = 256
 DIGEST_DIGITS: Final = 12
@@ -26,55 +27,62 @@ _TEMPLATE_HASH_LABELS: Final = (
     ("pod-template-hash", "Deployment"),
     ("rollouts-pod-template-hash", "Rollout"),
 )
-"""The label with the hash that ends a ReplicaSet's name, and what makes such ReplicaSets."""
+"""The label with the hash at the end of a ReplicaSet's name, and the kind that creates such ReplicaSets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What a pod belongs to: a Deployment, StatefulSet, DaemonSet, CronJob and so on."""
+    """The workload of a pod, such as a Deployment, StatefulSet, DaemonSet or CronJob."""
 
     kind: str
     name: str
 
 
 def service_of(pod: Pod, owner: Owner | None = None) -> str:
-    """The service a pod runs, never empty for a pod with a container; `owner` where it is known better."""
-    labels, owned = _get_strings(pod, "metadata", "labels"), owner or owner_of(pod)
-    found = (
+    """Return a pod's service, which is never empty for a pod with a container.
+
+    `owner` replaces the owner that the pod itself shows.
+    """
+    labels, pod_owner = _get_strings(pod, "metadata", "labels"), owner or owner_of(pod)
+    candidates = (
         _read_sidecar_setting(pod, "service"),
         _get_strings(pod, "metadata", "annotations").get(label_names.SERVICE, ""),
         labels.get(label_names.APP_NAME, ""),
         labels.get("app", ""),
-        owned.name if owned else "",
+        pod_owner.name if pod_owner else "",
         target_container(pod, use_annotation=False),
     )
-    return next(filter(None, map(_clean_label_value, found)), "")
+    return next(filter(None, map(_clean_label_value, candidates)), "")
 
 
 def version_of(pod: Pod) -> str:
-    """The version of it that a pod runs; empty when nothing tells."""
-    labels, container = _get_strings(pod, "metadata", "labels"), target_container(pod)
+    """Return the version of a pod's service, or an empty text if it is unknown."""
+    labels, target = _get_strings(pod, "metadata", "labels"), target_container(pod)
     image = next(
-        (_get_string(one, "image") for one in _iter_containers(pod) if _get_string(one, "name") == container),
+        (
+            _get_string(container, "image")
+            for container in _iter_containers(pod)
+            if _get_string(container, "name") == target
+        ),
         "",
     )
-    found = (
+    candidates = (
         _read_sidecar_setting(pod, "version"),
         _get_strings(pod, "metadata", "annotations").get(label_names.VERSION, ""),
         labels.get(label_names.APP_VERSION, ""),
         labels.get("version", ""),
         image_tag(image),
-        image_digest(image) or image_digest(_running_image(pod, container)),
+        image_digest(image) or image_digest(_running_image(pod, target)),
         labels.get("pod-template-hash", ""),
         labels.get("controller-revision-hash", ""),
     )
-    return next(filter(None, map(_clean_label_value, found)), "")
+    return next(filter(None, map(_clean_label_value, candidates)), "")
 
 
 def owner_of(pod: Pod) -> Owner | None:
-    """What a pod belongs to in the end, as far as the pod itself tells."""
+    """Return the top-level owner of a pod, as far as the pod itself shows it."""
     reference = next(
-        (one for one in _get_mappings(pod, "metadata", "ownerReferences") if one.get("controller")), {}
+        (owner for owner in _get_mappings(pod, "metadata", "ownerReferences") if owner.get("controller")), {}
     )
     kind, name = _get_string(reference, "kind"), _get_string(reference, "name")
     if not (kind and name) or kind == "Node":  # a node's own pod, started from a file there
@@ -85,74 +93,84 @@ def owner_of(pod: Pod) -> Owner | None:
             stem = name.removesuffix(f"-{labels.get(label, '')}")
             if labels.get(label) and stem != name and stem:
                 return Owner(maker, stem)
-    if kind == "Job" and (cron := _CRON_JOB_NAME.fullmatch(name)):
-        # A CronJob names its jobs after the minute they were due; else each run would be a service.
-        return Owner("CronJob", cron[1])
+    if kind == "Job" and (cron_name := _CRON_JOB_NAME.fullmatch(name)):
+        # A CronJob's jobs are named after their scheduled minute: without this each run would be a service.
+        return Owner("CronJob", cron_name[1])
     return Owner(kind, name)
 
 
 def target_container(pod: Pod, *, use_annotation: bool = True) -> str:
-    """The container that is watched: the one the pod's annotation names, or the first that is not ours."""
-    names = [_get_string(one, "name") for one in _get_mappings(pod, "spec", "containers")]
-    wish = (
+    """Return the name of the container to sample.
+
+    That is the container in the pod's annotation, or the first container that is not a sidecar.
+    """
+    names = [_get_string(container, "name") for container in _get_mappings(pod, "spec", "containers")]
+    annotated = (
         _get_strings(pod, "metadata", "annotations").get(label_names.CONTAINER, "") if use_annotation else ""
     )
-    if wish in names:
-        return wish
+    if annotated in names:
+        return annotated
     return next((name for name in names if name and not label_names.is_sidecar(name)), "")
 
 
 def image_tag(image: str) -> str:
-    """The tag of an image's reference; empty without one and for `latest`, which says nothing."""
+    """Return the tag of an image reference; empty without one and for `latest`."""
     path = image.partition("@")[0].rpartition("/")[2]
     tag = path.partition(":")[2]
     return "" if tag == "latest" else tag
 
 
 def image_digest(image: str) -> str:
-    """The first 12 digits of the digest in an image's reference or id; empty without one."""
-    found = _DIGEST.fullmatch(image)
-    return found[1][:DIGEST_DIGITS] if found else ""
+    """Return the first 12 digits of the digest in an image reference or id.
+
+    Empty without a digest.
+    """
+    match = _DIGEST.fullmatch(image)
+    return match[1][:DIGEST_DIGITS] if match else ""
 
 
 def _read_sidecar_setting(pod: Pod, setting: str) -> str:
-    """What the sidecar's container is told, by flag or by variable, as far as the pod alone tells."""
+    """Read a setting of the sidecar's container, from its flag or its variable.
+
+    Returns an empty text if the value refers to a variable that is not in the pod's JSON.
+    """
     flag, variable = f"--{setting}", f"SIDELIGHT_{setting.upper()}"
     for container in _iter_containers(pod):
         if not label_names.is_sidecar(_get_string(container, "name")):
             continue
-        given = [one for name in ("command", "args") for one in _get_string_list(container, name)]
-        for at, word in enumerate(given):
+        arguments = [word for name in ("command", "args") for word in _get_string_list(container, name)]
+        for at, word in enumerate(arguments):
             name, equals, value = word.partition("=")
-            if name == flag and (value := value if equals else "".join(given[at + 1 : at + 2])):
+            if name == flag and (value := value if equals else "".join(arguments[at + 1 : at + 2])):
                 return "" if "$(" in value else value
-        for one in reversed(_get_mappings(container, "env")):
-            if one.get("name") == variable and (value := _resolve_variable(pod, one)):
+        for entry in reversed(_get_mappings(container, "env")):
+            if entry.get("name") == variable and (value := _resolve_variable(pod, entry)):
                 return value
     return ""
 
 
 def _resolve_variable(pod: Pod, variable: Mapping[str, Any]) -> str:
     value = _get_string(variable, "value")
-    if "$(" in value:  # names another variable: the kubelet fills it in
+    if "$(" in value:  # refers to another variable, which only the kubelet expands
         return ""
     source = variable.get("valueFrom")
     field = source.get("fieldRef") if isinstance(source, Mapping) else None
     path = _get_string(field, "fieldPath") if isinstance(field, Mapping) else ""
-    if found := _FIELD_PATH.fullmatch(path):
-        return _get_strings(pod, "metadata", found[1]).get(found[2], "")
+    if match := _FIELD_PATH.fullmatch(path):
+        return _get_strings(pod, "metadata", match[1]).get(match[2], "")
     return value or _get_string(_get_mapping(pod, "metadata"), path.removeprefix("metadata."))
 
 
 def _running_image(pod: Pod, container: str) -> str:
     statuses = _get_mappings(pod, "status", "containerStatuses")
     return next(
-        (_get_string(one, "imageID") for one in statuses if _get_string(one, "name") == container), ""
+        (_get_string(status, "imageID") for status in statuses if _get_string(status, "name") == container),
+        "",
     )
 
 
 def _iter_containers(pod: Pod) -> Iterator[Mapping[str, Any]]:
-    """All of them, those that were attached last."""
+    """Yield all containers, ephemeral ones last."""
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         yield from _get_mappings(pod, "spec", kind)
 
@@ -165,8 +183,8 @@ def _clean_label_value(text: str) -> str:
 
 def _get_mapping(value: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
     for name in path:
-        found = value.get(name)
-        value = found if isinstance(found, Mapping) else {}
+        nested = value.get(name)
+        value = nested if isinstance(nested, Mapping) else {}
     return value
 
 
@@ -175,15 +193,15 @@ def _get_strings(value: Mapping[str, Any], *path: str) -> Mapping[str, str]:
 
 
 def _get_mappings(value: Mapping[str, Any], *path: str) -> Sequence[Mapping[str, Any]]:
-    found = _get_mapping(value, *path[:-1]).get(path[-1])
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    items = _get_mapping(value, *path[:-1]).get(path[-1])
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
 def _get_string_list(value: Mapping[str, Any], name: str) -> list[str]:
-    found = value.get(name)
-    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+    items = value.get(name)
+    return [item for item in items if isinstance(item, str)] if isinstance(items, list) else []
 
 
 def _get_string(value: Mapping[str, Any], name: str) -> str:
-    found = value.get(name)
-    return found if isinstance(found, str) else ""
+    text = value.get(name)
+    return text if isinstance(text, str) else ""

@@ -1,4 +1,4 @@
-"""What is read off a profile besides its tree: depths, and the functions that cost most."""
+"""Summaries of a profile besides its tree: stack depths and function costs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from sidelight_model.tree import StackRow
 
 @dataclass(frozen=True, slots=True)
 class DepthDistribution:
-    """How many samples were how deep; `samples` maps depth (frames) to samples, ascending."""
+    """The number of samples at each stack depth.
+
+    `samples` maps depth (frames) to samples, in ascending order of depth.
+    """
 
     samples: Mapping[int, int]
 
@@ -39,7 +42,7 @@ class DepthDistribution:
 
 
 def count_depths(rows: Iterable[StackRow]) -> DepthDistribution:
-    """The depth distribution of a profile's samples."""
+    """Compute the depth distribution of a profile's samples."""
     counted: dict[int, int] = {}
     for frames, samples, _ in rows:
         counted[len(frames)] = counted.get(len(frames), 0) + samples
@@ -47,10 +50,11 @@ def count_depths(rows: Iterable[StackRow]) -> DepthDistribution:
 
 
 def find_largest_gap(a: DepthDistribution, b: DepthDistribution) -> tuple[int, float] | None:
-    """The depth at which two distributions differ most, and by what share of samples.
+    """Find the depth at which two distributions differ most, and the difference.
 
-    The share is the largest difference of the two cumulative distributions (the Kolmogorov-Smirnov
-    statistic), positive where more of `a` than of `b` is at most that deep. None if a side is empty.
+    The difference is a share of samples: the largest gap between the two cumulative distributions (the
+    Kolmogorov-Smirnov statistic). It is positive where a larger share of `a` than of `b` is at most that
+    deep. Returns None if a side is empty.
     """
     if not a.total or not b.total:
         return None
@@ -66,7 +70,10 @@ def find_largest_gap(a: DepthDistribution, b: DepthDistribution) -> tuple[int, f
 
 @dataclass(frozen=True, slots=True)
 class FunctionCost:
-    """What one function cost on one side; `total` counts a stack once however often it recurs."""
+    """The cost of one function on one side.
+
+    The totals count a stack once, however often the function recurs in it.
+    """
 
     self_samples: int = 0
     total_samples: int = 0
@@ -75,7 +82,10 @@ class FunctionCost:
 
 
 def rank_functions(sides: Sequence[Iterable[StackRow]]) -> dict[str, tuple[FunctionCost, ...]]:
-    """The cost of every frame on every side, heaviest total (of any side) first."""
+    """Compute the cost of every frame on every side.
+
+    The frames are sorted by their largest total time on any side, heaviest first.
+    """
     found: dict[str, list[list[int]]] = {}
     for side, rows in enumerate(sides):
         for frames, samples, ns in rows:

@@ -1,11 +1,11 @@
-"""Messages of captures between sidecar and collector, defined once for both.
+"""Capture messages between the sidecar and the collector, defined once for both.
 
-A sidecar polls (AgentPoll): what it is and could do now (AgentStatus), and how its captures go
-(CaptureReport). The collector answers (AgentPollResponse) with capture jobs to start (CaptureJob) and
+A sidecar polls the collector (AgentPoll) with its status (AgentStatus) and the progress of its captures
+(CaptureReport). The response (AgentPollResponse) has the capture jobs to start (CaptureJob) and the
 captures to stop. docs/api.md describes the same messages as JSON.
 
-The collector reads what anybody may send: `parse` cuts text and lists to their bounds, reads a value of
-another type as empty or 0, ignores unknown fields, and refuses what names no sidecar, capture or state.
+Messages are untrusted: `parse` truncates text and lists to their limits, reads a value of a wrong type as
+empty or 0, ignores unknown fields, and refuses a message without a valid sidecar, capture or state.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_JOBS: Final = 20
 MAX_PROCESSES: Final = 64
 MAX_TOP_FUNCTIONS: Final = 5
 MAX_ENTRIES: Final = 32
-"""Modes, reasons and kinds of errors in one list."""
+"""The maximum length of a list of modes, reasons or kinds of errors."""
 MAX_TEXT: Final = 500
 MAX_WORD: Final = 64
 _HINT: Final = "This is for sidecars: docs/api.md says what they send."
@@ -36,13 +36,13 @@ T = TypeVar("T")
 
 
 class BadMessage(SidelightError):
-    """A message names no sidecar, capture or state, or is no JSON object."""
+    """A message has no valid sidecar, capture or state, or is not a JSON object."""
 
     reason = Reason.BAD_PARAMETER
 
 
 class CaptureState(StrEnum):
-    """How far a capture, or the part of one sidecar, has come."""
+    """The progress of a capture, or of one sidecar's part of it."""
 
     QUEUED = "queued"
     SCHEDULED = "scheduled"
@@ -61,12 +61,12 @@ REPORTABLE_STATES: Final = (
     CaptureState.FAILED,
     CaptureState.STOPPED,
 )
-"""What a sidecar may say of its part."""
+"""The states that a sidecar may report for its part."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampledProcess:
-    """A sampled process: its role among those of the pod, and its Python version."""
+    """A sampled process: its role in the pod, and its Python version."""
 
     pid: int
     role: str = ""
@@ -82,7 +82,7 @@ class SampledProcess:
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """What a sidecar accepts in a capture request; no modes, or 0, is no limit."""
+    """The capture requests that a sidecar accepts; no modes, or 0, means no limit."""
 
     modes: tuple[str, ...] = ()
     max_seconds: float = 0.0
@@ -98,9 +98,9 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
-    """What a sidecar is, and whether it could take a capture now.
+    """A sidecar, and whether it is ready for a capture.
 
-    If it could not, `problem` and `hint` say why. The limits stand beside the other fields in its JSON.
+    If it is not ready, `problem` and `hint` say why. In its JSON the limits are fields of the same object.
     """
 
     agent: str
@@ -152,10 +152,11 @@ class AgentStatus:
 
 @dataclass(frozen=True, slots=True)
 class ProcessReport:
-    """How a capture goes on one process.
+    """The progress of a capture on one process.
 
-    `rate` is that of now (Hz), with the reasons why it is lower than the one requested. `covered_since`
-    (RFC 3339) is the start of the windows that cover the time before the capture without a gap.
+    `rate` is the current rate (Hz); `reduced` has the reasons why it is below the requested rate.
+    `covered_since` (RFC 3339) is the start of the windows that cover the time before the capture without a
+    gap.
     """
 
     pid: int
@@ -201,7 +202,7 @@ class ProcessReport:
 
 @dataclass(frozen=True, slots=True)
 class TopFunction:
-    """A function, and in how many samples it ran at the top of a stack."""
+    """A function, and the number of samples in which it was at the top of the stack."""
 
     function: str
     self_samples: int
@@ -216,7 +217,7 @@ class TopFunction:
 
 @dataclass(frozen=True, slots=True)
 class CaptureReport:
-    """Progress or end of a sidecar's part; `seconds` is the requested duration."""
+    """The progress or end of a sidecar's part; `seconds` is the requested duration."""
 
     capture: str
     state: CaptureState
@@ -274,7 +275,7 @@ class CaptureReport:
 
 @dataclass(frozen=True, slots=True)
 class AgentPoll:
-    """A sidecar's poll, which the collector holds for up to `timeout_seconds`."""
+    """A sidecar's poll; the collector may delay the response by `timeout_seconds`."""
 
     status: AgentStatus
     timeout_seconds: float = 0.0
@@ -303,11 +304,11 @@ class AgentPoll:
 
 @dataclass(frozen=True, slots=True)
 class CaptureJob:
-    """A capture that a sidecar is to take, with all parameters of its request.
+    """A capture for a sidecar to take, with all parameters of the capture request.
 
-    The sidecar checks them against its own limits, and its report says what it refuses. No pids stand for
-    every process. `timeline`: it sends a timeline recording too, of at most `max_recording_bytes` (0: of its
-    own limit).
+    The sidecar checks the parameters against its own limits and reports what it refuses. Empty `pids` means
+    every process. With `timeline` the sidecar also sends a timeline recording of at most
+    `max_recording_bytes` (0: the sidecar's own limit).
     """
 
     capture: str
@@ -320,7 +321,7 @@ class CaptureJob:
 
     @property
     def request(self) -> dict[str, Any]:
-        """Its parameters as the sidecar's own API takes them."""
+        """The parameters in the format of the sidecar's own API."""
         return {"seconds": self.seconds, "rate": self.rate, "mode": self.mode, "pids": list(self.pids)}
 
     def to_json(self) -> dict[str, Any]:
@@ -351,9 +352,9 @@ class CaptureJob:
 
 @dataclass(frozen=True, slots=True)
 class AgentPollResponse:
-    """What a sidecar is to do: jobs to start, and ids of captures to stop.
+    """The response to a poll: jobs to start, and ids of captures to stop.
 
-    `problems` are those of received jobs that cannot be parsed; the others are taken.
+    `problems` describes received jobs that cannot be parsed; the sidecar takes the other jobs.
     """
 
     capture_jobs: tuple[CaptureJob, ...] = ()
@@ -403,7 +404,7 @@ def _integer(raw: Json, name: str) -> int:
 
 
 def _parse_amount(value: object) -> float:
-    """A number from 0 to below 2**53; 0 for anything else."""
+    """Return a number from 0 to below 2**53; 0 for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
         return 0
     return value

@@ -1,10 +1,10 @@
-"""What differs between two sides, in numbers and in the words that the pages use.
+"""The difference between two sides, as numbers and in the words of the UI.
 
-The twin of the UI's `flamegraph/tree/compare.ts` and `flamegraph/analysis/frameDescription.ts`: the same
-vectors are put to both (`web/test/vectors/changes.json`). A side's time is divided by how long its pods were
-watched, so code that did not change keeps its rate when something else grows. A difference counts as a change
-only beyond twice the counting noise: n samples scatter by about √n, so a value v seen in n samples is known
-to within v/√n.
+The UI implements the same rules in `flamegraph/tree/compare.ts` and
+`flamegraph/analysis/frameDescription.ts`; the test vectors in `web/test/vectors/changes.json` check both. A
+side's time is divided by the time its pods were observed, so unchanged code keeps its rate when other code
+grows. A difference counts as a change only beyond twice the counting noise: n samples scatter by about √n,
+so a value v measured from n samples is accurate to within v/√n.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sidelight_model.counts import ProfileType
 
 
 class Direction(StrEnum):
-    """How the comparison differs from the baseline. A side without windows gives `no_data`.
+    """How the comparison differs from the baseline.
 
-    `inconclusive` means that there is not enough data, `not_comparable` that the sides were sampled so
-    differently that a difference would mean nothing. `sidelight_collector.statistics` reports these two; this
-    module does not.
+    `no_data`: a side has no windows. `inconclusive`: there is not enough data. `not_comparable`: the sides
+    were sampled so differently that a difference would mean nothing. `sidelight_collector.statistics`
+    reports the last two; this module does not.
     """
 
     UNCHANGED = "unchanged"
@@ -39,7 +39,10 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProfileChange:
-    """B minus A, on one scale; `noise_limit` is what a difference must exceed to count as a change."""
+    """B minus A on one scale.
+
+    A difference counts as a change if it exceeds `noise_limit`.
+    """
 
     delta: float
     direction: Direction
@@ -50,7 +53,11 @@ class ProfileChange:
 
 @dataclass(frozen=True, slots=True)
 class SideTotals:
-    """The time and samples of one side as a whole, how long its pods were watched, and states it lacks."""
+    """The totals of one side.
+
+    `seconds` is sampled time, `pod_seconds` is the time its pods were observed, and `missing_states` are
+    the states that it did not record.
+    """
 
     seconds: float
     samples: int
@@ -61,14 +68,21 @@ class SideTotals:
 def compute_change(
     times_us: Sequence[float], samples: Sequence[int], divisors: Sequence[float]
 ) -> ProfileChange:
-    """The change of something that took these microseconds in these samples, divided by these."""
+    """Compute the change of a measured time, baseline first in every argument.
+
+    Each side's time in microseconds is divided by its divisor; `samples` gives the counting noise.
+    """
     a, b = (_divide(value, divisor) for value, divisor in zip(times_us, divisors, strict=True))
-    least = 2 * _estimate_noise(times_us, samples, divisors)
-    return ProfileChange(b - a, _compute_direction(times_us, divisors, b - a, least), least, a, b)
+    noise_limit = 2 * _estimate_noise(times_us, samples, divisors)
+    direction = _compute_direction(times_us, divisors, b - a, noise_limit)
+    return ProfileChange(b - a, direction, noise_limit, a, b)
 
 
 def describe_change(measured: ProfileChange) -> str:
-    """A change in words; a profile cannot tell slower from called more often."""
+    """Describe a change in words.
+
+    The words say "takes more time", because a profile cannot tell slower code from more frequent calls.
+    """
     if measured.direction is Direction.UNCHANGED:
         return "within counting noise"
     if measured.direction is Direction.NO_DATA:
@@ -81,9 +95,9 @@ def describe_change(measured: ProfileChange) -> str:
 
 
 def describe_total_change(sides: Sequence[SideTotals], kind: ProfileType) -> tuple[str, Direction]:
-    """The whole difference in one sentence, and its direction."""
+    """Describe the difference of the totals in one sentence, and return its direction."""
     a, b = sides
-    what = _TYPE_NAMES[kind]
+    type_name = _TYPE_NAMES[kind]
     unwatched = [name for name, side in zip("AB", sides, strict=True) if side.pod_seconds <= 0]
     if unwatched:
         have = "have" if len(unwatched) > 1 else "has"
@@ -94,28 +108,28 @@ def describe_total_change(sides: Sequence[SideTotals], kind: ProfileType) -> tup
     needed = _REQUIRED_STATES[kind]
     blind = [name for name, side in zip("AB", sides, strict=True) if needed in side.missing_states]
     if blind:
-        said = f"{what} cannot be compared: {' and '.join(blind)} recorded no {needed} samples."
-        return said, Direction.NO_DATA
+        sentence = f"{type_name} cannot be compared: {' and '.join(blind)} recorded no {needed} samples."
+        return sentence, Direction.NO_DATA
     if not a.samples and not b.samples:
-        return f"Neither side took any {what}.", Direction.UNCHANGED
-    found = compute_change(
+        return f"Neither side took any {type_name}.", Direction.UNCHANGED
+    change = compute_change(
         [a.seconds * 1e6, b.seconds * 1e6], [a.samples, b.samples], [a.pod_seconds * 1e6, b.pod_seconds * 1e6]
     )
-    numbers = f"{format_number(found.baseline)} → {format_number(found.comparison)} seconds per pod-second"
-    if found.direction is Direction.UNCHANGED:
-        unseen = format_percent(found.noise_limit / (max(found.baseline, found.comparison) or 1.0), 0)
+    numbers = f"{format_number(change.baseline)} → {format_number(change.comparison)} seconds per pod-second"
+    if change.direction is Direction.UNCHANGED:
+        min_change = format_percent(change.noise_limit / (max(change.baseline, change.comparison) or 1.0), 0)
         return (
-            f"{what}: no difference beyond counting noise ({numbers}; "
-            f"with these samples a change under about {unseen} would not show).",
-            found.direction,
+            f"{type_name}: no difference beyond counting noise ({numbers}; "
+            f"with these samples a change under about {min_change} would not show).",
+            change.direction,
         )
-    if found.direction is Direction.NEW:
-        return f"B takes {what}, A took none ({numbers}).", found.direction
-    if found.direction is Direction.REMOVED:
-        return f"B takes no {what}, A did ({numbers}).", found.direction
-    part = found.comparison / found.baseline - 1
+    if change.direction is Direction.NEW:
+        return f"B takes {type_name}, A took none ({numbers}).", change.direction
+    if change.direction is Direction.REMOVED:
+        return f"B takes no {type_name}, A did ({numbers}).", change.direction
+    part = change.comparison / change.baseline - 1
     more = "more" if part > 0 else "less"
-    return f"B takes {format_percent(abs(part))} {more} {what} than A ({numbers}).", found.direction
+    return f"B takes {format_percent(abs(part))} {more} {type_name} than A ({numbers}).", change.direction
 
 
 _TYPE_NAMES: Final = {
@@ -124,11 +138,11 @@ _TYPE_NAMES: Final = {
     ProfileType.GIL: "GIL time",
 }
 _REQUIRED_STATES: Final = {ProfileType.CPU: "", ProfileType.WALL: "idle", ProfileType.GIL: "gil"}
-"""The state without whose samples a type reads too low."""
+"""The state that a profile type needs: without its samples the type reads too low."""
 
 
 def format_number(value: float) -> str:
-    """Three significant digits, no exponent for what a profile holds."""
+    """Format a number with about three significant digits and without an exponent."""
     if value == 0:
         return "0"
     size = abs(value)
@@ -140,17 +154,20 @@ def format_number(value: float) -> str:
 
 
 def format_percent(share: float, digits: int = 1) -> str:
-    """A part as a percentage."""
+    """Format a share (0 to 1) as a percentage."""
     return f"{format_fixed(share * 100, 3 if share != 0 and abs(share) < 0.001 else digits)} %"
 
 
 def format_signed(text: str, value: float) -> str:
-    """A number's text with its sign, the minus as it is printed."""
+    """Add a sign to a number's text, with the typographic minus (U+2212)."""
     return f"+{text}" if value > 0 else text.replace("-", "\u2212", 1)
 
 
 def format_fixed(value: float, digits: int) -> str:
-    """A number with so many decimals, halves away from zero, as browsers round."""
+    """Format a number with `digits` decimals.
+
+    Halves are rounded away from zero, as browsers do.
+    """
     return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
 
 
@@ -173,13 +190,16 @@ def _compute_direction(
 
 
 def _estimate_noise(times_us: Sequence[float], samples: Sequence[int], divisors: Sequence[float]) -> float:
-    """The standard deviation of the difference, from the counts; a side with no sample counts as one."""
+    """Estimate the standard deviation of the difference from the sample counts.
+
+    A side without samples counts as one sample.
+    """
     whole = sum(samples)
     if not whole:
         return 0.0
     per_sample = sum(times_us) / whole
     variance = 0.0
     for own_us, own, divisor in zip(times_us, samples, divisors, strict=True):
-        each = own_us / own if own > 0 else per_sample
-        variance += max(own, 1) * _divide(each, divisor) ** 2
+        weight = own_us / own if own > 0 else per_sample
+        variance += max(own, 1) * _divide(weight, divisor) ** 2
     return math.sqrt(variance)

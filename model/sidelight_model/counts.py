@@ -1,4 +1,4 @@
-"""How often a stack was seen, by the state its thread was in."""
+"""Samples of a stack by the state of its thread."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 
 class ProfileType(StrEnum):
-    """What a profile is about: all time, time on CPU (or wanting it), or time holding the GIL."""
+    """The kind of time in a profile.
+
+    wall: all time; cpu: time on a CPU, or ready to run on one; gil: time holding the GIL.
+    """
 
     WALL = "wall"
     CPU = "cpu"
@@ -17,7 +20,8 @@ class ProfileType(StrEnum):
 class Counts(NamedTuple):
     """Samples of one stack, partitioned by state; also used for nanoseconds.
 
-    idle: the thread waited; running: it was on CPU, not known to hold the GIL; gil: it held it.
+    idle: the thread waited; running: it was on a CPU without a sign that it held the GIL; gil: it held the
+    GIL.
     """
 
     idle: int = 0
@@ -33,7 +37,7 @@ class Counts(NamedTuple):
         return self.running + self.gil
 
     def for_type(self, kind: ProfileType) -> int:
-        """The part of these counts that a profile of this type is made of."""
+        """Return the count that belongs to a profile of type `kind`."""
         if kind is ProfileType.WALL:
             return self.wall
         return self.cpu if kind is ProfileType.CPU else self.gil

@@ -1,6 +1,6 @@
-"""Everything that can be refused, and the one word each refusal goes by.
+"""Errors and their reason words.
 
-The word is the same in an HTTP error body, a metric label and a log field.
+An error has the same reason word in an HTTP error body, a metric label and a log field.
 
 SidelightError
 ├── BadFolded         a line of folded text cannot be read (carries the line's number)
@@ -16,9 +16,9 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why something was refused or failed: a closed set of words."""
+    """The reason of an error: a closed set of words."""
 
-    # what a client sent
+    # a client's request
     BAD_REQUEST = "bad_request"
     BAD_FOLDED = "bad_folded"
     BAD_HEADER = "bad_header"
@@ -48,7 +48,7 @@ class Reason(StrEnum):
     REQUEST_TIMEOUT = "request_timeout"
     CAPTURE_RUNNING = "capture_running"
     CONFLICT = "conflict"
-    # what the process could not do
+    # the state of this process or of what it depends on
     OVERLOADED = "overloaded"
     QUERY_TIMEOUT = "query_timeout"
     STORE_UNAVAILABLE = "store_unavailable"
@@ -59,14 +59,14 @@ class Reason(StrEnum):
     STARTING = "starting"
     SHUTTING_DOWN = "shutting_down"
     INTERNAL = "internal"
-    # what an operator has to mend
+    # a problem that an operator has to solve
     BAD_SETTING = "bad_setting"
     BAD_CERTIFICATE = "bad_certificate"
     PORT_IN_USE = "port_in_use"
     UI_MISSING = "ui_missing"
     SPOOL_UNWRITABLE = "spool_unwritable"
     COLLECTOR_UNREACHABLE = "collector_unreachable"
-    # what a target does not allow
+    # a process that cannot be sampled
     PID_GONE = "pid_gone"
     PTRACE_DENIED = "ptrace_denied"
     NOT_PYTHON = "not_python"
@@ -80,7 +80,10 @@ class Reason(StrEnum):
 
 
 class SidelightError(Exception):
-    """An expected failure: says what happened, to what, and (in `hint`) what to do next."""
+    """An expected failure.
+
+    `message` says what failed, with the value; `hint` says what to do next, if it is not empty.
+    """
 
     reason: Reason = Reason.INTERNAL
 
@@ -93,7 +96,10 @@ class SidelightError(Exception):
 
 
 class BadFolded(SidelightError):
-    """A line of folded text cannot be read; `line` counts from 1 in the body as sent."""
+    """A line of folded text cannot be parsed.
+
+    `line` is the line number in the request body, from 1.
+    """
 
     reason = Reason.BAD_FOLDED
 
@@ -106,7 +112,10 @@ class BadFolded(SidelightError):
 
 
 class BadHeader(SidelightError):
-    """A window's header line cannot be read; `line` counts from 1 in the body as sent."""
+    """A window's header line cannot be parsed.
+
+    `line` is the line number in the request body, from 1.
+    """
 
     reason = Reason.BAD_HEADER
 
@@ -126,7 +135,7 @@ class BadLabel(SidelightError):
 
 
 class BadSelector(SidelightError):
-    """A selector cannot be read; `position` counts characters from 0."""
+    """A selector cannot be parsed; `position` counts characters from 0."""
 
     reason = Reason.BAD_SELECTOR
 
@@ -139,6 +148,9 @@ class BadSelector(SidelightError):
 
 
 class LimitExceeded(SidelightError):
-    """Something is larger than a configured limit; the message names the limit and its value."""
+    """An input exceeds a configured limit.
+
+    The message names the limit and its value.
+    """
 
     reason = Reason.TOO_LARGE

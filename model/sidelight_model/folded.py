@@ -1,11 +1,11 @@
-"""Folded text: one `frame;frame;frame COUNT` a line, the root first.
+"""Folded text: one `frame;frame;frame COUNT` per line, the root first.
 
-The format is Brendan Gregg's (flamegraph.pl), as py-spy `record -f raw` writes it. Sidelight adds
-the state as a last pseudo-frame: `[idle]` or `[gil]`, and none for running, so that tools which
-know nothing of states draw it sensibly and plain py-spy output is valid input.
+The format is Brendan Gregg's (flamegraph.pl), as `py-spy record -f raw` writes it. Sidelight adds the state
+as a last pseudo-frame: `[idle]`, `[gil]`, or none for running. Tools without a notion of states draw it as
+a frame, and plain py-spy output is valid input.
 
-Traps this module is careful about: frames contain spaces, so the count is what follows the last
-one; `str.splitlines` would split at characters that occur in names, so only `\\n` ends a line.
+Frames contain spaces, so the count is the text after the last space. Only `\\n` ends a line:
+`str.splitlines` would also split at characters that occur in names.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _STATES_BY_TYPE = {
 def parse_folded(
     text: str | bytes, *, max_stacks: int | None = None, max_depth: int | None = None, first_line: int = 1
 ) -> dict[Stack, Counts]:
-    """Read folded text; equal stacks are added up and empty lines passed over.
+    """Parse folded text; add up equal stacks and skip empty lines.
 
-    Stacks deeper than `max_depth` are clipped with a `(truncated)` frame. Raises BadFolded with
-    the line's number (the first line being `first_line`), LimitExceeded beyond `max_stacks`.
+    Stacks deeper than `max_depth` frames are truncated with a `(truncated)` frame. Raises BadFolded with
+    the line number (the first line has the number `first_line`), and LimitExceeded (`too_many_stacks`) for
+    more than `max_stacks` different stacks.
     """
     return parse_folded_lines(number_lines(text, first_line), max_stacks=max_stacks, max_depth=max_depth)
 
@@ -44,7 +45,7 @@ def parse_folded(
 def parse_folded_lines(
     lines: Iterable[tuple[int, str]], *, max_stacks: int | None = None, max_depth: int | None = None
 ) -> dict[Stack, Counts]:
-    """`parse_folded` on lines that are already apart, each with its number."""
+    """Parse folded text, as `parse_folded` does, from pairs of (line number, line)."""
     counts: dict[Stack, Counts] = {}
     for number, raw in lines:
         line = raw.removesuffix("\r")
@@ -72,10 +73,10 @@ def parse_folded_lines(
 def render_folded(
     counts: Mapping[Stack, Counts], kind: ProfileType = ProfileType.WALL, *, states: bool = True
 ) -> str:
-    """Write folded text, sorted, so that equal counts give equal text.
+    """Render folded text with sorted stacks, so that equal counts give equal text.
 
-    `kind` says which states are written; without `states` they are added up and the pseudo-frames
-    left out, which is what tools want that would show `[gil]` as a function.
+    `kind` selects the states. With `states` false the states of a stack are added up and the pseudo-frames
+    are omitted, for tools that would show `[gil]` as a function.
     """
     return "".join(render_folded_lines(counts, kind, states=states))
 
@@ -83,7 +84,7 @@ def render_folded(
 def render_folded_lines(
     counts: Mapping[Stack, Counts], kind: ProfileType = ProfileType.WALL, *, states: bool = True
 ) -> Iterable[str]:
-    """The lines of `render_folded`, one by one, each with its newline."""
+    """Yield the lines of `render_folded`, each with its newline."""
     for stack in sorted(counts):
         count = counts[stack]
         if not states:
@@ -96,17 +97,20 @@ def render_folded_lines(
 
 
 def split_stack(stack: Stack) -> list[str]:
-    """A stack's frames, the root first."""
+    """Split a stack into its escaped frames, the root first."""
     return stack.split(";")
 
 
 def join_frames(frames: Iterable[str]) -> Stack:
-    """A stack of frames that are already escaped."""
+    """Join frames that are already escaped, the root first."""
     return Stack(";".join(frames))
 
 
 def number_lines(text: str | bytes, first_line: int = 1) -> Iterable[tuple[int, str]]:
-    """The lines of a text, each with its number. Raises BadFolded for a line that is not UTF-8."""
+    """Yield (line number, line) for a text.
+
+    Raises BadFolded for a line that is not UTF-8.
+    """
     if isinstance(text, str):
         yield from enumerate(text.split("\n"), first_line)
         return

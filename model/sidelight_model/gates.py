@@ -1,18 +1,20 @@
-"""What a pipeline allows: `cpu>+3%` fails when B takes over 3 % more CPU time than A.
+"""Gates for CI: the condition `cpu>+3%` fails if B takes over 3 % more CPU than A.
 
     condition  SUBJECT (">" ["+"] | "<" "-") NUMBER UNIT     blanks are allowed between the parts
     SUBJECT    rate | cpu | wall | gil | idle | depth.mean | depth.p50 | depth.p95 | depth.p99 | depth.max
                | function:PATTERN | self:PATTERN
     UNIT       %     of what the subject is in A
-               pp    points of A's whole: of its wall time for idle, else of its time of the type asked
+               pp    points of A's total: of its wall time for idle, else of its time of the requested type
                ms s  absolute, per pod-second (or per request)
-               none  frames, for depths alone
+               none  frames, only for depths
 
-A condition names what is *not* allowed. PATTERN is a regular expression that a function's whole name must
-match, or `PATTERN (FILE)`, where the whole file name must match the second. A condition is `regressed` only
-where the change is outside noise and the estimate beyond the threshold, and `pass` only where a change as
-large as the threshold would have been seen: the interval ends before it, or the minimum detectable effect is
-no larger. What is neither is `inconclusive`.
+A condition describes a change that is *not* allowed. PATTERN is a regular expression that must match a
+function's whole name. In `PATTERN (FILE)` the regular expression FILE must also match the whole file name.
+
+The status is `regressed` only if the change is outside noise and the estimate exceeds the threshold. It is
+`pass` only if a change as large as the threshold would have been detected: the confidence interval ends
+below the threshold, or the minimum detectable effect is at most the threshold. Otherwise it is
+`inconclusive`.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ _MAX_DIGITS: Final = 15
 
 
 class GateStatus(StrEnum):
-    """What became of a condition."""
+    """The result of a condition."""
 
     PASS = "pass"  # noqa: S105 - a status, not a password
     REGRESSED = "regressed"
@@ -51,7 +53,7 @@ class GateStatus(StrEnum):
 
 
 class BadCondition(SidelightError):
-    """A condition cannot be read; `position` counts characters from 0."""
+    """A condition cannot be parsed; `position` counts characters from 0."""
 
     reason = Reason.BAD_PARAMETER
 
@@ -65,10 +67,12 @@ class BadCondition(SidelightError):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must not be: `subject` above (`sign` 1) or below (-1) A by more than `threshold` of `unit`.
+    """A change that is not allowed.
 
-    `threshold` is zero or more, whatever the sign; `pattern` is empty but for function and self. `str` of a
-    condition is its shortest form, and reading that gives an equal condition; `text` is as it was given.
+    B's `subject` must not be above (`sign` 1) or below (`sign` -1) A's by more than `threshold`, in `unit`.
+    `threshold` is zero or more for both signs. `pattern` is empty except for the subjects `function` and
+    `self`. `str` returns the shortest form of a condition, and parsing that gives an equal condition;
+    `text` is the original text.
     """
 
     subject: str
@@ -91,20 +95,21 @@ class Condition:
 
     @property
     def patterns(self) -> tuple[str, str]:
-        """The regular expressions of the function and of the file; empty: any."""
+        """The regular expressions for the function and the file; an empty one matches any."""
         both = _FUNCTION_AND_FILE_PATTERN.fullmatch(self.pattern)
         return (both["function"], both["file"]) if both else (self.pattern, "")
 
     def accepts(self, function: str, file: str, fullmatch: FullMatch = python_fullmatch) -> bool:
-        """Whether the condition is about this function."""
-        of_function, of_file = self.patterns
-        return fullmatch(of_function, function) and (not of_file or fullmatch(of_file, file))
+        """Return whether the condition applies to this function."""
+        function_pattern, file_pattern = self.patterns
+        return fullmatch(function_pattern, function) and (not file_pattern or fullmatch(file_pattern, file))
 
 
 def parse_condition(text: str, check_pattern: PatternCheck = check_python_pattern) -> Condition:
-    """Read a condition; `check_pattern` refuses (ValueError) a pattern that the matching to come cannot use.
+    """Parse a condition.
 
-    Raises BadCondition with the position of what could not be read and what was expected there.
+    `check_pattern` raises ValueError for a pattern that the `FullMatch` in use does not support. Raises
+    BadCondition with the position of the error and what was expected there.
     """
     if len(text) > MAX_CHARACTERS:
         raise BadCondition(text, MAX_CHARACTERS, f"longer than {MAX_CHARACTERS} characters")
@@ -126,7 +131,10 @@ def parse_condition(text: str, check_pattern: PatternCheck = check_python_patter
 
 
 def _parse_function_condition(text: str, subject: str, begin: int, check_pattern: PatternCheck) -> Condition:
-    """The pattern may hold `<` and `>` (`<lambda>`), so the comparison is the last one in the text."""
+    """Parse a condition about functions, whose pattern begins at `begin`.
+
+    The pattern may contain `<` and `>` (`<lambda>`), so the last one in the text is the comparison.
+    """
     at = max(text.rfind(">", begin), text.rfind("<", begin))
     tail = _THRESHOLD_PATTERN.match(text, at) if at >= 0 else None
     if tail is None:
@@ -135,9 +143,9 @@ def _parse_function_condition(text: str, subject: str, begin: int, check_pattern
     if not pattern:
         raise BadCondition(text, begin, f"a pattern was expected, such as {subject}:json.*")
     condition = _build_condition(text, subject, pattern, tail)
-    for each in filter(None, condition.patterns):
+    for expression in filter(None, condition.patterns):
         try:
-            check_pattern(each)
+            check_pattern(expression)
         except ValueError as error:
             raise BadCondition(text, begin, f"the regular expression cannot be read: {error}") from error
     return condition
@@ -175,52 +183,53 @@ def _allowed_units(subject: str) -> tuple[str, ...]:
 def evaluate_condition(
     condition: Condition, effect: Mapping[str, Any] | None, *, total_rate: float = 0.0
 ) -> tuple[GateStatus, str]:
-    """What became of a condition, and why in one sentence.
+    """Evaluate a condition; return its status and the reason in one sentence.
 
-    `effect` is an Effect as the API writes it, of what the condition is about; None stands for nothing there
-    on sides that were both watched, which is a `pass` for functions. `total_rate` is A's whole rate of the
-    type asked, needed for functions in `pp`. The deepest stack (depth.max) is a fact of what was seen and
-    has no interval: its effect needs `baseline` and `comparison` alone.
+    `effect` is the API's Effect of the condition's subject. None means that neither side has the subject,
+    though both were observed; that is a `pass` for functions. `total_rate` is A's total rate of the
+    requested type, needed for functions in `pp`. The deepest stack (depth.max) is an observation without a
+    confidence interval: its effect needs only `baseline` and `comparison`.
     """
-    what = _describe_subject(condition)
+    subject = _describe_subject(condition)
     if effect is None and condition.subject not in FUNCTION_SUBJECTS:
-        return GateStatus.INCONCLUSIVE, f"{what}: nothing was measured."
+        return GateStatus.INCONCLUSIVE, f"{subject}: nothing was measured."
     if effect is None:
-        return GateStatus.PASS, f"{what}: on neither side."
+        return GateStatus.PASS, f"{subject}: on neither side."
     direction = effect.get("direction")
     if direction == "not_comparable":
-        return GateStatus.NOT_COMPARABLE, f"{what}: the sides are not comparable."
+        return GateStatus.NOT_COMPARABLE, f"{subject}: the sides are not comparable."
     if direction == "no_data":
-        return GateStatus.INCONCLUSIVE, f"{what}: a side was not watched, or did not record it."
+        return GateStatus.INCONCLUSIVE, f"{subject}: a side was not watched, or did not record it."
     if not effect["baseline"] and not effect["comparison"]:
-        return GateStatus.PASS, f"{what}: on neither side."
-    measured = _scale_effect(condition, effect, total_rate)
-    said = f"{what}: {_describe_change(condition, effect, measured)}"
+        return GateStatus.PASS, f"{subject}: on neither side."
+    scaled = _scale_effect(condition, effect, total_rate)
+    change = f"{subject}: {_describe_change(condition, effect, scaled)}"
     if condition.subject == "depth.max":
-        beyond = condition.sign * measured.estimate > condition.threshold
+        beyond = condition.sign * scaled.estimate > condition.threshold
         return (
             GateStatus.REGRESSED if beyond else GateStatus.PASS
-        ), f"{said}, {_describe_limit(condition, is_beyond=beyond)}."
+        ), f"{change}, {_describe_limit(condition, is_beyond=beyond)}."
     grew = direction in (("increased", "new") if condition.sign > 0 else ("decreased", "removed"))
-    if grew and condition.sign * measured.estimate > condition.threshold:
-        return GateStatus.REGRESSED, f"{said}, {_describe_limit(condition, is_beyond=True)}."
+    if grew and condition.sign * scaled.estimate > condition.threshold:
+        return GateStatus.REGRESSED, f"{change}, {_describe_limit(condition, is_beyond=True)}."
     shrank = direction in (("decreased", "removed") if condition.sign > 0 else ("increased", "new"))
-    furthest = measured.high if condition.sign > 0 else -measured.low
-    visible_change = measured.min_effect <= condition.threshold
-    if shrank or furthest < condition.threshold or visible_change:
-        return GateStatus.PASS, f"{said}, {_describe_limit(condition, is_beyond=False)}."
+    furthest = scaled.high if condition.sign > 0 else -scaled.low
+    is_detectable = scaled.min_effect <= condition.threshold
+    if shrank or furthest < condition.threshold or is_detectable:
+        return GateStatus.PASS, f"{change}, {_describe_limit(condition, is_beyond=False)}."
     if not condition.threshold and direction == "unchanged":
-        return GateStatus.PASS, f"{said}: no detectable change."
-    return GateStatus.INCONCLUSIVE, f"{said}: not enough data to tell it from {condition.limit_text}."
+        return GateStatus.PASS, f"{change}: no detectable change."
+    return GateStatus.INCONCLUSIVE, f"{change}: not enough data to tell it from {condition.limit_text}."
 
 
 def compute_min_effect(
     condition: Condition, effect: Mapping[str, Any] | None, *, total_rate: float = 0.0
 ) -> float | None:
-    """The smallest change that would have been seen, in the condition's unit, whatever the estimate says.
+    """Compute the minimum detectable effect in the condition's unit.
 
-    It comes of the variance, so waiting may go by it: however often it is looked at, no error becomes more
-    likely. None where there is none (nothing in A, a fact such as the deepest stack).
+    It depends on the variance and not on the estimate, so a caller may wait for it: repeated checks do not
+    make an error more likely. Returns None without one: nothing in A, or the deepest stack, which has no
+    interval.
     """
     if effect is None or condition.subject == "depth.max" or not effect.get("baseline"):
         return None
@@ -229,7 +238,7 @@ def compute_min_effect(
 
 
 def format_amount(condition: Condition, value: float) -> str:
-    """A size in the condition's unit: `3.8 %`. Beyond `_MAX_AMOUNT` it is not told how large."""
+    """Format an amount in the condition's unit: `3.8 %`; clamp it to ±`_MAX_AMOUNT`."""
     value = max(-_MAX_AMOUNT, min(value, _MAX_AMOUNT))
     return (
         format_percent(value / 100)
@@ -239,7 +248,10 @@ def format_amount(condition: Condition, value: float) -> str:
 
 
 def combine_statuses(gate_statuses: Iterable[str]) -> GateStatus:
-    """What a pipeline goes by: regressed, then not comparable, then inconclusive, then pass."""
+    """Combine the statuses of several conditions into one.
+
+    The result is the first of regressed, not comparable and inconclusive that occurs, else pass.
+    """
     statuses = set(gate_statuses)
     order = (GateStatus.REGRESSED, GateStatus.NOT_COMPARABLE, GateStatus.INCONCLUSIVE)
     return next((state for state in order if state in statuses), GateStatus.PASS)
@@ -247,7 +259,7 @@ def combine_statuses(gate_statuses: Iterable[str]) -> GateStatus:
 
 @dataclass(frozen=True, slots=True)
 class _ScaledEffect:
-    """A change and what is known of it, in the unit of a condition; what is not known is infinite."""
+    """An effect in the unit of a condition; an unknown value is infinite."""
 
     estimate: float
     low: float
@@ -258,15 +270,15 @@ class _ScaledEffect:
 def _scale_effect(condition: Condition, effect: Mapping[str, Any], total_rate: float) -> _ScaledEffect:
     a, b = effect["baseline"], effect["comparison"]
     if condition.unit == "%":
-        if not a:  # of nothing there is no share: what is new is beyond every one
+        if not a:  # zero has no percentage: a new subject exceeds every threshold
             return _ScaledEffect(math.inf, -math.inf, math.inf, math.inf)
-        factor, of = 100.0, "relative"
-        estimate = _number_or_default(effect.get(of), b / a - 1)
+        factor = 100.0
+        estimate = _number_or_default(effect.get("relative"), b / a - 1)
         low, high = (
-            _number_or_default(effect.get(f"{of}_low"), -math.inf),
-            _number_or_default(effect.get(f"{of}_high"), math.inf),
+            _number_or_default(effect.get("relative_low"), -math.inf),
+            _number_or_default(effect.get("relative_high"), math.inf),
         )
-        detectable = _number_or_default(effect.get("min_detectable_effect"), math.inf)
+        min_effect = _number_or_default(effect.get("min_detectable_effect"), math.inf)
     else:
         factor = _compute_scale(condition, a, total_rate)
         estimate = _number_or_default(effect.get("delta"), b - a)
@@ -274,8 +286,8 @@ def _scale_effect(condition: Condition, effect: Mapping[str, Any], total_rate: f
             _number_or_default(effect.get("low"), -math.inf),
             _number_or_default(effect.get("high"), math.inf),
         )
-        detectable = _number_or_default(effect.get("min_detectable_effect"), math.inf) * a if a else math.inf
-    return _ScaledEffect(estimate * factor, low * factor, high * factor, detectable * factor)
+        min_effect = _number_or_default(effect.get("min_detectable_effect"), math.inf) * a if a else math.inf
+    return _ScaledEffect(estimate * factor, low * factor, high * factor, min_effect * factor)
 
 
 def _compute_scale(condition: Condition, a: float, total_rate: float) -> float:
@@ -289,7 +301,7 @@ def _compute_scale(condition: Condition, a: float, total_rate: float) -> float:
 
 
 def _number_or_default(value: object, default: float) -> float:
-    """A number of an answer, whose JSON has null for what has no value."""
+    """Read a number of a JSON response, in which null is a missing value."""
     return float(value) if isinstance(value, int | float) and not math.isnan(value) else default
 
 
@@ -322,13 +334,15 @@ def _describe_change(condition: Condition, effect: Mapping[str, Any], scaled: _S
         return "A has none, B has some"
     if not math.isfinite(scaled.estimate):
         return "the whole time of A is not known"
-    said = _format_signed_amount(condition, scaled.estimate)
+    estimate = _format_signed_amount(condition, scaled.estimate)
     if condition.subject == "depth.max":
-        return f"{said} ({format_number(effect['baseline'])} \u2192 {format_number(effect['comparison'])})"
+        return (
+            f"{estimate} ({format_number(effect['baseline'])} \u2192 {format_number(effect['comparison'])})"
+        )
     if not (math.isfinite(scaled.low) and math.isfinite(scaled.high)):
-        return said
+        return estimate
     return (
-        f"{said} ({_format_signed_amount(condition, scaled.low)} to "
+        f"{estimate} ({_format_signed_amount(condition, scaled.low)} to "
         f"{_format_signed_amount(condition, scaled.high)})"
     )
 
@@ -338,7 +352,7 @@ def _format_signed_amount(condition: Condition, value: float) -> str:
 
 
 def _format_threshold(value: float) -> str:
-    """The shortest decimal digits of a threshold, without an exponent."""
+    """Format a threshold with the fewest decimal digits and without an exponent."""
     text = f"{value:.15f}".rstrip("0").rstrip(".")
     return repr(value).removesuffix(".0") if "e" not in repr(value) else text
 

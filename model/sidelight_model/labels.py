@@ -1,4 +1,4 @@
-"""Labels say who was watched: `service`, `version`, `pod` and free ones."""
+"""Labels of a window: reserved ones, such as `service` and `pod`, and custom ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESERVED_LABELS = (
     "thread",
     "capture",
 )
-"""Labels with a meaning of their own; every other name is a free label."""
+"""Labels with a fixed meaning; every other name is a custom label."""
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
@@ -28,19 +28,19 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class LabelLimits:
-    """How many labels a window may carry, and how long they may be (in UTF-8 bytes)."""
+    """The maximum number of a window's labels, and their length in UTF-8 bytes."""
 
     max_labels: int = 32
     max_name_bytes: int = 64
     max_value_bytes: int = 256
     allow_missing_service: bool = False
-    """Whether `service` may be missing, for who fills it in."""
+    """Whether `service` may be missing, because the caller fills it in."""
 
 
 class Labels(Mapping[str, str]):
-    """A checked, immutable, hashable set of labels, in the order of their names.
+    """An immutable, hashable set of labels, sorted by name.
 
-    An empty value means the same as an absent label, as in Prometheus, and is not kept.
+    A label with an empty value is dropped: it means the same as an absent label, as in Prometheus.
     """
 
     __slots__ = ("_pairs",)
@@ -51,9 +51,9 @@ class Labels(Mapping[str, str]):
 
     @classmethod
     def parse(cls, raw: object, limits: LabelLimits | None = None) -> Labels:
-        """Turn what a client sent into labels.
+        """Parse the labels of a request.
 
-        Raises BadLabel for a name or value that is not allowed and for a missing `service`,
+        Raises BadLabel for a name or value that is not allowed and for a missing `service`, and
         LimitExceeded (`too_many_labels`) for more labels than allowed.
         """
         limits = limits or LabelLimits()
@@ -110,9 +110,9 @@ def _check_name(name: object, limits: LabelLimits) -> None:
 def _check_value(name: str, value: object, limits: LabelLimits) -> None:
     if not isinstance(value, str):
         raise BadLabel(f"the value of label {name} is not text", hint="Write numbers in quotes.")
-    if found := _CONTROL.search(value):
+    if control := _CONTROL.search(value):
         raise BadLabel(
-            f"the value of label {name} holds the control character {found[0]!r}",
+            f"the value of label {name} holds the control character {control[0]!r}",
             hint="Values are one line of printable text.",
         )
     if (length := len(value.encode())) > limits.max_value_bytes:

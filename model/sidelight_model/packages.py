@@ -1,7 +1,7 @@
-"""The package that a frame belongs to, read off its text.
+"""The package of a frame, parsed from the frame's text.
 
-The same rule as the pages' (`web/src/flamegraph/tree/packages.ts`): both are held to
-`web/test/vectors/packages.json`.
+The UI has the same rule in `web/src/flamegraph/tree/packages.ts`; the test vectors in
+`web/test/vectors/packages.json` check both.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ STDLIB_MODULES: Final = frozenset(
         "_weakrefset",
     ]
 )
-"""Modules of the standard library, those included that versions after 3.11 have no longer."""
+"""Modules of the standard library, including those that Python versions after 3.11 removed."""
 
 
 class PackageKind(StrEnum):
-    """Whose a package is: the standard library's, anybody else's, or nobody's (a frame without a file)."""
+    """The origin of a package.
+
+    `package`: any package outside the standard library; `none`: a frame without a file.
+    """
 
     PACKAGE = "package"
     STDLIB = "stdlib"
@@ -37,14 +40,17 @@ class PackageKind(StrEnum):
 
 
 class Package(NamedTuple):
-    """A top-level package, and whose it is."""
+    """A top-level package and its origin."""
 
     name: str
     kind: PackageKind
 
 
 def classify_frame(text: str) -> Package:
-    """The package of a frame as people read it (not escaped), `function (file)` or `function (file:line)`."""
+    """Find the package of a frame.
+
+    `text` is not escaped: `function (file)` or `function (file:line)`.
+    """
     file = extract_file(text)
     if not file:
         return Package("", PackageKind.NONE)
@@ -56,12 +62,15 @@ def classify_frame(text: str) -> Package:
 
 
 def find_package_name(file: str) -> str:
-    """The top-level package a file lies in; a file with no folder is a package of its own."""
+    """Return the top-level package of a file.
+
+    A file without a folder is its own package.
+    """
     return _ENDING.sub("", _LEADING.sub("", file).split("/", 1)[0])
 
 
 def extract_file(text: str) -> str:
-    """The file in a frame's text, empty where it names none."""
+    """Return the file in a frame's text, or an empty text."""
     opened = text.rfind(" (")
     if opened <= 0 or not text.endswith(")"):
         return ""

@@ -1,7 +1,8 @@
-"""A profile is stacks with weights: samples for statistics, nanoseconds for time.
+"""Profiles: stacks with weights in samples (for statistics) and in nanoseconds.
 
-Windows sampled at 99 Hz and at 100 Hz add exactly, because each sample's period is multiplied in
-before anything is added. `merge_profiles` is associative and commutative, and EMPTY changes nothing.
+Windows sampled at 99 Hz and at 100 Hz add up exactly, because each sample is multiplied by its period
+before the addition. `merge_profiles` is associative and commutative, and EMPTY_PROFILE is its neutral
+element.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from sidelight_model.window import Window
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Samples and nanoseconds of each stack, by state. Both mappings have the same stacks."""
+    """Samples and nanoseconds of each stack by state.
+
+    Both mappings have the same stacks.
+    """
 
     samples: Mapping[Stack, Counts] = field(default_factory=dict)
     times_ns: Mapping[Stack, Counts] = field(default_factory=dict)
 
     @classmethod
     def from_window(cls, window: Window) -> Profile:
-        """One window as a profile."""
+        """Build the profile of one window."""
         times = {stack: counts.times(window.period_ns) for stack, counts in window.counts.items()}
         return cls(dict(window.counts), times)
 
@@ -38,9 +42,9 @@ class Profile:
         return _sum_counts(self.times_ns)
 
     def rows(self, kind: ProfileType, *, lines: bool = True) -> Iterator[StackRow]:
-        """(frames, samples, nanoseconds) of each stack that has samples of this type.
+        """Yield (frames, samples, nanoseconds) for each stack with samples of type `kind`.
 
-        Without `lines` the frames carry no line numbers, so a stack may come more than once.
+        With `lines` false the frames have no line numbers, so the same stack may be yielded more than once.
         """
         for stack, counts in self.samples.items():
             if samples := counts.for_type(kind):
@@ -56,7 +60,7 @@ EMPTY_PROFILE = Profile()
 
 
 def merge_profiles(*profiles: Profile) -> Profile:
-    """The sum of profiles."""
+    """Add up profiles."""
     samples: dict[Stack, Counts] = {}
     times: dict[Stack, Counts] = {}
     for profile in profiles:
@@ -69,19 +73,19 @@ def merge_profiles(*profiles: Profile) -> Profile:
 def build_profile_tree(
     profile: Profile, kind: ProfileType = ProfileType.WALL, *, lines: bool = False
 ) -> Tree:
-    """The call tree of one profile."""
+    """Build the call tree of one profile."""
     return build_tree_from_rows([profile.rows(kind, lines=lines)])
 
 
 def build_comparison_tree(
     baseline: Profile, comparison: Profile, kind: ProfileType = ProfileType.WALL, *, lines: bool = False
 ) -> Tree:
-    """The call tree of two profiles, each call path with both sides' numbers."""
+    """Build one call tree with the numbers of two profiles side by side."""
     return build_tree_from_rows([baseline.rows(kind, lines=lines), comparison.rows(kind, lines=lines)])
 
 
 def _sum_counts(counts: Mapping[Stack, Counts]) -> Counts:
     total = ZERO
-    for one in counts.values():
-        total = total.plus(one)
+    for stack_counts in counts.values():
+        total = total.plus(stack_counts)
     return total

@@ -1,7 +1,7 @@
-"""Selectors are Prometheus matchers: `{service="ads", version=~"2026.*", pod!="x"}`.
+"""Selectors as in Prometheus: `{service="ads", version=~"2026.*", pod!="x"}`.
 
-The syntax and its meaning are Prometheus's (a label that is absent counts as the empty text;
-regular expressions match the whole value), with the braces optional.
+Syntax and meaning are those of Prometheus: an absent label counts as an empty value, and a regular
+expression must match the whole value. The braces are optional.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_SELECTOR_CHARACTERS = 4096
 
 
 class Op(StrEnum):
-    """How a matcher compares."""
+    """The operator of a matcher."""
 
     EQUAL = "="
     NOT_EQUAL = "!="
@@ -26,20 +26,23 @@ class Op(StrEnum):
 
 
 FullMatch = Callable[[str, str], bool]
-"""(pattern, value) → whether the whole value matches; a server passes one that cannot be made slow."""
+"""Takes (pattern, value) and returns whether the whole value matches.
+
+A server passes an implementation that no pattern can make slow.
+"""
 
 
 def python_fullmatch(pattern: str, value: str) -> bool:
-    """Python's own `re`, for trusted patterns."""
+    """Match with Python's `re`, for trusted patterns."""
     return re.fullmatch(pattern, value) is not None
 
 
 PatternCheck = Callable[[str], None]
-"""Raises ValueError, saying why, for a pattern that the matching to come cannot use."""
+"""Raises ValueError with the reason for a pattern that the `FullMatch` in use does not support."""
 
 
 def check_python_pattern(pattern: str) -> None:
-    """Accepts the syntax of Python's own `re`."""
+    """Accept the syntax of Python's `re`."""
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
@@ -55,7 +58,7 @@ class Matcher:
     value: str
 
     def accepts(self, value: str, fullmatch: FullMatch = python_fullmatch) -> bool:
-        """Whether a label's value (empty if absent) meets the condition."""
+        """Return whether a label's value (empty if absent) meets the condition."""
         if self.op is Op.EQUAL:
             return value == self.value
         if self.op is Op.NOT_EQUAL:
@@ -69,7 +72,7 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Conditions that must all hold; none at all selects everything."""
+    """Conditions that must all hold; without any it selects everything."""
 
     matchers: tuple[Matcher, ...] = ()
 
@@ -91,7 +94,10 @@ _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
 
 
 def parse_selector(text: str, check_pattern: PatternCheck = check_python_pattern) -> Selector:
-    """Read a selector; raises BadSelector with the position of what could not be read."""
+    """Parse a selector.
+
+    Raises BadSelector with the position of the character that cannot be parsed.
+    """
     if len(text) > MAX_SELECTOR_CHARACTERS:
         raise BadSelector(MAX_SELECTOR_CHARACTERS, f"longer than {MAX_SELECTOR_CHARACTERS} characters")
     at = _skip_spaces(text, 0)
@@ -116,7 +122,10 @@ def parse_selector(text: str, check_pattern: PatternCheck = check_python_pattern
 
 
 def expand_side(side: str) -> str:
-    """What a side of a comparison stands for: `version:2` is a matcher, all else is matchers."""
+    """Return the selector text of a side of a comparison.
+
+    `version:2` stands for `version="2"`; any other text is a selector, with or without `match:` before it.
+    """
     if side.startswith("version:"):
         return str(Matcher("version", Op.EQUAL, side.removeprefix("version:")))
     return side.removeprefix("match:")
@@ -144,19 +153,22 @@ def _parse_matcher(text: str, at: int, check_pattern: PatternCheck) -> tuple[Mat
 
 
 def _unquote(body: str, at: int) -> str:
-    """Undo the escapes of a quoted value; an unknown one, as in `\\d`, is an error as in Prometheus."""
+    """Undo the escapes of a quoted value.
 
-    def replace_escape(found: re.Match[str]) -> str:
-        if found[1] not in _ESCAPES:
+    An unknown escape, such as `\\d`, is an error as in Prometheus.
+    """
+
+    def replace_escape(match: re.Match[str]) -> str:
+        if match[1] not in _ESCAPES:
             raise BadSelector(
-                at + 1 + found.start(),
-                f"unknown escape \\{found[1]} (in a regular expression write \\\\{found[1]})",
+                at + 1 + match.start(),
+                f"unknown escape \\{match[1]} (in a regular expression write \\\\{match[1]})",
             )
-        return _ESCAPES[found[1]]
+        return _ESCAPES[match[1]]
 
     return re.sub(r"\\(.)", replace_escape, body)
 
 
 def _skip_spaces(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    match = _SPACE.match(text, at)
+    return match.end() if match else at

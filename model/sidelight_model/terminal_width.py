@@ -1,10 +1,10 @@
-"""Names as a screen shows them: nothing in them acts, and how wide they are is known.
+"""Safe names for a terminal, and their width.
 
-Function and file names come from whatever program is watched, so they may hold a terminal's control
-sequences, marks that turn the order of letters round, or letters that XML forbids. `escape_unprintable`
-writes those as Python would in a string (`\\x1b`, `\\u202e`) and leaves everything else as it is. Widths
-are in cells, the unit of terminals and of monospaced fonts: two for East Asian wide letters (Unicode
-Standard Annex 11), none for marks that combine with the letter before them.
+Function and file names come from any profiled program. They may contain terminal control sequences, marks
+that reverse the order of letters, or characters that XML forbids. `escape_unprintable` writes those as
+Python string escapes (`\\x1b`, `\\u202e`) and leaves everything else as it is. Widths are in cells, the
+unit of terminals and monospaced fonts: two for East Asian wide letters (Unicode Standard Annex 11), zero
+for marks that combine with the letter before them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _JOINERS = "\u200c\u200d"
 
 
 def escape_unprintable(text: str) -> str:
-    """The text with every character that is not shown as itself written as an escape."""
+    """Replace every character that does not print as itself by an escape."""
     if text.isprintable():
         return text
     return "".join(
@@ -28,29 +28,29 @@ def escape_unprintable(text: str) -> str:
 
 
 def measure_width(text: str) -> int:
-    """How many cells a visible text takes."""
+    """Return the width of a printable text in cells."""
     return len(text) if text.isascii() else sum(map(_measure_letter, text))
 
 
 def truncate_to_width(text: str, cells: int) -> str:
-    """As much of a visible text as fits, ending in `…` where something is missing."""
+    """Shorten a printable text to at most `cells` cells; a cut text ends in `…`."""
     if measure_width(text) <= cells:
         return text
     if cells < 1:
         return ""
     if text.isascii():
         return text[: cells - 1] + ELLIPSIS
-    kept, used = 0, 0
+    length, used = 0, 0
     for letter in text:
         used += _measure_letter(letter)
         if used > cells - 1:
             break
-        kept += 1
-    return text[:kept] + ELLIPSIS
+        length += 1
+    return text[:length] + ELLIPSIS
 
 
 def fit_to_width(text: str, cells: int) -> str:
-    """The text cut or filled up with spaces to exactly this many cells."""
+    """Shorten a text or pad it with spaces to exactly `cells` cells."""
     short = truncate_to_width(text, cells)
     return short + " " * (cells - measure_width(short))
 

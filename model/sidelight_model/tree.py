@@ -1,13 +1,13 @@
 """The call tree of one profile, or of two side by side, in columns.
 
-A tree is a table of nodes in pre-order: a node's `level`, its frame (an index into `names`), and
-per side how many samples and nanoseconds ended exactly there (self). A node's subtree is the run of
-deeper nodes that follows it, so totals, pruning and drawing are single passes and nothing recurses:
-stacks thousands of frames deep are ordinary input. The layout is memray's idea (a flat table with a
-string table), chosen because it is what the browser draws from without building objects.
+A tree is a table of nodes in pre-order: a node's `level`, its frame (an index into `names`), and for each
+side the samples and nanoseconds that ended exactly there (self). A node's subtree is the run of deeper
+nodes that follows it. Totals, pruning and drawing are therefore single passes without recursion, because
+stacks thousands of frames deep are ordinary input. The layout comes from memray (a flat table with a string
+table); the browser draws from it without building objects.
 
-Node 0 is the root `total`, level 0. Children stand in the order of their frames' text, so the same
-call path is in the same place on both sides and in every answer.
+Node 0 is the root `total`, level 0. Children are sorted by the text of their frames, so the same call path
+has the same place on both sides and in every response.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 from sidelight_model.frames import OTHER
 
 StackRow: TypeAlias = tuple[Sequence[str], int, int]
-"""(frames, root first; samples; nanoseconds)."""
+"""(frames with the root first, samples, nanoseconds)."""
 
 ROOT_NAME = "total"
 
@@ -44,7 +44,10 @@ class Tree:
 
 
 def build_tree_from_rows(sides: Sequence[Iterable[StackRow]]) -> Tree:
-    """The tree of one side or more; a call path that only one side has is zero on the other."""
+    """Build the tree of one or more sides.
+
+    A call path that a side lacks is zero on that side.
+    """
     codes: dict[str, int] = {ROOT_NAME: 0}
     children: dict[tuple[int, int], int] = {}
     parent, frame = [0], [0]
@@ -80,7 +83,7 @@ def build_tree_from_rows(sides: Sequence[Iterable[StackRow]]) -> Tree:
 
 
 def sort_preorder(parent: Sequence[int], text: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Nodes in pre-order with children sorted by text, and the level of each."""
+    """Return the nodes in pre-order, children sorted by `text`, and their levels."""
     below: list[list[int]] = [[] for _ in parent]
     for node in sorted(range(1, len(parent)), key=text.__getitem__, reverse=True):
         below[parent[node]].append(node)
@@ -105,7 +108,7 @@ def compute_totals(tree: Tree, side: int, unit: Literal["samples", "ns"] = "samp
 
 
 def find_parents(tree: Tree) -> list[int]:
-    """The node above each node; the root's is itself."""
+    """Return the parent of each node; the root is its own parent."""
     above = [0] * len(tree)
     path = [0]
     for node, level in enumerate(tree.level):
@@ -117,18 +120,22 @@ def find_parents(tree: Tree) -> list[int]:
 
 
 def prune_tree(tree: Tree, max_nodes: int) -> tuple[Tree, int]:
-    """Keep about the `max_nodes` heaviest nodes; returns the tree and how many nodes were folded away.
+    """Fold all but the `max_nodes` heaviest nodes.
 
-    What is dropped becomes one child `(other)` of the node it hung from, so every kept node's
-    total, and the root's, stay what they were. A node weighs its largest share of any side's
-    time. The result has at most `max_nodes` nodes besides the `(other)` ones.
+    The dropped descendants of a node become its one child `(other)`, so the totals of the root and of every
+    remaining node stay the same. The weight of a node is its largest share of any side's time (of its
+    samples on a side without times). Returns the pruned tree, which has at most `max_nodes` nodes besides
+    the `(other)` nodes, and the number of folded nodes. Raises ValueError if `max_nodes` is below 1.
     """
     pruned, dropped, _ = prune_with_mapping(tree, max_nodes)
     return pruned, dropped
 
 
 def prune_with_mapping(tree: Tree, max_nodes: int) -> tuple[Tree, int, Sequence[int]]:
-    """The same, and where each node of the tree went."""
+    """Prune as `prune_tree` does, and also return the new index of each old node.
+
+    A folded node has the index of its `(other)` node. Raises ValueError if `max_nodes` is below 1.
+    """
     if max_nodes < 1:
         raise ValueError("a tree keeps at least its root")
     if len(tree) <= max_nodes:
@@ -144,8 +151,8 @@ def prune_with_mapping(tree: Tree, max_nodes: int) -> tuple[Tree, int, Sequence[
     ns: list[list[int]] = [[] for _ in range(tree.side_count)]
     folded: dict[int, int] = {}
     new_index: list[int] = []
-    path: list[int] = []  # kept nodes above the current one, as old numbers
-    at: list[int] = []  # the same as new numbers
+    path: list[int] = []  # remaining ancestors of the current node, as old indices
+    at: list[int] = []  # the same as new indices
 
     def append_node(depth: int, code: int) -> int:
         level.append(depth)
@@ -160,7 +167,7 @@ def prune_with_mapping(tree: Tree, max_nodes: int) -> tuple[Tree, int, Sequence[
             path.pop()
             at.pop()
         if keep[node]:
-            # A subtree that reappears below a dropped node cannot happen: a child never outweighs its parent.
+            # No node remains below a dropped node, because a child never outweighs its parent.
             target = append_node(tree.level[node], tree.name_index[node])
             path.append(node)
             at.append(target)
@@ -177,16 +184,19 @@ def prune_with_mapping(tree: Tree, max_nodes: int) -> tuple[Tree, int, Sequence[
 
 
 def find_end_nodes(tree: Tree, stacks: Iterable[Sequence[str]]) -> list[int]:
-    """The node of an unpruned tree that each of these stacks ends at, of those it was built from."""
+    """Find the node at which each stack ends.
+
+    The tree must be unpruned and built from these stacks; a stack that it lacks raises KeyError.
+    """
     code = {text: at for at, text in enumerate(tree.names)}
     children = {(above, tree.name_index[node]): node for node, above in enumerate(find_parents(tree)) if node}
-    found = []
+    end_nodes = []
     for frames in stacks:
         node = 0
         for text in frames:
             node = children[node, code[text]]
-        found.append(node)
-    return found
+        end_nodes.append(node)
+    return end_nodes
 
 
 def _select_heaviest(tree: Tree, max_nodes: int) -> list[bool]:
@@ -198,16 +208,16 @@ def _select_heaviest(tree: Tree, max_nodes: int) -> list[bool]:
         column = ns if ns[0] else samples
         if whole := column[0]:
             weight = [max(old, value / whole) for old, value in zip(weight, column, strict=True)]
-    # Pre-order breaks ties, so a parent is always chosen before an equally heavy child.
-    chosen = heapq.nsmallest(max_nodes, range(len(tree)), key=lambda node: (-weight[node], node))
+    # Pre-order breaks ties, so a parent always comes before an equally heavy child.
+    heaviest = heapq.nsmallest(max_nodes, range(len(tree)), key=lambda node: (-weight[node], node))
     keep = [False] * len(tree)
-    for node in chosen:
+    for node in heaviest:
         keep[node] = True
     return keep
 
 
 def render_outline(tree: Tree) -> str:
-    """The tree as text, for people and tests: `frame  total/self` for each side, in samples."""
+    """Render the tree as text: `frame  total/self` in samples, for each side."""
     columns = [(compute_totals(tree, side), tree.self_samples[side]) for side in range(tree.side_count)]
     lines = []
     for node, level in enumerate(tree.level):

@@ -1,8 +1,8 @@
-"""A window is what a sidecar ships: the stacks of one process over a few seconds.
+"""Windows: the stacks of one process over a few seconds, as a sidecar ships them.
 
-On the wire it is a line `# {json header}` followed by folded lines; a body holds one window or
-more. Tools that read folded text pass over the header. Equal windows give equal bytes: the header
-has sorted keys and no spaces, and the stacks are sorted. docs/formats.md is the specification.
+On the wire a window is a line `# {json header}` followed by folded lines; a request body holds one or more
+windows. Tools that read folded text skip the header. Equal windows give equal bytes: the header has sorted
+keys and no spaces, and the stacks are sorted. docs/formats.md is the specification.
 """
 
 from __future__ import annotations
@@ -27,23 +27,34 @@ _MAX_ENTRIES = 32
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How well a window was watched. Durations are nanoseconds; zero or empty means not known.
+    """How well a window was sampled. Zero or empty means unknown.
 
-    attempts: ticks tried; samples: thread samples taken; errors: failed ticks by kind; late_ns: how far
-    the ticks ran behind, added up; nominal_ns: the length asked for; mode: `gil` (at most the thread that
-    holds the GIL is stopped while stacks are read), `blocking` (all threads are), `nonblocking` (none is,
-    and stacks may be wrong) or `command` (`py-spy record`); threads: the most seen at once; truncated:
-    samples clipped; target_cpu_ns, sampler_cpu_ns: CPU time spent meanwhile; paused_ns: how long nothing
-    was sampled just before, because a capture ran or the rate was lowered to none; missing_states: states
-    this sampler cannot tell apart; pid: in the sampler's namespace; stops, stopped_ns, longest_stop_ns: how
-    often and how long one thread of the process or more stood still to be read; other: samples whose stack
-    was not kept because there were too many, counted under `(other)`; reader: what read the stacks, `own`,
-    `py-spy` or `py-spy-native` (frames of C too); reduced: why fewer ticks were made than asked for, `cpu`,
-    `stops`, `cgroup` or `paused`.
+    Durations are in nanoseconds.
 
-    A process may be shipped as several windows of one span, one for each value of the label `thread`. Then
-    that of `main` carries what is the process's as a whole (late_ns, the two CPU times and the three
-    numbers of stops), and all carry attempts and errors.
+    attempts: ticks tried
+    samples: thread samples taken
+    errors: failed ticks by kind
+    late_ns: the sum of the delays of all ticks
+    nominal_ns: the requested length
+    mode: `gil` (at most the thread that holds the GIL is stopped while stacks are read), `blocking` (all
+        threads are stopped), `nonblocking` (none is, and stacks may be wrong) or `command` (`py-spy
+        record`)
+    threads: the largest number of threads at once
+    truncated: samples with a truncated stack
+    target_cpu_ns, sampler_cpu_ns: CPU time used during the window
+    paused_ns: time without samples just before the window, because a capture ran or the rate was lowered to
+        zero
+    missing_states: states that this sampler cannot tell apart pid: the process id in the sampler's
+    namespace stops, stopped_ns, longest_stop_ns: how often and how long one or more threads of the process
+    were stopped
+        to be read
+    other: samples counted under `(other)`, because there were too many stacks to record theirs
+    reader: what read the stacks: `own`, `py-spy` or `py-spy-native` (which also reads C frames)
+    reduced: why there were fewer ticks than requested: `cpu`, `stops`, `cgroup` or `paused`
+
+    A process may be shipped as several windows of the same span, one for each value of the label `thread`.
+    The window of `main` then has the values of the whole process (late_ns, the two CPU times and the three
+    values of stops), and every window has attempts and errors.
     """
 
     attempts: int = 0
@@ -70,7 +81,7 @@ class Quality:
 
     @property
     def failed_attempts(self) -> int:
-        """Ticks that gave no stacks."""
+        """The number of ticks without stacks."""
         return sum(self.errors.values())
 
 
@@ -78,7 +89,7 @@ class Quality:
 class Window:
     """Stacks of one process, counted from `start_ns` (Unix time) for `duration_ns`.
 
-    `period_ns` is the sampling period asked for (10^9 / rate): a sample stands for that much time.
+    `period_ns` is the requested sampling period (10^9 / rate): the time that a sample stands for.
     """
 
     id: str
@@ -100,7 +111,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class WindowLimits:
-    """What a body of windows may hold at most; deeper stacks are clipped, all else is refused."""
+    """Limits of a request body of windows.
+
+    Deeper stacks are truncated; every other excess is refused.
+    """
 
     max_windows: int = 1000
     max_stacks: int = 100_000
@@ -110,17 +124,17 @@ class WindowLimits:
 
 
 def encode_windows(windows: Iterable[Window]) -> bytes:
-    """Windows as they go over the wire and lie in the spool."""
+    """Encode windows for the wire and the spool."""
     return "".join(
         f"# {_render_header(window)}\n{render_folded(window.counts)}" for window in windows
     ).encode()
 
 
 def decode_windows(body: bytes, limits: WindowLimits | None = None) -> list[Window]:
-    """Read what `encode_windows` wrote, from anybody.
+    """Parse the output of `encode_windows`, from an untrusted client.
 
-    Raises BadHeader or BadFolded with the line's number, BadLabel, or LimitExceeded. Stacks that are
-    clipped here are counted in `quality.truncated`, as those that the sampler clipped are.
+    Raises BadHeader or BadFolded with the line number, BadLabel, or LimitExceeded. Samples whose stack is
+    truncated here are counted in `quality.truncated`, together with those that the sampler truncated.
     """
     limits = limits or WindowLimits()
     windows: list[Window] = []
@@ -139,7 +153,7 @@ def decode_windows(body: bytes, limits: WindowLimits | None = None) -> list[Wind
 
 
 def too_many_windows_error(max_windows: int) -> LimitExceeded:
-    """The refusal of a body with more windows than allowed."""
+    """Build the error for a request body with more windows than allowed."""
     return LimitExceeded(
         f"more than {max_windows} windows in one request",
         reason=Reason.TOO_MANY_WINDOWS,
@@ -148,7 +162,7 @@ def too_many_windows_error(max_windows: int) -> LimitExceeded:
 
 
 def is_window_id(text: str) -> bool:
-    """Whether `text` is a ULID, which every window id is."""
+    """Return whether `text` is a ULID, the format of window ids."""
     return _ULID.fullmatch(text) is not None
 
 
@@ -187,15 +201,16 @@ def _render_header(window: Window) -> str:
         "period_ns": window.period_ns,
         "quality": {name: value for name, value in quality.items() if value},
     }
-    # JSON text may hold line separators other than \n; in ASCII a header is one line for every tool.
+    # JSON text may contain line separators other than \n; in ASCII the header is one line for every tool.
     return json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=dict)
 
 
 def parse_header(number: int, line: bytes, limits: WindowLimits, *, truncated_samples: int = 0) -> Window:
-    """A window as its header line says, its stacks left out, of which so many samples are
-    `truncated_samples`.
+    """Parse a window's header line; the returned window has no stacks.
 
-    Raises BadHeader with the line's number, BadLabel, or LimitExceeded.
+    `number` is the line number. `truncated_samples` is the number of samples with a truncated stack: it
+    replaces a smaller `quality.truncated`. Raises BadHeader with the line number, BadLabel, or
+    LimitExceeded.
     """
     try:
         raw = json.loads(line[1:])
@@ -207,8 +222,8 @@ def parse_header(number: int, line: bytes, limits: WindowLimits, *, truncated_sa
         raise BadHeader(
             number, f"format {raw.get('format')!r} is not known here (this is format {WINDOW_FORMAT})"
         )
-    known = {"format", "id", "labels", "start_ns", "duration_ns", "period_ns", "quality"}
-    if unknown := sorted(set(raw) - known):
+    field_names = {"format", "id", "labels", "start_ns", "duration_ns", "period_ns", "quality"}
+    if unknown := sorted(set(raw) - field_names):
         raise BadHeader(number, f"unknown field {unknown[0]!r}")
     if not isinstance(raw.get("id"), str) or not is_window_id(raw["id"]):
         raise BadHeader(number, "`id` is not a ULID")
@@ -227,7 +242,7 @@ def parse_header(number: int, line: bytes, limits: WindowLimits, *, truncated_sa
 
 
 def count_truncated(counts: Mapping[Stack, Counts]) -> int:
-    """Samples whose stack was clipped, here or before."""
+    """Count the samples with a truncated stack, truncated here or earlier."""
     return sum(
         count.wall
         for stack, count in counts.items()

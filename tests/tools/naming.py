@@ -1,6 +1,7 @@
-"""Measures of names and sizes in the Python distributions: `python -m tests.tools.naming` prints them.
+"""Measures of names and sizes in the Python distributions.
 
-`test_house_rules.py` fails on those that must be empty already.
+`python -m tests.tools.naming` prints them. `test_house_rules.py` fails on the lists that must be empty
+already.
 """
 
 import ast
@@ -13,11 +14,11 @@ ROOT = Path(__file__).resolve().parents[2]
 DISTRIBUTIONS = sorted(path.parent for path in ROOT.glob("*/pyproject.toml"))
 MAX_MODULES = 15
 MAX_SUMMARY = 80
-"""Characters in the first line of a docstring."""
+"""The maximum number of characters in the first line of a docstring."""
 MAX_METHODS = 15
 MAX_ARGUMENTS = 8
 
-# Words that hide what a thing is: docs/glossary.md has the terms.
+# Words that hide the meaning of a name: docs/glossary.md has the terms.
 BANNED = frozenset(
     (
         "told",
@@ -82,7 +83,7 @@ def read_modules() -> list[Module]:
 
 
 def find_large_folders(modules: list[Module]) -> dict[str, int]:
-    """Folders with more than MAX_MODULES modules."""
+    """Find folders with more than MAX_MODULES modules."""
     counts: dict[Path, int] = defaultdict(int)
     for module in modules:
         counts[module.package] += module.path.name != "__init__.py"
@@ -90,7 +91,7 @@ def find_large_folders(modules: list[Module]) -> dict[str, int]:
 
 
 def find_repeated_modules(modules: list[Module]) -> dict[str, list[str]]:
-    """Module names used twice, besides those that a reader expects in every program."""
+    """Find module names used twice, except those that every program has."""
     return _group(
         (module.path.stem, str(module.path.relative_to(ROOT)))
         for module in modules
@@ -99,7 +100,7 @@ def find_repeated_modules(modules: list[Module]) -> dict[str, list[str]]:
 
 
 def find_repeated_classes(modules: list[Module]) -> dict[str, list[str]]:
-    """Public classes whose name is used twice, besides those that every program has of its own."""
+    """Find names of public classes used twice, except those that every program has."""
     return _group(
         (node.name, module.at(node.lineno))
         for module in modules
@@ -110,7 +111,10 @@ def find_repeated_classes(modules: list[Module]) -> dict[str, list[str]]:
 
 
 def find_banned_names(modules: list[Module]) -> list[str]:
-    """Modules, classes, functions, parameters, attributes and constants that are named by a banned word."""
+    """Find names that are a banned word.
+
+    The names are those of modules, classes, functions, parameters, attributes and constants.
+    """
     return [
         f"{module.at(line)} {name}"
         for module in modules
@@ -120,7 +124,7 @@ def find_banned_names(modules: list[Module]) -> list[str]:
 
 
 def find_long_summaries(modules: list[Module]) -> list[str]:
-    """Docstrings whose first line is longer than MAX_SUMMARY."""
+    """Find docstrings whose first line is longer than MAX_SUMMARY."""
     return [
         module.at(getattr(node, "lineno", 1))
         for module in modules
@@ -131,7 +135,10 @@ def find_long_summaries(modules: list[Module]) -> list[str]:
 
 
 def find_large_classes(modules: list[Module]) -> list[str]:
-    """Classes with more than MAX_METHODS public methods or MAX_ARGUMENTS constructor arguments."""
+    """Find classes with too many public methods or constructor arguments.
+
+    The limits are MAX_METHODS and MAX_ARGUMENTS.
+    """
     large = []
     for module in modules:
         for node in ast.walk(module.tree):

@@ -1,4 +1,4 @@
-"""What is in git can be installed from anybody's mirror, with exactly the packages that were tested."""
+"""Committed files work with any mirror and pin exactly the tested packages."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ REGISTRY_HOSTS = [
         ("registry-1", "docker", "io"),
     )
 ]
-# Cargo writes its default registry's name, not the host that is asked, into every lock.
+# Cargo writes the name of its default registry into every lock file, even if it uses a mirror.
 CARGO_DEFAULT = "registry+https://github.com/rust-lang/" + "crates" + "." + "io-index"
 
 
@@ -83,7 +83,10 @@ def test_the_node_lock_has_a_hash_for_every_package_and_no_address():
 
 
 def required(name: str, *extras: str) -> list[Requirement]:
-    """The requirements of a distribution of ours with these extras, and of those of ours that it requires."""
+    """List the external requirements of one of our distributions with these extras.
+
+    They include the requirements of our other distributions on which it depends.
+    """
     own, found = projects(), []
     texts = list(own[name].get("dependencies", []))
     for extra in extras:

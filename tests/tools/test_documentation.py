@@ -1,4 +1,4 @@
-"""What the documentation names is there: files, metrics, and the tools that the locked packages take."""
+"""The documentation names existing files and metrics, and the right tool versions."""
 
 import json
 import re
@@ -63,7 +63,7 @@ def test_the_node_that_is_asked_for_is_the_one_that_the_pages_need():
 
 
 def _asked_for(tool: str) -> tuple[int, ...]:
-    """The version in CONTRIBUTING.md's first paragraph, which the Makefile repeats."""
+    """Read a tool's version from CONTRIBUTING.md, which the Makefile must repeat."""
     [version] = re.findall(
         rf"{tool} ([0-9.]+) or later", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     )

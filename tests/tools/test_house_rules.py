@@ -1,4 +1,4 @@
-"""Rules of the house that no linter knows: CONTRIBUTING.md tells them, these tests keep them."""
+"""Checks of the rules in CONTRIBUTING.md that no linter covers."""
 
 import re
 import subprocess

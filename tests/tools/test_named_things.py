@@ -1,7 +1,7 @@
-"""Options, variables, metrics, API paths and documentation links that a text names exist.
+"""Every option, variable, metric, API path and page link in a text exists.
 
-Texts are the string literals of the product, what the chart is made of, and the pages. A name of something
-that is not Sidelight's own belongs in FOREIGN_OPTIONS or FOREIGN_PATHS.
+The texts are the string literals of the product, the files of the chart, and the documentation pages. A
+name that is not Sidelight's own belongs in FOREIGN_OPTIONS or FOREIGN_PATHS.
 """
 
 import ast
@@ -26,7 +26,7 @@ PACKAGES = tuple(sorted(folder.parent.name for folder in ROOT.glob("*/pyproject.
 CHART = ROOT / "deploy" / "helm" / "sidelight"
 OPENAPI = ROOT / "collector" / "sidelight_collector" / "http" / "api" / "openapi.json"
 HOLE = "\0"
-"""Stands in a text for a value that is only known when the program runs."""
+"""The placeholder in a text for a value that only exists at run time."""
 
 FOREIGN_OPTIONS = {
     "base64": {"--decode"},
@@ -47,20 +47,20 @@ FOREIGN_OPTIONS = {
     "setpriv": {"--bounding-set", "--pdeathsig"},
 }
 EXAMPLES = {"--flag-name", "--x", "--no-x"}
-"""Options of nobody, in the explanation of how settings are declared."""
+"""Example options in the docstring that explains how to declare settings."""
 FOREIGN_PATHS = ("/api/v1/namespaces", "/api/v1/nodes", "/api/v1/pods", "/api/v1/query")
-"""Of the API server and of Prometheus."""
+"""API paths of the Kubernetes API server and of Prometheus."""
 
 
 class Text(NamedTuple):
-    """A piece of text and where it is."""
+    """A piece of text and its location."""
 
     where: str
     text: str
 
 
 def python_texts() -> Iterator[Text]:
-    """Every string literal, docstrings included."""
+    """Yield every string literal, including docstrings."""
     for path in sorted(path for top in PACKAGES for path in (ROOT / top).rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -80,7 +80,7 @@ def python_texts() -> Iterator[Text]:
 
 
 def line_texts(paths: list[Path]) -> Iterator[Text]:
-    """Every line of files."""
+    """Yield every line of the files."""
     for path in sorted(paths):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             yield Text(f"{path.relative_to(ROOT).as_posix()}:{number}", line)
@@ -88,7 +88,7 @@ def line_texts(paths: list[Path]) -> Iterator[Text]:
 
 @cache
 def texts() -> tuple[Text, ...]:
-    """All texts in which names are looked for."""
+    """Collect all texts that may contain names."""
     web = [path for path in (ROOT / "web" / "src").rglob("*") if path.suffix in {".ts", ".tsx", ".json"}]
     chart = [path for path in CHART.rglob("*") if path.is_file() and "tests" not in path.parts]
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
@@ -97,7 +97,7 @@ def texts() -> tuple[Text, ...]:
 
 
 def named(pattern: str) -> dict[str, list[str]]:
-    """What a pattern finds, with the places."""
+    """Map each match of a pattern in the texts to its locations."""
     found: dict[str, list[str]] = {}
     for where, text in texts():
         for match in re.finditer(pattern, text):
@@ -106,7 +106,10 @@ def named(pattern: str) -> dict[str, list[str]]:
 
 
 def missing(found: dict[str, list[str]], known: set[str]) -> dict[str, list[str]]:
-    """Of the names found those that nothing has. One that ends in - or _ is the beginning of others."""
+    """Return the names in `found` that are not in `known`, with their locations.
+
+    A name that ends in - or _ is a prefix: it is missing only if no known name starts with it.
+    """
     return {
         name: places
         for name, places in sorted(found.items())
@@ -117,7 +120,7 @@ def missing(found: dict[str, list[str]], known: set[str]) -> dict[str, list[str]
 
 @cache
 def settings() -> tuple[dataclasses.Field[object], ...]:
-    """Every setting of every command."""
+    """Collect every setting of every command."""
     found: dict[type, None] = {}
     for path in sorted(path for top in PACKAGES for path in (ROOT / top).rglob("*.py")):
         if "setting(" not in path.read_text(encoding="utf-8"):
@@ -131,7 +134,7 @@ def settings() -> tuple[dataclasses.Field[object], ...]:
 
 
 def own_options() -> set[str]:
-    """The options of commands and scripts. What pages of the UI draw with has such names too."""
+    """Collect the options of commands and scripts, and the CSS variables of the UI."""
     styles = (ROOT / "web" / "src" / "styles").rglob("*.css")
     known = {"--help", "--version"} | {f"--{field.name}" for field in dataclasses.fields(Plan)}
     for path in styles:
@@ -219,7 +222,7 @@ def test_every_page_and_heading_that_is_named_exists():
 
 
 def _links(where: str, text: str) -> Iterator[str]:
-    """Links to pages from the root of the repository, with a # and a heading or without."""
+    """Find links to pages, relative to the repository root, with or without #heading."""
     file = where.rpartition(":")[0]
     yield from re.findall(r"(?<![\w./-])docs/[\w-]+\.md(?:#[\w-]+)?", text)
     yield from (f"docs/operations.md{heading}" for heading in re.findall(r"<runbook>(#[\w-]+)", text))
@@ -238,7 +241,7 @@ def _is_heading(link: str) -> bool:
 
 @cache
 def _headings(page: Path) -> frozenset[str]:
-    """The names by which GitHub links to a page's headings."""
+    """Return the anchors that GitHub generates for a page's headings."""
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     found: list[str] = []
     for title in re.findall(r"^#+ (.+?)\s*$", text, re.MULTILINE):

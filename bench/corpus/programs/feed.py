@@ -1,6 +1,8 @@
-"""An aiohttp service and, in another process, the load on it: JSON, streams, SQLite in threads, WebSockets.
+"""An aiohttp service, with a second process that sends load.
 
-python feed.py SECONDS
+    python feed.py SECONDS
+
+The load consists of JSON, streams, SQLite in threads, and WebSockets.
 """
 
 import asyncio

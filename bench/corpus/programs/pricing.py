@@ -1,6 +1,8 @@
-"""Numeric work in plain Python, one task after the other as a worker of a queue does: some of it recursive.
+"""Numeric work in plain Python, one task after another as in a queue worker.
 
-python pricing.py SECONDS
+    python pricing.py SECONDS
+
+Some of it is recursive.
 """
 
 import cmath
@@ -128,7 +130,7 @@ def priced(luck):
 
 
 class Quad:
-    """A square of bodies that attract each other (Barnes and Hut)."""
+    """A quadrant of bodies that attract each other (Barnes-Hut)."""
 
     def __init__(self, x, y, size):
         self.x, self.y, self.size = x, y, size

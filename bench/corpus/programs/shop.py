@@ -1,8 +1,9 @@
-"""A Django shop that answers one request after the other, as a WSGI worker does: ORM, templates, sessions.
+"""A Django shop that handles one request after another, as a WSGI worker does.
 
     python shop.py SECONDS
 
-It needs Django and nothing else: the database is SQLite in memory, and requests are made up here.
+It uses the ORM, templates and sessions. It needs only Django: the database is SQLite in memory, and the
+program generates its own requests.
 """
 
 import io

@@ -1,8 +1,8 @@
-"""The aiohttp program of the corpus as a service of its own, for load from outside.
+"""The aiohttp program of the corpus as a separate service, for external load.
 
     python feed_service.py PORT_FILE SECONDS
 
-It ends by itself after so many seconds.
+It exits after that number of seconds.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
-"""The Django shop of the corpus as a WSGI application, for gunicorn with sync workers.
+"""The Django shop of the corpus as a WSGI application.
 
-Each worker fills a database of its own in memory when it loads the application.
+It runs under gunicorn with sync workers. Each worker fills its own in-memory database when it loads the
+application.
 """
 
 import logging

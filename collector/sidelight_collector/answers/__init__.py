@@ -1,14 +1,14 @@
-"""Answers of the query API.
+"""Responses of the query API.
 
 flame              flame graph of one side or two
 export             a profile as a file
 top_and_depth      functions by cost; stack depths
 stack_composition  packages, recursion, the deepest stacks
-lines              of one function
-timeline
-heatmap
+lines              the lines of one function
+timeline           rates over time
+heatmap            rates by row and time
 catalog            services, versions, labels, values
-service_overview
+service_overview   all services in columns
 usage              windows of each service
 last_seen          pods and services
 """

@@ -1,4 +1,4 @@
-"""What there is: services, their versions, labels and values; read off windows, without their stacks."""
+"""Services, versions, label names and values, from windows without their stacks."""
 
 from operator import itemgetter
 from typing import Any, TypedDict, cast
@@ -23,7 +23,10 @@ from sidelight_model.labels import RESERVED_LABELS
 
 
 class VersionLifetime(TypedDict):
-    """When a version was seen: Unix seconds of its first window's start and its last window's end."""
+    """The lifetime of a version, in Unix seconds.
+
+    `first_seen` is the start of its first window, `last_seen` the end of its last window.
+    """
 
     version: str
     first_seen: float
@@ -31,7 +34,10 @@ class VersionLifetime(TypedDict):
 
 
 class UsageSummary(TypedDict):
-    """How much was seen of something; `cpu_cores` is CPU seconds per pod-second, None if not known."""
+    """The usage of a service or version.
+
+    `cpu_cores` is CPU seconds per pod-second, None if unknown.
+    """
 
     first_seen: float
     last_seen: float
@@ -50,7 +56,7 @@ class ServiceUsage(UsageSummary):
     versions: list[VersionUsage]
 
 
-# `from` is a word of the language, so this one is written as a call.
+# `from` is a keyword, which the class syntax does not allow as a field.
 ServiceList = TypedDict(
     "ServiceList", {"services": list[ServiceUsage], "from": float, "until": float, "basis": DataBasis}
 )
@@ -67,51 +73,54 @@ class LabelValues(TypedDict):
 
 
 def list_services(context: QueryContext, query: WindowQuery) -> ServiceList:
-    """Every service with windows in the range, and its versions in the order in which they appeared."""
-    chosen = select_windows(context, query, with_stacks=False)
+    """List the services with windows in the range.
+
+    The versions of each service are in the order of their first window.
+    """
+    windows = select_windows(context, query, with_stacks=False)
     versions: dict[str, list[VersionUsage]] = {}
-    by_version = summarize_usage(chosen, ProfileType.CPU, "service", "version")
-    for of in sorted(by_version, key=lambda of: (of.first_ns, of.key)):
-        service, version = of.key
-        versions.setdefault(service, []).append({"version": version, **_to_usage_summary(of)})
+    by_version = summarize_usage(windows, ProfileType.CPU, "service", "version")
+    for usage in sorted(by_version, key=lambda usage: (usage.first_ns, usage.key)):
+        service, version = usage.key
+        versions.setdefault(service, []).append({"version": version, **_to_usage_summary(usage)})
     return {
         "services": [
-            {"service": of.key[0], **_to_usage_summary(of), "versions": versions[of.key[0]]}
-            for of in summarize_usage(chosen, ProfileType.CPU, "service")
+            {"service": usage.key[0], **_to_usage_summary(usage), "versions": versions[usage.key[0]]}
+            for usage in summarize_usage(windows, ProfileType.CPU, "service")
         ],
         "from": query.from_ns / SECOND_NS,
         "until": query.until_ns / SECOND_NS,
-        "basis": build_basis([chosen], ProfileType.WALL, context.unreadable_count),
+        "basis": build_basis([windows], ProfileType.WALL, context.unreadable_count),
     }
 
 
 def list_label_names(context: QueryContext, query: WindowQuery) -> LabelNames:
-    """Labels that at least one window of the question has."""
-    chosen = select_windows(context, query, with_stacks=False)
-    known = [name for name in RESERVED_LABELS if any(list_unique_strings(chosen.table[name]))]
+    """List the labels that at least one window of the query has."""
+    windows = select_windows(context, query, with_stacks=False)
+    reserved = [name for name in RESERVED_LABELS if any(list_unique_strings(windows.table[name]))]
     return {
-        "labels": sorted({*known, *_list_custom_labels(chosen.table)}),
-        "basis": build_basis([chosen], ProfileType.WALL, context.unreadable_count),
+        "labels": sorted({*reserved, *_list_custom_labels(windows.table)}),
+        "basis": build_basis([windows], ProfileType.WALL, context.unreadable_count),
     }
 
 
 def list_label_values(context: QueryContext, query: WindowQuery, name: str) -> LabelValues:
-    """The values that a label has on the windows of the question."""
-    chosen = select_windows(context, query, with_stacks=False)
+    """List the values of a label on the windows of the query."""
+    windows = select_windows(context, query, with_stacks=False)
     return {
-        "values": [value for value in list_unique_strings(get_label_column(chosen.table, name)) if value],
-        "basis": build_basis([chosen], ProfileType.WALL, context.unreadable_count),
+        "values": [value for value in list_unique_strings(get_label_column(windows.table, name)) if value],
+        "basis": build_basis([windows], ProfileType.WALL, context.unreadable_count),
     }
 
 
 def list_versions(table: pa.Table) -> list[VersionLifetime]:
-    """When each version was seen, in the order in which they appeared."""
-    added = table.group_by("version", use_threads=False).aggregate([("ts", "min"), ("end_ns", "max")])
-    columns = to_ints(added["ts_min"]), to_ints(added["end_ns_max"])
-    found = zip(to_strings(added["version"]), *columns, strict=True)
+    """List the lifetimes of all versions, in the order of their first window."""
+    grouped = table.group_by("version", use_threads=False).aggregate([("ts", "min"), ("end_ns", "max")])
+    columns = to_ints(grouped["ts_min"]), to_ints(grouped["end_ns_max"])
+    rows = zip(to_strings(grouped["version"]), *columns, strict=True)
     return [
         {"version": version, "first_seen": first / SECOND_NS, "last_seen": last / SECOND_NS}
-        for version, first, last in sorted(found, key=itemgetter(1, 0))
+        for version, first, last in sorted(rows, key=itemgetter(1, 0))
     ]
 
 

@@ -1,7 +1,7 @@
-"""Profiles to take away, each as one file that says what it stands on.
+"""Profiles as files, each with its provenance.
 
-speedscope's own JSON, pprof's profile and a flame graph as SVG have one side; folded text, a table of
-functions (CSV) and a page that opens without a network (HTML) have one or two.
+speedscope JSON, pprof profiles and SVG flame graphs have one side. Folded text, a table of functions (CSV)
+and a page that opens without a network (HTML) have one side or two.
 """
 
 import json
@@ -56,7 +56,7 @@ EXPORTER: Final = f"sidelight {sidelight.__version__}"
 
 @dataclass(frozen=True, slots=True)
 class ExportedProfile:
-    """A document, and what it stands on."""
+    """An exported file, with its provenance and data basis."""
 
     content: bytes
     provenance: Provenance
@@ -65,7 +65,7 @@ class ExportedProfile:
 
 @dataclass(frozen=True, slots=True)
 class PageTemplate:
-    """The page that a profile is put into."""
+    """The HTML page into which a profile is inserted."""
 
     text: str = field(repr=False)
 
@@ -82,24 +82,26 @@ def export_folded(
     with_header: bool = False,
     stack_filter: StackFilter = NO_FILTER,
 ) -> ExportedProfile:
-    """Folded text, sorted; with `states` the state is a last pseudo-frame, without it states are added up.
+    """Export sorted folded text.
 
-    Two sides are two counts in each line, as differential flame graphs take them. With `with_header` the
-    first line is `# ` and what it stands on, as JSON: no tool takes that for a stack.
+    With `states` the last frame of a stack is a pseudo-frame of its state; without, the states are added
+    up. Two sides give two counts per line, the input format of differential flame graphs. With
+    `with_header` the first line is `# ` and the provenance as JSON, which no tool takes for a stack. Raises
+    LimitExceeded if the stacks of a side have more than `max_frames` frames together.
     """
-    chosen = select_side_windows(context, sides)
+    windows_by_side = select_side_windows(context, sides)
     counts = [
         _count_stacks(context, windows, kind, stack_filter, lines=lines, max_frames=max_frames)
-        for windows in chosen
+        for windows in windows_by_side
     ]
-    provenance = _build_provenance(context, sides, chosen, kind, name, stack_filter)
+    provenance = _build_provenance(context, sides, windows_by_side, kind, name, stack_filter)
     header = f"# {provenance.to_json_text()}\n" if with_header else ""
     if len(counts) == 1:
         text = render_folded(counts[0], kind, states=states)
     else:
         text = "".join(_render_two_sides(counts, kind, states=states))
     return ExportedProfile(
-        (header + text).encode(), provenance, build_basis(chosen, kind, context.unreadable_count)
+        (header + text).encode(), provenance, build_basis(windows_by_side, kind, context.unreadable_count)
     )
 
 
@@ -114,22 +116,24 @@ def export_speedscope(
     nodes: int | None,
     stack_filter: StackFilter,
 ) -> ExportedProfile:
-    """A sampled profile as speedscope reads it, in nanoseconds; stacks that are equal are one sample.
+    """Export a sampled speedscope profile, with one sample per distinct stack.
 
-    With `nodes` the lightest call paths beyond so many become `(other)`, and the profile's name says so.
+    Weights are in nanoseconds. With `nodes` the lightest call paths beyond that number become `(other)`,
+    and the profile's name says so. Otherwise raises LimitExceeded if the stacks have more than `max_frames`
+    frames together.
     """
     windows = select_windows(context, sides[0])
     provenance = _build_provenance(context, sides, [windows], kind, name, stack_filter)
     weights = _load_weights(context, windows, kind, stack_filter)
     if nodes is None:
-        found, title = (
+        rows, title = (
             list(_limit_frames(_merge_stack_rows(context, windows, weights, lines=lines), max_frames)),
             name,
         )
     else:
-        found, dropped = _prune_stacks(context, windows, weights, lines=lines, nodes=nodes)
+        rows, dropped = _prune_stacks(context, windows, weights, lines=lines, nodes=nodes)
         title = f"{name} · {dropped:,} small call paths in (other)" if dropped else name
-    content = write_speedscope(found, title, EXPORTER, provenance)
+    content = write_speedscope(rows, title, EXPORTER, provenance)
     return ExportedProfile(content, provenance, build_basis([windows], kind, context.unreadable_count))
 
 
@@ -142,7 +146,7 @@ def export_svg(
     name: str,
     stack_filter: StackFilter,
 ) -> ExportedProfile:
-    """A flame graph that needs nothing but the file."""
+    """Export a flame graph as a self-contained SVG file."""
     windows = select_windows(context, sides[0])
     provenance = _build_provenance(context, sides, [windows], kind, name, stack_filter)
     weights = _load_weights(context, windows, kind, stack_filter)
@@ -164,15 +168,19 @@ def export_pprof(
     max_frames: int,
     stack_filter: StackFilter,
 ) -> ExportedProfile:
-    """A profile for `go tool pprof`, gzipped, its samples labelled with their state."""
+    """Export a gzipped profile for `go tool pprof`.
+
+    Each sample has its state as a label. Raises LimitExceeded if its stacks have more than `max_frames`
+    frames together.
+    """
     windows = select_windows(context, sides[0])
-    found = list(
+    rows = list(
         _limit_frames(_iter_state_rows(context, windows, kind, stack_filter, lines=lines), max_frames)
     )
     context.deadline.remaining()
     provenance = _build_provenance(context, sides, [windows], kind, name, stack_filter)
     content = write_pprof(
-        found, provenance, period_ns=_compute_period_ns(windows.table["period_ns"], provenance)
+        rows, provenance, period_ns=_compute_period_ns(windows.table["period_ns"], provenance)
     )
     return ExportedProfile(content, provenance, build_basis([windows], kind, context.unreadable_count))
 
@@ -187,22 +195,29 @@ def export_csv(
     with_comments: bool,
     stack_filter: StackFilter,
 ) -> ExportedProfile:
-    """Functions with what they cost, heaviest first, of one side or two."""
-    chosen = select_side_windows(context, sides)
-    found = compute_costs(
-        context, [(windows, _load_weights(context, windows, kind, stack_filter)) for windows in chosen]
+    """Export the functions of one side or two with their costs, as CSV.
+
+    Functions with the most self time on any side come first. Raises LimitExceeded for more than `max_rows`
+    functions.
+    """
+    windows_by_side = select_side_windows(context, sides)
+    costs_by_frame = compute_costs(
+        context,
+        [(windows, _load_weights(context, windows, kind, stack_filter)) for windows in windows_by_side],
     )
-    if len(found) > max_rows:
+    if len(costs_by_frame) > max_rows:
         raise LimitExceeded(
-            f"this profile has {len(found):,} functions, and a table may have {max_rows:,}",
+            f"this profile has {len(costs_by_frame):,} functions, and a table may have {max_rows:,}",
             hint="Ask for less (a narrower selector, a shorter range), or raise the collector's --max-rows.",
         )
-    heaviest = sorted(found.items(), key=lambda item: (-max(cost.self_ns for cost in item[1]), item[0]))
-    provenance = _build_provenance(context, sides, chosen, kind, name, stack_filter)
+    heaviest = sorted(
+        costs_by_frame.items(), key=lambda item: (-max(cost.self_ns for cost in item[1]), item[0])
+    )
+    provenance = _build_provenance(context, sides, windows_by_side, kind, name, stack_filter)
     return ExportedProfile(
         write_csv(heaviest, provenance, with_comments=with_comments),
         provenance,
-        build_basis(chosen, kind, context.unreadable_count),
+        build_basis(windows_by_side, kind, context.unreadable_count),
     )
 
 
@@ -220,17 +235,25 @@ def export_html(
     template: PageTemplate,
     comparison_options: ComparisonOptions,
 ) -> ExportedProfile:
-    """A page with the flame graph, or the comparison and its verdict; with `states` it tells them apart."""
-    judged = comparison_options if len(sides) > 1 else None
-    drawing = partial(query_flame_graph, context, sides, kind, lines=lines, nodes=nodes, max_nodes=max_nodes)
-    answer = drawing(states=states, stack_filter=stack_filter, comparison_options=judged)
-    numbers = [
-        _build_side_provenance(question, told) for question, told in zip(sides, answer["sides"], strict=True)
+    """Export a page with the flame graph, or with the comparison and its verdict.
+
+    With `states` the page shows the states of each node separately.
+    """
+    side_options = comparison_options if len(sides) > 1 else None
+    build_flame_graph = partial(
+        query_flame_graph, context, sides, kind, lines=lines, nodes=nodes, max_nodes=max_nodes
+    )
+    flame_graph = build_flame_graph(states=states, stack_filter=stack_filter, comparison_options=side_options)
+    side_provenances = [
+        _build_side_provenance(query, summary)
+        for query, summary in zip(sides, flame_graph["sides"], strict=True)
     ]
-    provenance = Provenance(name, kind.value, EXPORTER, numbers, _describe_filter(stack_filter))
-    profile = json.dumps({"about": provenance.to_json(), "flame": answer}, separators=(",", ":")).encode()
+    provenance = Provenance(name, kind.value, EXPORTER, side_provenances, _describe_filter(stack_filter))
+    profile = json.dumps(
+        {"about": provenance.to_json(), "flame": flame_graph}, separators=(",", ":")
+    ).encode()
     context.deadline.remaining()
-    return ExportedProfile(write_html(template.text, provenance, profile), provenance, answer["basis"])
+    return ExportedProfile(write_html(template.text, provenance, profile), provenance, flame_graph["basis"])
 
 
 def _count_stacks(
@@ -252,13 +275,13 @@ def _count_stacks(
 def _render_two_sides(
     sides: Sequence[Mapping[Stack, Counts]], kind: ProfileType, *, states: bool
 ) -> Iterator[str]:
-    """Lines with two counts each, in the order of their stacks."""
-    told = [
+    """Yield lines with two counts each, sorted by stack."""
+    counts_by_side = [
         dict(line[:-1].rpartition(" ")[::2] for line in render_folded_lines(counts, kind, states=states))
         for counts in sides
     ]
-    for stack in sorted(told[0].keys() | told[1].keys()):
-        yield f"{stack} {told[0].get(stack, 0)} {told[1].get(stack, 0)}\n"
+    for stack in sorted(counts_by_side[0].keys() | counts_by_side[1].keys()):
+        yield f"{stack} {counts_by_side[0].get(stack, 0)} {counts_by_side[1].get(stack, 0)}\n"
 
 
 def _load_weights(
@@ -268,7 +291,10 @@ def _load_weights(
     stack_filter: StackFilter,
     *states: str,
 ) -> StackWeights:
-    """What windows hold of a type, in these states (or all of it), of the stacks that are looked at."""
+    """Load the weights of a profile type, in all states or only in `states`.
+
+    Only stacks that `stack_filter` accepts count.
+    """
     return apply_filter(
         context, windows, weigh_stacks(sum_stacks(context, windows), kind, states or STATES), stack_filter
     )
@@ -277,25 +303,27 @@ def _load_weights(
 def _build_provenance(
     context: QueryContext,
     sides: Sequence[WindowQuery],
-    chosen: Sequence[SelectedWindows],
+    windows_by_side: Sequence[SelectedWindows],
     kind: ProfileType,
     name: str,
     stack_filter: StackFilter,
 ) -> Provenance:
-    numbers = []
-    for question, windows in zip(sides, chosen, strict=True):
-        told = summarize_side(question, windows, kind)
+    side_provenances = []
+    for query, windows in zip(sides, windows_by_side, strict=True):
+        summary = summarize_side(query, windows, kind)
         if not stack_filter.accepts_all:
-            told = narrow_summary(told, _load_weights(context, windows, kind, stack_filter), stack_filter)
-        numbers.append(_build_side_provenance(question, told))
-    return Provenance(name, kind.value, EXPORTER, numbers, _describe_filter(stack_filter))
+            summary = narrow_summary(
+                summary, _load_weights(context, windows, kind, stack_filter), stack_filter
+            )
+        side_provenances.append(_build_side_provenance(query, summary))
+    return Provenance(name, kind.value, EXPORTER, side_provenances, _describe_filter(stack_filter))
 
 
 def _describe_filter(stack_filter: StackFilter) -> str:
-    """Which stacks are looked at, in words; empty for all."""
-    least, most = stack_filter.min_depth, stack_filter.max_depth
-    words = [f"at least {least} frames deep"] if least else []
-    words += [f"at most {most} frames deep"] if most else []
+    """Describe a stack filter in words; empty if it accepts all stacks."""
+    min_depth, max_depth = stack_filter.min_depth, stack_filter.max_depth
+    words = [f"at least {min_depth} frames deep"] if min_depth else []
+    words += [f"at most {max_depth} frames deep"] if max_depth else []
     words += [f"with {stack_filter.function}"] if stack_filter.function else []
     words += [f"below {stack_filter.focus.partition('.')[2]}"] if stack_filter.focus else []
     return ", ".join(words)
@@ -317,16 +345,19 @@ def _build_side_provenance(query: WindowQuery, summary: SideSummary) -> SideProv
 
 
 def _compute_period_ns(periods: Column, provenance: Provenance) -> int:
-    """The sampling period, or the mean of all samples where windows have different ones."""
-    different = to_ints(pc.unique(periods))
-    if len(different) == 1:
-        return different[0]
-    seen = provenance.sides[0]
-    return round(seen.seconds * 1e9 / seen.samples) if seen.samples else 0
+    """Return the sampling period, or its mean over all samples if windows differ."""
+    distinct = to_ints(pc.unique(periods))
+    if len(distinct) == 1:
+        return distinct[0]
+    side = provenance.sides[0]
+    return round(side.seconds * 1e9 / side.samples) if side.samples else 0
 
 
 def _limit_frames(stack_rows: Iterable[AnyRow], max_frames: int) -> Iterator[AnyRow]:
-    """The same rows. Raises LimitExceeded once their stacks have more than `max_frames` frames together."""
+    """Yield the same rows up to a limit of frames.
+
+    Raises LimitExceeded once their stacks have more than `max_frames` frames together.
+    """
     frames = 0
     for row in stack_rows:
         frames += len(row[0])
@@ -342,12 +373,12 @@ def _limit_frames(stack_rows: Iterable[AnyRow], max_frames: int) -> Iterator[Any
 def _merge_stack_rows(
     context: QueryContext, windows: SelectedWindows, weights: StackWeights, *, lines: bool
 ) -> Iterator[StackRow]:
-    """Stacks with their samples and time, each once."""
+    """Yield each distinct stack once, with its samples and time."""
     times: dict[tuple[str, ...], tuple[int, int]] = {}
     for frames, samples, ns in iter_stack_rows(context, windows, weights, lines=lines):
         key = tuple(frames)
-        seen = times.get(key, (0, 0))
-        times[key] = seen[0] + samples, seen[1] + ns
+        previous = times.get(key, (0, 0))
+        times[key] = previous[0] + samples, previous[1] + ns
     yield from ((frames, *weight) for frames, weight in times.items())
 
 
@@ -359,7 +390,7 @@ def _iter_state_rows(
     *,
     lines: bool,
 ) -> Iterator[StateRow]:
-    """Stacks with their samples and time, each once in each state that it was seen in."""
+    """Yield each distinct stack once per state, with its samples and time."""
     for state in STATES_BY_TYPE[kind]:
         weights = _load_weights(context, windows, kind, stack_filter, state)
         for frames, samples, ns in _merge_stack_rows(context, windows, weights, lines=lines):
@@ -369,9 +400,9 @@ def _iter_state_rows(
 def _prune_stacks(
     context: QueryContext, windows: SelectedWindows, weights: StackWeights, *, lines: bool, nodes: int
 ) -> tuple[list[StackRow], int]:
-    """The stacks of the pruned tree, and how many call paths became part of an `(other)`."""
+    """Return the stacks of the pruned tree, and the number of call paths in `(other)`."""
     tree = build_call_tree(context, [(windows, weights)], lines=lines, max_nodes=nodes)
-    found: list[StackRow] = []
+    stacks: list[StackRow] = []
     path: list[str] = []
     columns = zip(tree.level, tree.name, tree.samples[0], tree.microseconds[0], strict=True)
     for level, code, samples, us in columns:
@@ -379,5 +410,5 @@ def _prune_stacks(
         if level:
             path.append(tree.names[code])
             if samples:
-                found.append((tuple(path), samples, us * 1000))
-    return found, tree.pruned_nodes
+                stacks.append((tuple(path), samples, us * 1000))
+    return stacks, tree.pruned_nodes

@@ -1,4 +1,4 @@
-"""The flame graph answer: one side or two, in columns, pruned for drawing only."""
+"""The flame graph response: one side or two, in columns, pruned only for drawing."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ from sidelight_model.frames import unescape_frame
 
 
 class SelfColumns(TypedDict):
-    """For each node what ended exactly there, and by state if that was asked for."""
+    """The self cost of each node, and by state if requested."""
 
     self_samples: Sequence[int]
     self_us: Sequence[int]
@@ -38,20 +38,20 @@ class SelfColumns(TypedDict):
 
 
 class FlameGraphSide(SideSummary, SelfColumns):
-    """One side's numbers and columns."""
+    """The numbers and columns of one side."""
 
 
 class PruningSummary(TypedDict):
-    """How many nodes were folded into `(other)`, and the limit they were folded for."""
+    """The number of nodes folded into `(other)`, and the node limit that applied."""
 
     nodes: int
     limit: int | None
 
 
 class FlameGraph(TypedDict):
-    """A call tree in pre-order (see sidelight_model.tree), frames unescaped for reading.
+    """A call tree in pre-order (see sidelight_model.tree) with unescaped frames.
 
-    With a verdict, `changed` has a 1 for each node that is outside noise.
+    With a verdict, `changed` has a 1 for each node whose change is outside noise.
     """
 
     type: str
@@ -78,51 +78,73 @@ def query_flame_graph(
     stack_filter: StackFilter = NO_FILTER,
     comparison_options: ComparisonOptions | None = None,
 ) -> FlameGraph:
-    """The call tree of these sides, the lightest nodes beyond `nodes` (None: beyond `max_nodes`) as
-    `(other)`.
+    """Build the call tree of one side or two, pruned to the heaviest nodes.
 
-    With `states` each state is drawn as a side of its own, so that a node heavy in one of them is kept. A
-    verdict is `comparison_options` of two sides only.
+    Nodes beyond `nodes` (None: beyond `max_nodes`) are folded into `(other)`. With `states` each state
+    counts as a side of its own for pruning, so a node that is heavy in one state remains. With
+    `comparison_options`, allowed only for two sides, the response has a verdict.
     """
     comparison = None if comparison_options is None else load_comparison(context, sides, comparison_options)
-    chosen = comparison.windows if comparison else select_side_windows(context, sides)
+    windows_by_side = comparison.windows if comparison else select_side_windows(context, sides)
     limit = min(nodes or max_nodes, max_nodes)
-    added = comparison.cell_sums if comparison else [sum_stacks(context, windows) for windows in chosen]
-    weighed = [
+    stack_sums = (
+        comparison.cell_sums if comparison else [sum_stacks(context, windows) for windows in windows_by_side]
+    )
+    weights_by_side = [
         _weigh_side(context, windows, table, kind, stack_filter, states=states)
-        for windows, table in zip(chosen, added, strict=True)
+        for windows, table in zip(windows_by_side, stack_sums, strict=True)
     ]
-    columns = [(windows, each) for windows, own in zip(chosen, weighed, strict=True) for each in own]
+    columns = [
+        (windows, weights)
+        for windows, side_weights in zip(windows_by_side, weights_by_side, strict=True)
+        for weights in side_weights
+    ]
     tree, pooled = build_tree_and_pool(context, columns, lines=lines, max_nodes=limit)
     context.deadline.remaining()
-    found = None
+    verdict = None
     if comparison and comparison_options:
-        at = (0, len(weighed[0]))
-        own = PooledStacks(pooled.builder, [pooled.sides[each] for each in at])
+        side_columns = (0, len(weights_by_side[0]))
+        side_stacks = PooledStacks(pooled.builder, [pooled.sides[column] for column in side_columns])
         alone = replace(
             tree,
-            samples=[tree.samples[each] for each in at],
-            microseconds=[tree.microseconds[each] for each in at],
+            samples=[tree.samples[column] for column in side_columns],
+            microseconds=[tree.microseconds[column] for column in side_columns],
         )
-        pairs = [columns[each] for each in at]
-        found = build_verdict(
-            context, comparison, pairs, alone, own, kind, stack_filter, comparison_options, lines=lines
+        pairs = [columns[column] for column in side_columns]
+        verdict = build_verdict(
+            context,
+            comparison,
+            pairs,
+            alone,
+            side_stacks,
+            kind,
+            stack_filter,
+            comparison_options,
+            lines=lines,
         )
-        tree = rename_tree_functions(tree, found[2])
+        tree = rename_tree_functions(tree, verdict[2])
     answer = _build_answer(
-        context, sides, chosen, weighed, tree, kind, lines=lines, states=states, stack_filter=stack_filter
+        context,
+        sides,
+        windows_by_side,
+        weights_by_side,
+        tree,
+        kind,
+        lines=lines,
+        states=states,
+        stack_filter=stack_filter,
     )
     answer["pruned"]["limit"] = limit if nodes or tree.total_nodes > max_nodes else None
-    if found:
-        answer["verdict"], answer["changed"], _ = found
+    if verdict:
+        answer["verdict"], answer["changed"], _ = verdict
     return answer
 
 
 def _build_answer(
     context: QueryContext,
     sides: Sequence[WindowQuery],
-    chosen: Sequence[SelectedWindows],
-    weighed: Sequence[Sequence[StackWeights]],
+    windows_by_side: Sequence[SelectedWindows],
+    weights_by_side: Sequence[Sequence[StackWeights]],
     tree: CallTree,
     kind: ProfileType,
     *,
@@ -138,13 +160,15 @@ def _build_answer(
         "name": tree.name,
         "sides": [
             {
-                **narrow_summary(summarize_side(question, windows, kind), weights[0], stack_filter),
+                **narrow_summary(summarize_side(query, windows, kind), weights[0], stack_filter),
                 **_build_self_columns(tree, at * len(weights), kind, states=states),
             }
-            for at, (question, windows, weights) in enumerate(zip(sides, chosen, weighed, strict=True))
+            for at, (query, windows, weights) in enumerate(
+                zip(sides, windows_by_side, weights_by_side, strict=True)
+            )
         ],
         "pruned": {"nodes": tree.pruned_nodes, "limit": None},
-        "basis": build_basis(chosen, kind, context.unreadable_count),
+        "basis": build_basis(windows_by_side, kind, context.unreadable_count),
     }
 
 
@@ -157,22 +181,24 @@ def _weigh_side(
     *,
     states: bool,
 ) -> list[StackWeights]:
-    """The side itself, then each state of its type if these are wanted."""
+    """Return the weights of a side, and with `states` those of each state of its type."""
     weights = [weigh_stacks(stack_sums, kind)]
     if states:
         weights += [weigh_stacks(stack_sums, kind, (state,)) for state in STATES_BY_TYPE[kind]]
-    return [apply_filter(context, windows, each, stack_filter) for each in weights]
+    return [apply_filter(context, windows, side_weights, stack_filter) for side_weights in weights]
 
 
 def _build_self_columns(tree: CallTree, first: int, kind: ProfileType, *, states: bool) -> SelfColumns:
     columns: SelfColumns = {"self_samples": tree.samples[first], "self_us": tree.microseconds[first]}
     if states:
-        at = {state: first + 1 + place for place, state in enumerate(STATES_BY_TYPE[kind])}
-        none = [0] * len(tree.level)
+        columns_by_state = {state: first + 1 + place for place, state in enumerate(STATES_BY_TYPE[kind])}
+        zeros = [0] * len(tree.level)
         columns["self_samples_by_state"] = {
-            state: tree.samples[at[state]] if state in at else none for state in STATES
+            state: tree.samples[columns_by_state[state]] if state in columns_by_state else zeros
+            for state in STATES
         }
         columns["self_us_by_state"] = {
-            state: tree.microseconds[at[state]] if state in at else none for state in STATES
+            state: tree.microseconds[columns_by_state[state]] if state in columns_by_state else zeros
+            for state in STATES
         }
     return columns

@@ -1,8 +1,8 @@
-"""The heatmap: what each row of a grid took in each column of time, read off windows without their stacks.
+"""The heatmap: sampled time by row and column, from windows without their stacks.
 
-Rows are pods, values of a label, or the hours of a day; columns are steps of time, or days where rows are
-hours. A window counts whole in the cell in which it began. The cheapest rows beyond what is wanted are added
-up in `others`, so nothing is left out of the sum.
+Rows are pods, values of a label, or the hours of a day; columns are time steps, or days if rows are hours.
+A window counts entirely in the cell in which it began. The cheapest rows beyond the limit are added up in
+`others`, so the cells add up to the total.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,10 @@ Number = TypeVar("Number", int, float)
 
 
 class HeatmapCells(TypedDict):
-    """Columns of one row; None where nothing was watched. `seconds / pod_seconds` is the rate."""
+    """The cells of one row by column; None where nothing was observed.
+
+    `seconds / pod_seconds` is the rate.
+    """
 
     seconds: list[float | None]
     pod_seconds: list[float | None]
@@ -63,21 +66,21 @@ class HeatmapCells(TypedDict):
 
 
 class OtherRows(HeatmapCells):
-    """What all rows together took that are not told apart."""
+    """The sum of the rows beyond the limit; `rows` is their number."""
 
     rows: int
 
 
-# `from` is a word of the language, so this one is written as a call.
+# `from` is a keyword, which the class syntax does not allow as a field.
 _Range = TypedDict("_Range", {"from": float, "until": float})
 
 
 class Heatmap(_Range):
-    """Cells by row and column, the row that took most first; hours in their order.
+    """Cells by row and column, heaviest row first; hours in ascending order.
 
-    `row` has the name of each row, `namespace` where a pod is; `start` is when each column begins, in Unix
-    seconds; `step_seconds` is how long columns are, None for days, which clocks make longer or shorter.
-    `versions` says of each row when each version was seen on it.
+    `row` has the name of each row, and `namespace` the namespace of a pod. `start` is the start of each
+    column in Unix seconds. `step_seconds` is the length of columns, None for days, whose length changes
+    with daylight saving time. `versions` has the lifetimes of the versions of each row.
     """
 
     type: str
@@ -99,7 +102,7 @@ class Heatmap(_Range):
 
 @dataclass(frozen=True, slots=True)
 class HeatmapLimits:
-    """Most columns, most rows that are wanted, and most cells of both."""
+    """The maximum numbers of columns, of requested rows, and of cells."""
 
     max_columns: int
     max_rows: int
@@ -108,9 +111,9 @@ class HeatmapLimits:
 
 @dataclass(frozen=True, slots=True)
 class _HeatmapGrid:
-    """Chosen windows with the `row` and `column` that each belongs to, and what rows are called.
+    """The selected windows with their `row` and `column`, and the names of rows.
 
-    `names` are namespace and name of each row. `step_ns` is None where columns are days.
+    `names` has (namespace, name) of each row. `step_ns` is None if columns are days.
     """
 
     windows: SelectedWindows
@@ -131,7 +134,12 @@ def query_heatmap(
     zone: str,
     limits: HeatmapLimits,
 ) -> Heatmap:
-    """What each row took in each column of the range."""
+    """Compute the heatmap of a range.
+
+    `rows` is `pod`, `hour` or a label name. If `step_ns` is None, a readable step is chosen. `zone` is the
+    time zone of the hours of a day. Raises BadParameter for a step with rows of hours, and for more columns
+    than allowed.
+    """
     by_hour, time_zone = rows == HOUR_ROWS, parse_time_zone(zone)
     if by_hour and step_ns is not None:
         raise BadParameter("hours of the day have no step", hint="Their columns are days: leave step out.")
@@ -175,7 +183,10 @@ def query_heatmap(
 def _build_label_grid(
     context: QueryContext, query: WindowQuery, rows: str, step_ns: int | None, limits: HeatmapLimits
 ) -> _HeatmapGrid:
-    """Rows of a label by steps of time, which are those that a timeline has."""
+    """Build a grid with a label's values as rows and time steps as columns.
+
+    The steps are chosen as for a timeline.
+    """
     length = query.until_ns - query.from_ns
     windows = select_windows(context, query, with_stacks=False, step_ns=step_ns or choose_step_ns(length))
     step = step_ns or choose_step_ns(length, windows.table)
@@ -200,12 +211,16 @@ def _build_label_grid(
 def _number_label_rows(
     windows: SelectedWindows, rows: str
 ) -> tuple[list[tuple[str, str]], pa.Table, pa.Table]:
-    """The names of rows, and chosen and watched windows with the number of theirs."""
-    parts = [_build_row_keys(of, rows) for of in (windows.table, windows.process_windows)]
-    both = concat_tables(parts)
+    """Number the rows.
+
+    Returns the (namespace, name) of each row, and the selected windows and the process windows with a
+    column `row`, the index of their row.
+    """
+    keys = [_build_row_keys(of, rows) for of in (windows.table, windows.process_windows)]
+    both = concat_tables(keys)
     number = factorize_rows(both)
-    found = drop_duplicates(both.append_column("number", number), ["number"])
-    names = list(zip(to_strings(found["namespace"]), to_strings(found["name"]), strict=True))
+    distinct = drop_duplicates(both.append_column("number", number), ["number"])
+    names = list(zip(to_strings(distinct["namespace"]), to_strings(distinct["name"]), strict=True))
     cut = len(windows.table)
     return (
         names,
@@ -215,16 +230,19 @@ def _number_label_rows(
 
 
 def _build_row_keys(table: pa.Table, rows: str) -> pa.Table:
-    """Namespace and name of the row of each window: pods may be called alike in two namespaces."""
-    nowhere = pa.array([""] * len(table), pa.string()).dictionary_encode()
-    namespace = combine_chunks(table["namespace"]) if rows == POD_ROWS else nowhere
+    """Return the namespace and name of each window's row.
+
+    Only pods have a namespace, because pods in two namespaces may have the same name.
+    """
+    no_namespace = pa.array([""] * len(table), pa.string()).dictionary_encode()
+    namespace = combine_chunks(table["namespace"]) if rows == POD_ROWS else no_namespace
     return pa.table({"namespace": namespace, "name": get_label_column(table, rows)})
 
 
 def _build_hour_grid(
     context: QueryContext, query: WindowQuery, calendar: CalendarDays, limits: HeatmapLimits
 ) -> _HeatmapGrid:
-    """Hours of the day by days, as clocks show them."""
+    """Build a grid with hours of the day as rows and days as columns, in local time."""
     count = len(calendar.midnights)
     max_days = min(limits.max_columns, limits.max_cells // HOURS_PER_DAY)
     if count > max_days:
@@ -242,16 +260,16 @@ def _build_hour_grid(
 
 
 def _select_heaviest_rows(table: pa.Table, names: Sequence[tuple[str, str]], max_rows: int) -> list[int]:
-    """The rows that took most time, at most so many; those that took the same by name."""
-    added = table.group_by(["row", "period_ns"], use_threads=False).aggregate([("samples", "sum")])
-    took = [0] * len(names)
-    for row, period, samples in zip(*map(to_ints, added.columns), strict=True):
-        took[row] += samples * period
-    return sorted(range(len(names)), key=lambda row: (-took[row], names[row]))[:max_rows]
+    """Select up to `max_rows` rows with the most time; ties are sorted by name."""
+    grouped = table.group_by(["row", "period_ns"], use_threads=False).aggregate([("samples", "sum")])
+    row_ns = [0] * len(names)
+    for row, period, samples in zip(*map(to_ints, grouped.columns), strict=True):
+        row_ns[row] += samples * period
+    return sorted(range(len(names)), key=lambda row: (-row_ns[row], names[row]))[:max_rows]
 
 
 def _assign_slots(shown_rows: Sequence[int], rows: int) -> Array:
-    """For each row where it stands in the answer; behind all others if it is not told apart."""
+    """Map each row to its index in `shown_rows`; the other rows share the last slot."""
     slots = [len(shown_rows)] * rows
     for slot, row in enumerate(shown_rows):
         slots[row] = slot
@@ -261,13 +279,19 @@ def _assign_slots(shown_rows: Sequence[int], rows: int) -> Array:
 def _build_cells(
     table: pa.Table, process_rows: pa.Table, rows: int, count: int, *, shares_pod_time: bool
 ) -> list[HeatmapCells]:
-    """The cells of each row. `shares_pod_time`: rows are parts of processes, and watched while these are."""
+    """Build the cells of each row.
+
+    With `shares_pod_time` rows are parts of processes: each row with samples in a column has the pod time
+    of all processes in that column.
+    """
     ns = [[0] * count for _ in range(rows)]
     samples = [[0] * count for _ in range(rows)]
     pod_seconds = [[0.0] * count for _ in range(rows)]
     is_observed = [[False] * count for _ in range(rows)]
-    added = table.group_by(["slot", "column", "period_ns"], use_threads=False).aggregate([("samples", "sum")])
-    for row, column, period, sampled in zip(*map(to_ints, added.columns), strict=True):
+    grouped = table.group_by(["slot", "column", "period_ns"], use_threads=False).aggregate(
+        [("samples", "sum")]
+    )
+    for row, column, period, sampled in zip(*map(to_ints, grouped.columns), strict=True):
         samples[row][column] += sampled
         ns[row][column] += sampled * period
         is_observed[row][column] = True
@@ -291,18 +315,18 @@ def _build_cells(
 
 
 def _mask_unobserved(values: Sequence[Number], is_observed: Sequence[bool]) -> list[Number | None]:
-    return [value if there else None for value, there in zip(values, is_observed, strict=True)]
+    return [value if observed else None for value, observed in zip(values, is_observed, strict=True)]
 
 
 def _list_versions_by_row(table: pa.Table, rows: int) -> list[list[VersionLifetime]]:
-    """For each row when each version was seen on it, in the order in which they appeared."""
-    added = table.group_by(["slot", "version"], use_threads=False).aggregate(
+    """List the lifetimes of each row's versions, in the order of their first window."""
+    grouped = table.group_by(["slot", "version"], use_threads=False).aggregate(
         [("ts", "min"), ("end_ns", "max")]
     )
-    columns = (added["slot"], added["ts_min"], added["end_ns_max"])
-    found = sorted(zip(*map(to_ints, columns), to_strings(added["version"]), strict=True))
+    columns = (grouped["slot"], grouped["ts_min"], grouped["end_ns_max"])
+    lifetimes = sorted(zip(*map(to_ints, columns), to_strings(grouped["version"]), strict=True))
     versions: list[list[VersionLifetime]] = [[] for _ in range(rows)]
-    for row, first, last, version in found:
+    for row, first, last, version in lifetimes:
         if row < rows:
             versions[row].append(
                 {"version": version, "first_seen": first / SECOND_NS, "last_seen": last / SECOND_NS}

@@ -1,4 +1,4 @@
-"""Which pods were heard of, and which services, by the windows that came."""
+"""The pods and services that shipped windows in a time range."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from sidelight_collector.times import SECOND_NS
 
 @dataclass(frozen=True, slots=True)
 class LastSeen:
-    """When the last window of each (namespace, pod) ended, in Unix seconds, and the services there are."""
+    """Pods and services with windows in a time range.
+
+    `pods` maps (namespace, pod) to the end of its last window, in Unix seconds.
+    """
 
     pods: dict[tuple[str, str], float]
     services: frozenset[str]
 
 
 def query_last_seen(context: QueryContext, query: WindowQuery) -> LastSeen:
-    """Who shipped windows of this range."""
+    """Find the pods and services with windows that match the query."""
     table = select_windows(context, query, with_stacks=False).table
     keys = ["namespace", "pod"]
     last = table.group_by(keys, use_threads=False).aggregate([("end_ns", "max")])

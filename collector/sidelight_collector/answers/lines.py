@@ -1,4 +1,4 @@
-"""The lines of one function: what ended in each, and what it cost with what it called from there."""
+"""The lines of one function, with the self and total cost of each."""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -21,7 +21,7 @@ from sidelight_model.frames import Frame, escape_frame, strip_line_number, unesc
 
 
 class FunctionTotals(TypedDict):
-    """What the function cost on one side, all its lines together."""
+    """The cost of the function on one side, for all lines together."""
 
     self_us: int
     total_us: int
@@ -30,7 +30,10 @@ class FunctionTotals(TypedDict):
 
 
 class FunctionLinesSide(SideSummary):
-    """One side's columns, aligned with the lines; a total has a stack once, however often it is at a line."""
+    """The columns of one side, aligned with the lines.
+
+    The totals count a stack once, however often the line occurs in it.
+    """
 
     self_us: list[int]
     total_us: list[int]
@@ -40,7 +43,10 @@ class FunctionLinesSide(SideSummary):
 
 
 class FunctionLines(TypedDict):
-    """The lines of a function that were seen on any side, ascending; 0 is a line that is not known."""
+    """The lines of a function with samples on any side, in ascending order.
+
+    Line 0 is unknown. `lines_total` is the number of lines without the limit.
+    """
 
     type: str
     function: str
@@ -61,25 +67,29 @@ def query_function_lines(
     limit: int,
     stack_filter: StackFilter = NO_FILTER,
 ) -> FunctionLines:
-    """The `limit` heaviest lines of a function; `lines_total` says how many there are."""
-    chosen = select_side_windows(context, sides)
+    """Compute the costs of the `limit` heaviest lines of a function."""
+    windows_by_side = select_side_windows(context, sides)
     weights = [
         apply_filter(context, windows, weigh_stacks(sum_stacks(context, windows), kind), stack_filter)
-        for windows in chosen
+        for windows in windows_by_side
     ]
-    weighed = list(zip(chosen, weights, strict=True))
+    weighed = list(zip(windows_by_side, weights, strict=True))
     frame = escape_frame(Frame(function, file).text)
-    none = (FunctionCost(),) * len(sides)
-    totals = compute_costs(context, weighed, prefix=frame).get(frame, none)
-    # With a line there is more text before the last bracket.
+    no_costs = (FunctionCost(),) * len(sides)
+    totals = compute_costs(context, weighed, prefix=frame).get(frame, no_costs)
+    # A frame with a line number has more text before its closing bracket.
     all_lines = (
         compute_costs(context, weighed, lines=True, prefix=frame.removesuffix(")"))
         if any(map(_has_samples, totals))
         else {}
     )
-    found = {_parse_line(text): own for text, own in all_lines.items() if strip_line_number(text) == frame}
-    heaviest = sorted(found, key=lambda line: (-max(one.total_ns for one in found[line]), line))[:limit]
-    shown = sorted(heaviest)
+    costs_by_line = {
+        _parse_line(text): costs for text, costs in all_lines.items() if strip_line_number(text) == frame
+    }
+    ranked = sorted(
+        costs_by_line, key=lambda line: (-max(cost.total_ns for cost in costs_by_line[line]), line)
+    )
+    shown = sorted(ranked[:limit])
     return {
         "type": kind.value,
         "function": function,
@@ -87,11 +97,11 @@ def query_function_lines(
         "line": shown,
         "sides": [
             {
-                **narrow_summary(summarize_side(question, windows, kind), weights[at], stack_filter),
-                "self_us": [_to_microseconds(found[line][at].self_ns) for line in shown],
-                "total_us": [_to_microseconds(found[line][at].total_ns) for line in shown],
-                "self_samples": [found[line][at].self_samples for line in shown],
-                "total_samples": [found[line][at].total_samples for line in shown],
+                **narrow_summary(summarize_side(query, windows, kind), weights[at], stack_filter),
+                "self_us": [_to_microseconds(costs_by_line[line][at].self_ns) for line in shown],
+                "total_us": [_to_microseconds(costs_by_line[line][at].total_ns) for line in shown],
+                "self_samples": [costs_by_line[line][at].self_samples for line in shown],
+                "total_samples": [costs_by_line[line][at].total_samples for line in shown],
                 "whole": {
                     "self_us": _to_microseconds(totals[at].self_ns),
                     "total_us": _to_microseconds(totals[at].total_ns),
@@ -99,15 +109,15 @@ def query_function_lines(
                     "total_samples": totals[at].total_samples,
                 },
             }
-            for at, (question, windows) in enumerate(zip(sides, chosen, strict=True))
+            for at, (query, windows) in enumerate(zip(sides, windows_by_side, strict=True))
         ],
-        "lines_total": len(found),
-        "basis": build_basis(chosen, kind, context.unreadable_count),
+        "lines_total": len(costs_by_line),
+        "basis": build_basis(windows_by_side, kind, context.unreadable_count),
     }
 
 
 def _parse_line(text: str) -> int:
-    """The line that an escaped frame names, 0 without one."""
+    """Return the line of an escaped frame, or 0 without one."""
     return Frame.parse(unescape_frame(text)).line if strip_line_number(text) != text else 0
 
 

@@ -1,7 +1,8 @@
-"""Every service in columns, small enough to ask for tens of thousands at once.
+"""All services in columns: tens of thousands fit into one response.
 
-The current version is the one that appeared last of those that were still seen when the service was; the
-previous one is, of all others, the one seen last. After a rollback the previous version appeared later.
+The current version of a service is its newest version among those that were still reporting when the
+service was last seen. The previous version is the other version that was last seen most recently. After a
+rollback the previous version is newer than the current one.
 """
 
 from collections import defaultdict
@@ -21,12 +22,15 @@ from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 
 RECENT_NS: Final = 600 * SECOND_NS
-"""What was seen so shortly before the last of its service is there now."""
+"""A pod or version counts as present if last seen within this time before its service was."""
 _DIGITS: Final = 3
 
 
 class VersionColumns(TypedDict):
-    """Columns about one version of each service; `version` is None where a service has none such."""
+    """Columns about one version of each service.
+
+    `version` is None for a service without such a version.
+    """
 
     version: list[str | None]
     first_seen: list[float | None]
@@ -36,7 +40,7 @@ class VersionColumns(TypedDict):
     pod_seconds: list[float]
 
 
-# `from` is a word of the language, so this one is written as a call.
+# `from` is a keyword, which the class syntax does not allow as a field.
 ServiceOverview = TypedDict(
     "ServiceOverview",
     {
@@ -64,52 +68,59 @@ ServiceOverview = TypedDict(
 def query_service_overview(
     context: QueryContext, query: WindowQuery, kind: ProfileType, *, max_services: int
 ) -> ServiceOverview:
-    """What each service took, by name; of more than `max_services` services those that took most time."""
-    chosen = select_windows(context, query, with_stacks=False)
-    services = summarize_usage(chosen, kind, "service", with_concurrency=True)
-    dearest = {of.key for of in sorted(services, key=lambda of: (-of.sampled_ns, of.key))[:max_services]}
-    shown = [of for of in services if of.key in dearest]
+    """Summarize every service, sorted by name.
+
+    Beyond `max_services` services the cheapest (by sampled time) are omitted; `omitted` counts them.
+    """
+    windows = select_windows(context, query, with_stacks=False)
+    services = summarize_usage(windows, kind, "service", with_concurrency=True)
+    ranked = sorted(services, key=lambda usage: (-usage.sampled_ns, usage.key))
+    costliest = {usage.key for usage in ranked[:max_services]}
+    shown = [usage for usage in services if usage.key in costliest]
     versions: dict[str, list[WindowUsage]] = defaultdict(list)
-    for of in summarize_usage(chosen, kind, "service", "version"):
-        versions[of.key[0]].append(of)
-    both = [_find_current_and_previous(versions[of.key[0]], of.last_ns) for of in shown]
+    for usage in summarize_usage(windows, kind, "service", "version"):
+        versions[usage.key[0]].append(usage)
+    version_pairs = [_find_current_and_previous(versions[usage.key[0]], usage.last_ns) for usage in shown]
     return {
         "type": kind.value,
-        "service": [of.key[0] for of in shown],
-        "first_seen": [_to_seconds(of.first_ns) for of in shown],
-        "last_seen": [_to_seconds(of.last_ns) for of in shown],
-        "samples": [of.samples for of in shown],
-        "seconds": [_to_seconds(of.sampled_ns) for of in shown],
-        "pod_seconds": [round(of.pod_seconds, _DIGITS) for of in shown],
-        "cores": [_compute_cores(of) for of in shown],
-        "pods": [len(of.pod_ends_ns) for of in shown],
-        "pods_now": [_count_recent_pods(of, of.last_ns) for of in shown],
-        "versions": [len(versions[of.key[0]]) for of in shown],
-        "current": _build_version_columns([current for current, _ in both], shown),
-        "previous": _build_version_columns([previous for _, previous in both], shown),
+        "service": [usage.key[0] for usage in shown],
+        "first_seen": [_to_seconds(usage.first_ns) for usage in shown],
+        "last_seen": [_to_seconds(usage.last_ns) for usage in shown],
+        "samples": [usage.samples for usage in shown],
+        "seconds": [_to_seconds(usage.sampled_ns) for usage in shown],
+        "pod_seconds": [round(usage.pod_seconds, _DIGITS) for usage in shown],
+        "cores": [_compute_cores(usage) for usage in shown],
+        "pods": [len(usage.pod_ends_ns) for usage in shown],
+        "pods_now": [_count_recent_pods(usage, usage.last_ns) for usage in shown],
+        "versions": [len(versions[usage.key[0]]) for usage in shown],
+        "current": _build_version_columns([current for current, _ in version_pairs], shown),
+        "previous": _build_version_columns([previous for _, previous in version_pairs], shown),
         "omitted": len(services) - len(shown),
         "from": query.from_ns / SECOND_NS,
         "until": query.until_ns / SECOND_NS,
-        "basis": build_basis([chosen], kind, context.unreadable_count),
+        "basis": build_basis([windows], kind, context.unreadable_count),
     }
 
 
 def _count_recent_pods(usage: WindowUsage, last_ns: int) -> int:
-    """How many pods there are when their service was last seen."""
-    return sum(last > last_ns - RECENT_NS for last in usage.pod_ends_ns)
+    """Count the pods that were present when their service was last seen."""
+    return sum(pod_end_ns > last_ns - RECENT_NS for pod_end_ns in usage.pod_ends_ns)
 
 
 def _find_current_and_previous(
     versions: Sequence[WindowUsage], last_ns: int
 ) -> tuple[WindowUsage, WindowUsage | None]:
-    there = (of for of in versions if of.last_ns > last_ns - RECENT_NS)
-    current = max(there, key=lambda of: (of.first_ns, of.key))
-    others = (of for of in versions if of is not current)
-    return current, max(others, key=lambda of: (of.last_ns, of.first_ns), default=None)
+    recent = (usage for usage in versions if usage.last_ns > last_ns - RECENT_NS)
+    current = max(recent, key=lambda usage: (usage.first_ns, usage.key))
+    others = (usage for usage in versions if usage is not current)
+    return current, max(others, key=lambda usage: (usage.last_ns, usage.first_ns), default=None)
 
 
 def _compute_cores(usage: WindowUsage) -> float | None:
-    """How many cores (or threads) all pods kept busy, on average while any of them was watched."""
+    """Compute how many cores all pods used, on average while any pod was observed.
+
+    For wall time these are threads instead of cores. Returns None if the rate is unknown.
+    """
     return None if usage.rate is None else round(usage.rate * usage.mean_concurrent_pods, 6)
 
 
@@ -117,15 +128,15 @@ def _build_version_columns(
     versions: Sequence[WindowUsage | None], services: Sequence[WindowUsage]
 ) -> VersionColumns:
     return {
-        "version": [of.key[1] if of else None for of in versions],
-        "first_seen": [_to_seconds(of.first_ns) if of else None for of in versions],
+        "version": [version.key[1] if version else None for version in versions],
+        "first_seen": [_to_seconds(version.first_ns) if version else None for version in versions],
         "pods_now": [
-            _count_recent_pods(of, all_.last_ns) if of else 0
-            for of, all_ in zip(versions, services, strict=True)
+            _count_recent_pods(version, service.last_ns) if version else 0
+            for version, service in zip(versions, services, strict=True)
         ],
-        "samples": [of.samples if of else 0 for of in versions],
-        "seconds": [_to_seconds(of.sampled_ns) if of else 0.0 for of in versions],
-        "pod_seconds": [round(of.pod_seconds, _DIGITS) if of else 0.0 for of in versions],
+        "samples": [version.samples if version else 0 for version in versions],
+        "seconds": [_to_seconds(version.sampled_ns) if version else 0.0 for version in versions],
+        "pod_seconds": [round(version.pod_seconds, _DIGITS) if version else 0.0 for version in versions],
     }
 
 

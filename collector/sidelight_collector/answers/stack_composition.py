@@ -1,7 +1,7 @@
-"""What stacks are made of: frames of each package, functions that recur, and the deepest stacks.
+"""The composition of stacks: packages, recurring functions and the deepest stacks.
 
-With two sides, the deepest of those that only the second has: no sample of the first went through their last
-frame, by that path.
+With two sides, the deepest stacks are those that only the second side has: no sample of the first side has
+their last frame on the same path.
 """
 
 from __future__ import annotations
@@ -42,21 +42,30 @@ from sidelight_model.frames import Frame, unescape_frame
 
 
 class PackageRows(TypedDict):
-    """Packages, aligned with the columns of sides; `kind` as sidelight_model.packages has it."""
+    """Packages, aligned with the columns of the sides.
+
+    `kind` is a value of `sidelight_model.packages.PackageKind`.
+    """
 
     package: list[str]
     kind: list[str]
 
 
 class FunctionRows(TypedDict):
-    """Functions that occur more than once in a stack, aligned with the columns of sides."""
+    """Functions that occur more than once in a stack.
+
+    The rows are aligned with the columns of the sides; `file` is empty for a function without a file.
+    """
 
     function: list[str]
     file: list[str]
 
 
 class DeepStack(TypedDict):
-    """A stack of the last side that no other has: frames as indices into `names`, root first."""
+    """A stack that only the last side has.
+
+    `frames` are indices into `names`, the root first.
+    """
 
     depth: int
     samples: int
@@ -64,11 +73,12 @@ class DeepStack(TypedDict):
 
 
 class StackCompositionSide(SideSummary):
-    """One side's columns.
+    """The columns of one side.
 
-    `package_frames`: frames of each package in the mean of samples. Of each function that recurs:
-    `recursive_samples` in whose stacks it is more than once, `recursive_frames` that it has in them together,
-    and `recursive_max` in one.
+    `package_frames` is the mean number of frames of each package per sample. The other columns are about
+    each recurring function: `recursive_samples` counts the samples whose stack has it more than once,
+    `recursive_frames` is the sum of its frames in these samples, and `recursive_max` is the maximum in one
+    stack.
     """
 
     package_frames: list[float]
@@ -78,7 +88,7 @@ class StackCompositionSide(SideSummary):
 
 
 class StackCompositionTotals(TypedDict):
-    """How many there are in all."""
+    """The numbers of packages, recurring functions and stacks, without the limit."""
 
     packages: int
     functions: int
@@ -86,7 +96,10 @@ class StackCompositionTotals(TypedDict):
 
 
 class StackComposition(TypedDict):
-    """What the stacks of samples are made of; `deepest` are of the last side."""
+    """The composition of the stacks of samples.
+
+    `deepest` has stacks of the last side.
+    """
 
     type: str
     packages: PackageRows
@@ -106,71 +119,79 @@ def query_stack_composition(
     stack_filter: StackFilter,
     limit: int,
 ) -> StackComposition:
-    """Packages, functions and stacks, no more than `limit` of each."""
-    chosen = select_side_windows(context, sides)
-    weighed = [
+    """Compute the composition, with up to `limit` packages, functions and stacks."""
+    windows_by_side = select_side_windows(context, sides)
+    weights_by_side = [
         apply_filter(context, windows, weigh_stacks(sum_stacks(context, windows), kind), stack_filter)
-        for windows in chosen
+        for windows in windows_by_side
     ]
     frame_table = FrameTable()
-    # The last side first: of the paths of the other only those are kept that it has.
-    last = _analyze_side(context, chosen[-1], weighed[-1], frame_table)
+    # The last side comes first: the other sides need to record only the paths of the last.
+    last = _analyze_side(context, windows_by_side[-1], weights_by_side[-1], frame_table)
     own_paths = pc.unique(last.pool.path_hashes())
     others = [
         _analyze_side(context, windows, weights, frame_table, own_paths)
-        for windows, weights in zip(chosen[:-1], weighed[:-1], strict=True)
+        for windows, weights in zip(windows_by_side[:-1], weights_by_side[:-1], strict=True)
     ]
-    each = [*others, last]
-    frames = [one.mean_package_frames() for one in each]
-    recurring = [one.sum_recurring_functions() for one in each]
-    package = _rank_codes(frames, lambda code: frame_table.packages[code])
+    compositions = [*others, last]
+    frames = [composition.mean_package_frames() for composition in compositions]
+    recurrences = [composition.sum_recurring_functions() for composition in compositions]
+    packages = _rank_codes(frames, lambda code: frame_table.packages[code])
     shares = [
-        {code: row.samples / max(one.samples, 1) for code, row in own.items()}
-        for one, own in zip(each, recurring, strict=True)
+        {code: row.samples / max(composition.samples, 1) for code, row in recurring.items()}
+        for composition, recurring in zip(compositions, recurrences, strict=True)
     ]
-    function = _rank_codes(shares, lambda code: frame_table.functions[code])
-    deepest, new = _find_deepest(last, [one.pool for one in others], limit)
-    shown = [Frame.parse(frame_table.functions[code]) for code in function[:limit]]
-    names, numbered = _read_frames(context, chosen[-1], last.weights, [row for row, _, _ in deepest])
-    none = _Recurrence(0, 0, 0)
+    functions = _rank_codes(shares, lambda code: frame_table.functions[code])
+    shown_packages, shown_functions = packages[:limit], functions[:limit]
+    deepest, new_stacks = _find_deepest(last, [composition.pool for composition in others], limit)
+    function_frames = [Frame.parse(frame_table.functions[code]) for code in shown_functions]
+    names, frame_indices = _read_frames(
+        context, windows_by_side[-1], last.weights, [row for row, _, _ in deepest]
+    )
+    no_recurrence = _Recurrence(0, 0, 0)
     return {
         "type": kind.value,
         "packages": {
-            "package": [frame_table.packages[code].name for code in package[:limit]],
-            "kind": [frame_table.packages[code].kind.value for code in package[:limit]],
+            "package": [frame_table.packages[code].name for code in shown_packages],
+            "kind": [frame_table.packages[code].kind.value for code in shown_packages],
         },
         "functions": {
-            "function": [frame.function for frame in shown],
-            "file": [frame.file for frame in shown],
+            "function": [frame.function for frame in function_frames],
+            "file": [frame.file for frame in function_frames],
         },
         "names": names,
         "deepest": [
-            {"depth": depth, "samples": samples, "frames": own}
-            for (_, depth, samples), own in zip(deepest, numbered, strict=True)
+            {"depth": depth, "samples": samples, "frames": indices}
+            for (_, depth, samples), indices in zip(deepest, frame_indices, strict=True)
         ],
         "sides": [
             {
-                **narrow_summary(summarize_side(question, windows, kind), one.weights, stack_filter),
-                "package_frames": [mean.get(code, 0.0) for code in package[:limit]],
-                "recursive_samples": [own.get(code, none).samples for code in function[:limit]],
-                "recursive_frames": [own.get(code, none).frames for code in function[:limit]],
-                "recursive_max": [own.get(code, none).max_frames for code in function[:limit]],
+                **narrow_summary(summarize_side(query, windows, kind), composition.weights, stack_filter),
+                "package_frames": [mean.get(code, 0.0) for code in shown_packages],
+                "recursive_samples": [recurring.get(code, no_recurrence).samples for code in shown_functions],
+                "recursive_frames": [recurring.get(code, no_recurrence).frames for code in shown_functions],
+                "recursive_max": [recurring.get(code, no_recurrence).max_frames for code in shown_functions],
             }
-            for question, windows, one, mean, own in zip(sides, chosen, each, frames, recurring, strict=True)
+            for query, windows, composition, mean, recurring in zip(
+                sides, windows_by_side, compositions, frames, recurrences, strict=True
+            )
         ],
-        "totals": {"packages": len(package), "functions": len(function), "stacks": new},
-        "basis": build_basis(chosen, kind, context.unreadable_count),
+        "totals": {"packages": len(packages), "functions": len(functions), "stacks": new_stacks},
+        "basis": build_basis(windows_by_side, kind, context.unreadable_count),
     }
 
 
 def _rank_codes(sides: Sequence[Mapping[int, float]], text: Callable[[int], object]) -> list[int]:
-    """All codes of these sides, the one that weighs most on any first."""
+    """Sort the codes of all sides by their largest weight on any side, heaviest first."""
     codes = {code for own in sides for code in own}
     return sorted(codes, key=lambda code: (-max(own.get(code, 0) for own in sides), str(text(code))))
 
 
 class _Recurrence(NamedTuple):
-    """Samples in whose stacks a function is more than once, its frames in them, and most in one."""
+    """The recurrence of a function in stacks that have it more than once.
+
+    `samples` of these stacks, the sum of the function's `frames` in them, and the maximum in one stack.
+    """
 
     samples: int
     frames: int
@@ -179,7 +200,7 @@ class _Recurrence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _SideComposition:
-    """One side: its weights, the number of the stack of each, and the samples of each number."""
+    """One side: its weights, and for each weight the id of its stack in the pool."""
 
     weights: StackWeights
     stack_ids: Array
@@ -190,19 +211,19 @@ class _SideComposition:
         return sum_ints(self.weights.samples)
 
     def sum_by_stack(self) -> pa.Table:
-        """Samples by the number of their stack."""
+        """Sum the samples by stack id."""
         counted = pa.table({"stack": self.stack_ids, "samples": self.weights.samples})
         return counted.group_by("stack").aggregate([("samples", "sum")])
 
     def _join_samples(self, table: pa.Table) -> tuple[pa.Table, Array]:
-        """Rows of stacks, and the samples of each."""
-        own = self.sum_by_stack()
-        at = combine_chunks(pc.index_in(table["stack"], value_set=combine_chunks(own["stack"])))
-        has = at.is_valid()  # MISSING is in every pool, and rarely weighs anything
-        return table.filter(has), combine_chunks(own["samples_sum"]).take(at.filter(has))
+        """Return the rows whose stack has samples, and the samples of each row."""
+        sums = self.sum_by_stack()
+        at = combine_chunks(pc.index_in(table["stack"], value_set=combine_chunks(sums["stack"])))
+        has_samples = at.is_valid()  # MISSING is in every pool and rarely has samples
+        return table.filter(has_samples), combine_chunks(sums["samples_sum"]).take(at.filter(has_samples))
 
     def mean_package_frames(self) -> dict[int, float]:
-        """Frames of each package in the mean of samples."""
+        """Compute the mean number of frames of each package per sample."""
         table, samples = self._join_samples(self.pool.package_counts())
         columns = {"package": table["package"], "frames": _multiply(samples, combine_chunks(table["count"]))}
         sums = pa.table(columns).group_by("package").aggregate([("frames", "sum")])
@@ -212,18 +233,18 @@ class _SideComposition:
         }
 
     def sum_recurring_functions(self) -> dict[int, _Recurrence]:
-        """Functions that any stack has more than once."""
+        """Compute the recurrence of each function that any stack has more than once."""
         table, samples = self._join_samples(self.pool.recurring_counts())
         columns = {
             "function": table["function"],
             "samples": samples,
             "frames": _multiply(samples, combine_chunks(table["count"])),
-            "most": table["count"],
+            "max_frames": table["count"],
         }
-        added = pa.table(columns).group_by("function")
-        sums = added.aggregate([("samples", "sum"), ("frames", "sum"), ("most", "max")])
+        grouped = pa.table(columns).group_by("function")
+        sums = grouped.aggregate([("samples", "sum"), ("frames", "sum"), ("max_frames", "max")])
         rows = zip(
-            *(sums[name].to_pylist() for name in ("samples_sum", "frames_sum", "most_max")), strict=True
+            *(sums[name].to_pylist() for name in ("samples_sum", "frames_sum", "max_frames_max")), strict=True
         )
         return {
             code: _Recurrence(*map(int, row))
@@ -232,7 +253,7 @@ class _SideComposition:
 
 
 def _multiply(samples: Array, count: Array) -> Array:
-    """Samples times frames: exact, unless all of them together could be beyond 63 bits."""
+    """Multiply samples by frames; exact unless their sum could exceed 63 bits."""
     if sum_ints(samples) * cast("int", pc.max(count).as_py() or 0) < MAX_INT:
         return pc.multiply(samples, count)
     return pc.multiply(to_float64(samples), to_float64(count))
@@ -254,7 +275,11 @@ def _analyze_side(
 def _find_deepest(
     last: _SideComposition, others: Sequence[StackPathPool], limit: int
 ) -> tuple[list[tuple[int, int, int]], int]:
-    """Of the deepest stacks a row of the weights, their depth and samples, and how many are new in all."""
+    """Find the deepest stacks that none of the other sides has.
+
+    Returns (row of the weights, depth, samples) for at most `limit` stacks, and the total number of such
+    stacks.
+    """
     rows = pa.table(
         {
             "path": last.pool.path_hashes().take(last.stack_ids),
@@ -269,18 +294,23 @@ def _find_deepest(
     order = pc.sort_indices(
         stacks, sort_keys=[("depth", "descending"), ("samples_sum", "descending"), ("path", "ascending")]
     )
-    first = stacks.take(order.slice(0, limit))
-    columns = [to_ints(first[name]) for name in ("row_min", "depth", "samples_sum")]
+    deepest = stacks.take(order.slice(0, limit))
+    columns = [to_ints(deepest[name]) for name in ("row_min", "depth", "samples_sum")]
     return list(zip(*columns, strict=True)), len(stacks)
 
 
 def _read_frames(
     context: QueryContext, windows: SelectedWindows, weights: StackWeights, rows: Sequence[int]
 ) -> tuple[list[str], list[list[int]]]:
-    """The distinct names of frames, and for each row of the weights its frames as indices of them."""
+    """Read the stacks of some rows of the weights.
+
+    Returns the distinct names of frames, and for each row its frames as indices into these names.
+    """
     at = pa.array(rows, pa.int64())
     service = build_dictionary_array(weights.service.indices.take(at), weights.service.dictionary)
     codes: dict[str, int] = {}
-    found = spelled(context, windows, service, weights.hashes.take(at), lines=False)
-    numbered = [[codes.setdefault(unescape_frame(text), len(codes)) for text in frames] for frames in found]
-    return list(codes), numbered
+    stacks = spelled(context, windows, service, weights.hashes.take(at), lines=False)
+    frame_indices = [
+        [codes.setdefault(unescape_frame(text), len(codes)) for text in frames] for frames in stacks
+    ]
+    return list(codes), frame_indices

@@ -1,4 +1,4 @@
-"""The timeline: what was seen when, in steps of equal length."""
+"""The timeline: samples, pods and quality over time, in steps of equal length."""
 
 from collections.abc import Sequence
 from typing import Final, TypedDict
@@ -32,13 +32,16 @@ STEP_SECONDS: Final = (
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800),
     *(3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800),
 )
-"""Lengths of a step in seconds that read well on an axis."""
+"""Step lengths in seconds that are easy to read on an axis."""
 TARGET_POINTS: Final = 240
 HOUR_SECONDS: Final = 3600
 
 
 class VersionRollout(TypedDict):
-    """When a revision of a workload began to roll out and was complete (Unix seconds; None while not)."""
+    """The rollout of a revision of a workload, in Unix seconds.
+
+    `ended` is None until the rollout is complete.
+    """
 
     namespace: str
     kind: str
@@ -50,17 +53,17 @@ class VersionRollout(TypedDict):
 
 
 class VersionWithRollouts(VersionLifetime):
-    """A version and its rollouts, where the collector watches the cluster."""
+    """A version and its rollouts, if the collector watches the cluster."""
 
     rollouts: list[VersionRollout]
 
 
 class Timeline(TypedDict):
-    """Columns by step; a window counts whole in the step in which it began.
+    """Columns by step; a window counts entirely in the step in which it began.
 
-    `start` is Unix seconds, a multiple of the step; `seconds` is sampled time of the profile type;
-    `seconds / pod_seconds` is the rate. `coverage` and `stopped_share` are those of the step, `modes` and
-    `quality` of the range.
+    `start` is in Unix seconds, a multiple of the step. `seconds` is sampled time of the profile type, and
+    `seconds / pod_seconds` is the rate. `coverage` and `stopped_share` are per step; `modes` and `quality`
+    are those of the whole range.
     """
 
     type: str
@@ -88,12 +91,14 @@ def query_timeline(
     max_steps: int,
     rollouts: Sequence[VersionRollout] = (),
 ) -> Timeline:
-    """What was seen in each step of the range; without `step_ns` one is chosen. `rollouts` goes to
-    versions.
+    """Compute the timeline of a range.
+
+    If `step_ns` is None, a readable step is chosen. `rollouts` are assigned to the versions by name. Raises
+    BadParameter if the range has more than `max_steps` steps.
     """
-    min_step = step_ns or choose_step_ns(query.until_ns - query.from_ns)
-    chosen = select_windows(context, query, with_stacks=False, step_ns=min_step)
-    table = chosen.table
+    initial_step = step_ns or choose_step_ns(query.until_ns - query.from_ns)
+    selected = select_windows(context, query, with_stacks=False, step_ns=initial_step)
+    table = selected.table
     step = step_ns or choose_step_ns(query.until_ns - query.from_ns, table)
     first = query.from_ns // step
     count = max(-(-query.until_ns // step) - first, 0)
@@ -102,71 +107,72 @@ def query_timeline(
             f"{count} steps are more than the {max_steps} that a timeline may have",
             hint="Use a longer step or a shorter range.",
         )
-    process_rows = filter_process_rows(chosen.process_windows)
+    process_rows = filter_process_rows(selected.process_windows)
     table, process_rows = (
         rows.append_column("step", pc.subtract(pc.divide(rows["ts"], step), first))
         for rows in (table, process_rows)
     )
     table = table.append_column("samples", add_columns(table, STATES_BY_TYPE[kind]))
-    added = table.group_by(["step", "period_ns"], use_threads=False).aggregate(
+    grouped = table.group_by(["step", "period_ns"], use_threads=False).aggregate(
         [("samples", "sum"), ("windows", "sum")]
     )
     samples, ns, windows = [0] * count, [0] * count, [0] * count
-    for at, period, sampled, began in zip(*map(to_ints, added.columns), strict=True):
+    for at, period, sampled, window_count in zip(*map(to_ints, grouped.columns), strict=True):
         samples[at] += sampled
         ns[at] += sampled * period
-        windows[at] += began
-    watched, pods = [0.0] * count, [0] * count
+        windows[at] += window_count
+    pod_seconds, pods = [0.0] * count, [0] * count
     steps = to_ints(process_rows["step"])
     for row, seconds in iter_pod_seconds(process_rows, "step"):
-        watched[steps[row]] += seconds
+        pod_seconds[steps[row]] += seconds
         pods[steps[row]] += 1
-    covered, stopped = _compute_coverage(process_rows, count)
+    coverage, stopped_share = _compute_coverage(process_rows, count)
     return {
         "type": kind.value,
         "step_seconds": step / SECOND_NS,
         "start": [(first + index) * step / SECOND_NS for index in range(count)],
         "seconds": [one / SECOND_NS for one in ns],
-        "pod_seconds": watched,
+        "pod_seconds": pod_seconds,
         "samples": samples,
         "windows": windows,
         "pods": pods,
-        "coverage": covered,
-        "stopped_share": stopped,
+        "coverage": coverage,
+        "stopped_share": stopped_share,
         "versions": [_add_rollouts(one, rollouts) for one in list_versions(table)],
         "modes": list_nonempty_strings(process_rows["mode"]),
         "quality": summarize_quality(table, process_rows),
-        "basis": build_basis([chosen], kind, context.unreadable_count),
+        "basis": build_basis([selected], kind, context.unreadable_count),
     }
 
 
 def _add_rollouts(version: VersionLifetime, rollouts: Sequence[VersionRollout]) -> VersionWithRollouts:
-    own = [one for one in rollouts if one["version"] == version["version"]]
-    return {**version, "rollouts": own}
+    version_rollouts = [rollout for rollout in rollouts if rollout["version"] == version["version"]]
+    return {**version, "rollouts": version_rollouts}
 
 
 def _compute_coverage(process_rows: pa.Table, count: int) -> tuple[list[float | None], list[float | None]]:
-    """Coverage and the share of time lost in each step."""
+    """Compute the coverage and the share of time stopped, for each step."""
     names = ("covered_ns", "ticking_ns", "stopped_ns", "stopping_ns")
     sums = process_rows.group_by("step", use_threads=False).aggregate([(name, "sum") for name in names])
-    covered: list[float | None] = [None] * count
-    stopped: list[float | None] = [None] * count
+    coverage: list[float | None] = [None] * count
+    stopped_share: list[float | None] = [None] * count
     for row in sums.to_pylist():
-        at = int(row["step"])
-        covered[at] = compute_share(row["covered_ns_sum"], row["ticking_ns_sum"])
-        stopped[at] = compute_share(row["stopped_ns_sum"], row["stopping_ns_sum"])
-    return covered, stopped
+        step = int(row["step"])
+        coverage[step] = compute_share(row["covered_ns_sum"], row["ticking_ns_sum"])
+        stopped_share[step] = compute_share(row["stopped_ns_sum"], row["stopping_ns_sum"])
+    return coverage, stopped_share
 
 
 def choose_step_ns(range_ns: int, windows: pa.Table | None = None) -> int:
-    """A step in ns that gives a readable number of points, and no shorter than windows are long.
+    """Choose a step (ns) that gives a readable number of points.
 
-    Captures may be longer; hours of windows that are not kept one by one any longer are taken as such.
+    The step is at least as long as the longest window, where only windows outside captures count if there
+    are any. It is at least an hour if a part of the windows is available only by the hour.
     """
-    wanted = range_ns / TARGET_POINTS / SECOND_NS
+    min_seconds = range_ns / TARGET_POINTS / SECOND_NS
     if windows is not None:
-        whole = windows.filter(is_equal_string(windows["capture"], ""))
-        usual = pc.max((whole if len(whole) else windows)["longest_ns"]).as_py() or 0
+        continuous = windows.filter(is_equal_string(windows["capture"], ""))
+        usual = pc.max((continuous if len(continuous) else windows)["longest_ns"]).as_py() or 0
         by_hour = combine_chunks(windows["group"]).null_count < len(windows)
-        wanted = max(wanted, usual / SECOND_NS, HOUR_SECONDS if by_hour else 0)
-    return next((step for step in STEP_SECONDS if step >= wanted), STEP_SECONDS[-1]) * SECOND_NS
+        min_seconds = max(min_seconds, usual / SECOND_NS, HOUR_SECONDS if by_hour else 0)
+    return next((step for step in STEP_SECONDS if step >= min_seconds), STEP_SECONDS[-1]) * SECOND_NS

@@ -1,4 +1,4 @@
-"""What is read off stacks besides the picture: functions by cost, and how deep stacks are."""
+"""The top functions by cost, and the distribution of stack depths."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -32,14 +32,17 @@ from sidelight_model.frames import Frame, unescape_frame
 
 
 class TopRows(TypedDict):
-    """The functions of a table, aligned with the columns of its sides."""
+    """The functions of a table, aligned with the columns of the sides."""
 
     function: list[str]
     file: list[str]
 
 
 class TopSide(SideSummary):
-    """One side's numbers and columns; `total` counts a stack once however often a function recurs in it."""
+    """The numbers and columns of one side.
+
+    The totals count a stack once, however often a function recurs in it.
+    """
 
     self_us: list[int]
     total_us: list[int]
@@ -48,7 +51,7 @@ class TopSide(SideSummary):
 
 
 class TopFunctions(TypedDict):
-    """Functions by cost; `functions_total` says how many there are in all."""
+    """Functions by cost; `functions_total` is their number without the limit."""
 
     type: str
     by: str
@@ -59,7 +62,10 @@ class TopFunctions(TypedDict):
 
 
 class DepthSide(SideSummary):
-    """One side's distribution: `samples_at[i]` samples were `depth[i]` frames deep."""
+    """The depth distribution of one side.
+
+    `samples_at[i]` samples were `depth[i]` frames deep.
+    """
 
     depth: list[int]
     samples_at: list[int]
@@ -71,14 +77,17 @@ class DepthSide(SideSummary):
 
 
 class DepthGap(TypedDict):
-    """The depth at which two cumulative distributions differ most, and by what share of samples (0 to 1)."""
+    """The largest gap between two cumulative depth distributions.
+
+    `depth` is the depth of the gap, `gap` its size as a share of samples (0 to 1).
+    """
 
     depth: int
     gap: float
 
 
 class StackDepths(TypedDict):
-    """How deep the stacks of samples are; with two sides, where they differ most."""
+    """Stack depths of each side; with two sides, also the largest gap between them."""
 
     type: str
     sides: list[DepthSide]
@@ -87,7 +96,7 @@ class StackDepths(TypedDict):
 
 
 class CostOrder(StrEnum):
-    """What a table is in the order of: a function's own time, or that with what it calls."""
+    """The sort order of a table of functions: by self time or by total time."""
 
     SELF = "self"
     TOTAL = "total"
@@ -105,14 +114,18 @@ def query_top(
     limit: int,
     stack_filter: StackFilter = NO_FILTER,
 ) -> TopFunctions:
-    """The functions that cost most on any side, by their own time or with what they call."""
-    chosen = select_side_windows(context, sides)
-    weighed = [
+    """Find the `limit` functions with the highest cost on any side.
+
+    `by` selects self time or total time.
+    """
+    windows_by_side = select_side_windows(context, sides)
+    weights_by_side = [
         apply_filter(context, windows, weigh_stacks(sum_stacks(context, windows), kind), stack_filter)
-        for windows in chosen
+        for windows in windows_by_side
     ]
-    found = compute_costs(context, list(zip(chosen, weighed, strict=True)))
-    heaviest = sorted(found.items(), key=lambda item: (-max(map(by.cost_ns, item[1])), item[0]))[:limit]
+    costs_by_frame = compute_costs(context, list(zip(windows_by_side, weights_by_side, strict=True)))
+    ranked = sorted(costs_by_frame.items(), key=lambda item: (-max(map(by.cost_ns, item[1])), item[0]))
+    heaviest = ranked[:limit]
     frames = [Frame.parse(unescape_frame(frame)) for frame, _ in heaviest]
     return {
         "type": kind.value,
@@ -123,13 +136,15 @@ def query_top(
         },
         "sides": [
             _build_top_side(
-                narrow_summary(summarize_side(question, windows, kind), weights, stack_filter),
-                [own[at] for _, own in heaviest],
+                narrow_summary(summarize_side(query, windows, kind), weights, stack_filter),
+                [costs[at] for _, costs in heaviest],
             )
-            for at, (question, windows, weights) in enumerate(zip(sides, chosen, weighed, strict=True))
+            for at, (query, windows, weights) in enumerate(
+                zip(sides, windows_by_side, weights_by_side, strict=True)
+            )
         ],
-        "functions_total": len(found),
-        "basis": build_basis(chosen, kind, context.unreadable_count),
+        "functions_total": len(costs_by_frame),
+        "basis": build_basis(windows_by_side, kind, context.unreadable_count),
     }
 
 
@@ -140,24 +155,29 @@ def query_depth(
     *,
     stack_filter: StackFilter = NO_FILTER,
 ) -> StackDepths:
-    """The depths of one side or two."""
-    chosen = select_side_windows(context, sides)
-    weighed = [
+    """Compute the stack depths of one side or two."""
+    windows_by_side = select_side_windows(context, sides)
+    weights_by_side = [
         apply_filter(context, windows, weigh_stacks(sum_stacks(context, windows), kind), stack_filter)
-        for windows in chosen
+        for windows in windows_by_side
     ]
-    measured = [_measure_depths(context, *one) for one in zip(chosen, weighed, strict=True)]
-    gap = find_largest_gap(*measured) if len(measured) == 2 else None
+    distributions = [
+        _measure_depths(context, windows, weights)
+        for windows, weights in zip(windows_by_side, weights_by_side, strict=True)
+    ]
+    gap = find_largest_gap(*distributions) if len(distributions) == 2 else None
     return {
         "type": kind.value,
         "sides": [
             _build_depth_side(
-                narrow_summary(summarize_side(question, windows, kind), weights, stack_filter), one
+                narrow_summary(summarize_side(query, windows, kind), weights, stack_filter), distribution
             )
-            for question, windows, weights, one in zip(sides, chosen, weighed, measured, strict=True)
+            for query, windows, weights, distribution in zip(
+                sides, windows_by_side, weights_by_side, distributions, strict=True
+            )
         ],
         "largest_gap": {"depth": gap[0], "gap": abs(gap[1])} if gap else None,
-        "basis": build_basis(chosen, kind, context.unreadable_count),
+        "basis": build_basis(windows_by_side, kind, context.unreadable_count),
     }
 
 
@@ -166,9 +186,11 @@ def _measure_depths(
 ) -> DepthDistribution:
     pool = DepthPool()
     stack_ids = resolve_stacks(context, windows, weights.service, weights.hashes, pool)
-    counted = pa.table({"depth": pool.depths().take(stack_ids), "samples": weights.samples})
-    added = counted.group_by("depth").aggregate([("samples", "sum")]).sort_by("depth")
-    return DepthDistribution(dict(zip(to_ints(added["depth"]), to_ints(added["samples_sum"]), strict=True)))
+    samples_by_stack = pa.table({"depth": pool.depths().take(stack_ids), "samples": weights.samples})
+    samples_by_depth = samples_by_stack.group_by("depth").aggregate([("samples", "sum")]).sort_by("depth")
+    return DepthDistribution(
+        dict(zip(to_ints(samples_by_depth["depth"]), to_ints(samples_by_depth["samples_sum"]), strict=True))
+    )
 
 
 def _build_depth_side(summary: SideSummary, distribution: DepthDistribution) -> DepthSide:

@@ -1,4 +1,4 @@
-"""How much was seen of each service and of each version, in one pass over all windows of a question."""
+"""The usage of each service or version, in one pass over all windows of a query."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,12 +25,12 @@ from sidelight_model.counts import ProfileType
 
 @dataclass(slots=True)
 class WindowUsage:
-    """What was seen of one thing: from and until when (Unix ns), and how much.
+    """The windows and samples of one combination of column values, such as a version.
 
-    `key` has the values that tell it from others. `samples` and `sampled_ns`, their time, are of the
-    profile type; `all_samples` counts samples in every state. `pod_ends_ns` says when the last window of
-    each pod ended, and `mean_concurrent_pods`, if asked for, how many there were on average while any was
-    watched.
+    `key` has these values. `first_ns` is the start of the first window and `last_ns` the end of the last
+    (Unix ns). `samples` and their time `sampled_ns` are of the profile type; `all_samples` counts samples
+    in every state. `pod_ends_ns` has the end of each pod's last window. `mean_concurrent_pods`, if
+    requested, is the mean number of pods while any was observed.
     """
 
     key: tuple[str, ...]
@@ -53,67 +53,74 @@ class WindowUsage:
 def summarize_usage(
     windows: SelectedWindows, kind: ProfileType, *keys: str, with_concurrency: bool = False
 ) -> list[WindowUsage]:
-    """What was seen of each value of some columns of text, in the order of these values."""
-    names, table, process_rows = _number_rows(windows, keys)
-    found = [WindowUsage(key) for key in names]
+    """Summarize the usage of each combination of values of the text columns `keys`.
+
+    The result is sorted by these values. `kind` selects the samples that `samples` and `sampled_ns` count.
+    """
+    key_values, table, process_rows = _number_rows(windows, keys)
+    usages = [WindowUsage(key) for key in key_values]
     states = STATES_BY_TYPE[ProfileType.WALL]
-    added = table.group_by(["number", "period_ns"], use_threads=False).aggregate(
+    grouped = table.group_by(["number", "period_ns"], use_threads=False).aggregate(
         [("ts", "min"), ("end_ns", "max"), ("windows", "sum"), *((state, "sum") for state in states)]
     )
-    columns = (added[name] for name in ("number", "period_ns", "ts_min", "end_ns_max", "windows_sum"))
-    counts = {state: to_ints(added[f"{state}_sum"]) for state in states}
-    sampled = list(map(sum, zip(*counts.values(), strict=True)))
-    wanted = list(map(sum, zip(*(counts[state] for state in STATES_BY_TYPE[kind]), strict=True)))
-    for (at, period, first, last, many), all_samples, samples in zip(
-        zip(*map(to_ints, columns), strict=True), sampled, wanted, strict=True
+    columns = (grouped[name] for name in ("number", "period_ns", "ts_min", "end_ns_max", "windows_sum"))
+    counts = {state: to_ints(grouped[f"{state}_sum"]) for state in states}
+    total_samples = list(map(sum, zip(*counts.values(), strict=True)))
+    type_samples = list(map(sum, zip(*(counts[state] for state in STATES_BY_TYPE[kind]), strict=True)))
+    for (at, period, first, last, count), all_samples, samples in zip(
+        zip(*map(to_ints, columns), strict=True), total_samples, type_samples, strict=True
     ):
-        of = found[at]
-        of.first_ns = min(of.first_ns, first) if of.windows else first
-        of.last_ns = max(of.last_ns, last)
-        of.windows += many
-        of.samples += samples
-        of.all_samples += all_samples
-        of.sampled_ns += samples * period
-    _add_pod_time(found, process_rows, with_concurrency=with_concurrency)
-    return sorted((of for of in found if of.windows), key=lambda of: of.key)
+        usage = usages[at]
+        usage.first_ns = min(usage.first_ns, first) if usage.windows else first
+        usage.last_ns = max(usage.last_ns, last)
+        usage.windows += count
+        usage.samples += samples
+        usage.all_samples += all_samples
+        usage.sampled_ns += samples * period
+    _add_pod_time(usages, process_rows, with_concurrency=with_concurrency)
+    return sorted((usage for usage in usages if usage.windows), key=lambda usage: usage.key)
 
 
 def _number_rows(
     windows: SelectedWindows, keys: Sequence[str]
 ) -> tuple[list[tuple[str, ...]], pa.Table, pa.Table]:
-    """The values there are, and chosen windows and whole processes with the number of theirs."""
-    names = list(keys)
-    table, watched = windows.table, windows.process_windows
-    both = table.select(names)
-    if watched is not table:
-        both = concat_tables([both, watched.select(names)])
+    """Number the distinct values of the key columns.
+
+    Returns the distinct values, and the selected windows and the process rows with a column `number`, the
+    index of their values.
+    """
+    columns = list(keys)
+    table, process_windows = windows.table, windows.process_windows
+    both = table.select(columns)
+    if process_windows is not table:
+        both = concat_tables([both, process_windows.select(columns)])
     number = factorize_rows(both)
     values = drop_duplicates(both.append_column("number", number), ["number"])
-    found = list(zip(*(to_strings(values[name]) for name in names), strict=True))
-    cut = 0 if watched is table else len(table)
-    whole = filter_process_rows(watched.append_column("number", number[cut:]))
-    return found, table.append_column("number", number[: len(table)]), whole
+    key_values = list(zip(*(to_strings(values[name]) for name in columns), strict=True))
+    cut = 0 if process_windows is table else len(table)
+    whole = filter_process_rows(process_windows.append_column("number", number[cut:]))
+    return key_values, table.append_column("number", number[: len(table)]), whole
 
 
-def _add_pod_time(found: Sequence[WindowUsage], process_rows: pa.Table, *, with_concurrency: bool) -> None:
-    """The pods of each, and how long they were watched."""
+def _add_pod_time(usages: Sequence[WindowUsage], process_rows: pa.Table, *, with_concurrency: bool) -> None:
+    """Add to each usage its pods and how long they were observed."""
     numbers = to_ints(process_rows["number"])
-    seconds: list[list[float]] = [[] for _ in found]
-    time = [0] * len(found)
-    for row, watched, covered in iter_pod_time(process_rows, "number"):
-        seconds[numbers[row]].append(watched)
-        time[numbers[row]] += covered
+    seconds: list[list[float]] = [[] for _ in usages]
+    covered_ns = [0] * len(usages)
+    for row, pod_seconds, window_ns in iter_pod_time(process_rows, "number"):
+        seconds[numbers[row]].append(pod_seconds)
+        covered_ns[numbers[row]] += window_ns
     for at, last in _iter_pod_ends(process_rows):
-        found[at].pod_ends_ns.append(last)
-    together = (
+        usages[at].pod_ends_ns.append(last)
+    union_ns = (
         compute_union_ns(process_rows, combine_chunks(process_rows["number"])) if with_concurrency else {}
     )
-    for at, (of, of_pods) in enumerate(zip(found, seconds, strict=True)):
-        of.pod_seconds = fsum(of_pods)
-        of.mean_concurrent_pods = time[at] / together[at] if together.get(at) else 0.0
+    for at, (usage, pod_times) in enumerate(zip(usages, seconds, strict=True)):
+        usage.pod_seconds = fsum(pod_times)
+        usage.mean_concurrent_pods = covered_ns[at] / union_ns[at] if union_ns.get(at) else 0.0
 
 
 def _iter_pod_ends(process_rows: pa.Table) -> Iterator[tuple[int, int]]:
     keys = ["number", "namespace", "pod"]
-    each = process_rows.group_by(keys, use_threads=False).aggregate([("end_ns", "max")])
-    return zip(to_ints(each["number"]), to_ints(each["end_ns_max"]), strict=True)
+    pods = process_rows.group_by(keys, use_threads=False).aggregate([("end_ns", "max")])
+    return zip(to_ints(pods["number"]), to_ints(pods["end_ns_max"]), strict=True)

@@ -3,9 +3,9 @@
 pprof
 speedscope
 csv_export
-svg          the picture
-svg_script   zoom and search in it
-html_export  the offline page
+svg          flame graph
+svg_script   zoom and search in the flame graph
+html_export  offline page
 colours      the colour of a frame
-provenance   what the numbers of a file stand on
+provenance   the origin of an exported profile
 """

@@ -1,8 +1,8 @@
 """The colour of a frame: its package gives the hue, its function the shade.
 
-The same rule as the pages' (`web/src/flamegraph/render/colour.ts`), so that a symbol has one colour wherever
-it is drawn. The standard library is pale; frames without a file (`total`, `(other)`) are grey. Every fill is
-light enough for black text (WCAG 2: a contrast of 4.5 or more).
+The UI has the same rule in `web/src/flamegraph/render/colour.ts`, so a function has the same colour
+everywhere. The standard library is pale; frames without a file (`total`, `(other)`) are grey. Every fill is
+light enough for black text (WCAG 2: a contrast of at least 4.5).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _UINT32_MASK = 0xFFFFFFFF
 
 
 def choose_colour(frame: Frame) -> RgbColour:
-    """The colour a frame's box is filled with."""
+    """Choose the fill colour of a frame's box."""
     if not frame.file:
         return _hsl_to_rgb(240, 0.03, 0.72)
     name = find_package_name(frame.file)
@@ -33,7 +33,7 @@ def to_css(colour: RgbColour) -> str:
 
 
 def _hash_fnv1a(text: str, seed: int) -> int:
-    """FNV-1a over UTF-16 units."""
+    """Hash the UTF-16 code units of a text with FNV-1a."""
     units = text.encode("utf-16-le", "surrogatepass")
     value = seed
     for low, high in zip(units[::2], units[1::2], strict=True):
@@ -42,7 +42,7 @@ def _hash_fnv1a(text: str, seed: int) -> int:
 
 
 def _scale_to_unit(value: int) -> float:
-    """Spreads a 32-bit hash over 0…1."""
+    """Scale a 32-bit hash to 0…1."""
     mixed = ((value ^ value >> 15) * 0x2C1B3C6D) & _UINT32_MASK
     return (mixed ^ mixed >> 13) / 0x1_0000_0000
 

@@ -1,9 +1,9 @@
-"""Functions as CSV (RFC 4180) that a spreadsheet opens without running anything in it.
+"""Functions as CSV (RFC 4180) that is safe to open in a spreadsheet.
 
-A cell that begins with `=`, `+`, `-`, `@`, a tab or a line break is a formula to spreadsheets, whoever named
-the function so. Such a beginning gets a `'` in front, which they read as "this is text": at the start of a
-cell and after whatever some of them take for the end of one (`;`, `,`, `|`, tabs and line breaks). Numbers
-are ours and stay numbers.
+Spreadsheets take a cell that begins with `=`, `+`, `-`, `@`, a tab or a line break for a formula, and a
+function's name may begin with one. Such a cell gets a leading `'`, which marks it as text. The `'` is also
+inserted after characters that some spreadsheets take for the end of a cell (`;`, `,`, `|`, tabs and line
+breaks). Numbers are generated here and are not escaped.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _NS_PER_SECOND: Final = 1e9
 def write_csv(
     functions: Iterable[tuple[str, Sequence[FunctionCost]]], provenance: Provenance, *, with_comments: bool
 ) -> bytes:
-    """A row for each function, with its own samples and seconds and those with what it calls.
+    """Write one row per function, with its self and total samples and seconds.
 
-    Two sides stand side by side with their rates (seconds per pod-second) and the differences of these. With
-    `with_comments` lines beginning with `#` come first and tell what the table stands on.
+    Two sides are columns side by side, followed by their rates (seconds per pod-second) and the differences
+    of the rates. With `with_comments` the table starts with the provenance, in lines that begin with `#`.
     """
     lines = (
         [f"# {line}" for line in (provenance.title, *provenance.to_lines(), provenance.exporter)]
@@ -34,13 +34,13 @@ def write_csv(
         else []
     )
     is_comparison = len(provenance.sides) == 2
-    written = [_format_row([line]) for line in lines]
-    written.append(_format_row(["function", "file", *_list_column_names(is_comparison=is_comparison)]))
+    csv_rows = [_format_row([line]) for line in lines]
+    csv_rows.append(_format_row(["function", "file", *_list_column_names(is_comparison=is_comparison)]))
     for text, costs in functions:
         frame = Frame.parse(unescape_frame(text))
         numbers = _format_comparison(costs, provenance.sides) if is_comparison else _format_cost(costs[0])
-        written.append(_format_row([frame.function, frame.file], numbers))
-    return "".join(written).encode(errors="replace")
+        csv_rows.append(_format_row([frame.function, frame.file], numbers))
+    return "".join(csv_rows).encode(errors="replace")
 
 
 _COLUMNS: Final = ("self_samples", "total_samples", "self_seconds", "total_seconds")
@@ -49,9 +49,9 @@ _COLUMNS: Final = ("self_samples", "total_samples", "self_seconds", "total_secon
 def _list_column_names(*, is_comparison: bool) -> list[str]:
     if not is_comparison:
         return list(_COLUMNS)
-    each = [f"{side}_{name}" for side in "ab" for name in _COLUMNS]
+    costs = [f"{side}_{name}" for side in "ab" for name in _COLUMNS]
     rates = [f"{side}_{name}_rate" for name in ("self", "total") for side in "ab"]
-    return [*each, *rates, "self_rate_difference", "total_rate_difference"]
+    return [*costs, *rates, "self_rate_difference", "total_rate_difference"]
 
 
 def _format_cost(cost: FunctionCost) -> list[str]:
@@ -84,11 +84,11 @@ def _format_row(texts: Sequence[str], numbers: Sequence[str] = ()) -> str:
 
 
 def quote_cell(text: str) -> str:
-    """A text as a quoted cell that is never a formula."""
-    harmless = _FORMULA_START.sub(r"\1'", text)
-    return '"' + harmless.replace('"', '""') + '"'
+    """Quote a text as a cell that no spreadsheet takes for a formula."""
+    escaped = _FORMULA_START.sub(r"\1'", text)
+    return '"' + escaped.replace('"', '""') + '"'
 
 
 def format_decimal(value: float) -> str:
-    """A number without exponent, to nanoseconds, without zeros at its end."""
+    """Format a number with up to nine decimals, without an exponent or trailing zeros."""
     return f"{value:.9f}".rstrip("0").rstrip(".")

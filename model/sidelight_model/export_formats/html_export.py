@@ -1,8 +1,8 @@
-"""A flame graph as one HTML file that opens from a disk with no network: the page of the UI, filled in.
+"""A flame graph as one HTML file that opens from a disk without a network.
 
-The page is built with the UI (`offline.html`): its script and style stand in it, allowed by their hashes and
-nothing else. The profile is put in as base64 of gzipped JSON, so whatever functions are called, there is no
-letter in it that ends an element; everything else that is put in is written as entities.
+The UI's build makes the template (`offline.html`), with script and style inline; its content security
+policy allows only their hashes. The profile is inserted as base64 of gzipped JSON, so no function name can
+end an element. All other inserted text is escaped as entities.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ GZIP_LEVEL: Final = 6
 
 
 def write_html(template: str, provenance: Provenance, profile: bytes) -> bytes:
-    """The page with a profile (JSON) in it. Equal profiles give equal bytes."""
+    """Insert a profile (JSON) into the template; equal profiles give equal bytes."""
     data = b64encode(gzip.compress(profile, GZIP_LEVEL, mtime=0)).decode()
     notes = "".join(f"<p>{escape_html(note)}</p>" for note in (*provenance.to_lines(), provenance.exporter))
-    # The profile last: what was filled in before cannot hold its placeholder, as entities have no `<`.
+    # The profile comes last: the escaped title and notes have no `<`, so they cannot contain its placeholder.
     page = (
         template.replace(TITLE_PLACEHOLDER, escape_html(provenance.title))
         .replace(NOTES_PLACEHOLDER, notes)
@@ -35,5 +35,5 @@ def write_html(template: str, provenance: Provenance, profile: bytes) -> bytes:
 
 
 def escape_html(text: str) -> str:
-    """Text for the inside of an element."""
+    """Escape text for the inside of an element."""
     return escape(escape_unprintable(text))

@@ -1,9 +1,10 @@
-"""pprof's profile.proto, gzipped, as `go tool pprof` and the stores that take pprof read it.
+"""Export to pprof's profile.proto, gzipped.
 
-The fields are those of https://github.com/google/pprof/blob/main/proto/profile.proto; only the few wire
-forms they need are written here (https://protobuf.dev/programming-guides/encoding): whole numbers as
-varints, texts and messages with their length in front. A sample has two values, its count and its time,
-and the label `state` (idle, running, gil), so that `pprof -tagfocus state=gil` shows one state alone.
+`go tool pprof` and stores for pprof profiles read it. The fields are defined in
+https://github.com/google/pprof/blob/main/proto/profile.proto. This module writes only the wire types that
+they need (https://protobuf.dev/programming-guides/encoding): integers as varints, strings and messages with
+a length prefix. A sample has two values, its count and its time, and the label `state` (idle, running,
+gil), so `pprof -tagfocus state=gil` shows a single state.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ GZIP_LEVEL: Final = 6
 
 
 class StateRow(NamedTuple):
-    """One stack in one state: frames root first and escaped, samples, nanoseconds."""
+    """One stack in one state: escaped frames (the root first), samples, nanoseconds."""
 
     frames: Sequence[str]
     state: str
@@ -32,9 +33,9 @@ class StateRow(NamedTuple):
 
 
 def write_pprof(rows: Iterable[StateRow], provenance: Provenance, *, period_ns: int) -> bytes:
-    """A profile of one side, gzipped.
+    """Write the profile of one side, gzipped.
 
-    Stacks stand in the order of their frames, so equal profiles give equal bytes.
+    Stacks are sorted by their frames, so equal profiles give equal bytes.
     """
     side = provenance.sides[0]
     strings = _StringTable()
@@ -70,7 +71,7 @@ def write_pprof(rows: Iterable[StateRow], provenance: Provenance, *, period_ns: 
 
 
 class _StringTable:
-    """The string table; number 0 is the empty text."""
+    """The string table; index 0 is the empty string."""
 
     def __init__(self) -> None:
         self._indexes = {"": 0}
@@ -79,12 +80,12 @@ class _StringTable:
         return self._indexes.setdefault(text, len(self._indexes))
 
     def encode_messages(self) -> Iterator[bytes]:
-        # A name may hold half of a surrogate pair, which UTF-8 cannot.
+        # A name may contain half of a surrogate pair, which UTF-8 cannot encode.
         return (_encode_message(6, text.encode(errors="replace")) for text in self._indexes)
 
 
 class _LocationTable(dict[str, bytes]):
-    """The number of each frame's location as it is written: one for each function and line."""
+    """The encoded location number of each frame: one location per function and line."""
 
     def __init__(self, strings: _StringTable) -> None:
         super().__init__()
@@ -94,13 +95,13 @@ class _LocationTable(dict[str, bytes]):
 
     def __missing__(self, text: str) -> bytes:
         number = len(self) + 1
-        known = self[text] = _encode_varint(number)
+        location = self[text] = _encode_varint(number)
         frame = Frame.parse(unescape_frame(text))
         line = _encode_number(1, self._add_function(frame)) + _encode_number(2, frame.line)
         self.encoded += _encode_message(
             4, _encode_number(1, number) + _encode_number(2, 1) + _encode_message(4, line)
         )
-        return known
+        return location
 
     def _add_function(self, frame: Frame) -> int:
         key = (frame.function, frame.file)
@@ -127,7 +128,7 @@ def _encode_label(strings: _StringTable, key: str, text: str) -> bytes:
 
 
 def _encode_number(field: int, value: int) -> bytes:
-    """A whole number; zero is what an absent one reads as."""
+    """Encode an integer field; zero is omitted, because an absent field reads as zero."""
     return _encode_varint(field << 3 | _WIRE_VARINT) + _encode_varint(value) if value else b""
 
 
@@ -139,13 +140,13 @@ def _encode_varint(value: int) -> bytes:
     if 0 <= value < len(_ONE_BYTE_VARINTS):
         return _ONE_BYTE_VARINTS[value]
     value &= _UINT64_MASK
-    written = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        written.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    written.append(value)
-    return bytes(written)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 _MAPPING_FLAGS: Final = b"".join(_encode_number(field, 1) for field in (7, 8, 9))
-"""The mapping has functions, file names and line numbers: nothing is left to be looked up in a binary."""
+"""The mapping has functions, file names and line numbers, so pprof need not read a binary."""

@@ -1,4 +1,4 @@
-"""What an exported profile stands on, so that a file that was passed on still says where it comes from."""
+"""The provenance of an exported profile: a shared file still shows its origin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from sidelight_model.terminal_width import escape_unprintable
 
 @dataclass(frozen=True, slots=True)
 class SideProvenance:
-    """One side: its selector, its range in nanoseconds since the epoch, and what was counted in it."""
+    """One side of an export: selector, time range and counts.
+
+    The time range is in nanoseconds since the epoch.
+    """
 
     query: str
     from_ns: int
@@ -30,14 +33,17 @@ class SideProvenance:
 
     @property
     def counts_text(self) -> str:
-        """What was counted, in words."""
+        """The counts in words."""
         pods, windows = format_count(self.pods, "pod"), format_count(self.windows, "window")
         return f"{format_count(self.samples, 'sample')} of {pods} in {windows}"
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """An export: title, profile type, who wrote it, one side or two, and which stacks (empty: all)."""
+    """The origin of an export: title, profile type, exporter, and one or two sides.
+
+    `stack_filter` describes the selected stacks; empty means all.
+    """
 
     title: str
     type: str
@@ -46,7 +52,7 @@ class Provenance:
     stack_filter: str = ""
 
     def to_lines(self) -> list[str]:
-        """The same as lines for people, hostile letters written as escapes."""
+        """The same as text lines, with unprintable characters escaped."""
         lines = []
         for at, side in enumerate(self.sides):
             who = f"{'AB'[at]}: " if len(self.sides) > 1 else ""
@@ -57,7 +63,7 @@ class Provenance:
         )
 
     def to_json(self) -> dict[str, object]:
-        """The same for programs."""
+        """The same as JSON."""
         return {
             "title": self.title,
             "type": self.type,
@@ -67,7 +73,7 @@ class Provenance:
         }
 
     def to_json_text(self) -> str:
-        """`to_json` on one line of ASCII."""
+        """`to_json` as one line of ASCII."""
         return json.dumps(self.to_json())
 
 
@@ -85,12 +91,12 @@ def _side_to_json(side: SideProvenance) -> Mapping[str, object]:
 
 
 def format_count(number: int, word: str) -> str:
-    """A number and what it counts."""
+    """Format a number with a noun, in the plural unless it is 1."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def format_timestamp(ns: int) -> str:
-    """RFC 3339 in UTC, with milliseconds where they are not zero."""
+    """Format as RFC 3339 in UTC, with milliseconds unless they are zero."""
     seconds, rest = divmod(ns // 1_000_000, 1000)
     text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{rest:03d}Z" if rest else f"{text}Z"

@@ -1,4 +1,7 @@
-"""speedscope's JSON, the sampled kind (https://www.speedscope.app/file-format-schema.json)."""
+"""Export to speedscope's JSON, as sampled profiles.
+
+The schema is https://www.speedscope.app/file-format-schema.json.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,10 @@ from sidelight_model.tree import StackRow
 
 @dataclass(frozen=True, slots=True)
 class ThreadTimeline:
-    """One thread over time: (nanoseconds since the recording began, its stack or None for nothing to show).
+    """The samples of one thread in time order.
 
-    Moments are in ascending order.
+    A sample is (nanoseconds since the start of the recording, the stack or None). Times are in ascending
+    order.
     """
 
     name: str
@@ -26,10 +30,10 @@ class ThreadTimeline:
 def write_speedscope(
     rows: Iterable[StackRow], name: str, exporter: str, provenance: Provenance | None = None
 ) -> bytes:
-    """A profile as speedscope reads it: one sample a stack, weighted in nanoseconds.
+    """Write a profile with one sample per stack, weighted in nanoseconds.
 
-    Stacks stand in the order of their frames, so equal profiles give equal bytes. `provenance` is written
-    under `sidelight`, a name that speedscope does not look at.
+    Stacks are sorted by their frames, so equal profiles give equal bytes. `provenance` is written to the
+    field `sidelight`, which speedscope ignores.
     """
     codes: dict[str, int] = {}
     samples: list[list[int]] = []
@@ -37,8 +41,8 @@ def write_speedscope(
     for frames, _, ns in sorted(rows, key=lambda row: tuple(row[0])):
         samples.append([codes.setdefault(frame, len(codes)) for frame in frames])
         weights.append(ns)
-    told = {} if provenance is None else {"sidelight": provenance.to_json()}
-    return _encode_document([_build_profile(name, samples, weights)], codes, name, exporter, told)
+    extra_fields = {} if provenance is None else {"sidelight": provenance.to_json()}
+    return _encode_document([_build_profile(name, samples, weights)], codes, name, exporter, extra_fields)
 
 
 def write_speedscope_timeline(
@@ -50,11 +54,12 @@ def write_speedscope_timeline(
     length_ns: int,
     profile_type: str = "",
 ) -> bytes:
-    """Threads in time order, a profile each, in nanoseconds since the recording began.
+    """Write one profile per thread, with its samples in time order.
 
-    A sample lasts until the next one, and two periods at most: where nothing was seen for longer, and
-    where a moment has no stack, the lane is blank (a sample of no frames). The period is written under
-    `sidelight`, and so is the type of time where one is given.
+    Times are in nanoseconds since the recording began.
+    A sample lasts until the next one, but at most two periods. The timeline is blank (a sample without
+    frames) during longer gaps and where a sample has no stack. The field `sidelight` has the period, and
+    `profile_type` if it is not empty.
     """
     codes: dict[str, int] = {}
     profiles = []
@@ -65,14 +70,14 @@ def write_speedscope_timeline(
             for stack, _ in runs
         ]
         profiles.append(_build_profile(lane.name, samples, [ns for _, ns in runs]))
-    told: dict[str, object] = {"period_ns": period_ns, **({"type": profile_type} if profile_type else {})}
-    return _encode_document(profiles, codes, name, exporter, {"sidelight": told})
+    metadata: dict[str, object] = {"period_ns": period_ns, **({"type": profile_type} if profile_type else {})}
+    return _encode_document(profiles, codes, name, exporter, {"sidelight": metadata})
 
 
 def _build_runs(
     samples: Sequence[tuple[int, Stack | None]], max_ns: int, length_ns: int
 ) -> list[tuple[Stack | None, int]]:
-    """What is shown for how long, from 0 to the end; neighbours that are the same are one."""
+    """Return (stack, duration) from 0 to the end, with equal neighbours merged."""
     runs: list[tuple[Stack | None, int]] = []
 
     def append_run(stack: Stack | None, ns: int) -> None:
@@ -124,16 +129,16 @@ def _encode_document(
         "exporter": exporter,
         **(extra_fields or {}),
     }
-    # A name may hold half of a surrogate pair, which UTF-8 cannot.
+    # A name may contain half of a surrogate pair, which UTF-8 cannot encode.
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 
 def to_speedscope_frame(text: str) -> dict[str, str | int]:
-    """A frame, escaped as in folded text, as speedscope has it."""
+    """Convert a frame that is escaped as in folded text."""
     frame = Frame.parse(unescape_frame(text))
-    written: dict[str, str | int] = {"name": frame.function}
+    document: dict[str, str | int] = {"name": frame.function}
     if frame.file:
-        written["file"] = frame.file
+        document["file"] = frame.file
     if frame.line:
-        written["line"] = frame.line
-    return written
+        document["line"] = frame.line
+    return document

@@ -1,12 +1,12 @@
-"""A flame graph as one SVG file: readable as it lies, and with zoom and search where scripts run.
+"""A flame graph as one SVG file, with zoom and search in viewers that run scripts.
 
-The root is at the top, a box below another is called by it, and a box is as wide as its share of the
-profile's time (of its samples, where no time is known). Pointing at a box shows its whole name and its
-numbers, by the `<title>` that every viewer knows. A small script in the file (`svg_script`) adds
-zooming, searching and the keyboard; it loads nothing and sends nothing.
+The root is at the top, and a box is called by the box above it. The width of a box is its share of the
+profile's time, or of its samples if the profile has no times. Hovering over a box shows its whole name and
+its numbers, through the `<title>` that every viewer supports. A small script in the file (`svg_script`)
+adds zoom, search and keyboard control; it loads nothing and sends nothing.
 
-Frames come from any program, so they are cleaned and escaped here. The number of boxes is bounded: what
-is too small becomes `(other)` boxes, counted in the description. Equal profiles give equal bytes.
+Frames come from any program, so they are escaped here. The number of boxes is limited: small ones become
+`(other)` boxes, and the description counts them. Equal profiles give equal bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WIDTH = 1200
 ROW_HEIGHT = 18
 FONT_SIZE = 12
 CELL_WIDTH = 7.25
-"""Pixels of one cell of 12 pixel monospaced text, which is 0.6 em in nearly every font."""
+"""Pixels per cell of monospaced text at 12 pixels: 0.6 em in nearly every font."""
 _MARGIN = 10
 _MIN_LABEL_CELLS = 3
 DEFAULT_MAX_NODES = 5000
@@ -44,15 +44,18 @@ class _Box:
 def write_svg(
     rows: Iterable[StackRow], title: str, notes: Sequence[str] = (), *, max_nodes: int = DEFAULT_MAX_NODES
 ) -> bytes:
-    """The flame graph of a profile's rows; `notes` are lines below the title.
+    """Draw the flame graph of a profile's rows; `notes` are lines below the title.
 
-    Draws the `max_nodes` heaviest call paths and at most as many `(other)` boxes.
+    Draws the `max_nodes` heaviest call paths, and at most as many `(other)` boxes.
     """
     return draw_svg(*prune_tree(build_tree_from_rows([rows]), max_nodes), title, notes)
 
 
 def draw_svg(tree: Tree, folded_nodes: int, title: str, notes: Sequence[str] = ()) -> bytes:
-    """The flame graph of one side's tree, from which `folded_nodes` call paths became `(other)`."""
+    """Draw the flame graph of a tree with one side.
+
+    `folded_nodes` is the number of call paths that pruning folded into `(other)`.
+    """
     boxes = list(_layout_boxes(tree))
     root = boxes[0]
     has_times = compute_totals(tree, 0, "ns")[0] > 0
@@ -81,11 +84,11 @@ def draw_svg(tree: Tree, folded_nodes: int, title: str, notes: Sequence[str] = (
 
 
 def _layout_boxes(tree: Tree) -> Iterator[_Box]:
-    """Every node with where it begins: children follow each other from their parent's beginning."""
+    """Yield a box for every node; children lie side by side from their parent's start."""
     samples = compute_totals(tree, 0)
     ns = compute_totals(tree, 0, "ns")
     weights, own = (ns, tree.self_ns[0]) if ns[0] else (samples, tree.self_samples[0])
-    begins = [0]  # per level: where the next box begins
+    begins = [0]  # per level: the start of the next box
     for node, level in enumerate(tree.level):
         start = begins[level]
         begins[level + 1 :] = [start]
@@ -113,10 +116,10 @@ def _render_head(title: str, notes: Sequence[str], description: str, height: int
 
 
 def _describe_graph(root: _Box, folded_nodes: int, *, has_times: bool) -> str:
-    said = f"Flame graph, the root at the top: {_format_amount(root, has_times=has_times)}."
+    description = f"Flame graph, the root at the top: {_format_amount(root, has_times=has_times)}."
     if folded_nodes:
-        said += f" {folded_nodes:,} call paths that are too small to draw are folded into (other)."
-    return said
+        description += f" {folded_nodes:,} call paths that are too small to draw are folded into (other)."
+    return description
 
 
 def _render_box(box: _Box, root: _Box, name: str, colour: str, top: int, *, has_times: bool) -> str:
@@ -145,7 +148,7 @@ def _format_amount(box: _Box, *, has_times: bool) -> str:
 
 
 def format_duration(ns: int) -> str:
-    """A length of time as a person writes it."""
+    """Format a duration in s, ms or µs."""
     if ns >= 10**9:
         return f"{ns / 1e9:,.2f} s"
     return f"{ns / 1e6:.1f} ms" if ns >= 10**6 else f"{ns / 1e3:.0f} µs"

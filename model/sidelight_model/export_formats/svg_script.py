@@ -1,8 +1,8 @@
-"""What makes the SVG flame graph answer to mouse and keyboard; the picture is whole without it.
+"""The script of the SVG flame graph; the flame graph is complete without it.
 
-The script draws the boxes anew for the window's width and for the box that is zoomed into, from the
-numbers that each box carries: `data-a` where it begins, `data-n` how wide it is, `data-l` its level.
-It writes names as text nodes only.
+The script handles mouse and keyboard. It redraws the boxes for the width of the browser window and for the
+zoomed box, from the numbers of each box: `data-a` is its start, `data-n` its width, `data-l` its level. It
+writes names only as text nodes.
 """
 
 from typing import Final
