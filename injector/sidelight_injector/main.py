@@ -23,6 +23,7 @@ from sidelight_injector.admission.recipe import Recipe
 from sidelight_injector.certificates.certificate_rotation import (
     CERTIFICATE,
     TRUST,
+    CertificateObjects,
     CertificateSource,
     MountedCertificate,
     SelfSignedCertificate,
@@ -199,9 +200,7 @@ def _build_certificate_source(
         metrics,
         policy,
         lambda: datetime.datetime.now(datetime.UTC),
-        namespace=settings.namespace,
-        secret=settings.certificate_secret,
-        webhook=settings.webhook_name,
+        CertificateObjects(settings.namespace, settings.certificate_secret, settings.webhook_name),
     )
 
 

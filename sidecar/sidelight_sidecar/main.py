@@ -41,9 +41,9 @@ from sidelight_sidecar.samplers.guard import Guard
 from sidelight_sidecar.samplers.sampler_registry import SamplerRegistry
 from sidelight_sidecar.samplers.schedule import SamplingPlan
 from sidelight_sidecar.sampling.process_sampler import ProcessSampler, SamplerContext
-from sidelight_sidecar.sampling.process_watcher import ProcessWatcher
+from sidelight_sidecar.sampling.process_watcher import ProcessWatcher, ScanPolicy
 from sidelight_sidecar.sampling.session_handle import SessionHandle
-from sidelight_sidecar.server import SidecarServer
+from sidelight_sidecar.server import DefaultSampler, SidecarServer
 from sidelight_sidecar.settings import SidecarSettings
 from sidelight_sidecar.shipping.collector_client import ClientConfig, CollectorClient
 from sidelight_sidecar.shipping.ship import Shipper
@@ -149,13 +149,13 @@ async def serve(settings: SidecarSettings) -> int:
         process_watcher = ProcessWatcher(
             procfs,
             process_filter,
+            make_process_sampler,
+            metrics,
+            health,
+            ScanPolicy(
+                settings.max_processes, settings.scan_interval_seconds, settings.exit_when_done_seconds
+            ),
             own_pid=os.getpid(),
-            max_processes=settings.max_processes,
-            scan_seconds=settings.scan_interval_seconds,
-            make_process_sampler=make_process_sampler,
-            metrics=metrics,
-            health=health,
-            exit_after_seconds=settings.exit_when_done_seconds,
         )
         trigger_monitor = TriggerMonitor(
             settings.trigger_rules,
@@ -224,8 +224,7 @@ async def serve(settings: SidecarSettings) -> int:
             metrics,
             pause_control,
             trigger_monitor,
-            sampler,
-            is_fallback,
+            DefaultSampler(sampler, is_fallback),
             settings.capture_token_file,
         )
         runner = web.AppRunner(server.build_app(), access_log=None, shutdown_timeout=1.0)

@@ -8,6 +8,7 @@ import ipaddress
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 from aiohttp import web
@@ -43,6 +44,13 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_si
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+class DefaultSampler(NamedTuple):
+    """The sampler of processes, and whether it replaces one that cannot be used."""
+
+    sampler: Sampler
+    is_fallback: bool
+
+
 class SidecarServer:
     """The HTTP handlers and their dependencies."""
 
@@ -54,8 +62,7 @@ class SidecarServer:
         metrics: SidecarMetrics,
         pause_control: PauseControl,
         trigger_monitor: TriggerMonitor,
-        sampler: Sampler,
-        is_fallback: bool,
+        default_sampler: DefaultSampler,
         capture_token_file: Path | None,
     ) -> None:
         self._captures = captures
@@ -64,8 +71,8 @@ class SidecarServer:
         self._metrics = metrics
         self._pause_control = pause_control
         self._trigger_monitor = trigger_monitor
-        self._sampler = sampler
-        self._is_fallback = is_fallback
+        self._sampler = default_sampler.sampler
+        self._is_fallback = default_sampler.is_fallback
         self._token_file = capture_token_file
 
     def build_app(self) -> web.Application:

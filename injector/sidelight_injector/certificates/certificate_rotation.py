@@ -13,7 +13,7 @@ import binascii
 import datetime
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
 
@@ -41,6 +41,14 @@ class CertificateSource(Protocol):
     def refresh(self) -> None: ...
 
 
+class CertificateObjects(NamedTuple):
+    """Names of the objects that hold the certificate and its CA."""
+
+    namespace: str
+    secret: str
+    webhook: str
+
+
 class SelfSignedCertificate:
     """A self-signed certificate in a Secret, with its CA in the webhook's `caBundle`."""
 
@@ -52,10 +60,7 @@ class SelfSignedCertificate:
         metrics: Metrics,
         policy: CertificatePolicy,
         clock: Callable[[], datetime.datetime],
-        *,
-        namespace: str,
-        secret: str,
-        webhook: str,
+        objects: CertificateObjects,
     ) -> None:
         self._cluster = cluster
         self._tls = tls
@@ -63,10 +68,10 @@ class SelfSignedCertificate:
         self._metrics = metrics
         self._policy = policy
         self._clock = clock
-        self._namespace = namespace
-        self._secret_name = secret
-        self._webhook_path = f"{_WEBHOOKS}/{webhook}"
-        self._webhook_name = webhook
+        self._namespace = objects.namespace
+        self._secret_name = objects.secret
+        self._webhook_path = f"{_WEBHOOKS}/{objects.webhook}"
+        self._webhook_name = objects.webhook
         self._has_written_trust = False
 
     def refresh(self) -> None:

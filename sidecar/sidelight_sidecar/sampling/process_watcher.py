@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import structlog
 
@@ -31,6 +32,18 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ScanPolicy:
+    """How many processes are sampled at most, and how often the process table is scanned.
+
+    `on_done` is called once all sampled processes have been gone for `exit_after_seconds`.
+    """
+
+    max_processes: int
+    interval_seconds: float
+    exit_after_seconds: float | None = None
+
+
 class ProcessWatcher:
     """The ProcessSamplers of all selected processes, at most `max_processes` of them."""
 
@@ -38,24 +51,18 @@ class ProcessWatcher:
         self,
         procfs: ProcFs,
         process_filter: ProcessFilter,
-        *,
-        own_pid: int,
-        max_processes: int,
-        scan_seconds: float,
         make_process_sampler: Callable[[SelectedProcess], ProcessSampler],
         metrics: SidecarMetrics,
         health: HealthBoard,
-        exit_after_seconds: float | None = None,
+        policy: ScanPolicy,
+        *,
+        own_pid: int,
     ) -> None:
-        """Create a watcher without processes.
-
-        `exit_after_seconds`: `on_done` is called once all watched processes have been gone for that time.
-        """
         self._procfs = procfs
         self._process_filter = process_filter
         self._own_pid = own_pid
-        self._max_processes = max_processes
-        self._scan_seconds = scan_seconds
+        self._max_processes = policy.max_processes
+        self._scan_seconds = policy.interval_seconds
         self._make_process_sampler = make_process_sampler
         self._metrics = metrics
         self._health = health
@@ -63,9 +70,9 @@ class ProcessWatcher:
         self._roles: dict[ProcessKey, str] = {}
         self._last_processes: Sequence[Proc] = ()
         self._are_roles_stable = False
-        self._scan_pause_seconds = scan_seconds
+        self._scan_pause_seconds = policy.interval_seconds
         self._scan_stop = threading.Event()
-        self._exit_after_seconds = exit_after_seconds
+        self._exit_after_seconds = policy.exit_after_seconds
         self._last_active: float | None = None
         self.on_done: Callable[[], None] = lambda: None
         self._stopping = asyncio.Event()
