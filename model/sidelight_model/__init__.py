@@ -6,7 +6,7 @@ counts          samples by state; profile types
 folded          folded stacks as text
 labels          labels and their limits
 selectors       Prometheus matchers
-window          what a sidecar ships
+window          the stacks of one process over a few seconds
 capture_protocol  messages between a sidecar and the collector's captures
 profile         stacks with weights
 tree            call trees of one profile or two

@@ -33,10 +33,10 @@ class DepthDistribution:
 
     def quantile(self, q: float) -> int | None:
         """The smallest depth that at least the share `q` of the samples does not exceed."""
-        needed, seen = q * self.total, 0
+        needed, cumulative = q * self.total, 0
         for depth, count in self.samples.items():
-            seen += count
-            if seen >= needed:
+            cumulative += count
+            if cumulative >= needed:
                 return depth
         return self.max
 

@@ -99,7 +99,7 @@ def sort_preorder(parent: Sequence[int], text: Sequence[str]) -> tuple[list[int]
 
 
 def compute_totals(tree: Tree, side: int, unit: Literal["samples", "ns"] = "samples") -> list[int]:
-    """Each node's total: its self and everything below it."""
+    """Compute each node's total: its self and everything below it."""
     total = list((tree.self_samples if unit == "samples" else tree.self_ns)[side])
     for node, above in reversed(list(enumerate(find_parents(tree)))):
         if node:

@@ -154,8 +154,8 @@ def query_heatmap(
     shown_rows = list(range(HOURS_PER_DAY)) if by_hour else _select_heaviest_rows(table, grid.names, max_rows)
     slots = _assign_slots(shown_rows, len(grid.names))
     table, process_rows = (
-        of.append_column("slot", slots.take(combine_chunks(of["row"])))
-        for of in (table, filter_process_rows(grid.process_rows))
+        part.append_column("slot", slots.take(combine_chunks(part["row"])))
+        for part in (table, filter_process_rows(grid.process_rows))
     )
     cells = _build_cells(table, process_rows, len(shown_rows) + 1, count, shares_pod_time=rows == THREAD_ROWS)
     versions = _list_versions_by_row(table, len(shown_rows))
@@ -167,9 +167,9 @@ def query_heatmap(
         "start": list(grid.column_starts),
         "row": [grid.names[at][1] for at in shown_rows],
         "namespace": [grid.names[at][0] for at in shown_rows],
-        "seconds": [of["seconds"] for of in cells[:-1]],
-        "pod_seconds": [of["pod_seconds"] for of in cells[:-1]],
-        "samples": [of["samples"] for of in cells[:-1]],
+        "seconds": [row["seconds"] for row in cells[:-1]],
+        "pod_seconds": [row["pod_seconds"] for row in cells[:-1]],
+        "samples": [row["samples"] for row in cells[:-1]],
         "versions": versions,
         "others": {"rows": len(grid.names) - len(shown_rows), **cells[-1]},
         "from": query.from_ns / SECOND_NS,
@@ -200,8 +200,8 @@ def _build_label_grid(
         )
     names, table, process_rows = _number_label_rows(windows, rows)
     table, process_rows = (
-        of.append_column("column", pc.subtract(pc.divide(of["ts"], step), first))
-        for of in (table, process_rows)
+        part.append_column("column", pc.subtract(pc.divide(part["ts"], step), first))
+        for part in (table, process_rows)
     )
     return _HeatmapGrid(
         windows, table, process_rows, names, [(first + at) * step / SECOND_NS for at in range(count)], step
@@ -216,7 +216,7 @@ def _number_label_rows(
     Returns the (namespace, name) of each row, and the selected windows and the process windows with a
     column `row`, the index of their row.
     """
-    keys = [_build_row_keys(of, rows) for of in (windows.table, windows.process_windows)]
+    keys = [_build_row_keys(part, rows) for part in (windows.table, windows.process_windows)]
     both = concat_tables(keys)
     number = factorize_rows(both)
     distinct = drop_duplicates(both.append_column("number", number), ["number"])
@@ -252,9 +252,9 @@ def _build_hour_grid(
     windows = select_windows(context, query, with_stacks=False, step_ns=calendar.offset_unit_ns)
     names = [("", f"{hour:02d}") for hour in range(HOURS_PER_DAY)]
     table, process_rows = (
-        of.append_column("row", hour).append_column("column", day)
-        for of in (windows.table, windows.process_windows)
-        for hour, day in [calendar.locate(of["ts"])]
+        part.append_column("row", hour).append_column("column", day)
+        for part in (windows.table, windows.process_windows)
+        for hour, day in [calendar.locate(part["ts"])]
     )
     return _HeatmapGrid(windows, table, process_rows, names, calendar.midnights, None)
 

@@ -73,13 +73,13 @@ def query_function_lines(
         apply_filter(context, windows, weigh_stacks(sum_stacks(context, windows), kind), stack_filter)
         for windows in windows_by_side
     ]
-    weighed = list(zip(windows_by_side, weights, strict=True))
+    weighted_windows = list(zip(windows_by_side, weights, strict=True))
     frame = escape_frame(Frame(function, file).text)
     no_costs = (FunctionCost(),) * len(sides)
-    totals = compute_costs(context, weighed, prefix=frame).get(frame, no_costs)
+    totals = compute_costs(context, weighted_windows, prefix=frame).get(frame, no_costs)
     # A frame with a line number has more text before its closing bracket.
     all_lines = (
-        compute_costs(context, weighed, lines=True, prefix=frame.removesuffix(")"))
+        compute_costs(context, weighted_windows, lines=True, prefix=frame.removesuffix(")"))
         if any(map(_has_samples, totals))
         else {}
     )
