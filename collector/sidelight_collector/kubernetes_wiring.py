@@ -100,10 +100,12 @@ def build_cluster_features(
     )
 
 
-def allow_one_time_tokens(authorizer: Authorizer, attacher: Attacher, shelf: CaptureRepository) -> Authorizer:
+def allow_one_time_tokens(
+    authorizer: Authorizer, attacher: Attacher, repository: CaptureRepository
+) -> Authorizer:
     """Extend the authorizer to accept the one-time tokens of attached sidecars."""
     return (
-        replace(authorizer, one_time_identities=OneTimeTokenVerifier(shelf))
+        replace(authorizer, one_time_identities=OneTimeTokenVerifier(repository))
         if attacher.is_enabled
         else authorizer
     )
@@ -118,9 +120,9 @@ def open_cluster(settings: Settings) -> KubernetesClient | None:
 class RecentActivity:
     """Recently active sidecars: those that poll for capture jobs or ship windows."""
 
-    def __init__(self, engine: QueryEngine, desk: CaptureCoordinator, stale_seconds: float) -> None:
+    def __init__(self, engine: QueryEngine, coordinator: CaptureCoordinator, stale_seconds: float) -> None:
         self._engine = engine
-        self._desk = desk
+        self._coordinator = coordinator
         self._stale_seconds = stale_seconds
         self._cached = SidecarActivity({}, frozenset())
         self._cached_at = float("-inf")
@@ -139,12 +141,12 @@ class RecentActivity:
                 Selector(), int((now - self._stale_seconds - 60) * SECOND_NS), int((now + 60) * SECOND_NS)
             )
             try:
-                await self._desk.load_remote_agents()
+                await self._coordinator.load_remote_agents()
                 came = await self._engine.run(partial(query_last_seen, query=question))
             except SidelightError:
                 return self._cached
             heard, services = dict(came.pods), set(came.services)
-            for agent in self._desk.list_agents():
+            for agent in self._coordinator.list_agents():
                 labels = agent.status.labels
                 place = labels.get("namespace", ""), labels.get("pod", "")
                 heard[place] = max(agent.last_seen, heard.get(place, 0.0))

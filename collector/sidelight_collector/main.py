@@ -1,4 +1,4 @@
-"""The collector process: here every part is made, once, and every task started that lives as long as it."""
+"""The collector process: builds every part and starts every long-running task."""
 
 from __future__ import annotations
 
@@ -103,8 +103,10 @@ def main(settings: Settings) -> int:
     workers = settings.workers or usable_cores()
     if workers > 1:
 
-        def job(given: Settings, seat: WorkerContext) -> Job:
-            return partial(run_worker, given, tokens, seat, conditional=verified.conditional_writes)
+        def job(worker_settings: Settings, worker_context: WorkerContext) -> Job:
+            return partial(
+                run_worker, worker_settings, tokens, worker_context, conditional=verified.conditional_writes
+            )
 
         worker.run_workers(replace(settings, workers=workers), job)
     else:
@@ -143,7 +145,10 @@ def run_worker(
 
 
 def run_event_loop(serving: Coroutine[None, None, None]) -> None:
-    """Run it in an event loop of its own. Raises the first cause when a root task died."""
+    """Run a coroutine in its own event loop.
+
+    Raises the first cause if a root task failed.
+    """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             runner.run(serving)
@@ -158,7 +163,7 @@ async def serve_until_signal(
     on_listening: Callable[[int], None],
     context: WorkerContext | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; one of several processes, also until the one that started it is gone."""
+    """Serve until SIGTERM or SIGINT, or until the parent process is gone."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in SIGNALS:
         loop.add_signal_handler(number, stop.set)
@@ -182,9 +187,9 @@ async def serve(
     on_listening: Callable[[int], None],
     context: WorkerContext | None = None,
 ) -> None:
-    """Serve until `stop` is set, then finish what is in progress; `on_listening` is told the port.
+    """Serve until `stop` is set, then finish what is in progress.
 
-    Raises PortInUse, and an ExceptionGroup when a root task died.
+    `on_listening` is called with the port. Raises PortInUse, and an ExceptionGroup when a root task died.
     """
     serves, maintains_store = settings.role != "compactor", settings.role != "serve"
     metrics = Metrics(context.shared_dir if context else None)
@@ -354,7 +359,10 @@ async def run_root_task(stop: asyncio.Event, name: str, task: Awaitable[None]) -
 
 
 async def load_recent_ids(dedup_cache: DedupCache, store: ObjectStore, stop: asyncio.Event) -> None:
-    """Learn which windows were stored before this process began; it is no reason to end if that fails."""
+    """Load the ids of windows stored before this process began.
+
+    A failure is logged and ends nothing.
+    """
     loop = asyncio.get_running_loop()
     try:
         ids = await loop.run_in_executor(
@@ -384,7 +392,7 @@ def _find_first_cause(failures: ExceptionGroup[Exception]) -> Exception:
 
 
 def build_capture_routes(
-    settings: Settings, engine: QueryEngine, shelf: CaptureRepository, metrics: Metrics
+    settings: Settings, engine: QueryEngine, repository: CaptureRepository, metrics: Metrics
 ) -> CaptureRoutes:
     """The doors of captures and all behind them, from the settings."""
     rules = CaptureRules(
@@ -404,8 +412,8 @@ def build_capture_routes(
         max_speedscope_frames=settings.timeline_recording_max_speedscope_frames,
         receive_timeout_seconds=settings.max_receive_seconds,
     )
-    desk = CaptureCoordinator(
-        shelf,
+    coordinator = CaptureCoordinator(
+        repository,
         rules,
         metrics,
         partial(count_queryable_windows, engine),
@@ -413,4 +421,4 @@ def build_capture_routes(
         poll_timeout_seconds=settings.capture_poll_timeout_seconds,
         check_interval_seconds=settings.capture_check_interval_seconds,
     )
-    return CaptureRoutes(desk, shelf, rules, sizes, metrics, settings.path_prefix, engine.limits)
+    return CaptureRoutes(coordinator, repository, rules, sizes, metrics, settings.path_prefix, engine.limits)

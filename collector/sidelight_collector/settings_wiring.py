@@ -1,4 +1,4 @@
-"""Policies, limits and clients that the parts of a collector take, from its settings."""
+"""Policies, limits and clients, built from the settings of a collector."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 main      the console script; commands are entry points of the installed distributions
 settings  settings as dataclass fields, flags and environment variables
 logs      structured logs, as text or JSON
+waiting   for an event, with a timeout
 """
 
 __version__ = "0.1.0"

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from sidelight import __version__
 from sidelight.settings import BadSetting, mask_secrets
+from sidelight.waiting import wait_for_event
 from sidelight_injector.admission.namespaces import NamespaceCache
 from sidelight_injector.admission.recipe import Recipe
 from sidelight_injector.certificates.certificate_rotation import (
@@ -165,21 +166,13 @@ async def _detect_native_sidecars(
             version = await asyncio.get_running_loop().run_in_executor(executor, cluster.get, "/version")
         except SidelightError as error:
             health.report(CLUSTER, error)
-            if await _wait_for_event(signalled, _RETRY_SECONDS):
+            if await wait_for_event(signalled, _RETRY_SECONDS):
                 return False
             continue
         native = has_native_sidecars(version)
         health.clear(CLUSTER)
         _log.info("the API server tells its version", version=version.get("gitVersion"), native=native)
         return native
-
-
-async def _wait_for_event(event: asyncio.Event, seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            return await event.wait()
-    except TimeoutError:
-        return False
 
 
 def _build_certificate_source(

@@ -51,8 +51,8 @@ from sidelight_sidecar.shipping.spool import Spool
 from sidelight_sidecar.startup_checks import check_pids, check_token
 from sidelight_sidecar.windows.preroll import Preroll
 from sidelight_sidecar.windows.timeline_recording import RecordingBudget
+from sidelight_sidecar.windows.window_builder import TargetLabels
 from sidelight_sidecar.windows.window_writer import WindowWriter
-from sidelight_sidecar.windows.windows import TargetLabels
 
 _MAX_THREADS = 32
 _MIN_CLOSE_SECONDS = 5.0

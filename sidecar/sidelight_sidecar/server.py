@@ -13,6 +13,7 @@ from typing import NamedTuple
 import structlog
 from aiohttp import web
 
+from sidelight.waiting import wait_for_event
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_sidecar.captures.captures import CaptureRegistry, LocalCapture, parse_capture_parameters
 from sidelight_sidecar.captures.trigger_monitor import TriggerMonitor
@@ -139,7 +140,7 @@ class SidecarServer:
             await response.prepare(request)
             while not capture.done.is_set():
                 await self._write_progress(response, capture)
-                await _wait_for_event(capture.done, _PROGRESS_SECONDS)
+                await wait_for_event(capture.done, _PROGRESS_SECONDS)
             await self._write_progress(response, capture)
             await response.write_eof()
         except (ConnectionError, TimeoutError):
@@ -245,14 +246,6 @@ def list_notices(sampler: Sampler, *, is_fallback: bool) -> list[str]:
     if sampler.mode == "nonblocking":
         messages.append("Nonblocking sampling does not stop the target, and many of its stacks may be wrong.")
     return messages
-
-
-async def _wait_for_event(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return
 
 
 def _is_loopback(remote: str | None) -> bool:

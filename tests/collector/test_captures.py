@@ -268,13 +268,13 @@ def test_the_newest_come_first_and_what_was_deleted_is_gone(store: ObjectStore) 
 def test_each_process_hears_what_others_told_of_their_sidecars_until_they_leave(store: ObjectStore) -> None:
     with closing(CaptureRepository(store)) as shelf:
         here, there = "1" * 16, "2" * 16
-        shelf.put_agents(here, {"agents": ["a"]})
-        shelf.put_agents(there, {"agents": ["b"]})
-        assert list(shelf.list_remote_agents(here, 0.0)) == [{"agents": ["b"]}]
-        assert list(shelf.list_remote_agents(there, 0.0)) == [{"agents": ["a"]}]
-        assert list(shelf.list_remote_agents(here, time.time() + 60)) == []
-        shelf.delete_agents(there)
-        assert list(shelf.list_remote_agents(here, 0.0)) == []
+        shelf.agents.put(here, {"agents": ["a"]})
+        shelf.agents.put(there, {"agents": ["b"]})
+        assert list(shelf.agents.list_remote(here, 0.0)) == [{"agents": ["b"]}]
+        assert list(shelf.agents.list_remote(there, 0.0)) == [{"agents": ["a"]}]
+        assert list(shelf.agents.list_remote(here, time.time() + 60)) == []
+        shelf.agents.delete(there)
+        assert list(shelf.agents.list_remote(here, 0.0)) == []
 
 
 def test_captures_that_are_too_old_go_with_all_they_have_and_nothing_else(store: ObjectStore) -> None:
@@ -392,7 +392,7 @@ def test_the_doctor_knows_what_belongs_to_captures() -> None:
     shelf.create(capture)
     shelf.put_part(capture.id, told("a", CaptureState.DONE)["a"])
     shelf.put_recording(capture.id, "a-1", b"x", b"{}")
-    shelf.put_agents("3f0c5d2a9be81746", {"agents": []})
+    shelf.agents.put("3f0c5d2a9be81746", {"agents": []})
     store.put("v1/captures/notes.txt", b"somebody's own")
     assert list(survey_store(store).unknown) == ["v1/captures/"]
     assert survey_store(store).unknown["v1/captures/"].objects == 1

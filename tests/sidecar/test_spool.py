@@ -20,8 +20,8 @@ from sidelight_sidecar.shipping import atomic_file
 from sidelight_sidecar.shipping.merge import merge_windows
 from sidelight_sidecar.shipping.spool import Spool, SpoolUnwritable
 from sidelight_sidecar.windows.preroll import Preroll
+from sidelight_sidecar.windows.window_builder import TargetLabels, WindowContext
 from sidelight_sidecar.windows.window_writer import WindowWriter
-from sidelight_sidecar.windows.windows import TargetLabels, WindowContext
 from tests.sidecar.making import SECOND, next_to, window
 
 ROOM = 400_000

@@ -13,7 +13,7 @@ from sidelight_model.folded import Stack
 from sidelight_model.labels import Labels
 from sidelight_model.window import Quality, Window
 from sidelight_sidecar.samplers.sampler import SampleBatch, add_threads
-from sidelight_sidecar.windows.windows import TargetLabels, WindowContext, build_windows
+from sidelight_sidecar.windows.window_builder import TargetLabels, WindowContext, build_windows
 
 SOURCE = TargetLabels(Labels({"service": "shop"}), "worker", 7)
 QUALITY = Quality(

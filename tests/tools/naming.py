@@ -58,7 +58,7 @@ BANNED = frozenset(
     )
 )
 # Modules that a reader expects in every program
-EVERYWHERE = frozenset({"__init__", "command", "main", "metrics", "routes", "server", "settings"})
+EVERYWHERE = frozenset({"__init__", "command", "health", "main", "metrics", "routes", "server", "settings"})
 # Classes that every program has of its own
 CLASSES_EVERYWHERE = frozenset({"Metrics", "Settings"})
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -4,7 +4,17 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.tools.naming import find_large_folders, read_modules
+import pytest
+
+from tests.tools.naming import (
+    find_banned_names,
+    find_large_classes,
+    find_large_folders,
+    find_long_summaries,
+    find_repeated_classes,
+    find_repeated_modules,
+    read_modules,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_LINES = 500
@@ -44,8 +54,19 @@ def test_no_module_is_named_by_a_word_that_says_nothing():
     assert [str(path) for path in SOURCES if path.stem.lower() in WORDS_THAT_SAY_NOTHING] == []
 
 
-def test_no_folder_has_more_modules_than_a_reader_can_hold():
-    assert find_large_folders(read_modules()) == {}
+@pytest.mark.parametrize(
+    "find",
+    [
+        find_large_folders,
+        find_repeated_modules,
+        find_repeated_classes,
+        find_banned_names,
+        find_long_summaries,
+        find_large_classes,
+    ],
+)
+def test_names_and_sizes_follow_the_rules(find):
+    assert not find(read_modules())
 
 
 def test_make_help_lists_every_target_a_person_may_ask_for():

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from sidelight.waiting import wait_for_event
 from sidelight_collector.metrics import Metrics
 from sidelight_model.errors import Reason, SidelightError
 
@@ -48,10 +49,7 @@ class PendingPolls:
         poll = self._pending[agent] = _PendingPoll(asyncio.Event(), is_disconnected)
         self._metrics.pending_polls.set(len(self._pending))
         try:
-            async with asyncio.timeout(timeout_seconds):
-                await poll.event.wait()
-        except TimeoutError:
-            pass
+            await wait_for_event(poll.event, timeout_seconds)
         finally:
             if self._pending.get(agent) is poll:
                 del self._pending[agent]

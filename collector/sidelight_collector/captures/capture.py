@@ -162,6 +162,11 @@ class CaptureProgress:
     def is_final(self) -> bool:
         return self.state in FINAL_STATES
 
+    @property
+    def have_parts_ended(self) -> bool:
+        """Whether there are parts, and all have ended."""
+        return bool(self.part_outcomes) and all(part.state in FINAL_STATES for part in self.part_outcomes)
+
 
 PartsByAgent = Mapping[str, CapturePart]
 """Parts by the name of their sidecar."""
@@ -315,6 +320,27 @@ def compute_progress(
             part_outcomes,
         )
     return CaptureProgress(CaptureState.UPLOADING, "", "", part_outcomes)
+
+
+def decide_outcome(
+    capture: Capture, parts: PartsByAgent, progress: CaptureProgress, queryable_windows: int, now: float
+) -> CaptureOutcome | None:
+    """Return the outcome of a capture whose parts have ended.
+
+    None: its windows may still arrive.
+    """
+    shipped_windows = count_shipped_windows(parts)
+    last = max(part.at for part in progress.part_outcomes)
+    if queryable_windows < shipped_windows and now < last + WINDOW_ARRIVAL_SECONDS:
+        return None
+    if not queryable_windows:
+        return CaptureOutcome(
+            CaptureState.FAILED,
+            now,
+            f"the sidecars shipped {shipped_windows} windows, and a query finds none of them",
+            "See that they ship to a collector with the same --store, and that pods' clocks are right.",
+        )
+    return build_outcome(capture, parts, progress, now)
 
 
 def build_outcome(

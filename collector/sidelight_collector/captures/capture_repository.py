@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -72,6 +72,39 @@ class CaptureNotFound(SidelightError):
         )
 
 
+class AgentRepository:
+    """The lists of sidecars that processes of collectors publish for each other.
+
+    `load_contents` reads objects side by side.
+    """
+
+    def __init__(
+        self, store: ObjectStore, load_contents: Callable[[Iterable[str]], Iterator[bytes | None]]
+    ) -> None:
+        self._store = store
+        self._load_contents = load_contents
+
+    def put(self, instance_id: str, document: Mapping[str, object]) -> None:
+        """Publish the list of sidecars that poll this process."""
+        content = zstandard.ZstdCompressor(level=3).compress(orjson.dumps(document))
+        self._store.put(f"{AGENTS_ROOT}{instance_id}.json.zst", content)
+
+    def delete(self, instance_id: str) -> None:
+        """Delete the list of sidecars that poll this process."""
+        self._store.delete(f"{AGENTS_ROOT}{instance_id}.json.zst")
+
+    def list_remote(self, excluded_instance: str, since: float) -> list[Mapping[str, object]]:
+        """Return the lists that other processes published since `since` (Unix seconds)."""
+        entries = [entry for entry in self._store.list(AGENTS_ROOT) if entry.modified >= since]
+        keys = [entry.key for entry in entries if entry.key != f"{AGENTS_ROOT}{excluded_instance}.json.zst"]
+        documents: list[Mapping[str, object]] = []
+        for content in self._load_contents(keys):
+            with suppress(SidelightError, ValueError):
+                if content is not None:
+                    documents.append(orjson.loads(decompress_body(content, "zstd", MAX_AGENTS_BYTES)))
+        return documents
+
+
 class CaptureRepository:
     """The captures in a store. Safe to use from many threads."""
 
@@ -86,6 +119,7 @@ class CaptureRepository:
             measure=lambda _, size: size * MEMORY_BYTES_PER_JSON_BYTE,
         )
         self._parts = DocumentStore(store, encode_part, decode_part, name="capture-parts")
+        self.agents = AgentRepository(store, self._captures.load_contents)
 
     def close(self) -> None:
         """Stop the reading threads."""
@@ -187,26 +221,6 @@ class CaptureRepository:
                 reason=Reason.NOT_FOUND,
                 hint=f"GET /api/v1/captures/{capture_id[:64]}/recordings lists those there are.",
             ) from None
-
-    def put_agents(self, instance_id: str, document: Mapping[str, object]) -> None:
-        """Publish the list of sidecars that poll this process."""
-        content = zstandard.ZstdCompressor(level=3).compress(orjson.dumps(document))
-        self._store.put(f"{AGENTS_ROOT}{instance_id}.json.zst", content)
-
-    def delete_agents(self, instance_id: str) -> None:
-        """Delete the list of sidecars that poll this process."""
-        self._store.delete(f"{AGENTS_ROOT}{instance_id}.json.zst")
-
-    def list_remote_agents(self, excluded_instance: str, since: float) -> list[Mapping[str, object]]:
-        """Return the lists that other processes published since `since` (Unix seconds)."""
-        entries = [entry for entry in self._store.list(AGENTS_ROOT) if entry.modified >= since]
-        keys = [entry.key for entry in entries if entry.key != f"{AGENTS_ROOT}{excluded_instance}.json.zst"]
-        documents: list[Mapping[str, object]] = []
-        for content in self._captures.load_contents(keys):
-            with suppress(SidelightError, ValueError):
-                if content is not None:
-                    documents.append(orjson.loads(decompress_body(content, "zstd", MAX_AGENTS_BYTES)))
-        return documents
 
     def delete_expired(self, now: float, days: float, should_stop: Callable[[], bool] = lambda: False) -> int:
         """Delete captures older than `days`, and outdated lists of sidecars.

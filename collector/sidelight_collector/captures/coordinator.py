@@ -13,10 +13,11 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from secrets import token_hex
-from typing import Final, TypeVar
+from typing import Final
 
 import structlog
 
+from sidelight.waiting import wait_for_event
 from sidelight_collector.captures.agent_polls import CaptureLimitReached, PendingPolls
 from sidelight_collector.captures.agents import (
     Agent,
@@ -27,7 +28,6 @@ from sidelight_collector.captures.agents import (
 )
 from sidelight_collector.captures.capture import (
     FINAL_STATES,
-    WINDOW_ARRIVAL_SECONDS,
     Capture,
     CaptureOutcome,
     CapturePart,
@@ -36,12 +36,11 @@ from sidelight_collector.captures.capture import (
     CaptureRequest,
     Claim,
     PartsByAgent,
-    build_outcome,
     choose_later_state,
     claim_slots,
     compute_progress,
     count_free_slots,
-    count_shipped_windows,
+    decide_outcome,
     is_status_change,
     request_stop,
 )
@@ -67,7 +66,6 @@ AGENT_EXCHANGE_SECONDS: Final = 15.0
 """Other processes learn this often which sidecars poll here."""
 LISTING_GRACE_SECONDS: Final = 0.5
 _log = structlog.get_logger()
-T = TypeVar("T")
 
 WindowCounter = Callable[[Capture, float], Awaitable[int]]
 """Counts the windows of a capture that a query finds.
@@ -148,7 +146,9 @@ class CaptureCoordinator:
         now = self._clock()
         async with self._claim_lock:
             capture = await asyncio.to_thread(
-                self._repository.update, capture_id, lambda one: claim_slots(one, claims, self.policy, now)
+                self._repository.update,
+                capture_id,
+                lambda stored: claim_slots(stored, claims, self.policy, now),
             )
             self._merge_if_active(capture)
         return capture
@@ -173,7 +173,7 @@ class CaptureCoordinator:
         """
         now = self._clock()
         capture = await asyncio.to_thread(
-            self._repository.update, capture_id, lambda one: request_stop(one, now)
+            self._repository.update, capture_id, lambda stored: request_stop(stored, now)
         )
         self._merge_if_active(capture)
         self._check_requested.set()
@@ -275,16 +275,12 @@ class CaptureCoordinator:
         """Unlist the sidecars of this process for the other processes."""
         if self._agents_written_at:
             try:
-                await asyncio.to_thread(self._repository.delete_agents, self._instance_id)
+                await asyncio.to_thread(self._repository.agents.delete, self._instance_id)
             except SidelightError as error:
                 self._record_error(error)
 
     async def _wait_for_check(self) -> None:
-        try:
-            async with asyncio.timeout(self._check_interval_seconds):
-                await self._check_requested.wait()
-        except TimeoutError:
-            return
+        await wait_for_event(self._check_requested, self._check_interval_seconds)
 
     async def _refresh(self, *, force: bool = False) -> None:
         """Read captures of other processes, and assign new ones."""
@@ -321,7 +317,7 @@ class CaptureCoordinator:
                 capture = await asyncio.to_thread(
                     self._repository.update,
                     capture_id,
-                    lambda one: claim_slots(one, claims, self.policy, now),
+                    lambda stored: claim_slots(stored, claims, self.policy, now),
                 )
             except CaptureNotFound:
                 self._active.pop(capture_id, None)
@@ -383,12 +379,7 @@ class CaptureCoordinator:
         name = agent.status.agent
         if self._polls.is_disconnected(name):
             return False
-        for one in self._active.values():
-            part = one.parts.get(name)
-            is_working = part is None or part.report.state not in FINAL_STATES
-            if is_working and one.is_claimed_by(name):
-                return False
-        return True
+        return not any(active.occupies(name) for active in self._active.values())
 
     async def _record_report(self, agent: str, report: CaptureReport) -> str:
         """Record a report.
@@ -426,7 +417,7 @@ class CaptureCoordinator:
             ):
                 # It was given up and is heard again.
                 capture = await asyncio.to_thread(
-                    self._repository.update, capture.id, lambda one: replace(one, outcome=None)
+                    self._repository.update, capture.id, lambda stored: replace(stored, outcome=None)
                 )
         except CaptureNotFound:
             return "" if report.state in FINAL_STATES else report.capture
@@ -459,23 +450,9 @@ class CaptureCoordinator:
         now, progress = self._clock(), self.explain_progress(capture, parts)
         if progress.is_final:
             return CaptureOutcome(progress.state, now, progress.problem, progress.hint)
-        if (
-            any(part.state not in FINAL_STATES for part in progress.part_outcomes)
-            or not progress.part_outcomes
-        ):
+        if not progress.have_parts_ended:
             return None
-        queryable, shipped_windows = await self._count_windows(capture, now), count_shipped_windows(parts)
-        last = max(part.at for part in progress.part_outcomes)
-        if queryable < shipped_windows and now < last + WINDOW_ARRIVAL_SECONDS:
-            return None
-        if not queryable:
-            return CaptureOutcome(
-                CaptureState.FAILED,
-                now,
-                f"the sidecars shipped {shipped_windows} windows, and a query finds none of them",
-                "See that they ship to a collector with the same --store, and that pods' clocks are right.",
-            )
-        return build_outcome(capture, parts, progress, now)
+        return decide_outcome(capture, parts, progress, await self._count_windows(capture, now), now)
 
     async def _finish(self, capture_id: str, outcome: CaptureOutcome, parts: PartsByAgent) -> Capture:
         is_first = False
@@ -486,10 +463,10 @@ class CaptureCoordinator:
             elapsed_seconds=max((one.elapsed_seconds for one in reports), default=0.0),
         )
 
-        def set_outcome(one: Capture) -> Capture | None:
+        def set_outcome(stored: Capture) -> Capture | None:
             nonlocal is_first
-            is_first = one.outcome is None
-            return replace(one, outcome=outcome) if is_first else None
+            is_first = stored.outcome is None
+            return replace(stored, outcome=outcome) if is_first else None
 
         capture = await asyncio.to_thread(self._repository.update, capture_id, set_outcome)
         self._active.pop(capture_id, None)
@@ -507,14 +484,14 @@ class CaptureCoordinator:
         if now < self._agents_written_at + AGENT_EXCHANGE_SECONDS:
             return
         if own or self._agents_written_at:
-            await asyncio.to_thread(self._repository.put_agents, self._instance_id, agents_to_json(own))
+            await asyncio.to_thread(self._repository.agents.put, self._instance_id, agents_to_json(own))
             self._agents_written_at = now
 
     async def load_remote_agents(self) -> None:
         """Read which sidecars poll other processes."""
         now = self._clock()
         documents = await asyncio.to_thread(
-            self._repository.list_remote_agents, self._instance_id, now - 4 * AGENT_EXCHANGE_SECONDS
+            self._repository.agents.list_remote, self._instance_id, now - 4 * AGENT_EXCHANGE_SECONDS
         )
         self._agents.replace_remote(documents, now)
 

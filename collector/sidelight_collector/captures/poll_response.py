@@ -7,7 +7,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
-from sidelight_collector.captures.capture import Capture, CapturePart, CapturePolicy, build_capture_job
+from sidelight_collector.captures.capture import (
+    FINAL_STATES,
+    Capture,
+    CapturePart,
+    CapturePolicy,
+    build_capture_job,
+)
 from sidelight_model.capture_protocol import AgentPollResponse, CaptureJob, CaptureState
 
 RESEND_SECONDS: Final = 1.0
@@ -30,6 +36,11 @@ class ActiveCapture:
     def is_claimed_by(self, agent: str) -> bool:
         """Whether this agent took the capture."""
         return any(claim.agent == agent for claim in self.capture.claims)
+
+    def occupies(self, agent: str) -> bool:
+        """Return whether the agent took the capture and has not finished it."""
+        part = self.parts.get(agent)
+        return self.is_claimed_by(agent) and (part is None or part.report.state not in FINAL_STATES)
 
     def must_send(self, agent: str, reported_ids: AbstractSet[str], now: float) -> bool:
         """Whether the agent has not confirmed the capture and was not sent it lately."""
@@ -55,10 +66,10 @@ def build_poll_response(
     policy: CapturePolicy,
     now: float,
 ) -> tuple[AgentPollResponse, bool]:
-    """The response to a poll that reported these captures, of which `unknown_ids` do not exist.
+    """Build the response to a poll that reported these captures.
 
-    The second value says whether something was sent lately and is not confirmed yet. `sent_at` of what is
-    sent becomes `now`.
+    `unknown_ids` are reported captures that do not exist. The second value says whether something was sent
+    lately and is not confirmed yet. `sent_at` of what is sent becomes `now`.
     """
     is_pending = False
     jobs: list[CaptureJob] = []

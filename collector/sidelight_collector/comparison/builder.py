@@ -407,11 +407,11 @@ class ComparisonBuilder:
             design, a, b, *(np.array([count]) for count in samples), is_family=is_family, prior=prior
         )
 
-    def _apply_checks(self, found: Effects) -> Effects:
+    def _apply_checks(self, effects: Effects) -> Effects:
         has_exposure = min(self._design.a.total_exposure, self._design.b.total_exposure) > 0
         if not self._blocking_checks and self._is_variance_unknown and has_exposure:
-            return replace(found, direction=(Direction.INCONCLUSIVE,) * len(found.direction))
-        return mark_not_comparable(found, self._blocking_checks)
+            return replace(effects, direction=(Direction.INCONCLUSIVE,) * len(effects.direction))
+        return mark_not_comparable(effects, self._blocking_checks)
 
     @property
     def _is_variance_unknown(self) -> bool:

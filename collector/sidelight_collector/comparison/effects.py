@@ -1,4 +1,4 @@
-"""Effects of functions and nodes, and the method behind them, as parts of a verdict."""
+"""Effects of functions and nodes, and the method, as parts of a verdict."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def mark_not_comparable(effects: Effects, blocking_checks: Sequence[CheckResult]
 
 
 def exceeds_counting_noise(table: CostTable, design: Design) -> Flags:
-    """What differs by more than counting alone allows: the rest cannot be outside noise."""
+    """Mark what differs by more than counting noise; the rest needs no test."""
     rates = [
         cells.sum((1, 2)) / side.total_exposure for cells, side in ((table.a, design.a), (table.b, design.b))
     ]
@@ -109,7 +109,7 @@ def describe_method(
     unit: str,
     rate_source: str,
 ) -> ComparisonMethod:
-    """How a comparison was made: its levels, the observations behind it, and where the rate is from."""
+    """Describe how a comparison was made: levels, observations, rate source."""
     sides = (design.a, design.b)
     counting = (
         (sampled_effects.variance_a, sampled_effects.counting_variance_a),

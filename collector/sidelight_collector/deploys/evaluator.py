@@ -22,6 +22,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from sidelight.waiting import wait_for_event
 from sidelight_collector.deploys.deploy import (
     Deploy,
     DeployAnalysis,
@@ -103,11 +104,7 @@ class DeployEvaluator:
         with ThreadPoolExecutor(1, thread_name_prefix="deploys") as thread:
             while not stop.is_set():
                 await loop.run_in_executor(thread, self.run_once, stop.is_set)
-                try:
-                    async with asyncio.timeout(TICK_SECONDS):
-                        await stop.wait()
-                except TimeoutError:
-                    continue
+                await wait_for_event(stop, TICK_SECONDS)
             await loop.run_in_executor(thread, self.release)
 
     def run_once(self, should_stop: ShouldStop = lambda: False) -> None:

@@ -15,7 +15,7 @@ from sidelight_collector.decompress import build_too_large_error, read_decompres
 from sidelight_collector.ingest.memory_budget import MemoryBudget, Reservation
 from sidelight_collector.ingest.segment_writer import SegmentWriter
 from sidelight_collector.ingest.validation import (
-    BadParameter,
+    BadUploadParameter,
     IngestLimits,
     ParsedRequest,
     ReceivedRequest,
@@ -146,5 +146,7 @@ def check_content_type(content_type: str) -> None:
 def _parse_query(request: web.Request) -> dict[str, str]:
     query = dict(request.query)
     if len(query) < len(request.query):
-        raise BadParameter("a query parameter is given twice", hint="Give each parameter and label once.")
+        raise BadUploadParameter(
+            "a query parameter is given twice", hint="Give each parameter and label once."
+        )
     return query

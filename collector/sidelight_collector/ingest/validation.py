@@ -31,7 +31,7 @@ class ClockSkew(SidelightError):
     reason = Reason.CLOCK_SKEW
 
 
-class BadParameter(SidelightError):
+class BadUploadParameter(SidelightError):
     """A query parameter of an upload of folded text is invalid."""
 
     reason = Reason.BAD_PARAMETER
@@ -156,7 +156,9 @@ def _parse_folded(text: bytes, query: Mapping[str, str], now_ns: int, limits: Wi
         start_ns = now_ns - duration_ns
     window_id = query.get("id") or str(ULID.from_timestamp(now_ns / SECOND_NS))
     if not is_window_id(window_id):
-        raise BadParameter(f"id={window_id[:80]!r} is not a ULID", hint="Leave it out to have one made.")
+        raise BadUploadParameter(
+            f"id={window_id[:80]!r} is not a ULID", hint="Leave it out to have one made."
+        )
     missing = () if any(counted.idle) or any(counted.gil) else ("idle", "gil")
     quality = Quality(samples=counted.samples, truncated=counted.truncated_samples, missing_states=missing)
     window = Window(window_id, labels, start_ns, duration_ns, period_ns, {}, quality)
@@ -170,6 +172,6 @@ def _parse_number(name: str, text: str, minimum: Decimal, maximum: Decimal) -> D
             return value
     except InvalidOperation:
         pass
-    raise BadParameter(
+    raise BadUploadParameter(
         f"{name}={text[:80]!r} cannot be used", hint=f"{name} is a number from {minimum} to {maximum}."
     )

@@ -11,6 +11,7 @@ from typing import Final
 
 import structlog
 
+from sidelight.waiting import wait_for_event
 from sidelight_collector.kubernetes_discovery.cluster_cache import ClusterInventory
 from sidelight_collector.kubernetes_discovery.coverage_status import (
     CoverageState,
@@ -106,11 +107,7 @@ class ClusterDiscovery:
             except SidelightError as error:
                 self._metrics.discovery_errors.labels("store").inc()
                 _log.warning("discovery is held up", error=error.message, hint=error.hint)
-            try:
-                async with asyncio.timeout(TICK_SECONDS):
-                    await stop.wait()
-            except TimeoutError:
-                continue
+            await wait_for_event(stop, TICK_SECONDS)
         await asyncio.to_thread(self._release)
 
     def get_snapshot(self) -> ClusterSnapshot:

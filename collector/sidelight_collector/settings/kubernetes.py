@@ -37,7 +37,7 @@ _SETTING_MAXIMUMS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class KubernetesSettings(ComparisonSettings):
-    """Identities from the cluster, discovery of its pods, and sidecars that captures attach."""
+    """Settings of identities, discovery and attached sidecars in a cluster."""
 
     kubernetes: str = setting(
         "off",

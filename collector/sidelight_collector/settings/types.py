@@ -65,7 +65,10 @@ def parse_role(text: str) -> str:
 
 
 def check_bounds(settings: object, positive: Iterable[str], maximums: Mapping[str, float]) -> None:
-    """Raises ValueError if a setting named in `positive` is below 1, or one is above its maximum."""
+    """Check that settings are at least 1, or at most their maximum.
+
+    Raises ValueError with the name of the first that is not.
+    """
     for name in positive:
         if getattr(settings, name) < 1:
             raise ValueError(f"{name} must be at least 1")

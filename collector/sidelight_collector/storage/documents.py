@@ -1,4 +1,4 @@
-"""JSON documents in the store that several collectors change, one compare-and-swap at a time."""
+"""JSON documents in the store, changed by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Stored(Generic[Document]):
 
 
 class DocumentStore(Generic[Document]):
-    """Documents of one kind in a store; safe to use from many threads. All calls block.
+    """Documents of one kind in a store; safe to use from many threads.
 
-    `decode` takes a key and the content, and raises ObjectDamaged. Listed documents are cached, up to
-    `cache_bytes` of memory, as what `summarize` leaves of them; `measure` estimates the memory of one from
-    the document and its encoded bytes.
+    All calls block. `decode` takes a key and the content, and raises ObjectDamaged. Listed documents are
+    cached, up to `cache_bytes` of memory, as what `summarize` leaves of them; `measure` estimates the
+    memory of one from the document and its encoded bytes.
     """
 
     def __init__(
@@ -97,9 +97,9 @@ class DocumentStore(Generic[Document]):
         raise self._conflict(key)
 
     def upsert(self, key: str, change: Callable[[Document | None], Document | None]) -> bool:
-        """As `update`, for a document that may be missing or damaged: `change` gets None then.
+        """Create or replace a document; return whether something was written.
 
-        Returns whether something was written.
+        As `update`, but `change` gets None for a document that is missing or damaged.
         """
         for _ in range(MAX_ATTEMPTS):
             etag, old = None, None
@@ -116,19 +116,19 @@ class DocumentStore(Generic[Document]):
         raise self._conflict(key)
 
     def load_all(self, keys: Iterable[str]) -> Iterator[Document]:
-        """Read documents side by side, in order; those that are missing or damaged are left out."""
+        """Read documents concurrently, in order, without missing or damaged ones."""
         return (
             document for document in self._read_pool.map(self._load_or_none, keys) if document is not None
         )
 
     def load_listed(self, entries: Iterable[ObjectEntry]) -> Iterator[Document]:
-        """As `load_all`, from memory where the etag of the listing is that of a cached document."""
+        """As `load_all`, but take unchanged documents from the cache."""
         return (
             document for document in self._read_pool.map(self._load_cached, entries) if document is not None
         )
 
     def load_contents(self, keys: Iterable[str]) -> Iterator[bytes | None]:
-        """Read objects side by side, in order, as they are; None for those that are missing."""
+        """Read the bytes of objects concurrently, in order; None if missing."""
         return self._read_pool.map(self._read_or_none, keys)
 
     def _conflict(self, key: str) -> SidelightError:
@@ -160,7 +160,10 @@ class DocumentStore(Generic[Document]):
 
 
 def parse_document(key: str, content: bytes, newest_format: int) -> dict[str, Any]:
-    """A JSON object with a known `format`, from 1 to `newest_format`. Raises ObjectDamaged."""
+    """Parse a JSON object whose `format` is 1 to `newest_format`.
+
+    Raises ObjectDamaged.
+    """
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError as error:

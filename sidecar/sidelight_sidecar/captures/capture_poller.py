@@ -18,6 +18,7 @@ from enum import StrEnum
 
 import structlog
 
+from sidelight.waiting import wait_for_event
 from sidelight_model.capture_protocol import AgentPoll, AgentPollResponse, AgentStatus, BadMessage
 from sidelight_sidecar.captures.remote_capture import CaptureContext, RemoteCapture, format_error_body
 from sidelight_sidecar.shipping.collector_client import RequestFailed
@@ -205,11 +206,7 @@ class CapturePoller:
             seconds = min(seconds, _DRAIN_PAUSE_SECONDS)
             await asyncio.sleep(max(0.0, seconds))
             return
-        try:
-            async with asyncio.timeout(max(0.0, seconds)):
-                await self._wake.wait()
-        except TimeoutError:
-            return
+        await wait_for_event(self._wake, max(0.0, seconds))
 
     async def _watch_status(self) -> None:
         """Interrupt an open poll whose status is out of date."""

@@ -13,7 +13,7 @@ from sidelight_model.errors import Reason, SidelightError
 from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.overhead.pause_control import PauseControl
 from sidelight_sidecar.samplers.sampler import Sampler
-from sidelight_sidecar.sampling.capture_job import CaptureJob, ProcessCapture
+from sidelight_sidecar.sampling.process_capture import CapturePlan, ProcessCapture
 from sidelight_sidecar.sampling.process_watcher import ProcessWatcher
 from sidelight_sidecar.settings import CAPTURE_MODES
 from sidelight_sidecar.windows.timeline_recording import RecordingBudget
@@ -169,9 +169,11 @@ class CaptureRegistry:
             for watch in process_samplers
         ]
         self._remember(capture)
-        job = CaptureJob(capture.id, parameters.seconds, parameters.rate, self.limits.window_seconds, sampler)
+        plan = CapturePlan(
+            capture.id, parameters.seconds, parameters.rate, self.limits.window_seconds, sampler
+        )
         self._process_watcher.start_capture(
-            job, list(zip(process_samplers, capture.process_captures, strict=True))
+            plan, list(zip(process_samplers, capture.process_captures, strict=True))
         )
         return capture
 

@@ -18,7 +18,7 @@ from sidelight_model.capture_protocol import MAX_PROCESSES, MAX_TEXT, CaptureJob
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_sidecar.captures.captures import CaptureRegistry, LocalCapture, parse_capture_parameters
 from sidelight_sidecar.metrics import SidecarMetrics
-from sidelight_sidecar.sampling.capture_job import ProcessCapture, list_top_functions
+from sidelight_sidecar.sampling.process_capture import ProcessCapture, list_top_functions
 from sidelight_sidecar.shipping.collector_client import CollectorClient, RequestFailed
 from sidelight_sidecar.shipping.ingest_response import compute_backoff, parse_retry_after
 from sidelight_sidecar.shipping.spool import Spool

@@ -22,13 +22,13 @@ from sidelight_sidecar.overhead.governor import CAPTURE, ORDINARY, Governor
 from sidelight_sidecar.overhead.pause_control import PauseControl
 from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError
 from sidelight_sidecar.samplers.schedule import SampleAction, SamplingPlan, choose_action, compute_slot
-from sidelight_sidecar.sampling.capture_job import CaptureJob, ProcessCapture
+from sidelight_sidecar.sampling.process_capture import CapturePlan, ProcessCapture
 from sidelight_sidecar.sampling.sampling_loop import WindowSampler
 from sidelight_sidecar.sampling.session_handle import SessionHandle
 from sidelight_sidecar.shipping.ingest_response import compute_backoff
 from sidelight_sidecar.triggers import SIGTERM, TriggerEvent, TriggerRules
+from sidelight_sidecar.windows.window_builder import TargetLabels, WindowContext
 from sidelight_sidecar.windows.window_writer import WindowWriter
-from sidelight_sidecar.windows.windows import TargetLabels, WindowContext
 
 _PROGRESS_SECONDS = 1.0
 _MIN_BOOST_SECONDS = 0.1
@@ -95,7 +95,7 @@ class ProcessSampler:
         )
         self._health_subject = f"process {key.pid}"
         self._is_stopping = False
-        self._pending_capture: tuple[CaptureJob, ProcessCapture] | None = None
+        self._pending_capture: tuple[CapturePlan, ProcessCapture] | None = None
         self._active_capture: ProcessCapture | None = None
         self._anchor = context.clock()
         self._last_slot: int | None = None
@@ -143,7 +143,7 @@ class ProcessSampler:
         self._is_stopping = True
         self._window_sampler.wakeup.set()
 
-    def start_capture(self, job: CaptureJob, process_capture: ProcessCapture) -> None:
+    def start_capture(self, job: CapturePlan, process_capture: ProcessCapture) -> None:
         """Start a capture as soon as possible; it reports to `process_capture`.
 
         Only one capture may run at a time.
@@ -318,7 +318,7 @@ class ProcessSampler:
             self._context.metrics.reduced_rate.labels(PAUSED).dec()
             self._record_gap(started_at, (PAUSED,))
 
-    async def _run_capture(self, job: CaptureJob, process_capture: ProcessCapture) -> None:
+    async def _run_capture(self, job: CapturePlan, process_capture: ProcessCapture) -> None:
         self._pending_capture, self._active_capture, self._window_sampler.is_cut_short = (
             None,
             process_capture,
@@ -352,7 +352,7 @@ class ProcessSampler:
                 self._record_gap(started_at, ())
                 self._context.metrics.preempted_seconds.inc(self._context.clock() - started_at)
 
-    async def _sample_capture(self, job: CaptureJob, process_capture: ProcessCapture) -> None:
+    async def _sample_capture(self, job: CapturePlan, process_capture: ProcessCapture) -> None:
         clock, end = self._context.clock, None
         while end is None or (
             clock() < end and not self._is_interrupted and self._window_sampler.end_reason is None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from sidelight.waiting import wait_for_event
 from sidelight_model.errors import Reason
 from sidelight_sidecar.discovery.processes import (
     Proc,
@@ -23,7 +24,7 @@ from sidelight_sidecar.discovery.procfs import ProcessUsage, ProcFs
 from sidelight_sidecar.health import HealthBoard, HealthIssue
 from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.samplers.permissions import MissingPermission
-from sidelight_sidecar.sampling.capture_job import CaptureJob, ProcessCapture
+from sidelight_sidecar.sampling.process_capture import CapturePlan, ProcessCapture
 from sidelight_sidecar.sampling.process_sampler import ProcessSampler
 
 _MAX_SCAN_CPU_SHARE = 0.05
@@ -34,7 +35,7 @@ _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
 
 @dataclass(frozen=True, slots=True)
 class ScanPolicy:
-    """How many processes are sampled at most, and how often the process table is scanned.
+    """The most processes to sample, and how often to look for new ones.
 
     `on_done` is called once all sampled processes have been gone for `exit_after_seconds`.
     """
@@ -94,7 +95,7 @@ class ProcessWatcher:
         self._stopping.set()
 
     def start_capture(
-        self, job: CaptureJob, process_captures: Sequence[tuple[ProcessSampler, ProcessCapture]]
+        self, job: CapturePlan, process_captures: Sequence[tuple[ProcessSampler, ProcessCapture]]
     ) -> None:
         """Start a capture on the given processes."""
         for watch, part in process_captures:
@@ -184,11 +185,7 @@ class ProcessWatcher:
             self._health.clear("processes")
 
     async def _wait(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-        except TimeoutError:
-            return
+        await wait_for_event(self._stopping, seconds)
 
 
 def explain_no_targets(process_filter: ProcessFilter, procs: Sequence[Proc], own_pid: int) -> HealthIssue:

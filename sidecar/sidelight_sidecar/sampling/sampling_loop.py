@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from sidelight.waiting import wait_for_event
 from sidelight_sidecar.discovery.processes import ProcessKey
 from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.overhead.budget import (
@@ -155,12 +156,8 @@ class WindowSampler:
 
     async def sleep(self, seconds: float) -> None:
         """Wait for `seconds`, or until woken."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self.wakeup.wait()
+        if await wait_for_event(self.wakeup, seconds):
             self.wakeup.clear()
-        except TimeoutError:
-            return
 
     def _record_partial(self, batch: SampleBatch) -> SampleBatch:
         self._governor.record_partial(self._key, batch, self._compute_cost(batch))

@@ -15,6 +15,7 @@ import aiohttp
 import structlog
 import zstandard
 
+from sidelight.waiting import wait_for_event
 from sidelight_model.errors import Reason
 from sidelight_sidecar.health import HealthBoard, HealthIssue
 from sidelight_sidecar.metrics import SidecarMetrics, to_reason_label
@@ -75,7 +76,7 @@ class Shipper:
                 if not batch:
                     if self._draining.is_set() and not len(self._spool):
                         return
-                    await _wait_for_event(self._wakeup, _IDLE_SECONDS)
+                    await wait_for_event(self._wakeup, _IDLE_SECONDS)
                     continue
                 response = await self._send(batch)
                 self._metrics.sends.labels(response.outcome.value).inc()
@@ -98,7 +99,7 @@ class Shipper:
         if self._draining.is_set():
             await asyncio.sleep(min(seconds, _DRAIN_PAUSE_SECONDS))
         else:
-            await _wait_for_event(self._draining, seconds)
+            await wait_for_event(self._draining, seconds)
 
     def _load_batch(self) -> list[tuple[SpoolEntry, bytes]]:
         entries = self._spool.list_oldest(_MAX_WINDOWS)
@@ -226,14 +227,6 @@ def _make_issue(collector: str, response: IngestResponse) -> HealthIssue:
 def _choose_reason(response: IngestResponse, default: Reason, *others: Reason) -> Reason:
     """Return the collector's reason if it is one of `others`, else `default`."""
     return next((word for word in others if word == response.reason), default)
-
-
-async def _wait_for_event(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return
 
 
 def _compress(bodies: list[bytes]) -> bytes:

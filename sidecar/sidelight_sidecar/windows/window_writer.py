@@ -18,7 +18,7 @@ from sidelight_sidecar.samplers.sampler import SampleBatch
 from sidelight_sidecar.shipping.atomic_file import compress_window, decompress_window
 from sidelight_sidecar.shipping.spool import Spool
 from sidelight_sidecar.windows.preroll import AGE, ENDED, BufferedWindows, Preroll
-from sidelight_sidecar.windows.windows import TargetLabels, WindowContext, build_windows
+from sidelight_sidecar.windows.window_builder import TargetLabels, WindowContext, build_windows
 
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_sidecar.windows.window_writer")
 

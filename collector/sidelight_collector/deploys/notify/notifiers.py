@@ -114,7 +114,7 @@ class _ReceiverBackoff:
 
 @dataclass(frozen=True, slots=True)
 class Receivers:
-    """Who is notified: a webhook, signed with `secret` if there is one, and Alertmanagers."""
+    """The receivers of notifications; `secret` signs those to the webhook."""
 
     webhook: ReceiverAddress | None = None
     secret: bytes | None = None

@@ -1,4 +1,4 @@
-"""What the handlers of the query API share: parameters, and answers through the cache."""
+"""Base of the query API's handlers: parameters, and responses from the cache."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,7 +35,10 @@ class ApiContext:
 
 
 class ApiHandler:
-    """Base of the handlers. Selectors are parsed in the query's thread: some take seconds."""
+    """Base of the handlers.
+
+    Selectors are parsed in the query's thread, because some take seconds.
+    """
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context

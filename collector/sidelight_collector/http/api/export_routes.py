@@ -47,7 +47,7 @@ from sidelight_model.errors import Reason, SidelightError
 
 
 class ExportApi(ApiHandler):
-    """Handlers of exports. `offline_page` is the built page that HTML exports are made of."""
+    """Handlers of exports; `offline_page` is the template of HTML exports."""
 
     def __init__(self, context: ApiContext, offline_page: str | None) -> None:
         super().__init__(context)
@@ -101,7 +101,7 @@ class ExportApi(ApiHandler):
         return (await self._answers.get(build_query)).to_response(request)
 
     def _build_exporter(self, given: QueryParameters, export_format: str) -> partial[ExportedProfile]:
-        """What makes an export of sides and a name. Its parameters are read here, all of them."""
+        """Parse all parameters; return a function that exports sides under a name."""
         kind, pick, nodes, limits = (
             given.parse_profile_type(),
             given.parse_stack_filter(),

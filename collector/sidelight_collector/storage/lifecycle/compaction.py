@@ -32,6 +32,7 @@ from typing import Final
 import pyarrow as pa
 import structlog
 
+from sidelight.waiting import wait_for_event
 from sidelight_collector.arrow_ops import Array
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.storage import manifest, segments
@@ -178,11 +179,7 @@ class Compaction:
         loop = asyncio.get_running_loop()
         while not stop.is_set():
             await loop.run_in_executor(None, self.run_once, stop.is_set)
-            try:
-                async with asyncio.timeout(self._interval_seconds):
-                    await stop.wait()
-            except TimeoutError:
-                continue
+            await wait_for_event(stop, self._interval_seconds)
 
     def run_once(self, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Do all compaction that is due now; blocks.

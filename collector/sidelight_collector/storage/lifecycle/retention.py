@@ -26,6 +26,7 @@ from typing import Final
 
 import structlog
 
+from sidelight.waiting import wait_for_event
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.settings.types import RetentionDays
 from sidelight_collector.storage import lease, manifest, segments
@@ -330,11 +331,7 @@ class Retention:
         while not stop.is_set():
             now = datetime.fromtimestamp(self._clock(), UTC)
             await loop.run_in_executor(None, self.run_once, now, stop.is_set)
-            try:
-                async with asyncio.timeout(self._interval_seconds):
-                    await stop.wait()
-            except TimeoutError:
-                continue
+            await wait_for_event(stop, self._interval_seconds)
 
     def run_once(self, now: datetime, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Apply retention once at `now`; blocks.

@@ -17,7 +17,7 @@ _MAX_NAME_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureJob:
+class CapturePlan:
     """A capture with the id `id`.
 
     It samples for `seconds` at `rate_hz`, in windows of `window_seconds` that carry the id.
