@@ -35,7 +35,19 @@ from tests.collector.test_api_document import DOCUMENT, check, resolved
 
 START = 1_795_253_400.0
 DAY = 86_400.0
-EFFECT = {"baseline": 0.5, "comparison": 0.54, "relative": 0.08, "direction": "increased"}
+EFFECT = {
+    "baseline": 0.5,
+    "comparison": 0.54,
+    "delta": 0.04,
+    "low": 0.03,
+    "high": 0.05,
+    "relative": 0.08,
+    "relative_low": 0.06,
+    "relative_high": 0.1,
+    "p": 0.001,
+    "direction": "increased",
+    "min_detectable_effect": 0.02,
+}
 LOOK = DeployAnalysis(
     1,
     START + 720,
