@@ -27,7 +27,10 @@ test("the cost is told in words, for each pod", () => {
 });
 
 test("what keeps a sidecar from a capture is said, the first cause first", () => {
-  const agent: Agent = { agent: "a", labels: { service: "shop" }, sampler: "", ready: true, problem: "", hint: "", paused: false, active_capture: "", last_seen: "" };
+  const agent: Agent = {
+    agent: "a", labels: { service: "shop" }, sidelight_version: "", sampler: "", modes: [], max_seconds: 600, max_rate: 1000, processes: [],
+    ready: true, problem: "", hint: "", paused: false, active_capture: "", dedicated_capture: "", last_seen: "",
+  };
   assert.equal(describeObstacle(agent), "");
   assert.equal(describeObstacle({ ...agent, active_capture: "c_1" }), "busy with another capture");
   assert.equal(describeObstacle({ ...agent, ready: false, problem: "ptrace denied" }), "ptrace denied");
@@ -36,7 +39,7 @@ test("what keeps a sidecar from a capture is said, the first cause first", () =>
 
 test("the functions on top are those of all pods together", () => {
   const part = (...top: [string, number][]): CapturePart =>
-    ({ agent: "", labels: {}, state: "sampling", problem: "", hint: "", top_functions: top.map(([name, samples]) => ({ function: name, self_samples: samples })) });
+    ({ agent: "", labels: {}, state: "sampling", problem: "", hint: "", ephemeral_container: "", top_functions: top.map(([name, samples]) => ({ function: name, self_samples: samples })) });
   assert.deepEqual(topFunctions([part(["a", 3], ["b", 4]), part(["a", 2], ["c", 1]), { ...part(), top_functions: undefined }], 2), [["a", 5], ["b", 4]]);
 });
 

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Quality, Side } from "../src/api/answers.ts";
+import type { AnswerBasis, Quality, Side } from "../src/api/answers.ts";
 import { dataQualityNotices } from "../src/viewmodels/dataQualityNotices.ts";
 import { describeGap } from "../src/lib/distribution.ts";
 import { describeNormalisation } from "../src/lib/normalisation.ts";
 import { staleNotices } from "../src/viewmodels/staleness.ts";
 
-const BASIS = { windows: 1, pods: 1, samples: 5000 };
+const BASIS: AnswerBasis = { windows: 1, pods: 1, samples: 5000, unreadable_segments: 0, unresolved_windows: 0, resolutions: [] };
 
 const QUALITY: Quality = {
   readers: ["own"], coverage: 1, failed_share: 0, errors: {}, stops: 400, stopped_seconds: 0.06, stopped_share: 0.0006,
@@ -52,7 +52,7 @@ test("windows that are kept only together with others are said", () => {
 });
 
 test("windows kept by the day are said, and those by the hour are not, as they may be exact", () => {
-  const stored = (resolution: string) => ({ ...BASIS, resolutions: [{ resolution, windows: 3, from: 86_400, until: 172_800 }] });
+  const stored = (resolution: "hour" | "day"): AnswerBasis => ({ ...BASIS, resolutions: [{ resolution, windows: 3, from: 86_400, until: 172_800 }] });
   assert.match(dataQualityNotices([side()], [""], stored("day"))[0], /^Coarse: 3 windows from .* are kept added up by the day/);
   assert.deepEqual(dataQualityNotices([side()], [""], stored("hour")), []);
 });

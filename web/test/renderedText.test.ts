@@ -2,6 +2,7 @@ import { findAll, render, textOf, textsOf } from "./rendered.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { h, type FunctionComponent } from "preact";
+import type { AnswerBasis } from "../src/api/answers.ts";
 import type { Deploy } from "../src/api/deploys.ts";
 import type { Verdict, Direction } from "../src/api/verdict.ts";
 import { change } from "../src/lib/location.ts";
@@ -36,7 +37,7 @@ test("depth, idle time and event loop are sentences about B for every direction"
 });
 
 test("sentences about depth, idle time and event loop carry numbers, intervals, threads and holders", () => {
-  const holder = (name: string, a: number, b: number) => ({ function: name, file: "app.py", effect: effect(a, b, 0.02) });
+  const holder = (name: string, a: number, b: number) => ({ function: name, file: "app.py", baseline: a, comparison: b, effect: effect(a, b, 0.02) });
   const rendered = draw(VerdictSummary, { verdict: verdict({
     loop: { busy: effect(0.4, 0.55, 0.02), blockers: [holder("hash", 0.1, 0.3), holder("rare", 0.008, 0.009)] },
     thread_kinds: [{ thread: "main", idle: effect(0.2, 0.1, 0.02) }, { thread: "other", idle: effect(0.9, 0.9, 0.02) }],
@@ -49,18 +50,18 @@ test("sentences about depth, idle time and event loop carry numbers, intervals, 
   assert.deepEqual(findAll(rendered, "span", "quiet").map(({ props }) => props.title).filter(Boolean), Array(3).fill("95 % interval"));
 });
 
-test("intervals and ratios that are missing are left out", () => {
+test("intervals that are missing are left out", () => {
   const mean = { ...effect(3, 4, 0.1), low: null, high: null };
-  const total = { ...verdict().functions.total, q: [null, null], low: [null, null] };
+  const total = { ...verdict().functions.total, low: [null, null] };
   const blank = verdict({ idle: null, depth: depthOf(mean), functions: { ...verdict().functions, total } });
   assert.deepEqual(textsOf(findAll(draw(VerdictSummary, { verdict: blank }), "ul", "besides"), "li"), ["Stacks are deeper in B: 3.00 → 4.00 frames on average (+1.0)."]);
   const cells = textsOf(draw(ChangeTable, { verdict: blank }), "td");
-  assert.deepEqual(cells.slice(0, 6), ["20.0 ms/s", "60.0 ms/s", "▲ +40.0 ms/s", "▲ +40.0 ms/s +36.0 to +44.0", "5 of 6", "–"]);
+  assert.deepEqual(cells.slice(0, 6), ["20.0 ms/s", "60.0 ms/s", "▲ +40.0 ms/s", "▲ +40.0 ms/s +36.0 to +44.0", "5 of 6", "<.001"]);
 });
 
 test("the explanation of a change continues its sentence", () => {
   const why = (share: number | null, paths: number) =>
-    textOf(findAll(draw(VerdictSummary, { verdict: verdict({ explanation: { share, paths: Array.from({ length: paths }, (_, at) => path(at)) } }) }), "div", "why"));
+    textOf(findAll(draw(VerdictSummary, { verdict: verdict({ explanation: { share, paths: Array.from({ length: paths }, (_, at) => path(at)), functions: [] } }) }), "div", "why"));
   assert.equal(why(0.8, 1), "80 % of it comes from one call path: f0 ▲ +40.0 ms/s (80 %)");
   assert.equal(why(0.99, 2), "99 % of it comes from 2 call paths: f0 ▲ +40.0 ms/s (80 %) f1 ▲ +40.0 ms/s (80 %)");
   assert.equal(why(1.4, 2), "It comes from 2 call paths: f0 ▲ +40.0 ms/s (80 %) f1 ▲ +40.0 ms/s (80 %)");
@@ -104,32 +105,42 @@ test("changes have intervals, agreeing pods, q and the former name", () => {
   assert.deepEqual(textsOf(rendered, "td").slice(0, 6), ["20.0 ms/s", "60.0 ms/s", change, change, "5 of 6", "<.001"]);
   assert.equal(findAll(rendered, "tr").length, 2, "a function that did not change has no row");
   assert.match(textsOf(rendered, "th").at(-1) as string, /^render jinja2\/runtime\.py was render_page \(jinja2\/runtime\.py\)/);
-  const request = draw(ChangeTable, { verdict: verdict({ method: { unit: "request", alpha_spent: 0.05 } }) });
+  const request = draw(ChangeTable, { verdict: verdict({ method: { ...verdict().method, unit: "request" } }) });
   assert.equal(textsOf(request, "td")[0], "20.0 ms/request");
-  const none = columns([effect(1, 1, 0)], [[0, 0]], [null]);
+  const none = columns([effect(1, 1, 0)], [[0, 0]], [1]);
   const nothing = { function: ["f"], file: ["f.py"], renamed_from: [null], total: none, self: none };
   assert.match(textOf(draw(ChangeTable, { verdict: verdict({ functions: nothing }) })), /No function changed beyond noise\.$/);
 });
 
 const deploy = (changes: Partial<Deploy> = {}, direction: Direction = "unchanged"): Deploy => ({
-  id: "1", namespace: "", service: "shop", version: "v2", previous: "v1", first_seen: "2026-11-20T10:00:00Z", state: "pass", conclusion: "pass",
-  summary: "B takes 8.1 % more CPU time than A.", analyses: [{ state: "pass", rate: effect(0.1, 0.1081, 0.0022, direction) }], finished: null,
-  links: { view: "/s/shop/compare?from=2026-11-20T10%3A00%3A00Z&until=2026-11-20T10%3A20%3A00Z&baseline=version%3Av1&comparison=version%3Av2" }, ...changes,
+  id: "1", namespace: "", service: "shop", version: "v2", previous: "v1", started: "2026-11-20T10:00:00Z", first_seen: "2026-11-20T10:00:00Z", rollout: null, state: "pass", conclusion: "pass",
+  firing: false, summary: "B takes 8.1 % more CPU time than A.", next_analysis: null, finished: null, resolved: null, alerts: [],
+  analyses: [{
+    index: 1, at: "2026-11-20T10:20:00Z", seconds: 1200, state: "pass", comparison_mode: "canary", baseline: null, comparison: null, summary: "", conditions: [], problem: "",
+    rate: effect(0.1, 0.1081, 0.0022, direction),
+  }],
+  links: {
+    self: "/api/v1/deploys/1", verdict: null, resolve: "/api/v1/deploys/1/resolve",
+    view: "/s/shop/compare?from=2026-11-20T10%3A00%3A00Z&until=2026-11-20T10%3A20%3A00Z&baseline=version%3Av1&comparison=version%3Av2",
+  },
+  ...changes,
 });
 
 const NOW = Math.floor(Date.now() / 1000);
 const of = (version: string | null, samples: number, seconds: number, changes: Partial<VersionColumns> = {}): VersionColumns => ({
   version: [version], first_seen: [NOW - 7200], pods_now: [1], samples: [samples], seconds: [seconds], pod_seconds: [1000], ...changes,
 });
+const BASIS: AnswerBasis = { windows: 1, pods: 1, samples: 1, unreadable_segments: 0, unresolved_windows: 0, resolutions: [] };
 const service = (current: VersionColumns, previous: VersionColumns, changes: Partial<OverviewAnswer> = {}): OverviewAnswer => ({
+  type: "cpu",
   service: ["shop"], first_seen: [0], last_seen: [NOW], samples: [9], seconds: [1], pod_seconds: [10], cores: [1.5], pods: [4], pods_now: [4], versions: [2],
-  current, previous, omitted: 0, from: NOW - 3600, until: NOW, basis: { windows: 1, pods: 1, samples: 1 }, ...changes,
+  current, previous, omitted: 0, from: NOW - 3600, until: NOW, basis: BASIS, ...changes,
 });
 const row = (answer: OverviewAnswer, found?: Deploy) =>
   draw(ServiceRow, { answer, index: 0, at: 0, change: compareVersions(answer, 0), deploy: found, maximum: { cores: 2, pod: 2 }, trend: null });
 
 test("a service's row says what the comparison of its latest deploy found", () => {
-  const cases: [string, Direction, string][] = [
+  const cases: [Deploy["state"], Direction, string][] = [
     ["regressed", "increased", "▲ +8.1 % +5.9 to +10.3 against v1: compare"],
     ["pass", "decreased", "▼ +8.1 % +5.9 to +10.3 against v1: compare"],
     ["pass", "unchanged", "≈ unchanged against v1: compare"],
@@ -165,9 +176,9 @@ test("a service's row tells the cost of all pods from that of one, and how far a
 test("the state of a deploy is a word or two", () => {
   assert.equal(formatDeployState(deploy({ state: "watching" })), "… being watched");
   assert.equal(formatDeployState(deploy({ state: "regressed" })), "▲ regressed");
-  assert.equal(formatDeployState(deploy({ state: "finished", conclusion: "regressed", finished: { reason: "rolled_back" } })), "rolled back, was ▲ regressed");
-  assert.equal(formatDeployState(deploy({ state: "finished", conclusion: null, finished: { reason: "replaced" } })), "replaced");
-  assert.equal(formatDeployState(deploy({ state: "unheard of" })), "unheard of");
+  assert.equal(formatDeployState(deploy({ state: "finished", conclusion: "regressed", finished: { at: "2026-11-20T11:00:00Z", reason: "rolled_back", successor: "v1" } })), "rolled back, was ▲ regressed");
+  assert.equal(formatDeployState(deploy({ state: "finished", conclusion: null, finished: { at: "2026-11-20T11:00:00Z", reason: "replaced", successor: "v3" } })), "replaced");
+  assert.equal(formatDeployState(deploy({ state: "unheard of" as Deploy["state"] })), "unheard of");
 });
 
 test("a deploy leads to its comparison at its times, in the theme of the page", () => {
@@ -176,6 +187,6 @@ test("a deploy leads to its comparison at its times, in the theme of the page", 
   assert.deepEqual(there, {
     ...START, page: "compare", service: "shop", baseline: "version:v1", comparison: "version:v2", theme: "dark", from: "2026-11-20T10:00:00Z", until: "2026-11-20T10:20:00Z",
   });
-  assert.equal(deployPlace(deploy({ links: { view: "/s/shop" } })).page, "compare", "before the first analysis too");
+  assert.equal(deployPlace(deploy({ links: { ...deploy().links, view: "/s/shop" } })).page, "compare", "before the first analysis too");
   change({ theme: "" }, "replace");
 });

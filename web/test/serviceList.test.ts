@@ -13,10 +13,12 @@ const of = (count: number, changes: Partial<VersionColumns> = {}): VersionColumn
 });
 
 const overview = (count: number, changes: Partial<OverviewAnswer> = {}): OverviewAnswer => ({
+  type: "cpu",
   service: Array.from({ length: count }, (_, i) => `s${String(i).padStart(3, "0")}`), first_seen: Array(count).fill(0), last_seen: Array(count).fill(900),
   samples: Array(count).fill(9), seconds: Array(count).fill(1), pod_seconds: Array(count).fill(10), cores: Array(count).fill(1), pods: Array(count).fill(1),
   pods_now: Array(count).fill(1), versions: Array(count).fill(1), current: of(count), previous: of(count, { version: Array(count).fill(null) }),
-  omitted: 0, from: 0, until: 1000, basis: { windows: 1, pods: 1, samples: 1 }, ...changes,
+  omitted: 0, from: 0, until: 1000,
+  basis: { windows: 1, pods: 1, samples: 1, unreadable_segments: 0, unresolved_windows: 0, resolutions: [] }, ...changes,
 });
 
 const two = (before: [number, number, number], now: [number, number, number]) => ({

@@ -9,7 +9,10 @@ import { changeAt, markChanges, computeMetrics } from "../src/flamegraph/analysi
 import type { Tree } from "../src/flamegraph/tree/tree.ts";
 import { buildTree, randomNumbers, randomStacks, seeds } from "./stacks.ts";
 
-const NO_EFFECTS: Effects = { baseline: [], comparison: [], delta: [], low: [], high: [], direction: [], q: [], pods_agreeing: [], pods_total: [] };
+const NO_EFFECTS: Effects = {
+  baseline: [], comparison: [], delta: [], low: [], high: [], relative: [], relative_low: [], relative_high: [], p: [], direction: [],
+  min_detectable_effect: [], q: [], pods_agreeing: [], pods_total: [],
+};
 
 const verdict = (direction: Direction = "increased"): Verdict => ({
   direction, functions: { function: [], file: [], renamed_from: [], self: NO_EFFECTS, total: NO_EFFECTS },

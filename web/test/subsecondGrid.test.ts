@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { comparesWithRest, busiestCells, cellAt, cellsInSpan, buildGrid, GUTTER_PIXELS, parseSpan, cellSize, formatSpan, moveCell, type SubsecondHeatmapAnswer } from "../src/charts/subsecondGrid.ts";
+import { comparesWithRest, busiestCells, cellAt, cellsInSpan, buildGrid, GUTTER_PIXELS, parseSpan, cellSize, formatSpan, moveCell } from "../src/charts/subsecondGrid.ts";
+import type { SubsecondHeatmapAnswer } from "../src/api/captures.ts";
 import { randomNumbers, seeds } from "./stacks.ts";
 
 const STEPS = [5, 10, 20, 50, 125, 250, 1000];
@@ -12,7 +13,7 @@ function randomAnswer(seed: number): SubsecondHeatmapAnswer {
   const cells = Array.from({ length: seconds * rows }, (_, cell) => cell).filter(() => next() < 0.3);
   const sampled = cells.map(() => 1 + Math.floor(next() * 9));
   return {
-    start: 1_795_253_400, seconds, step_ms, recordings: [],
+    capture: "c_1", type: "wall", start: 1_795_253_400, seconds, step_ms, recordings: [],
     second: cells.map((cell) => Math.floor(cell / rows)), bucket: cells.map((cell) => cell % rows),
     samples: sampled.map((most) => Math.floor(next() * (most + 1))), all_samples: sampled,
   };

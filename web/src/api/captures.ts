@@ -1,78 +1,22 @@
 import { useEffect } from "preact/hooks";
 import { useAnswer, type AnswerRequest } from "./useAnswer.ts";
 import { Failure, parseFailure } from "./request.ts";
+import type { components } from "./schema.ts";
 
-export type CaptureState = "queued" | "scheduled" | "sampling" | "uploading" | "ready" | "stopped" | "failed" | "done";
+type Schemas = components["schemas"];
 
-export interface CapturePart {
-  readonly agent: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly state: CaptureState;
-  readonly problem: string;
-  readonly hint: string;
-  /** The ephemeral container that was attached for it; absent from older collectors. */
-  readonly ephemeral_container?: string;
-  readonly elapsed_seconds?: number;
-  readonly samples?: number;
-  readonly recordings?: number;
-  readonly errors?: Readonly<Record<string, number>>;
-  readonly top_functions?: readonly { readonly function: string; readonly self_samples: number }[];
-}
+export type CaptureAnswer = Schemas["Capture"];
+export type CapturePart = Schemas["CapturePart"];
+export type CapturesAnswer = Schemas["Captures"];
 
-export interface CaptureAnswer {
-  readonly id: string;
-  readonly service: string;
-  readonly query: string;
-  readonly pods_requested: number | "all" | readonly string[];
-  readonly seconds: number;
-  readonly rate: number;
-  readonly mode: string;
-  readonly timeline: boolean;
-  readonly created: string;
-  readonly requested_by: string;
-  readonly expires: string;
-  readonly ended: string | null;
-  readonly state: CaptureState;
-  readonly stopping: boolean;
-  readonly problem: string;
-  readonly hint: string;
-  readonly pods: number;
-  readonly elapsed_seconds: number;
-  readonly samples: number;
-  readonly from: number;
-  readonly until: number;
-  readonly parts?: readonly CapturePart[];
-}
+export type Agent = Schemas["Agent"];
+export type AgentsAnswer = Schemas["Agents"];
 
-export interface Agent {
-  readonly agent: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly sampler: string;
-  readonly ready: boolean;
-  readonly problem: string;
-  readonly hint: string;
-  readonly paused: boolean;
-  readonly active_capture: string;
-  readonly last_seen: string;
-}
+export type RecordingsAnswer = Schemas["Recordings"];
+export type RecordingFlameAnswer = Schemas["RecordingFlame"];
+export type SubsecondHeatmapAnswer = Schemas["SubsecondHeatmap"];
 
-export interface AgentsAnswer {
-  readonly agents: readonly Agent[];
-  readonly total: number;
-  /** Of all services: how many sidecars, how many could take a capture now, and what keeps one of the others from it. */
-  readonly services: readonly { readonly service: string; readonly sidecars: number; readonly available: number; readonly problem: string }[];
-}
-
-export interface Recording {
-  readonly name: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly pid: number;
-  readonly seconds: number;
-  readonly samples: number;
-  readonly dropped: number;
-}
-
-export const isFinal = (state: CaptureState): boolean => state === "ready" || state === "stopped" || state === "failed";
+export const isFinal = (state: CaptureAnswer["state"]): boolean => state === "ready" || state === "stopped" || state === "failed";
 
 /** Asks for something to change; the answer, or null where there is none. Throws Failure. */
 export async function sendRequest<Answer>(method: "POST" | "DELETE", url: string, body?: unknown): Promise<Answer | null> {

@@ -2,6 +2,7 @@ import { PREFIX } from "../lib/location.ts";
 import { classifyFailure, parseRetryAfter, type FailureKind } from "./retryPolicy.ts";
 import { takePrefetched } from "./prefetchCache.ts";
 import { noteBuild } from "./connection.ts";
+import type { components } from "./schema.ts";
 
 /** A request that failed: what happened, what to do about it, and in how many seconds to retry. */
 export class Failure extends Error {
@@ -63,7 +64,7 @@ export async function parseFailure(response: Response, unauthorizedMessage = "Th
   const wait = parseRetryAfter(response.headers.get("Retry-After"), Date.now() / 1000);
   const text = await response.text().catch(() => "");
   try {
-    const body = JSON.parse(text) as { error?: string; message?: string; hint?: string };
+    const body = JSON.parse(text) as Partial<components["schemas"]["Error"]>;
     return new Failure(body.error ?? String(response.status), body.message ?? text, body.hint ?? "", wait);
   } catch {
     return new Failure(String(response.status), `The collector answered ${response.status} ${response.statusText}.`, "", wait);

@@ -1,14 +1,4 @@
-/** A capture as the collector tells it: samples by second, and by step within the second, in columns. */
-export interface SubsecondHeatmapAnswer {
-  readonly start: number;
-  readonly seconds: number;
-  readonly step_ms: number;
-  readonly second: readonly number[];
-  readonly bucket: readonly number[];
-  readonly samples: readonly number[];
-  readonly all_samples: readonly number[];
-  readonly recordings: readonly { readonly name: string; readonly pid: number; readonly labels: Readonly<Record<string, string>>; readonly dropped: number }[];
-}
+import type { SubsecondHeatmapAnswer } from "../api/captures.ts";
 
 /**
  * The cells by number: the number of a cell is the second times the rows plus its row, so that cells are numbered in the

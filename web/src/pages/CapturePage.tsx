@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { apiUrl, type Failure } from "../api/request.ts";
-import { isFinal, sendRequest, usePolling, type CaptureAnswer, type CapturePart, type Recording } from "../api/captures.ts";
+import { isFinal, sendRequest, usePolling, type CaptureAnswer, type CapturePart, type RecordingsAnswer } from "../api/captures.ts";
 import { captureProfile, topFunctions, compareWithYesterday } from "../viewmodels/captureRequest.ts";
 import { place, PREFIX, visit } from "../lib/location.ts";
 import { count, plural, seconds } from "../lib/numbers.ts";
@@ -123,7 +123,7 @@ function CaptureActions({ capture, path, reload }: { capture: CaptureAnswer; pat
 }
 
 function Recordings({ path }: { path: string }) {
-  const request = usePolling<{ recordings: readonly Recording[] }>(apiUrl(`${path}/recordings`), 3, ({ recordings }) => recordings.length === 0);
+  const request = usePolling<RecordingsAnswer>(apiUrl(`${path}/recordings`), 3, ({ recordings }) => recordings.length === 0);
   const recordings = request.answer?.recordings ?? [];
   return (
     <section class="panel" aria-labelledby="order-title">

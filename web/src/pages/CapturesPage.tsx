@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { apiUrl, type Failure } from "../api/request.ts";
-import { sendRequest, usePolling, type Agent, type AgentsAnswer, type CaptureAnswer } from "../api/captures.ts";
+import { sendRequest, usePolling, type Agent, type AgentsAnswer, type CaptureAnswer, type CapturesAnswer } from "../api/captures.ts";
 import { captureCommand, describeCost, captureCurl, MODES, describeObstacle, parsePods, type CaptureRequest } from "../viewmodels/captureRequest.ts";
 import { change, place, PREFIX, visit } from "../lib/location.ts";
 import { count, plural } from "../lib/numbers.ts";
@@ -20,7 +20,7 @@ export const capturePlace = (id: string) => onPage(place.value, "capture", { ...
 export function CapturesPage({ refreshCount }: { refreshCount: number }) {
   const { service } = place.value;
   const agents = usePolling<AgentsAnswer>(apiUrl("agents", { service }), POLL_SECONDS);
-  const past = usePolling<{ captures: readonly CaptureAnswer[] }>(apiUrl("captures", { service }), POLL_SECONDS);
+  const past = usePolling<CapturesAnswer>(apiUrl("captures", { service }), POLL_SECONDS);
   useEffect(() => { if (refreshCount > 0) { agents.reload(); past.reload(); } }, [refreshCount]);
   return (
     <>

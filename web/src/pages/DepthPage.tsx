@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { useAnswer } from "../api/useAnswer.ts";
 import { apiUrl } from "../api/request.ts";
 import type { DepthAnswer, DepthSide, TimelineAnswer } from "../api/answers.ts";
-import type { Verdict } from "../api/verdict.ts";
+import type { Verdict, VerdictAnswer } from "../api/verdict.ts";
 import { parseDepthRange, depthRangeParameters, type DepthRange } from "../lib/depthRange.ts";
 import { histogramBins, Ecdf, Histogram } from "../charts/DepthCharts.tsx";
 import { describeGap } from "../lib/distribution.ts";
@@ -43,7 +43,7 @@ export function DepthPage({ refreshCount }: { refreshCount: number }) {
   const request = useAnswer<DepthAnswer>(apiUrl(...query));
   const timeline = useAnswer<TimelineAnswer>(apiUrl("timeline", { query: selectorOf(here.service, ""), ...range, type: "wall" }));
   // After what it is about, which is there sooner.
-  const verdictRequest = useAnswer<{ readonly verdict: Verdict }>(isComparison && request.isCurrent ? apiUrl("verdict", parameters) : null);
+  const verdictRequest = useAnswer<VerdictAnswer>(isComparison && request.isCurrent ? apiUrl("verdict", parameters) : null);
   useEffect(() => { if (refreshCount > 0) request.reload(); }, [refreshCount]);
   const sides = defaultSides(timeline.answer?.versions ?? []);
   return (

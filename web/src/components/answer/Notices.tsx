@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import type { AnswerBasis } from "../../api/answers.ts";
 import { plural, seconds as duration } from "../../lib/numbers.ts";
 
-export function BasisLine({ basis, sampled, children }: { basis: AnswerBasis; sampled?: number; children?: ComponentChildren }) {
+export function BasisLine({ basis, sampled, children }: { basis: Pick<AnswerBasis, "windows" | "pods" | "samples">; sampled?: number; children?: ComponentChildren }) {
   return (
     <p class="basis">
       {plural(basis.samples, "sample")} · {plural(basis.pods, "pod")} · {plural(basis.windows, "window")}

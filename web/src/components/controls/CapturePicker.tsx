@@ -1,13 +1,10 @@
 import { useAnswer } from "../../api/useAnswer.ts";
 import { apiUrl } from "../../api/request.ts";
 import type { ValuesAnswer } from "../../api/answers.ts";
+import type { CapturesAnswer } from "../../api/captures.ts";
 import { place } from "../../lib/location.ts";
 import { selectorOf } from "../../lib/selectors.ts";
 import { formatAgo, toEpochSeconds, type Range } from "../../lib/times.ts";
-
-interface CapturesAnswer {
-  readonly captures: readonly { readonly id: string; readonly created: string | number; readonly state: string }[];
-}
 
 /** Picks a capture of this service: those the collector keeps, and those that windows of the range name. */
 export function CapturePicker({ letter, value, range, onSelect }: { letter: string; value: string; range: Range; onSelect: (id: string) => void }) {

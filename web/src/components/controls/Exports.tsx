@@ -1,5 +1,6 @@
 import { apiUrl, parseFailure, type Failure } from "../../api/request.ts";
 import type { Side } from "../../api/answers.ts";
+import type { components } from "../../api/schema.ts";
 import { cliCommand, curlCommand, pinTimes, type ApiQuery } from "../../viewmodels/shellCommands.ts";
 import { place, PREFIX } from "../../lib/location.ts";
 import { count } from "../../lib/numbers.ts";
@@ -143,7 +144,7 @@ function absolutePath(): string {
 async function createShortLink(view: string): Promise<string | null> {
   try {
     const response = await fetch(apiUrl("links"), { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ path: view }) });
-    return response.ok ? ((await response.json()) as { path: string }).path : null;
+    return response.ok ? ((await response.json()) as components["schemas"]["Link"]).path : null;
   } catch {
     return null;
   }

@@ -1,14 +1,11 @@
 import { useLayoutEffect, useState } from "preact/hooks";
 import { useAnswer } from "../../api/useAnswer.ts";
+import type { TopAnswer } from "../../api/answers.ts";
 import { apiUrl } from "../../api/request.ts";
 import { pathKeyName } from "../../flamegraph/tree/focus.ts";
 import { change, place } from "../../lib/location.ts";
 import { SegmentedControl } from "../ui/Controls.tsx";
 import type { Scope } from "../../lib/viewOptions.ts";
-
-interface TopAnswer {
-  readonly rows: { readonly function: readonly string[]; readonly file: readonly string[] };
-}
 
 /** Which samples the page is about: all, those below the focused frame, or those with a function on their stack. */
 export function DepthScope({ parameters }: { parameters: Record<string, string> }) {

@@ -1,7 +1,7 @@
 import { Fragment, type ComponentChildren } from "preact";
 import { useAnswer } from "../../api/useAnswer.ts";
 import { apiUrl } from "../../api/request.ts";
-import type { Side } from "../../api/answers.ts";
+import type { StackCompositionAnswer } from "../../api/answers.ts";
 import { foldCycles, type FrameRun } from "../../flamegraph/tree/cycles.ts";
 import { pathKeyOfNames } from "../../flamegraph/tree/focus.ts";
 import { frameParts } from "../../flamegraph/tree/packages.ts";
@@ -12,20 +12,6 @@ import { onPage } from "../../lib/url.ts";
 import { Bar, Link } from "../ui/Controls.tsx";
 import { Table } from "../ui/Table.tsx";
 import { AnswerView } from "../answer/AnswerView.tsx";
-
-interface StackCompositionAnswer {
-  readonly packages: { readonly package: readonly string[]; readonly kind: readonly string[] };
-  readonly functions: { readonly function: readonly string[]; readonly file: readonly string[] };
-  readonly names: readonly string[];
-  readonly deepest: readonly { readonly depth: number; readonly samples: number; readonly frames: readonly number[] }[];
-  readonly sides: readonly (Side & {
-    readonly package_frames: readonly number[];
-    readonly recursive_samples: readonly number[];
-    readonly recursive_frames: readonly number[];
-    readonly recursive_max: readonly number[];
-  })[];
-  readonly totals: { readonly packages: number; readonly functions: number; readonly stacks: number };
-}
 
 const MAX_ROWS = 20;
 

@@ -1,9 +1,9 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { RecordingFlameAnswer, SubsecondHeatmapAnswer } from "../../api/captures.ts";
 import { useAnswer } from "../../api/useAnswer.ts";
 import { apiUrl } from "../../api/request.ts";
-import { comparesWithRest, busiestCells, cellAt, cellsInSpan, AXIS_PIXELS, buildGrid, GUTTER_PIXELS, parseSpan, REST_SUFFIX, cellSize, formatSpan, moveCell, type SubsecondGrid, type SubsecondHeatmapAnswer, type CellSpan } from "../../charts/subsecondGrid.ts";
+import { comparesWithRest, busiestCells, cellAt, cellsInSpan, AXIS_PIXELS, buildGrid, GUTTER_PIXELS, parseSpan, REST_SUFFIX, cellSize, formatSpan, moveCell, type SubsecondGrid, type CellSpan } from "../../charts/subsecondGrid.ts";
 import { createPen } from "../../charts/pen.ts";
-import type { WireTree } from "../../flamegraph/tree/tree.ts";
 import { change, place } from "../../lib/location.ts";
 import { count, plural, seconds } from "../../lib/numbers.ts";
 import { theme } from "../../lib/theme.ts";
@@ -17,17 +17,6 @@ import { useElementWidth } from "../ui/useElementWidth.ts";
 import type { ViewName } from "../../lib/viewOptions.ts";
 import { AnswerView } from "../answer/AnswerView.tsx";
 import { treeParameters } from "../../lib/queryParameters.ts";
-
-interface RecordingFlameAnswer extends WireTree {
-  readonly capture: string;
-  readonly start: number;
-  readonly from_us: number;
-  readonly until_us: number;
-  readonly sides: readonly (WireTree["sides"][number] & {
-    readonly samples: number; readonly seconds: number; readonly pod_seconds: number; readonly states: { readonly idle: number; readonly running: number; readonly gil: number };
-  })[];
-  readonly pruned: { readonly nodes: number; readonly limit: number | null };
-}
 
 /** A capture by second and by offset in the second: a span that is picked has a flame graph of its own. */
 export function SubsecondHeatmap({ path }: { path: string }) {

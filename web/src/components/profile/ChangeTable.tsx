@@ -76,7 +76,7 @@ export function CertaintyCells({ effects, row }: { effects: Effects; row: number
   return (
     <>
       <td class="number">{effects.pods_total[row] > 0 ? `${effects.pods_agreeing[row]} of ${effects.pods_total[row]}` : "–"}</td>
-      <td class="number">{q === null ? "–" : q < 0.001 ? "<.001" : q.toFixed(3).replace(/^0/, "")}</td>
+      <td class="number">{q < 0.001 ? "<.001" : q.toFixed(3).replace(/^0/, "")}</td>
     </>
   );
 }

@@ -1,3 +1,5 @@
+import type { FlameAnswer, FlameSide } from "../../api/answers.ts";
+
 /**
  * A call tree as columns, in pre-order: node 0 is the root, a node's subtree follows it without a gap.
  *
@@ -34,16 +36,8 @@ export interface Shape {
   readonly deepest: number;
 }
 
-export interface WireTree {
-  readonly names: readonly string[];
-  readonly level: readonly number[];
-  readonly name: readonly number[];
-  readonly sides: readonly {
-    readonly self_us: readonly number[];
-    readonly self_samples: readonly number[];
-    readonly self_us_by_state?: Readonly<Record<keyof States, readonly number[]>>;
-  }[];
-}
+/** What a tree is made of in an answer. */
+export type WireTree = Pick<FlameAnswer, "names" | "level" | "name"> & { readonly sides: readonly Pick<FlameSide, "self_us" | "self_samples" | "self_us_by_state">[] };
 
 export function treeOf(wire: WireTree): Tree {
   const byState = wire.sides.flatMap(({ self_us_by_state: states }) => states ?? []);
