@@ -36,7 +36,7 @@ taken = parse_request(
 store, sides, kind = MemoryStore(), [question()], ProfileType.WALL
 write_hashed_segment(store, taken.windows)
 print(json.dumps({
-    "native": native_kernel.get_kernel_status().native,
+    "native": native_kernel.get_kernel_status().is_native,
     "reason": native_kernel.get_kernel_status().reason,
     "hint": native_kernel.get_kernel_status().hint,
     "stored": sorted(entry.key for entry in store.list("v1/")),

@@ -47,7 +47,7 @@ def variables(made: Json) -> Json:
 
 def test_a_pod_of_a_labelled_namespace_gets_a_native_sidecar(after):
     made, decision = after(pod())
-    assert decision.injected
+    assert decision.is_injected
     assert made["spec"]["shareProcessNamespace"] is True
     assert [one["name"] for one in made["spec"]["initContainers"]] == ["sidelight"]
     assert sidecar_of(made)["restartPolicy"] == "Always"
@@ -80,7 +80,7 @@ def test_the_pods_word_wins_over_the_namespaces(of_namespace, of_pod, injected, 
     place = AdmissionContext("shop", {label_names.INJECT: of_namespace} if of_namespace else {})
     before = pod(labels={label_names.INJECT: of_pod} if of_pod else {})
     made, decision = after(before, place)
-    assert decision.injected is injected
+    assert decision.is_injected is injected
     assert injected or made == before
 
 
@@ -106,7 +106,7 @@ def test_annotations_are_settings_of_the_sidecar(after):
         label_names.BUDGET_CPU_PERCENT: "0.5",
     }
     made, decision = after(pod(annotations=wishes))
-    assert decision.injected
+    assert decision.is_injected
     assert {name: value for name, value in variables(made).items() if value is not None}.items() >= {
         "SIDELIGHT_SERVICE": "till",
         "SIDELIGHT_VERSION": "7",
@@ -129,7 +129,7 @@ def test_annotations_set_triggers_of_one_pod(after):
         label_names.TRIGGER_DURATION_SECONDS: "20",
     }
     made, decision = after(pod(annotations=wishes))
-    assert decision.injected
+    assert decision.is_injected
     assert decision.warnings == ()
     assert {name: value for name, value in variables(made).items() if "TRIGGER" in name} == {
         "SIDELIGHT_TRIGGER_CPU_PERCENT": "80",
@@ -211,7 +211,7 @@ def test_an_image_that_happens_to_have_the_ports_number_in_it_takes_no_port(afte
 
 def test_on_the_nodes_network_the_sidecar_takes_a_free_port_of_loopback(after):
     made, decision = after(pod(hostNetwork=True))
-    assert decision.injected
+    assert decision.is_injected
     assert variables(made)["SIDELIGHT_LISTEN"] == "127.0.0.1:0"
     assert "ports" not in sidecar_of(made)
     assert "livenessProbe" not in sidecar_of(made)
@@ -237,7 +237,7 @@ def test_secrets_to_pull_the_image_with_stand_beside_the_pods_own(sidecar_json):
 def test_the_services_own_security_settings_stay_and_the_sidecar_has_its_own(after, recipe):
     strict = {"runAsNonRoot": True, "runAsUser": 10001, "fsGroup": 10001}
     made, decision = after(pod(securityContext=strict))
-    assert decision.injected
+    assert decision.is_injected
     assert made["spec"]["securityContext"] == strict
     assert "securityContext" not in made["spec"]["containers"][0]
     assert sidecar_of(made)["securityContext"] == recipe.container["securityContext"]
@@ -338,23 +338,23 @@ def test_the_services_own_security_settings_stay_and_the_sidecar_has_its_own(aft
 def test_a_pod_that_cannot_have_one_is_told_why_and_what_to_do(before, place, why, told, after):
     made, decision = after(before, place)
     assert decision.skip is not None
-    assert decision.skip.why is why
-    assert told in decision.skip.sentence
-    assert decision.skip.next_step
-    assert made["metadata"]["annotations"][label_names.STATUS] == f"skipped: {decision.skip.sentence}"
+    assert decision.skip.reason is why
+    assert told in decision.skip.message
+    assert decision.skip.hint
+    assert made["metadata"]["annotations"][label_names.STATUS] == f"skipped: {decision.skip.message}"
     assert made["spec"] == before["spec"]
-    assert decision.skip.sentence in decision.warnings[0]
+    assert decision.skip.message in decision.warnings[0]
 
 
 def test_a_job_gets_a_native_sidecar_for_that_one_lets_it_end(after):
     job = {"apiVersion": "batch/v1", "kind": "Job", "name": "nightly", "uid": "1", "controller": True}
     before = pod(restartPolicy="Never")
     before["metadata"]["ownerReferences"] = [job]
-    assert after(before)[1].injected
+    assert after(before)[1].is_injected
     skip = after(before, AdmissionContext("shop", ASKED.namespace_labels, has_native_sidecars=False))[1].skip
     assert skip is not None
-    assert skip.why is SkipReason.WOULD_NOT_END
-    assert "a Job" in skip.sentence
+    assert skip.reason is SkipReason.WOULD_NOT_END
+    assert "a Job" in skip.message
 
 
 def test_an_init_container_that_restarts_may_be_watched(after):
@@ -362,7 +362,7 @@ def test_an_init_container_that_restarts_may_be_watched(after):
         annotations={label_names.CONTAINER: "proxy"},
         initContainers=[{"name": "proxy", "restartPolicy": "Always"}],
     )
-    assert after(before)[1].injected
+    assert after(before)[1].is_injected
 
 
 @pytest.mark.parametrize(
@@ -382,13 +382,13 @@ def test_a_pod_that_has_one_or_must_not_change_is_left_as_it_is(before, after):
 
 def test_a_sentence_is_never_longer_than_an_annotation_is_good_for(after):
     _, decision = after(pod(annotations={label_names.RATE: "x" * 10_000}))
-    assert len(decision.skip.sentence) == MAX_MESSAGE_CHARACTERS
+    assert len(decision.skip.message) == MAX_MESSAGE_CHARACTERS
     assert len(decision.warnings[0]) <= MAX_MESSAGE_CHARACTERS
 
 
 def test_an_annotation_nobody_knows_is_said_to_be_so(after):
     _, decision = after(pod(annotations={"sidelight.dev/rates": "50", label_names.RATE: "50"}))
-    assert decision.injected
+    assert decision.is_injected
     assert decision.warnings == ("Sidelight knows no annotation sidelight.dev/rates",)
 
 
@@ -397,4 +397,4 @@ def test_when_every_port_is_taken_the_pod_is_told(after):
     before["spec"]["containers"][0]["args"] = [str(port) for port in range(8081, 8101)]
     skip = after(before)[1].skip
     assert skip is not None
-    assert skip.why is SkipReason.NO_FREE_PORT
+    assert skip.reason is SkipReason.NO_FREE_PORT

@@ -89,8 +89,8 @@ PLACES = st.builds(
     AdmissionContext,
     st.just("shop"),
     st.just({label_names.INJECT: "true"}),
-    native=st.booleans(),
-    enforced=st.sampled_from(["privileged", "baseline"]),
+    has_native_sidecars=st.booleans(),
+    pod_security_level=st.sampled_from(["privileged", "baseline"]),
 )
 
 

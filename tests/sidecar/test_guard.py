@@ -133,7 +133,7 @@ def test_samplers_are_chosen_by_mode_and_the_command_stands_in_for_the_extension
 class Powerless(Guard):
     """A guard that finds the target stopped and may not resume it."""
 
-    def after(self, target_state: TargetState, *, has_crashed: bool) -> ResumeOutcome:
+    def resume_if_stopped(self, target_state: TargetState, *, has_crashed: bool) -> ResumeOutcome:
         return ResumeOutcome.DENIED
 
 
