@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +18,12 @@ import pytest
 from sidelight_model.errors import Reason
 from sidelight_sidecar.discovery.processes import ProcessFilter, ProcessKey, select_processes
 from sidelight_sidecar.discovery.procfs import ProcFs
+from sidelight_sidecar.health import HealthBoard
+from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.samplers.attach_limiter import AttachLimiter
 from sidelight_sidecar.samplers.guard import Guard, has_stopped_thread
 from sidelight_sidecar.samplers.sampler import SamplingError
-from sidelight_sidecar.sampling.guarded_session import GuardedSession
+from sidelight_sidecar.sampling.session_handle import SessionHandle
 from tests.running import Running, eventually, running
 from tests.sidecar.collecting import FakeCollector
 from tests.sidecar.conftest import Start, StartSidecar, proc_of
@@ -88,7 +92,7 @@ def test_a_master_in_c_and_its_workers_are_found(tmp_path: Path, procfs: ProcFs)
                 os.kill(pid, signal.SIGKILL)
 
 
-def test_a_pid_that_is_another_processs_by_the_time_of_the_attach_is_let_go(start: Start) -> None:
+async def test_a_pid_that_is_another_processs_by_the_time_of_the_attach_is_let_go(start: Start) -> None:
     target = start("spin")
     now = proc_of(target)
     before = replace(now, key=ProcessKey(now.pid, now.key.start_ticks - 1))
@@ -103,8 +107,10 @@ def test_a_pid_that_is_another_processs_by_the_time_of_the_attach_is_let_go(star
             self.stopped += 1
 
     sampler = Attaches()
+    limiter = AttachLimiter(time.monotonic, lambda: 0.5)
+    handle = SessionHandle(before, Guard(ProcFs()), limiter, SidecarMetrics(), HealthBoard())
     with pytest.raises(SamplingError) as refused:
-        GuardedSession.attach(sampler, Guard(ProcFs()), before, rate_hz=1, window_seconds=1)  # type: ignore[arg-type]
+        await handle.attach(sampler, 1, 1)  # type: ignore[arg-type]
     assert (refused.value.reason, sampler.stopped) == (Reason.PID_GONE, 1)
 
 

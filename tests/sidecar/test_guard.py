@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidelight_sidecar.discovery.processes import Proc
 from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.health import HealthBoard
 from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.samplers.attach_limiter import AttachLimiter
 from sidelight_sidecar.samplers.guard import Guard, ResumeOutcome, TargetState, has_stopped_thread
-from sidelight_sidecar.samplers.pyspy_command import CommandSampler, CommandSession
-from sidelight_sidecar.samplers.sampler import Sampler, SamplingError
+from sidelight_sidecar.samplers.pyspy_command import CommandSession
+from sidelight_sidecar.samplers.sampler import Sampler, SamplingError, Session
 from sidelight_sidecar.samplers.sampler_registry import SamplerRegistry
-from sidelight_sidecar.sampling.guarded_session import GuardedSession
 from sidelight_sidecar.sampling.session_handle import SessionHandle
 from tests.running import Running, eventually
 from tests.sidecar.conftest import Start, proc_of, samplers
@@ -40,57 +40,83 @@ def runs(target: Running) -> bool:
     return eventually("the target works", grown)
 
 
-def attach(sampler: Sampler, target: Running) -> GuardedSession:
-    guard = Guard(ProcFs())
-    return GuardedSession.attach(sampler, guard, proc_of(target), rate_hz=100, window_seconds=5)
+class Sessions:
+    """Handles on sessions, with the metrics they count in."""
+
+    def __init__(self, guard: Guard | None = None) -> None:
+        self.guard = guard or Guard(ProcFs())
+        self.metrics = SidecarMetrics()
+        self.health = HealthBoard()
+
+    def handle(self, target: Running) -> SessionHandle:
+        limiter = AttachLimiter(time.monotonic, lambda: 0.5)
+        return SessionHandle(proc_of(target), self.guard, limiter, self.metrics, self.health)
+
+    def resumed(self) -> float:
+        value = self.metrics.registry.get_sample_value(
+            "sidelight_sidecar_targets_resumed_total", {"outcome": ResumeOutcome.RESUMED.value}
+        )
+        return value or 0.0
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_target_runs_on_after_it_was_sampled(mode: str, start: Start) -> None:
-    target = start("spin")
-    attachment = attach(samplers().get(mode), target)
-    sampled, release = attachment.close()
-    assert release is ResumeOutcome.NOTHING
+async def test_a_target_runs_on_after_it_was_sampled(mode: str, start: Start) -> None:
+    target, sessions = start("spin"), Sessions()
+    handle = sessions.handle(target)
+    await handle.attach(samplers().get(mode), 100, 5)
+    sampled = await handle.detach()
+    assert sessions.resumed() == 0
     assert sampled.quality.mode == mode
     assert runs(target)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_target_found_stopped_when_its_session_ends_is_resumed(mode: str, start: Start) -> None:
-    target = start("spin")
-    attachment = attach(samplers().get(mode), target)
+async def test_a_target_found_stopped_when_its_session_ends_is_resumed(mode: str, start: Start) -> None:
+    target, sessions = start("spin"), Sessions()
+    handle = sessions.handle(target)
+    await handle.attach(samplers().get(mode), 100, 5)
     os.kill(target.pid, signal.SIGSTOP)
     eventually("the target is stopped", lambda: stopped(target))
-    _, release = attachment.close()
-    assert release is ResumeOutcome.RESUMED
+    await handle.detach()
+    assert sessions.resumed() == 1
     assert runs(target)
 
 
-def test_a_target_runs_on_though_py_spy_is_killed_in_the_middle_of_a_sample(start: Start) -> None:
-    target = start("spin")
-    sampler = samplers().get("command")
-    assert isinstance(sampler, CommandSampler)
-    guard = Guard(ProcFs())
+async def test_a_target_runs_on_though_py_spy_is_killed_in_the_middle_of_a_sample(start: Start) -> None:
+    target, sessions = start("spin"), Sessions()
+    sampler = Remembers(samplers().get("command"))
     for _ in range(5):
-        found = guard.record_state(proc_of(target).key)
-        session = sampler.attach(proc_of(target), rate_hz=1000, window_seconds=5)
-        assert isinstance(session, CommandSession)
-        assert session.pid is not None
-        os.kill(session.pid, signal.SIGKILL)
-        eventually("the session notices", lambda session=session: session.end_reason)
-        sampled, _ = GuardedSession(session, guard, found).close()
+        handle = sessions.handle(target)
+        await handle.attach(sampler, 1000, 5)
+        assert isinstance(sampler.session, CommandSession)
+        assert sampler.session.pid is not None
+        os.kill(sampler.session.pid, signal.SIGKILL)
+        eventually("the session notices", lambda handle=handle: handle.end_reason)
+        sampled = await handle.detach()
         assert sampled.quality.errors == {"no_output": 1}
         assert not stopped(target)
     assert runs(target)
 
 
-def test_a_target_that_somebody_stopped_before_is_neither_sampled_nor_resumed(start: Start) -> None:
+class Remembers:
+    """A sampler whose last session can be looked at."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+        self.session: Session | None = None
+
+    def attach(self, proc: Proc, *, rate_hz: float, window_seconds: float) -> Session:
+        self.session = self._sampler.attach(proc, rate_hz=rate_hz, window_seconds=window_seconds)
+        return self.session
+
+
+async def test_a_target_that_somebody_stopped_before_is_neither_sampled_nor_resumed(start: Start) -> None:
     target = start("spin")
     os.kill(target.pid, signal.SIGSTOP)
     eventually("the target is stopped", lambda: stopped(target))
     guard = Guard(ProcFs())
     with pytest.raises(SamplingError, match="is stopped") as refused:
-        attach(samplers().get("blocking"), target)
+        await Sessions(guard).handle(target).attach(samplers().get("blocking"), 100, 5)
     assert f"kill -CONT {target.pid}" in refused.value.hint
     found = guard.record_state(proc_of(target).key)
     assert guard.resume_if_stopped(found, has_crashed=True) is ResumeOutcome.NOTHING
@@ -138,15 +164,8 @@ class Powerless(Guard):
 
 
 async def test_what_is_said_of_a_target_left_stopped_is_taken_back_when_it_runs_again(start: Start) -> None:
-    board = HealthBoard()
-    target = start("spin")
-    hold = SessionHandle(
-        proc_of(target),
-        Powerless(ProcFs()),
-        AttachLimiter(time.monotonic, lambda: 0.5),
-        SidecarMetrics(),
-        board,
-    )
+    target, sessions = start("spin"), Sessions(Powerless(ProcFs()))
+    board, hold = sessions.health, sessions.handle(target)
     await hold.attach(samplers().get("blocking"), 100, 1.0)
     await hold.detach()
     (problem,) = board.issues.values()

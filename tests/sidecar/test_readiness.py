@@ -292,9 +292,9 @@ def test_every_word_of_readiness_has_a_section_in_the_manual_and_no_other() -> N
 def test_every_problem_that_is_put_up_has_a_word_of_readiness() -> None:
     said = set()
     for module in (ROOT / "sidecar" / "sidelight_sidecar").rglob("*.py"):
-        said |= set(re.findall(r"Problem\(\s*Reason\.(\w+)", module.read_text()))
+        said |= set(re.findall(r"HealthIssue\(\s*Reason\.(\w+)", module.read_text()))
         if module.name in (
-            "guarded_session.py",
+            "session_handle.py",
             "native_sampler.py",
             "permissions.py",
             "pyspy_output.py",

@@ -3,7 +3,6 @@
 process_watcher  starts a loop for each process
 process_sampler  the loop of one process
 sampling_loop    samples one window
-session_handle   calls the sampler's session in threads
-guarded_session  the session with the guard around it
-capture_job      a capture on the processes of this sidecar
+session_handle   the sampler's session, called in threads, with the guard around it
+process_capture  a capture on one process
 """

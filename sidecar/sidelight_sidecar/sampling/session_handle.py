@@ -1,4 +1,8 @@
-"""A process's session for the event loop: its blocking calls run in threads."""
+"""A process's session for the event loop, with the guard around it.
+
+Blocking calls run in threads. After the session's end, and after a crash of the sampler, the guard resumes a
+target that was left stopped.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,13 @@ from sidelight_sidecar.discovery.procfs import UNKNOWN_VERSION
 from sidelight_sidecar.health import HealthBoard, HealthIssue
 from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.samplers.attach_limiter import AttachLimiter
-from sidelight_sidecar.samplers.guard import Guard, ResumeOutcome
-from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError
-from sidelight_sidecar.sampling.guarded_session import GuardedSession
+from sidelight_sidecar.samplers.guard import Guard, ResumeOutcome, TargetState
+from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError, Session
 
 T = TypeVar("T")
 
 _CALL_TIMEOUT_SECONDS = 60.0
+_CRASH_ERRORS = ("watchdog", "no_output", "panic")
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
     "sidelight_sidecar.sampling.session_handle"
 )
@@ -43,7 +47,8 @@ class SessionHandle:
         self._metrics = metrics
         self._health = health
         self._health_subject = f"guard of process {proc.pid}"
-        self._session: GuardedSession | None = None
+        self._session: Session | None = None
+        self._target_state: TargetState | None = None
 
     @property
     def is_open(self) -> bool:
@@ -65,12 +70,13 @@ class SessionHandle:
         return ("", "") if self._session is None else (self._session.mode, self._session.reader)
 
     async def attach(self, sampler: Sampler, rate_hz: float, window_seconds: float) -> None:
-        """Wait for an attach slot and start a session; raises SamplingError."""
+        """Wait for an attach slot and start a session.
+
+        Raises SamplingError, also if the target is already stopped.
+        """
         async with self._attach_limiter.acquire():
-            self._session = await _run_in_thread(
-                lambda: GuardedSession.attach(
-                    sampler, self._guard, self._proc, rate_hz=rate_hz, window_seconds=window_seconds
-                )
+            self._session, self._target_state = await _run_in_thread(
+                lambda: self._attach(sampler, rate_hz, window_seconds)
             )
         self._metrics.sessions.inc()
         self.clear_stopped()
@@ -82,28 +88,66 @@ class SessionHandle:
 
     async def take(self) -> SampleBatch:
         """Return the samples since the last take, and continue."""
-        batch, outcome = await _run_in_thread(self._require_session().take)
-        self._record_resume(outcome)
-        return batch
+        session = self._require_session()
+        return await self._run_guarded(lambda: (session.take(), False))
 
     async def detach(self) -> SampleBatch:
         """End the session and return the rest."""
         session, self._session = self._require_session(), None
+
+        def stop() -> tuple[SampleBatch, bool]:
+            end_reason = session.end_reason or ""
+            return session.stop(), end_reason.startswith("failed")
+
         try:
-            batch, outcome = await _run_in_thread(session.close)
+            return await self._run_guarded(stop, has_ended=True)
         finally:
             self._metrics.sessions.dec()
-        self._record_resume(outcome)
-        return batch
 
     def clear_stopped(self) -> None:
         """Clear the problem of a target left stopped: it runs again, or is gone."""
         self._health.clear(self._health_subject)
 
-    def _require_session(self) -> GuardedSession:
+    def _require_session(self) -> Session:
         if self._session is None:
             raise SamplingError(f"process {self._proc.pid} is not being sampled")
         return self._session
+
+    def _attach(self, sampler: Sampler, rate_hz: float, window_seconds: float) -> tuple[Session, TargetState]:
+        proc = self._proc
+        target_state = self._guard.record_state(proc.key)
+        if target_state.is_stopped:
+            raise SamplingError(
+                f"process {proc.pid} is stopped",
+                hint=f"It is sampled once it runs again: kill -CONT {proc.pid}.",
+            )
+        try:
+            session = sampler.attach(proc, rate_hz=rate_hz, window_seconds=window_seconds)
+        except SamplingError:
+            self._guard.resume_if_stopped(target_state, has_crashed=True)
+            raise
+        if not self._guard.is_same_process(proc.key):
+            # The pid may have been reused between the scan and the attach.
+            session.stop()
+            raise SamplingError(f"process {proc.pid} is gone", reason=Reason.PID_GONE)
+        return session, target_state
+
+    async def _run_guarded(
+        self, call: Callable[[], tuple[SampleBatch, bool]], *, has_ended: bool = False
+    ) -> SampleBatch:
+        """Run a call that returns a batch and whether the session failed; resume a target left stopped."""
+        target_state = self._target_state
+
+        def run() -> tuple[SampleBatch, ResumeOutcome]:
+            batch, has_failed = call()
+            has_crashed = has_failed or any(kind in batch.quality.errors for kind in _CRASH_ERRORS)
+            if target_state is None or not (has_ended or has_crashed):
+                return batch, ResumeOutcome.NOTHING
+            return batch, self._guard.resume_if_stopped(target_state, has_crashed=has_crashed)
+
+        batch, outcome = await _run_in_thread(run)
+        self._record_resume(outcome)
+        return batch
 
     def _record_resume(self, outcome: ResumeOutcome) -> None:
         if outcome is ResumeOutcome.NOTHING:
