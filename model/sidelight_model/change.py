@@ -14,9 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
-from typing import Final
-
-from sidelight_model.counts import ProfileType
 
 
 class Direction(StrEnum):
@@ -51,20 +48,6 @@ class ProfileChange:
     comparison: float
 
 
-@dataclass(frozen=True, slots=True)
-class SideTotals:
-    """The totals of one side.
-
-    `seconds` is sampled time, `pod_seconds` is the time its pods were observed, and `missing_states` are
-    the states that it did not record.
-    """
-
-    seconds: float
-    samples: int
-    pod_seconds: float
-    missing_states: Sequence[str] = ()
-
-
 def compute_change(
     times_us: Sequence[float], samples: Sequence[int], divisors: Sequence[float]
 ) -> ProfileChange:
@@ -76,69 +59,6 @@ def compute_change(
     noise_limit = 2 * _estimate_noise(times_us, samples, divisors)
     direction = _compute_direction(times_us, divisors, b - a, noise_limit)
     return ProfileChange(b - a, direction, noise_limit, a, b)
-
-
-def describe_change(measured: ProfileChange) -> str:
-    """Describe a change in words.
-
-    The words say "takes more time", because a profile cannot tell slower code from more frequent calls.
-    """
-    if measured.direction is Direction.UNCHANGED:
-        return "within counting noise"
-    if measured.direction is Direction.NO_DATA:
-        return "not comparable: one side has no samples"
-    if measured.direction in (Direction.NEW, Direction.REMOVED):
-        return f"{'new' if measured.direction is Direction.NEW else 'removed'} in B"
-    part = measured.comparison / measured.baseline - 1
-    sign = "▲ takes more" if part >= 0 else "▼ takes less"
-    return f"{sign} time in B ({format_signed(format_percent(part), part)})"
-
-
-def describe_total_change(sides: Sequence[SideTotals], kind: ProfileType) -> tuple[str, Direction]:
-    """Describe the difference of the totals in one sentence, and return its direction."""
-    a, b = sides
-    type_name = _TYPE_NAMES[kind]
-    unwatched = [name for name, side in zip("AB", sides, strict=True) if side.pod_seconds <= 0]
-    if unwatched:
-        have = "have" if len(unwatched) > 1 else "has"
-        return (
-            f"{' and '.join(unwatched)} {have} no windows here, so there is nothing to compare.",
-            Direction.NO_DATA,
-        )
-    needed = _REQUIRED_STATES[kind]
-    blind = [name for name, side in zip("AB", sides, strict=True) if needed in side.missing_states]
-    if blind:
-        sentence = f"{type_name} cannot be compared: {' and '.join(blind)} recorded no {needed} samples."
-        return sentence, Direction.NO_DATA
-    if not a.samples and not b.samples:
-        return f"Neither side took any {type_name}.", Direction.UNCHANGED
-    change = compute_change(
-        [a.seconds * 1e6, b.seconds * 1e6], [a.samples, b.samples], [a.pod_seconds * 1e6, b.pod_seconds * 1e6]
-    )
-    numbers = f"{format_number(change.baseline)} → {format_number(change.comparison)} seconds per pod-second"
-    if change.direction is Direction.UNCHANGED:
-        min_change = format_percent(change.noise_limit / (max(change.baseline, change.comparison) or 1.0), 0)
-        return (
-            f"{type_name}: no difference beyond counting noise ({numbers}; "
-            f"with these samples a change under about {min_change} would not show).",
-            change.direction,
-        )
-    if change.direction is Direction.NEW:
-        return f"B takes {type_name}, A took none ({numbers}).", change.direction
-    if change.direction is Direction.REMOVED:
-        return f"B takes no {type_name}, A did ({numbers}).", change.direction
-    part = change.comparison / change.baseline - 1
-    more = "more" if part > 0 else "less"
-    return f"B takes {format_percent(abs(part))} {more} {type_name} than A ({numbers}).", change.direction
-
-
-_TYPE_NAMES: Final = {
-    ProfileType.CPU: "CPU time",
-    ProfileType.WALL: "thread time",
-    ProfileType.GIL: "GIL time",
-}
-_REQUIRED_STATES: Final = {ProfileType.CPU: "", ProfileType.WALL: "idle", ProfileType.GIL: "gil"}
-"""The state that a profile type needs: without its samples the type reads too low."""
 
 
 def format_number(value: float) -> str:

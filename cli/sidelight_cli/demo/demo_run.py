@@ -28,7 +28,6 @@ from sidelight_cli.demo.processes.load_generator import LoadRound
 from sidelight_cli.demo.processes.process_group import ProcessGroup
 from sidelight_cli.demo.processes.programs import PROGRESS_SECONDS, WARM_UP_SECONDS, DemoCommands
 from sidelight_cli.demo.versions import AIOHTTP, SERVICE, TORNADO_ASYNC, VERSIONS, DemoVersion
-from sidelight_model.errors import Reason, SidelightError
 
 START_TIMEOUT_SECONDS = 60.0
 ARRIVAL_TIMEOUT_SECONDS = 60.0
@@ -37,12 +36,6 @@ ROUND_GRACE_SECONDS = 60.0
 POLL_SECONDS = 0.2
 QUERY_LOOKAHEAD_SECONDS = 3600.0
 PAGE_RANGE = "-15m"
-
-
-class NoWindowsReceived(SidelightError):
-    """A sidecar runs, but the collector has no windows of its service."""
-
-    reason = Reason.COLLECTOR_UNREACHABLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,12 +75,6 @@ class CostRows:
         """Return the number of samples of the stacks in a mask."""
         return float(self.samples[stack_mask[self.stack_ids]].sum())
 
-    def sum_weighted_samples(self, value: F64) -> F64:
-        """Return in each cell, (P, T), the samples times the value of their stack."""
-        return _to_float64(
-            np.bincount(self.cell_ids, self.samples * value[self.stack_ids], self.cell_count)
-        ).reshape(self.shape)
-
     def sum_by_group(self, group_ids: I64, group_count: int) -> F64:
         """Return the samples in each cell by group, (`group_count`, P, T).
 

@@ -23,7 +23,6 @@ from sidelight_model.tree import StackRow, Tree, build_tree_from_rows, compute_t
 
 WIDTH = 1200
 ROW_HEIGHT = 18
-FONT_SIZE = 12
 CELL_WIDTH = 7.25
 """Pixels per cell of monospaced text at 12 pixels: 0.6 em in nearly every font."""
 _MARGIN = 10
