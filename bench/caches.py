@@ -52,8 +52,8 @@ from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import write_segment
 from sidelight_model.selectors import Selector
 from sidelight_model.window import Window
-from tests.collector.counting import Counting
-from tests.running import s3_server
+from tests.collector.counting_store import Counting
+from tests.processes import s3_server
 
 DAY_NS = 86_400 * query.SECOND_NS
 LIMITS = QueryLimits()

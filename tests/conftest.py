@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-from tests.running import ROOT, wait_for_builds
+from tests.processes import ROOT, wait_for_builds
 
 settings.register_profile("dev", deadline=None)
 settings.register_profile(
@@ -71,7 +71,7 @@ PROCESSES = (
     "tests/cli/compare/test_compare_collector.py",
     "tests/cli/compare/test_files.py",
     "tests/cli/compare/test_speedscope.py",
-    "tests/cli/compare/test_waiting.py",
+    "tests/cli/compare/test_polling.py",
     "tests/cli/demo/",
     "tests/deploy/",
     "tests/e2e/",
@@ -82,14 +82,14 @@ PROCESSES = (
     "tests/sidecar/test_cgroup.py",
     "tests/sidecar/test_following.py",
     "tests/sidecar/test_guard.py",
-    "tests/sidecar/test_heap.py",
+    "tests/sidecar/test_malloc_tuning.py",
     "tests/sidecar/test_in_container.py",
-    "tests/sidecar/test_orders.py",
+    "tests/sidecar/test_capture_poller.py",
     "tests/sidecar/test_procfs.py",
     "tests/sidecar/test_sampling.py",
     "tests/model/test_pprof.py",
     "tests/truth/",
-    "tests/statistics/test_loops.py",
+    "tests/statistics/test_event_loop.py",
     "tests/web/",
 )
 """Folders and files of tests that start processes, as do tests with one of the fixtures below."""
@@ -103,7 +103,7 @@ HEAVY = (
     "tests/collector/test_doctor_repair.py::test_a_repair_that_dies_at_any_step",
     "tests/collector/test_doctor_repair.py::test_what_is_mended",
     "tests/collector/test_lease.py::test_a_store_that_fails",
-    "tests/collector/test_loop.py::test_the_largest_",
+    "tests/collector/test_loop_lag.py::test_the_largest_",
     "tests/collector/test_query_blocks.py::test_no_answer_changes",
     "tests/collector/test_query_heatmap.py::test_a_window_is_in_the_hour",
     "tests/collector/test_store_faults.py",

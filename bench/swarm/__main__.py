@@ -34,7 +34,7 @@ from bench.swarm.proof import Proof, prove
 from bench.swarm.sidecars import Body, Result, Shipped, Task, blocks
 from sidelight_collector.storage.backends.s3 import S3Store
 from sidelight_model.folded import render_folded
-from tests.running import S3Server, collector, s3_server
+from tests.processes import S3Server, collector, s3_server
 
 MB = 1 << 20
 LOOK_SECONDS = 1.0

@@ -2,10 +2,10 @@
 
     python -m bench.verdicts.planted [--seconds 60] [--pods 5] [--only more,equal] [--page docs/verdicts.md]
 
-Each version of tests/e2e/planting.py runs beside `base`, with `--pods` pods of each and a sidecar per pod,
-under equal load. Then the script runs `sidelight compare` with `--fail-on 'cpu>+3%'`. The table shows the
-planted change, the version's additional CPU per request by the kernel's clock, and the output of the
-command. It takes about a minute and a half per version. All numbers except the planted change depend on
+Each version of tests/e2e/planted_changes.py runs beside `base`, with `--pods` pods of each and a sidecar
+per pod, under equal load. Then the script runs `sidelight compare` with `--fail-on 'cpu>+3%'`. The table
+shows the planted change, the version's additional CPU per request by the kernel's clock, and the output of
+the command. It takes about a minute and a half per version. All numbers except the planted change depend on
 this machine and on its other load: `waited` is the share of the samples in state running that waited for a
 CPU, which blurs the results for functions.
 """
@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.e2e.planting import compare, document, planted, ran
-from tests.running import collector
+from tests.e2e.planted_changes import compare, document, planted, ran
+from tests.processes import collector
 
 PLANTED: Final = {
     "more": "`tax` takes more: +8 %",

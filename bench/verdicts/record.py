@@ -28,9 +28,9 @@ from typing import Final
 from bench.verdicts.recordings import RECORDED, Recording, recording_of, save
 from bench.verdicts.weather import DAY_SECONDS, KINDS, RATES, Weather, shares
 from sidelight_model.window import Window
-from tests.running import Running, eventually, running, sidelight
+from tests.processes import Running, eventually, running, sidelight
 from tests.services.venvs import environment
-from tests.sidecar.collecting import collecting
+from tests.sidecar.fake_collector import collecting
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 

@@ -16,7 +16,7 @@ from sidelight_injector.certificates.certificates import CertificatePolicy, make
 from sidelight_injector.certificates.tls import TlsContext
 from sidelight_injector.metrics import Metrics
 from tests.cluster.api import Api
-from tests.cluster.injecting import ASKED
+from tests.cluster.injector_world import ASKED
 
 DAY = datetime.timedelta(days=1)
 

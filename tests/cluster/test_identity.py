@@ -22,7 +22,7 @@ from sidelight_collector.auth.token_review import TokenReviewer, TokenReviewPoli
 from sidelight_collector.metrics import Metrics
 from sidelight_kubernetes.kubernetes_client import KubernetesClient
 from tests.cluster.api import Api
-from tests.cluster.identifying import (
+from tests.cluster.identity_world import (
     JSON,
     PODS,
     REVIEWS,

@@ -18,7 +18,7 @@ from sidelight_injector.certificates.certificates import (
 from sidelight_injector.certificates.tls import TlsContext
 from sidelight_injector.metrics import Metrics
 from sidelight_kubernetes import label_names
-from tests.cluster.injecting import ASKED, NAME, Injector, installed, made, of_kind, pod, sidecars, told
+from tests.cluster.injector_world import ASKED, NAME, Injector, installed, made, of_kind, pod, sidecars, told
 from tests.cluster.other_webhooks import serving, somebody_else
 from tests.cluster.programs import Programs, eventually, guarded
 

@@ -9,7 +9,7 @@ import yaml
 
 from sidelight_kubernetes import label_names
 from tests.cluster.api import Api
-from tests.cluster.injecting import CHART, NAME, Injector, pod, rendered, sidecars
+from tests.cluster.injector_world import CHART, NAME, Injector, pod, rendered, sidecars
 from tests.cluster.programs import ROOT, Programs, eventually, free_ports, guarded
 
 VALUES = "kubernetes.identity=true,sidecar.serviceAccountToken.enabled=true,injector.enabled=true"

@@ -10,7 +10,7 @@ import pytest
 
 from sidelight_kubernetes import label_names
 from tests.cluster import images
-from tests.cluster.injecting import ASKED, Injector, installed, sidecars
+from tests.cluster.injector_world import ASKED, Injector, installed, sidecars
 from tests.cluster.programs import Programs, eventually, guarded
 
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouseClient
 from sidelight_collector.query.engines.clickhouse.stage1 import ClickHouseStage1, build_object_prefix
 from sidelight_collector.settings.engine_url import ClickHouseUrl
-from tests.running import ROOT, eventually, running
+from tests.processes import ROOT, eventually, running
 
 KEPT = dict.fromkeys(("retention_raw_days", "retention_hour_days", "retention_day_days"), 36_525)
 """What is kept of a day in 2026 whenever the tests run."""

@@ -13,7 +13,7 @@ from sidelight_collector.query.stack_filter import NO_FILTER, StackFilter
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Quality, Window
-from tests.collector.storing import asked, question, stored, window
+from tests.collector.stored_windows import asked, question, stored, window
 
 CPU, WALL, GIL = ProfileType.CPU, ProfileType.WALL, ProfileType.GIL
 WELL = Quality(attempts=6000, samples=6000, mode="gil", sampler="sidelight", reader="own", python="3.11.7")

@@ -28,11 +28,11 @@ from sidelight_collector.storage.objects import ObjectStore, StoreRefused
 from sidelight_model.folded import parse_folded
 from sidelight_model.labels import Labels
 from sidelight_model.window import Window
-from tests import running
+from tests import processes
 from tests.collector.clickhouse import Server
 from tests.collector.clickhouse import clickhouse as start_clickhouse
 from tests.collector.processes import Process
-from tests.running import S3Server
+from tests.processes import S3Server
 
 START_SECONDS = 120.0
 
@@ -40,7 +40,7 @@ START_SECONDS = 120.0
 @pytest.fixture(scope="package")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """One S3 server for these tests, its credentials in the environment as an operator would give them."""
-    with running.s3_server(tmp_path_factory.mktemp("s3")) as server, pytest.MonkeyPatch.context() as patch:
+    with processes.s3_server(tmp_path_factory.mktemp("s3")) as server, pytest.MonkeyPatch.context() as patch:
         for name, value in server.environment.items():
             patch.setenv(name, value)
         yield server

@@ -37,7 +37,7 @@ from sidelight_collector.storage.segments import (
 )
 from sidelight_collector.storage.tables import SegmentPart
 from sidelight_model.window import Window
-from tests.collector.storing import START_NS, stored, window
+from tests.collector.stored_windows import START_NS, stored, window
 from tests.collector.test_query_blocks import fleet
 
 DAY = event_day(START_NS)

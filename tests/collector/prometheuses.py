@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tests.collector.alertmanagers import free_port
-from tests.running import eventually, running
+from tests.processes import eventually, running
 
 
 @dataclass

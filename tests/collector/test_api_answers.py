@@ -11,8 +11,8 @@ from sidelight_collector.ingest.stats import IngestStats
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.window import Quality
-from tests.collector.asking import Client, get, serving
-from tests.collector.storing import PERIOD_NS, SECOND_NS, START_NS, stored, window
+from tests.collector.api_client import Client, get, serving
+from tests.collector.stored_windows import PERIOD_NS, SECOND_NS, START_NS, stored, window
 from tests.model.test_svg import drawn
 
 START = START_NS // SECOND_NS

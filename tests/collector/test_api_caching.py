@@ -36,9 +36,9 @@ from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType
-from tests.collector.asking import NOW_NS, Client, serving
-from tests.collector.counting import Counting
-from tests.collector.storing import SECOND_NS, asked, question, stored, window
+from tests.collector.api_client import NOW_NS, Client, serving
+from tests.collector.counting_store import Counting
+from tests.collector.stored_windows import SECOND_NS, asked, question, stored, window
 
 PLAIN = {"Accept-Encoding": "identity"}
 NO_CACHE = QueryLimits(cache_bytes=0)

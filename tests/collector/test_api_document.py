@@ -15,8 +15,8 @@ from sidelight_collector.http.api.routes import PREFIX
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.window import Quality
-from tests.collector.asking import Client, document, serving
-from tests.collector.storing import stored, window
+from tests.collector.api_client import Client, document, serving
+from tests.collector.stored_windows import stored, window
 
 DOCUMENT = document()
 WRITES = {("/api/v1/windows", "post"), ("/api/v1/links", "post")}

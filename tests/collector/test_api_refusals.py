@@ -13,8 +13,8 @@ from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectEntry, StoreUnavailable
-from tests.collector.asking import Client, get, refused, serving
-from tests.collector.storing import stored, window
+from tests.collector.api_client import Client, get, refused, serving
+from tests.collector.stored_windows import stored, window
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ from sidelight_collector.query.select.matchers import parse_re2_selector
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectDamaged, ObjectStore
 from sidelight_model.capture_protocol import CaptureReport, CaptureState, ProcessReport, TopFunction
-from tests.collector.capturing import recording
+from tests.collector.fake_sidecars import recording
 from tests.collector.faults import FaultyStore
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "formats"

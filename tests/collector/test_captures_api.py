@@ -34,7 +34,8 @@ from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.errors import BadLabel
 from sidelight_model.selectors import Selector
-from tests.collector.capturing import (
+from tests.collector.conftest import Running, Serve
+from tests.collector.fake_sidecars import (
     JSON,
     Sidecar,
     capture,
@@ -44,7 +45,6 @@ from tests.collector.capturing import (
     until,
     wished,
 )
-from tests.collector.conftest import Running, Serve
 from tests.collector.processes import Process
 from tests.collector.test_api_document import CAPTURES, DOCUMENT, resolved
 

@@ -26,8 +26,8 @@ from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.times import format_rfc3339
 from sidelight_model.counts import ProfileType
 from sidelight_model.labels import Labels
-from tests.collector.capturing import Sidecar, started
 from tests.collector.conftest import Serve
+from tests.collector.fake_sidecars import Sidecar, started
 from tests.collector.test_captures_api import QUICK, held_to
 
 CPU, WALL, GIL = ProfileType.CPU, ProfileType.WALL, ProfileType.GIL

@@ -35,7 +35,7 @@ from sidelight_collector.storage.tables import SEGMENT_PARTS, SegmentPart
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Window
 from tests.collector.faults import Died, Fault, FaultyStore, steps
-from tests.collector.storing import START_NS, asked, copied, question, stored, window
+from tests.collector.stored_windows import START_NS, asked, copied, question, stored, window
 
 DAY = event_day(START_NS)
 EVER = (0, 2**63 - 1)

@@ -17,8 +17,8 @@ import pytest
 
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.window import Quality, Window
-from tests.collector.asking import Client, get, serving
-from tests.collector.storing import stored, window
+from tests.collector.api_client import Client, get, serving
+from tests.collector.stored_windows import stored, window
 
 RANGE = ("--from=2026-11-21T09:00:00Z", "--until=2026-11-21T10:30:00Z")
 SIDES = ("--baseline", "version:1", "--comparison", "version:2")

@@ -17,7 +17,7 @@ from sidelight_collector.query.stack_filter import NO_FILTER, StackFilter
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.gates import parse_condition
-from tests.collector.asking import get, refused, serving
+from tests.collector.api_client import get, refused, serving
 from tests.collector.comparison_data import (
     CPU,
     WALL,
@@ -31,9 +31,9 @@ from tests.collector.comparison_data import (
     shop,
     two,
 )
-from tests.collector.storing import START_NS, asked, question, stored, window
+from tests.collector.stored_windows import START_NS, asked, question, stored, window
 from tests.collector.test_query_blocks import compacted
-from tests.collector.test_rotation import Collector
+from tests.collector.test_resolutions import Collector
 
 
 def test_a_function_that_takes_more_is_found_and_the_others_are_not() -> None:

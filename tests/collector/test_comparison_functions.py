@@ -21,7 +21,7 @@ from sidelight_model.gates import parse_condition
 from sidelight_model.tree import Tree, render_outline
 from sidelight_model.window import Quality, Window
 from tests.collector.comparison_data import CPU, WELL, drawn, functions, said
-from tests.collector.storing import asked, question, stored, window
+from tests.collector.stored_windows import asked, question, stored, window
 
 MANY, FEW = 40, 4
 

@@ -45,9 +45,9 @@ from sidelight_model.tree import build_tree_from_rows, compute_totals
 from sidelight_model.window import Window
 from tests.collector.comparison_data import CPU, WALL, WELL, check, shop
 from tests.collector.comparison_data import functions as directions
-from tests.collector.storing import asked, question, stored, window
+from tests.collector.stored_windows import asked, question, stored, window
 from tests.collector.test_query_blocks import compacted, fleet
-from tests.collector.test_rotation import DAY_SECONDS, Collector
+from tests.collector.test_resolutions import DAY_SECONDS, Collector
 
 MANY = 10**9
 

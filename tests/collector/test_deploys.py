@@ -42,7 +42,7 @@ from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage import lease
 from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
 from sidelight_model.selectors import Selector
-from tests.collector.deploying import DAY, HOUR, MINUTE, START, Asked, Looker, World, states
+from tests.collector.deploy_world import DAY, HOUR, MINUTE, START, Asked, Looker, World, states
 from tests.collector.test_api_caching import compact
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "formats"

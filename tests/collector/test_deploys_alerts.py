@@ -42,9 +42,9 @@ from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.backends.s3 import S3Store
 from sidelight_collector.storage.objects import ObjectStore
 from tests.collector.alertmanagers import Alertmanager, Webhook, alertmanager, webhook, webhook_away
-from tests.collector.deploying import HOUR, ships_until_now, working
+from tests.collector.deploy_world import HOUR, ships_until_now, working
 from tests.collector.processes import Process, metric
-from tests.running import S3Server, eventually
+from tests.processes import S3Server, eventually
 
 RULES = DeployPolicy()
 SECRET = b"a secret of many bytes"

@@ -30,7 +30,7 @@ from sidelight_collector.deploys.routes import PARAMETERS, PATH
 from sidelight_collector.storage.backends.memory import MemoryStore
 from tests.collector.alertmanagers import Webhook, webhook
 from tests.collector.conftest import Answer, Serve
-from tests.collector.deploying import HOUR, MINUTE, ships_until_now, working
+from tests.collector.deploy_world import HOUR, MINUTE, ships_until_now, working
 from tests.collector.test_api_document import DOCUMENT, check, resolved
 
 START = 1_795_253_400.0

@@ -45,8 +45,8 @@ from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.backends.s3 import S3Store
 from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
 from tests.collector.alertmanagers import Webhook, webhook
-from tests.collector.deploying import DAY, HOUR, MINUTE, START, Looker, World, given, working
-from tests.running import S3Server
+from tests.collector.deploy_world import DAY, HOUR, MINUTE, START, Looker, World, given, working
+from tests.processes import S3Server
 
 RULES = DeployPolicy()
 SHORT = DeployPolicy(last_analysis_seconds=80 * MINUTE)

@@ -48,8 +48,8 @@ from tests.collector.damage import (
     without_first,
 )
 from tests.collector.faults import Fault, FaultyStore
-from tests.collector.storing import stored, window
-from tests.running import S3Server
+from tests.collector.stored_windows import stored, window
+from tests.processes import S3Server
 
 ELSEWHERE = {
     FindingKind.GAP,

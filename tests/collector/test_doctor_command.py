@@ -25,10 +25,10 @@ from sidelight_collector.doctor.findings import FindingKind
 from sidelight_collector.doctor.settings import DoctorSettings
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.s3 import S3Store
-from tests import running
+from tests import processes
 from tests.collector.damage import DAMAGE, KEY, block, examined, whole
-from tests.collector.storing import stored, window
-from tests.running import S3Server
+from tests.collector.stored_windows import stored, window
+from tests.processes import S3Server
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
@@ -173,7 +173,7 @@ def test_a_bucket_is_checked_and_repaired_with_the_credentials_of_the_collector(
     bucket = new_bucket()
     store = whole(S3Store(bucket, "some/prefix", endpoint=s3_server.endpoint))
     store.delete(block(store).ref.key("hours"))
-    command = running.sidelight("doctor", "--store", f"s3://{bucket}/some/prefix", "--json")
+    command = processes.sidelight("doctor", "--store", f"s3://{bucket}/some/prefix", "--json")
     command += ["--s3-endpoint", s3_server.endpoint]
     found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path)
     assert (found.returncode, found.stderr) == (1, "")
@@ -204,12 +204,12 @@ def test_without_the_native_extension_it_says_what_that_means(place: Path) -> No
 def test_ctrl_c_ends_it_at_once_whatever_it_waits_for(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(60)
-        command = running.sidelight(
+        command = processes.sidelight(
             "doctor", "--store", "s3://bucket/prefix", "--store-timeout-seconds", "600"
         )
         command += ["--s3-endpoint", f"http://127.0.0.1:{silent.getsockname()[1]}"]
         keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
-        with running.running(tmp_path / "log", *command, env=keys) as process:
+        with processes.running(tmp_path / "log", *command, env=keys) as process:
             asked, _ = silent.accept()
             with asked:
                 assert asked.recv(1)

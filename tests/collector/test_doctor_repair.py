@@ -40,7 +40,7 @@ from tests.collector.damage import (
     without_first,
 )
 from tests.collector.faults import Died, Fault, FaultyStore, steps
-from tests.collector.storing import window
+from tests.collector.stored_windows import window
 from tests.collector.test_query_blocks import SELECTORS, answers
 
 MENDED = {

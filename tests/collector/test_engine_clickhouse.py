@@ -36,9 +36,9 @@ from sidelight_collector.storage.tables import SAMPLES, STATES
 from sidelight_model.window import Window
 from tests.collector.clickhouse import KEPT, Server, clickhouse, engine
 from tests.collector.conftest import Serve
-from tests.collector.storing import START_NS, asked, question, stored, window
+from tests.collector.stored_windows import START_NS, asked, question, stored, window
 from tests.collector.test_query_blocks import compacted, fleet, near
-from tests.running import S3Server
+from tests.processes import S3Server
 
 NewStore = Callable[[], tuple[str, S3Store]]
 GOLDEN = Path(__file__).parents[1] / "golden" / "formats"

@@ -28,8 +28,8 @@ from sidelight_collector.storage.backends.s3 import S3Store
 from sidelight_collector.storage.segments import encode_parquet, list_segments, read_segment
 from tests.collector.clickhouse import KEPT, PASSWORD, Server
 from tests.collector.conftest import Serve
-from tests.collector.storing import START_NS, stored, window
-from tests.running import S3Server, collector
+from tests.collector.stored_windows import START_NS, stored, window
+from tests.processes import S3Server, collector
 
 SPAN = {"from": str(START_NS // 10**9 - 60), "until": str(START_NS // 10**9 + 60)}
 

@@ -24,8 +24,8 @@ from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import Counts
 from sidelight_model.errors import Reason
 from sidelight_model.folded import Stack
-from tests.collector.asking import Client, serving
-from tests.collector.storing import START_NS, stored, window
+from tests.collector.api_client import Client, serving
+from tests.collector.stored_windows import START_NS, stored, window
 from tests.model.test_svg import drawn
 
 RANGE = ("--from", "2026-11-21T09:00:00Z", "--until", "2026-11-21T10:30:00Z")

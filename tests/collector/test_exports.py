@@ -20,8 +20,8 @@ from sidelight_collector.http.api.exports import build_filename
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.folded import parse_folded
-from tests.collector.asking import Client, refused, serving
-from tests.collector.storing import stored, window
+from tests.collector.api_client import Client, refused, serving
+from tests.collector.stored_windows import stored, window
 
 RANGE = {"from": "2026-11-21T09:00:00Z", "until": "2026-11-21T10:30:00Z"}
 STACKS = (

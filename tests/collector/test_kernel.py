@@ -25,7 +25,7 @@ from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.segments import write_hashed_segment
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import WindowLimits, encode_windows
-from tests.collector.storing import START_NS, asked, question, window
+from tests.collector.stored_windows import START_NS, asked, question, window
 
 sent = [window("main;f (a.py:1) 3 | main;f (a.py:2);[idle] 2 | main;g%3B 1"), window("main;(other) 5", at=5)]
 body = encode_windows(sent)

@@ -19,7 +19,7 @@ from sidelight_collector.storage.objects import ObjectStore, StoreRefused, Store
 from sidelight_collector.storage.segments import event_day
 from sidelight_model.window import Window
 from tests.collector.faults import Fault, FaultyStore
-from tests.collector.storing import START_NS, stored, window
+from tests.collector.stored_windows import START_NS, stored, window
 from tests.collector.test_compaction import RULES, Clock, told
 
 SECONDS = 120.0

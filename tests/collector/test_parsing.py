@@ -15,7 +15,7 @@ from sidelight_collector.native_kernel import NATIVE
 from sidelight_collector.stack_hashing import MAX_SAMPLES, hash_stack
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.window import WindowLimits, encode_windows
-from tests.collector.storing import window
+from tests.collector.stored_windows import window
 from tests.model.strategies import deep, stacks
 from tests.model.strategies import windows as any_windows
 

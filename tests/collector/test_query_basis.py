@@ -15,7 +15,7 @@ from sidelight_collector.query.data_basis import SideSummary
 from sidelight_collector.storage.hourly_rollup import merge_intervals
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Quality, Window
-from tests.collector.storing import asked, question, stored, window
+from tests.collector.stored_windows import asked, question, stored, window
 
 
 def side(*windows: Window, kind: ProfileType = ProfileType.WALL) -> SideSummary:

@@ -26,7 +26,7 @@ from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import list_segments
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Window
-from tests.collector.storing import START_NS, asked, question, stored, window
+from tests.collector.stored_windows import START_NS, asked, question, stored, window
 from tests.model.strategies import windows as any_windows
 
 DAY_SECONDS = 86_400

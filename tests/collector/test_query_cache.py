@@ -16,7 +16,7 @@ from sidelight_collector.query.query_cache import TableCache
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_model.counts import ProfileType
-from tests.collector.storing import question, stored, window
+from tests.collector.stored_windows import question, stored, window
 
 
 class Read(MemoryStore):

@@ -17,8 +17,8 @@ from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_model.counts import ProfileType
-from tests.collector.counting import Counting
-from tests.collector.storing import asked, question, stored, window
+from tests.collector.counting_store import Counting
+from tests.collector.stored_windows import asked, question, stored, window
 
 SELECTED = question('{version="1", pod=~"pod-.*"}')
 CALLS: Mapping[str, Callable[[QueryContext], object]] = {

@@ -20,8 +20,8 @@ from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Window
-from tests.collector.asking import get, refused, serving
-from tests.collector.storing import (
+from tests.collector.api_client import get, refused, serving
+from tests.collector.stored_windows import (
     PERIOD_NS,
     SECOND_NS,
     START_NS,

@@ -13,8 +13,8 @@ from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Quality, Window
-from tests.collector.asking import get, serving
-from tests.collector.storing import PERIOD_NS, SECOND_NS, asked, few_examples, question, stored, window
+from tests.collector.api_client import get, serving
+from tests.collector.stored_windows import PERIOD_NS, SECOND_NS, asked, few_examples, question, stored, window
 from tests.collector.test_query_blocks import compacted
 
 CPU = ProfileType.CPU

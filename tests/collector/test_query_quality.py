@@ -25,7 +25,7 @@ from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Quality, Window
-from tests.collector.storing import SECOND_NS, asked, few_examples, question, stored, window
+from tests.collector.stored_windows import SECOND_NS, asked, few_examples, question, stored, window
 
 WALL = ProfileType.WALL
 MAIN = "main (app.py:1);[gil] 300 | main (app.py:1);[idle] 700"

@@ -14,7 +14,7 @@ from sidelight_collector.query.windows import (
 )
 from sidelight_model.errors import BadSelector
 from sidelight_model.selectors import Matcher, Op, Selector
-from tests.collector.storing import START_NS, asked, question, stored, window
+from tests.collector.stored_windows import START_NS, asked, question, stored, window
 
 VERSIONS = ["", "1", "2", "10", "2026.11", "x\u2028y", "é", "a.b"]
 TEAMS = ["", "red", "blue", "red-blue"]

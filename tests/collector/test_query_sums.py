@@ -27,7 +27,7 @@ from sidelight_model.frames import escape_frame, unescape_frame
 from sidelight_model.profile import Profile, build_comparison_tree, build_profile_tree, merge_profiles
 from sidelight_model.tree import Tree, render_outline
 from sidelight_model.window import Window
-from tests.collector.storing import START_NS, asked, few_examples, question, stored, window
+from tests.collector.stored_windows import START_NS, asked, few_examples, question, stored, window
 from tests.model.strategies import deep
 from tests.model.strategies import windows as any_windows
 

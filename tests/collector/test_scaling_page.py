@@ -28,9 +28,9 @@ from sidelight_collector.storage.tables import SEGMENT_PARTS
 from sidelight_model.counts import ProfileType
 from sidelight_model.frames import Frame
 from sidelight_model.window import Window
-from tests.collector.storing import asked, question, stored, window
+from tests.collector.stored_windows import asked, question, stored, window
 from tests.collector.test_query_blocks import compacted
-from tests.running import ROOT, S3Server
+from tests.processes import ROOT, S3Server
 
 PAGE = (ROOT / "docs" / "scaling.md").read_text()
 Top = list[tuple[str, float]]

@@ -35,7 +35,7 @@ from sidelight_collector.storage.tables import (
     compute_group_ids,
 )
 from sidelight_model.window import Window
-from tests.collector.storing import START_NS, few_examples, stored, window
+from tests.collector.stored_windows import START_NS, few_examples, stored, window
 from tests.model.strategies import windows as any_windows
 
 DAY = event_day(START_NS)

@@ -30,9 +30,9 @@ from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.disk_cache import BLOCK_BYTES, FOLDER, DiskCachedStore
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore
-from tests import running
-from tests.collector.counting import Counting
-from tests.collector.storing import START_NS, asked, question, stored, window
+from tests import processes
+from tests.collector.counting_store import Counting
+from tests.collector.stored_windows import START_NS, asked, question, stored, window
 
 KEY = "v1/l0/2026-11-21/a/samples.parquet"
 MB = 1 << 20
@@ -455,7 +455,7 @@ def test_a_collector_started_again_reads_from_its_disk(tmp_path: Path) -> None:
     path = f"/api/v1/flamegraph?from={START_NS // 10**9 - 60}&until={START_NS // 10**9 + 60}"
     answers = []
     for turn in ("first", "second"):
-        with running.collector(tmp_path / turn, str(tmp_path / "store"), *options) as collector:
+        with processes.collector(tmp_path / turn, str(tmp_path / "store"), *options) as collector:
             answers.append(collector.get(path))
             lines = metrics_of(collector)
             assert collector.running.end() == 0
@@ -467,7 +467,7 @@ def test_a_collector_started_again_reads_from_its_disk(tmp_path: Path) -> None:
     assert answers[0]["basis"]["samples"] == 3
 
 
-def metrics_of(collector: running.Collector) -> dict[str, float]:
+def metrics_of(collector: processes.Collector) -> dict[str, float]:
     with urllib.request.urlopen(collector.url + "/metrics", timeout=30) as answer:
         lines = answer.read().decode().splitlines()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}

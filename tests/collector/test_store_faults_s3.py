@@ -14,8 +14,8 @@ from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
 from sidelight_collector.storage.segments import ObjectDamaged, list_segments, read_segment, write_segment
 from tests.collector.failing_proxy import FailingProxy, Mishap
 from tests.collector.simulation import World, played
-from tests.collector.storing import window
-from tests.running import S3Server
+from tests.collector.stored_windows import window
+from tests.processes import S3Server
 
 RUNS = int(os.environ.get("SIDELIGHT_TEST_FAULT_S3_RUNS", "3"))
 EVER = (0, 2**63 - 1)

@@ -23,7 +23,7 @@ from sidelight_collector.storage.segments import build_segment_ref, event_day, l
 from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.window import decode_windows, encode_windows
-from tests.collector.storing import asked, question, stored
+from tests.collector.stored_windows import asked, question, stored
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
 

@@ -22,7 +22,7 @@ from sidelight_model.counts import Counts
 from sidelight_model.folded import Stack, parse_folded
 from sidelight_model.labels import RESERVED_LABELS, Labels
 from sidelight_model.window import Quality, Window
-from tests.collector.storing import few_examples
+from tests.collector.stored_windows import few_examples
 
 Make = Callable[..., Window]
 DAY_NS = 86_400 * 10**9

@@ -12,7 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.running import made, tool
+from tests.processes import made, tool
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -15,7 +15,7 @@ from sidelight_injector.admission.recipe import Recipe
 from sidelight_injector.metrics import Metrics
 from sidelight_injector.settings import Settings
 from tests.deploy.prometheus_rules import Case, check_expressions, find_firing, read_names
-from tests.injector.patching import patched
+from tests.injector.json_patch import patched
 
 Json = dict[str, Any]
 HELM_DIRECTORY = Path(__file__).resolve().parents[2] / "deploy" / "helm"

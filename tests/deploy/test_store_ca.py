@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests import running
+from tests import processes
 from tests.cluster.pki import Authority
 
 RENDERED = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "rendered" / "s3-compatible.yaml"
@@ -32,18 +32,18 @@ def endpoint(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    binary = running.tool("versitygw")
+    binary = processes.tool("versitygw")
     keys = ["--access", KEYS["AWS_ACCESS_KEY_ID"], "--secret", KEYS["AWS_SECRET_ACCESS_KEY"]]
     tls = ["--cert", str(certificate), "--key", str(certificate.with_suffix(".key"))]
     argv = [str(binary), "--port", f"127.0.0.1:{port}", *keys, *tls, "--quiet"]
-    with running.running(folder / "log", *argv, "posix", str(folder / "buckets")) as process:
+    with processes.running(folder / "log", *argv, "posix", str(folder / "buckets")) as process:
 
         def listens() -> bool:
             assert process.alive(), process.said()
             with socket.socket() as client:
                 return client.connect_ex(("127.0.0.1", port)) == 0
 
-        running.eventually("the S3 server listens", listens)
+        processes.eventually("the S3 server listens", listens)
         yield f"https://127.0.0.1:{port}"
 
 
@@ -64,7 +64,7 @@ def environment(endpoint: str, bundle: str) -> Mapping[str, str]:
 
 def test_a_collector_keeps_windows_in_a_store_with_a_certificate_of_ones_own(authority, endpoint, tmp_path):
     told = environment(endpoint, str(authority.certificate))
-    with running.collector(tmp_path, told["SIDELIGHT_STORE"], env=told) as collector:
+    with processes.collector(tmp_path, told["SIDELIGHT_STORE"], env=told) as collector:
         request = urllib.request.Request(f"{collector.url}/api/v1/windows{WINDOW}", b"main;work 3\n")
         with urllib.request.urlopen(request, timeout=30) as answer:
             assert answer.status == 200
@@ -73,6 +73,6 @@ def test_a_collector_keeps_windows_in_a_store_with_a_certificate_of_ones_own(aut
 def test_a_collector_without_the_certificate_says_what_is_wrong(endpoint, tmp_path):
     other = Authority(tmp_path / "other")
     told = environment(endpoint, str(other.certificate))
-    with running.running(tmp_path / "log", *running.sidelight("collector"), env=told) as process:
-        running.eventually("the collector has ended", lambda: not process.alive())
+    with processes.running(tmp_path / "log", *processes.sidelight("collector"), env=told) as process:
+        processes.eventually("the collector has ended", lambda: not process.alive())
     assert "certificate verify failed" in process.said().lower()

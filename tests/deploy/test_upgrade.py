@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import running
+from tests import processes
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
 SENT = sorted(GOLDEN.glob("window-*.folded"))
@@ -22,7 +22,7 @@ AGES = (
 
 @pytest.mark.parametrize("sent", SENT, ids=lambda path: path.stem)
 def test_windows_of_earlier_sidecars_are_taken(sent: Path, tmp_path: Path) -> None:
-    with running.collector(tmp_path, str(tmp_path / "store"), *AGES) as collector:
+    with processes.collector(tmp_path, str(tmp_path / "store"), *AGES) as collector:
         request = urllib.request.Request(f"{collector.url}/api/v1/windows", sent.read_bytes())
         with urllib.request.urlopen(request, timeout=30) as answer:
             accepted = json.load(answer)["accepted"]

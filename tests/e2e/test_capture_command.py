@@ -28,7 +28,7 @@ from sidelight_cli.capture_command import (
 )
 from sidelight_cli.download import FORMATS_BY_SUFFIX, parse_output_path
 from tests.e2e.test_full_path import TARGET, sidecar
-from tests.running import Collector, collector, eventually, running, sidelight
+from tests.processes import Collector, collector, eventually, running, sidelight
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.segments import list_segments, read_segment
 from sidelight_model.counts import Counts
 from sidelight_model.folded import Stack, parse_folded
-from tests.running import Collector, Running, collector, eventually, running, s3_server, sidelight
+from tests.processes import Collector, Running, collector, eventually, running, s3_server, sidelight
 
 TARGET = Path(__file__).parent / "targets" / "shares.py"
 SELECTOR = quote('{service="shares"}')

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import pytest
 import zstandard
 
-from tests.running import Collector, Running, collector, eventually, running, sidelight
+from tests.processes import Collector, Running, collector, eventually, running, sidelight
 
 TARGETS = Path(__file__).parents[1] / "sidecar" / "targets"
 TURN_MS = 190

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.e2e.test_live_captures import OPTIONS, Live
-from tests.running import collector, eventually, running, sidelight
+from tests.processes import collector, eventually, running, sidelight
 
 PROGRAM = Path(__file__).parents[1] / "statistics" / "programs" / "blocking.py"
 HELD_MS = 310

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.running import Collector, collector, eventually, running, sidelight
+from tests.processes import Collector, collector, eventually, running, sidelight
 
 TARGET = Path(__file__).parents[1] / "sidecar" / "targets" / "spin.py"
 RANGE = "from=-1h&until=now"

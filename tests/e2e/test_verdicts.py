@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.planting import Run, compare, document, planted, ran, row
-from tests.running import Collector, collector, eventually
+from tests.e2e.planted_changes import Run, compare, document, planted, ran, row
+from tests.processes import Collector, collector, eventually
 
 PODS = {"base": 8, "equal": 8, "more": 4, "deeper": 3, "renamed": 3}
 RATE = 500

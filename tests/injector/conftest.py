@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from sidelight_injector.admission.recipe import Recipe
-from tests.running import tool
+from tests.processes import tool
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,7 +10,7 @@ from sidelight_injector.admission.recipe import Recipe
 from sidelight_injector.admission.skip_reasons import MAX_MESSAGE_CHARACTERS, SkipReason
 from sidelight_kubernetes import label_names
 from sidelight_sidecar import settings
-from tests.injector.patching import patched
+from tests.injector.json_patch import patched
 
 Json = dict[str, Any]
 ASKED = AdmissionContext("shop", {label_names.INJECT: "true"})

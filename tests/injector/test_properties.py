@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sidelight_injector.admission.decide import AdmissionContext, decide
 from sidelight_kubernetes import label_names
-from tests.injector.patching import keeps, patched
+from tests.injector.json_patch import keeps, patched
 
 Json = dict[str, Any]
 

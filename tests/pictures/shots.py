@@ -16,7 +16,7 @@ from typing import Literal
 
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
-from tests.running import CHROMIUM, collector, eventually, running, sidelight
+from tests.processes import CHROMIUM, collector, eventually, running, sidelight
 
 THEMES = ("light", "dark")
 SERVICE = "/s/shop"

@@ -16,12 +16,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.running import ROOT
-from tests.services.judging import problems
+from tests.processes import ROOT
+from tests.services.expectations import problems
 from tests.services.page import Result, page
+from tests.services.sampled_service import REQUESTS_PER_SECOND, watch
 from tests.services.stacks import SERVICES, Service
 from tests.services.venvs import CACHE, NotInstalled, environment
-from tests.services.watching import REQUESTS_PER_SECOND, watch
 
 RESULTS = CACHE / "results"
 PYTHONS = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.judging import problems
+from tests.services.expectations import problems
+from tests.services.sampled_service import watch
 from tests.services.stacks import SHORT
 from tests.services.venvs import own
-from tests.services.watching import watch
 
 # A loop with threads, greenlets in workers, and workers that a program forks; the others are long.
 IN_EVERY_RUN = ("aiohttp, uvloop", "bottle, gunicorn gevent", "a loop around os.fork")

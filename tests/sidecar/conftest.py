@@ -20,8 +20,8 @@ from sidelight_sidecar.discovery.processes import Proc
 from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.samplers import native_sampler
 from sidelight_sidecar.samplers.sampler_registry import SamplerRegistry
-from tests.running import Running, eventually, running, sidelight
-from tests.sidecar.collecting import FakeCollector, collecting
+from tests.processes import Running, eventually, running, sidelight
+from tests.sidecar.fake_collector import FakeCollector, collecting
 
 TARGETS = Path(__file__).parent / "targets"
 Start = Callable[..., Running]

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from sidelight_model.errors import SidelightError
 from sidelight_model.window import Window
 from sidelight_sidecar.captures.captures import CaptureLimits, CaptureParameters, parse_capture_parameters
-from tests.running import eventually
-from tests.sidecar.collecting import FakeCollector
+from tests.processes import eventually
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar
+from tests.sidecar.fake_collector import FakeCollector
 
 BOUNDS = CaptureLimits(600, 1000, 10, 10, 100, "auto")
 CLOCKS_DIFFER_NS = 5_000_000

@@ -21,7 +21,7 @@ from sidelight_sidecar.discovery.cgroup import (
     LimitProximity,
     classify_proximity,
 )
-from tests.running import eventually, running
+from tests.processes import eventually, running
 
 V2_MOUNT = "31 23 0:28 {top} {mount} rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
 V1_MOUNT = "32 23 0:29 {top} {mount} rw - cgroup cgroup rw,{controllers}"

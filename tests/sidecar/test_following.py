@@ -24,9 +24,9 @@ from sidelight_sidecar.samplers.attach_limiter import AttachLimiter
 from sidelight_sidecar.samplers.guard import Guard, has_stopped_thread
 from sidelight_sidecar.samplers.sampler import SamplingError
 from sidelight_sidecar.sampling.session_handle import SessionHandle
-from tests.running import Running, eventually, running
-from tests.sidecar.collecting import FakeCollector
+from tests.processes import Running, eventually, running
 from tests.sidecar.conftest import Start, StartSidecar, proc_of
+from tests.sidecar.fake_collector import FakeCollector
 
 CROWD = 40
 MASTER_IN_C = """\

@@ -18,7 +18,7 @@ from sidelight_sidecar.samplers.pyspy_command import CommandSession
 from sidelight_sidecar.samplers.sampler import Sampler, SamplingError, Session
 from sidelight_sidecar.samplers.sampler_registry import SamplerRegistry
 from sidelight_sidecar.sampling.session_handle import SessionHandle
-from tests.running import Running, eventually
+from tests.processes import Running, eventually
 from tests.sidecar.conftest import Start, proc_of, samplers
 
 MODES = ["command", "blocking"]

@@ -11,7 +11,7 @@ from sidelight_model.window import Quality
 from sidelight_sidecar.samplers.sampler import add_quality
 from sidelight_sidecar.shipping.merge import can_merge, merge_windows, summarize_window
 from tests.model.strategies import qualities
-from tests.sidecar.making import window
+from tests.sidecar.windows import window
 
 ID = window(9).id
 

@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from sidelight_sidecar.samplers.permissions import read_own_rights
-from tests.running import eventually
-from tests.sidecar.collecting import FakeCollector
+from tests.processes import eventually
 from tests.sidecar.conftest import Start, StartSidecar
+from tests.sidecar.fake_collector import FakeCollector
 
 
 def test_own_rights_are_those_of_this_process() -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from sidelight_sidecar.discovery.processes import ProcessKey
 from sidelight_sidecar.windows.preroll import AGE, SPACE, BufferedWindows, Preroll
-from tests.running import eventually
-from tests.sidecar.collecting import FakeCollector
+from tests.processes import eventually
 from tests.sidecar.conftest import Start, StartSidecar
+from tests.sidecar.fake_collector import FakeCollector
 
 ONE, TWO = ProcessKey(1, 10), ProcessKey(2, 20)
 

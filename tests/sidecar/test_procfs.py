@@ -17,7 +17,7 @@ from sidelight_sidecar.discovery.procfs import (
     parse_interpreter_version,
     parse_stat,
 )
-from tests.running import eventually, running
+from tests.processes import eventually, running
 from tests.sidecar.conftest import Start
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"

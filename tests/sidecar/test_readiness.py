@@ -28,9 +28,9 @@ from sidelight_sidecar.samplers.permissions import (
     make_denied_error,
     read_target_identity,
 )
-from tests.running import eventually
-from tests.sidecar.collecting import FakeCollector
+from tests.processes import eventually
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar
+from tests.sidecar.fake_collector import FakeCollector
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "sidecar.md").read_text()

@@ -24,7 +24,7 @@ from sidelight_sidecar.samplers.pyspy_output import (
 )
 from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError, Session
 from sidelight_sidecar.samplers.sampler_registry import SamplerRegistry
-from tests.running import eventually, running
+from tests.processes import eventually, running
 from tests.sidecar.conftest import Start, proc_of, samplers
 
 MODES = ["command", "auto"]

@@ -22,8 +22,8 @@ from sidelight_sidecar.shipping.ingest_response import (
 )
 from sidelight_sidecar.shipping.ship import Shipper
 from sidelight_sidecar.shipping.spool import Spool
-from tests.sidecar.collecting import FakeCollector, Reply, collecting
-from tests.sidecar.making import next_to, window
+from tests.sidecar.fake_collector import FakeCollector, Reply, collecting
+from tests.sidecar.windows import next_to, window
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 
 from sidelight_model.errors import Reason
-from tests.sidecar.collecting import FakeCollector, Reply
-from tests.sidecar.making import window
+from tests.sidecar.fake_collector import FakeCollector, Reply
 from tests.sidecar.test_ship import Shipping
+from tests.sidecar.windows import window
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ import pytest
 from sidelight.main import run
 from sidelight_model.window import Window
 from sidelight_sidecar.discovery.procfs import ProcFs
-from tests.running import Running, eventually, running, sidelight
-from tests.sidecar.collecting import FakeCollector, Reply, collecting
+from tests.processes import Running, eventually, running, sidelight
 from tests.sidecar.conftest import TARGETS, Start, StartSidecar
+from tests.sidecar.fake_collector import FakeCollector, Reply, collecting
 
 MODES = ["auto", "command"]
 

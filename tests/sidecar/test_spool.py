@@ -22,7 +22,7 @@ from sidelight_sidecar.shipping.spool import Spool, SpoolUnwritable
 from sidelight_sidecar.windows.preroll import Preroll
 from sidelight_sidecar.windows.window_builder import TargetLabels, WindowContext
 from sidelight_sidecar.windows.window_writer import WindowWriter
-from tests.sidecar.making import SECOND, next_to, window
+from tests.sidecar.windows import SECOND, next_to, window
 
 ROOM = 400_000
 

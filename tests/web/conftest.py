@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from sidelight_collector.http import ui
-from tests.running import CHROMIUM, Collector, collector
+from tests.processes import CHROMIUM, Collector, collector
 from tests.web.profiles import AFTER, BEFORE, send, story, windows
 
 FLAGS = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page
 
-from tests.running import eventually
+from tests.processes import eventually
 
 ROW_PIXELS = 20
 

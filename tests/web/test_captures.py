@@ -15,7 +15,7 @@ from zlib import crc32
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.running import Collector, Running, collector, eventually, running, sidelight
+from tests.processes import Collector, Running, collector, eventually, running, sidelight
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes
 from tests.web.profiles import HOSTILE_SERVICE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from tests.running import eventually
+from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import box, boxes, click, hover
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from playwright.sync_api import Page, expect
 
-from tests.running import eventually
+from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import boxes, click, outline
 from tests.web.profiles import HOSTILE, HOSTILE_SERVICE

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.running import eventually
+from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import box, boxes, click, graph, outline, point, widths
 from tests.web.profiles import HOSTILE_SERVICE

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import CDPSession, Locator, Page, expect
 
-from tests.running import eventually
+from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import box, boxes, click, outline, point, widths
 from tests.web.profiles import send, windows

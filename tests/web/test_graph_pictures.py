@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.running import eventually
+from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import boxes, graph
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
-from tests.running import collector
+from tests.processes import collector
 from tests.web.conftest import Open
 from tests.web.profiles import BEFORE, send, windows
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.running import ROOT, collector, eventually, running, sidelight
+from tests.processes import ROOT, collector, eventually, running, sidelight
 from tests.web.conftest import Open
 from tests.web.flame import box, boxes, click, graph, outline
 

@@ -18,7 +18,7 @@ from sidelight_collector.storage.segments import event_day, write_segment
 from sidelight_model.folded import parse_folded
 from sidelight_model.labels import Labels
 from sidelight_model.window import Window
-from tests.running import Collector, collector
+from tests.processes import Collector, collector
 from tests.web.conftest import Open
 from tests.web.profiles import PERIOD_NS, WELL
 from tests.web.rules import violations_in_both_themes

@@ -17,7 +17,7 @@ from playwright.sync_api import Route, expect
 
 from sidelight import __version__
 from sidelight_collector.http import ui
-from tests.running import ROOT, Collector, collector, eventually
+from tests.processes import ROOT, Collector, collector, eventually
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes, outline
 from tests.web.profiles import AFTER, BEFORE, deep_stack, send, windows

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import FloatRect, Locator, Page, expect
 
-from tests.running import eventually
+from tests.processes import eventually
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes, click
 

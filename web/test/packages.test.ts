@@ -12,7 +12,7 @@ test("a frame's package is the one that the collector counts it under", () => {
   for (const [frame, name, kind] of vectors) assert.deepEqual(packageOf(frame), { name, kind }, frame);
 });
 
-/** Shared with tests/collector/test_query_picking.py: the collector finds a call path by its word. */
+/** Shared with tests/collector/test_stack_filter.py: the collector finds a call path by its word. */
 test("a call path's word is the one that the collector reads", () => {
   const paths = JSON.parse(readFileSync("test/vectors/focus.json", "utf8")) as [string[], string][];
   for (const [path, word] of paths) {

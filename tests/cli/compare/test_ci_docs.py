@@ -23,8 +23,8 @@ from sidelight.settings import format_flag
 from sidelight_cli.compare.exit_codes import ExitCode
 from sidelight_cli.compare.settings import CompareSettings, parse_condition_option
 from sidelight_model.gates import DEPTH_SUBJECTS, FUNCTION_SUBJECTS, TIME_SUBJECTS
-from tests.cli.compare.shipping import CANARY, NEW, OLD, STABLE, ship
-from tests.running import ROOT, Collector, collector
+from tests.cli.compare.shipped_versions import CANARY, NEW, OLD, STABLE, ship
+from tests.processes import ROOT, Collector, collector
 
 PAGE = (ROOT / "docs" / "ci.md").read_text()
 BLOCKS = [yaml.safe_load(text) for text in re.findall(r"\n```yaml\n(.*?)\n```\n", PAGE, re.DOTALL)]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from sidelight_cli.compare.polling import Clock
-from tests.cli.compare.running import SIDES, compare
-from tests.cli.compare.shipping import NEW, OLD, ship
-from tests.running import Collector, collector, eventually, running, sidelight
+from tests.cli.compare.compare_runner import SIDES, compare
+from tests.cli.compare.shipped_versions import NEW, OLD, ship
+from tests.processes import Collector, collector, eventually, running, sidelight
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from sidelight_cli.compare.sample_counts import count_samples as counted
 from sidelight_cli.compare.sampling_noise import SignificanceLevel
 from sidelight_model.counts import ProfileType
 from sidelight_model.folded import parse_folded
-from tests.cli.compare.running import compare
+from tests.cli.compare.compare_runner import compare
 
 OLD = """\
 # a note, as exports have

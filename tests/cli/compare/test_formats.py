@@ -19,8 +19,8 @@ from sidelight_cli.compare.reports.junit import render_junit
 from sidelight_cli.compare.reports.markdown import escape_text, format_code, render_markdown
 from sidelight_cli.compare.reports.text_report import render_text
 from sidelight_model.terminal_width import escape_unprintable
-from tests.cli.compare.answering import answer, answering, check, effect
-from tests.cli.compare.running import SIDES, compare
+from tests.cli.compare.compare_runner import SIDES, compare
+from tests.cli.compare.verdict_server import answer, answering, check, effect
 
 CONDITIONS: tuple[tuple[str, Any], ...] = (
     ("cpu>+3%", effect(b=1.05, direction="increased")),

@@ -25,8 +25,8 @@ from sidelight_model.export_formats.speedscope import (
 )
 from sidelight_model.folded import Stack, parse_folded
 from sidelight_model.frames import escape_frame
-from tests.cli.compare.running import compare
-from tests.running import ROOT, sidelight
+from tests.cli.compare.compare_runner import compare
+from tests.processes import ROOT, sidelight
 
 CPU, WALL = ProfileType.CPU, ProfileType.WALL
 STATES = ("[idle]", "[gil]")

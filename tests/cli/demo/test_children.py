@@ -20,7 +20,7 @@ from sidelight_cli.demo.processes.child_process import (
     read_last_lines,
 )
 from sidelight_cli.demo.processes.process_group import ProcessGroup
-from tests.running import eventually, running
+from tests.processes import eventually, running
 
 STUBBORN = """
 import signal, subprocess, sys, time

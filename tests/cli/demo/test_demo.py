@@ -17,7 +17,7 @@ import pytest
 
 from sidelight_cli.demo.versions import VERSIONS
 from tests.cli.local.terminals import terminal
-from tests.running import Running, eventually, running, sidelight
+from tests.processes import Running, eventually, running, sidelight
 
 QUICK = ("--no-browser", "--listen", "127.0.0.1:0", "--rate", "20")
 RUN_SECONDS = 240.0

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from sidelight_cli.demo.install import InstallStep, build_environment, format_steps
-from tests.running import ROOT, eventually, running
+from tests.processes import ROOT, eventually, running
 
 MAKEFILE = """
 first second: # each waits for the other

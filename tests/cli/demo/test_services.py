@@ -15,7 +15,7 @@ import pytest
 
 from sidelight_cli.demo.versions import VERSIONS, DemoVersion, find_services_directory
 from sidelight_model.errors import SidelightError
-from tests.running import ROOT, Running, eventually, running
+from tests.processes import ROOT, Running, eventually, running
 
 
 @pytest.fixture(params=VERSIONS, ids=lambda version: version.name)

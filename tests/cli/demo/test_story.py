@@ -21,7 +21,7 @@ from sidelight_cli.demo.published_story import (
 )
 from sidelight_cli.demo.settings import DemoSettings
 from sidelight_cli.demo.versions import VERSIONS
-from tests.cli.demo.measuring import measured
+from tests.cli.demo.measurements import measured
 
 AGREES, PARTLY, DIFFERS, UNCLEAR = (
     ClaimVerdict.AGREES,

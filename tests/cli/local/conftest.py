@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import Running, eventually, running, sidelight
+from tests.processes import Running, eventually, running, sidelight
 
 STORY = Path(__file__).parent / "targets" / "story.py"
 Start = Callable[..., Running]

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.running import eventually, sidelight
+from tests.processes import eventually, sidelight
 
 CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"

@@ -22,7 +22,7 @@ from sidelight_cli.local.sampling.process_set import ProcessBatch
 from sidelight_cli.local.sampling.quality import SamplingQuality
 from sidelight_model.counts import ProfileType
 from sidelight_sidecar.samplers.sampler import SamplingError
-from tests.cli.local.faking import MS, FakeTimeline, batch, proc
+from tests.cli.local.fake_engine import MS, FakeTimeline, batch, proc
 from tests.model.strategies import profile
 
 STACKS = ["main (a.py:1);work (b.py:7)", "main (a.py:2);work (b.py:8)", "main (a.py:1);wait (c.py:9)"]

@@ -11,7 +11,7 @@ import pytest
 
 from sidelight_cli.local.launch import LaunchedProgram, ProgramNotStarted
 from sidelight_cli.local.signals import SignalWaiter, find_end_signal
-from tests.running import eventually
+from tests.processes import eventually
 
 
 def python(code: str) -> list[str]:

@@ -18,9 +18,9 @@ from sidelight_model.folded import parse_folded, split_stack
 from sidelight_model.frames import unescape_frame
 from tests.cli.local.conftest import STORY, Start, Tool, states, work_on
 from tests.cli.local.terminals import terminal
-from tests.model.test_sums import SAMPLED
+from tests.model.test_aggregate import SAMPLED
 from tests.model.test_svg import drawn
-from tests.running import eventually, sidelight
+from tests.processes import eventually, sidelight
 
 PYTHON_STORY = (sys.executable, str(STORY))
 

@@ -5,7 +5,7 @@ from sidelight_cli.local.sampling.process_set import ProcessBatch
 from sidelight_model.counts import Counts
 from sidelight_model.folded import split_stack
 from sidelight_model.frames import OTHER
-from tests.cli.local.faking import FakeTimeline, batch, proc
+from tests.cli.local.fake_engine import FakeTimeline, batch, proc
 
 
 def test_what_is_taken_adds_up_by_stack_and_state() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.local.conftest import STORY, Start, Tool, states
 from tests.cli.local.terminals import ENTER, LEAVE, Terminal, terminal
-from tests.running import eventually
+from tests.processes import eventually
 
 
 def top(*argv: str, **options: object) -> AbstractContextManager[Terminal]:

@@ -2,8 +2,8 @@
 
     python shop.py PORT_FILE SECONDS
 
-What is planted is planted in the text (tests/e2e/planting.py): a version is a copy of this file with an
-edit, as versions are. It ends by itself after so many seconds.
+What is planted is planted in the text (tests/e2e/planted_changes.py): a version is a copy of this file with
+an edit, as versions are. It ends by itself after so many seconds.
 """
 
 import asyncio

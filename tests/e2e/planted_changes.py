@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from tests.running import Collector, Running, eventually, running, sidelight
+from tests.processes import Collector, Running, eventually, running, sidelight
 
 SOURCE: Final = Path(__file__).parent / "targets" / "shop.py"
 SERVICE: Final = "shop"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sidelight_model.window import Window
-from tests.running import eventually
-from tests.sidecar.collecting import FakeCollector
+from tests.processes import eventually
 from tests.sidecar.conftest import Start, StartSidecar
+from tests.sidecar.fake_collector import FakeCollector
 
 
 def reduced(collector: FakeCollector, why: str) -> list[Window]:

@@ -20,8 +20,8 @@ from sidelight_model.frames import Frame, strip_line_number, unescape_frame
 from sidelight_model.packages import classify_frame
 from sidelight_model.profile import Profile, merge_profiles
 from sidelight_model.window import Window
-from tests.collector.asking import get, serving
-from tests.collector.storing import asked, few_examples, question, stored, window
+from tests.collector.api_client import get, serving
+from tests.collector.stored_windows import asked, few_examples, question, stored, window
 from tests.model.strategies import counts, deep
 
 WALL = ProfileType.WALL

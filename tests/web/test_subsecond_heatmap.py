@@ -17,7 +17,7 @@ import zstandard
 from playwright.sync_api import Page, expect
 from ulid import ULID
 
-from tests.running import Collector, collector, eventually, running, sidelight
+from tests.processes import Collector, collector, eventually, running, sidelight
 from tests.web.conftest import Open
 from tests.web.flame import boxes
 from tests.web.rules import assert_fits, violations_in_both_themes

@@ -23,7 +23,7 @@ from sidelight_collector.statistics.inference.design import LoadAssumption, Side
 from sidelight_model.change import Direction
 from sidelight_model.frames import GIL, IDLE
 from sidelight_model.tree import StackRow, build_tree_from_rows
-from tests.running import sidelight
+from tests.processes import sidelight
 
 PROGRAM = Path(__file__).parent / "programs" / "held.py"
 ASYNCIO = "<module> (app.py);run (asyncio/runners.py);Runner.run (asyncio/runners.py)"

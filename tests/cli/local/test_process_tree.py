@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from sidelight_cli.local.sampling.process_tree import describe_process, find_descendants
-from tests.cli.local.faking import proc
+from tests.cli.local.fake_engine import proc
 
 
 def test_descendants_are_found_however_deep_and_the_root_is_none_of_them() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sidelight_cli.compare.settings import parse_compare_settings
-from tests.cli.compare.answering import answer, answering
-from tests.cli.compare.running import SIDES, compare
+from tests.cli.compare.compare_runner import SIDES, compare
+from tests.cli.compare.verdict_server import answer, answering
 
 
 def test_all_that_was_said_is_asked() -> None:

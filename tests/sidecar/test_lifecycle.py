@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import eventually, running
-from tests.sidecar.collecting import FakeCollector, Reply
+from tests.processes import eventually, running
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar
+from tests.sidecar.fake_collector import FakeCollector, Reply
 
 
 def words(sidecar: Sidecar) -> list[str]:

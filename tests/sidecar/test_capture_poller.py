@@ -24,10 +24,10 @@ from sidelight_model.capture_protocol import (
 from sidelight_model.labels import Labels
 from sidelight_model.window import Window
 from sidelight_sidecar.captures.capture_poller import decode_poll_response, encode_poll_request
-from tests.running import Running, eventually
-from tests.sidecar.collecting import FakeCollector, Reply
+from tests.processes import Running, eventually
+from tests.sidecar.capture_server import OrderingCollector, ordering
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar, sidecars, starting
-from tests.sidecar.ordering import OrderingCollector, ordering
+from tests.sidecar.fake_collector import FakeCollector, Reply
 from tests.sidecar.test_permissions import WITHOUT, needs_setpriv
 
 CLOSE_NS = 20_000_000

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from sidelight_model.window import Window
-from tests.running import Running, eventually, running
-from tests.sidecar.collecting import FakeCollector
+from tests.processes import Running, eventually, running
 from tests.sidecar.conftest import TARGETS, Start, StartSidecar
+from tests.sidecar.fake_collector import FakeCollector
 
 # So short that a test sees all of it; the rest afterwards is longer than any test.
 SOON = (

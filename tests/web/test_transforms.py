@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.running import eventually
+from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import box, boxes, click, graph, hover, outline
 from tests.web.profiles import HOSTILE, HOSTILE_SERVICE

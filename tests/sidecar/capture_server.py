@@ -13,7 +13,7 @@ from typing import Any
 import zstandard
 
 from sidelight_model.window import decode_windows
-from tests.sidecar.collecting import FakeCollector, Reply
+from tests.sidecar.fake_collector import FakeCollector, Reply
 
 
 class OrderingCollector(FakeCollector):

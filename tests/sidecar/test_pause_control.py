@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.overhead.pause_control import SWITCHES, PauseControl
-from tests.running import eventually
-from tests.sidecar.collecting import FakeCollector
+from tests.processes import eventually
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar
+from tests.sidecar.fake_collector import FakeCollector
 
 REFUSAL = {"error", "message", "hint"}
 

@@ -31,7 +31,7 @@ from sidelight_collector.storage.tables import SCHEMAS
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Window
 from tests.collector.faults import Fault, FaultyStore, steps
-from tests.collector.storing import START_NS, asked, copied, question, stored, window
+from tests.collector.stored_windows import START_NS, asked, copied, question, stored, window
 
 DAY_SECONDS = 86_400
 FIRST = event_day(START_NS)

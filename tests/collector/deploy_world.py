@@ -29,7 +29,7 @@ from sidelight_collector.storage.lease import Leases
 from sidelight_collector.storage.manifest import Manifest
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.window import Window
-from tests.collector.storing import START_NS, stored, window
+from tests.collector.stored_windows import START_NS, stored, window
 
 Answer = TypeVar("Answer")
 

@@ -21,8 +21,8 @@ from sidelight_collector.storage.backends.s3 import S3Store
 from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.pins import read_pins
 from sidelight_collector.storage.segments import event_day
-from tests.collector.storing import stored, window
-from tests.running import S3Server
+from tests.collector.stored_windows import stored, window
+from tests.processes import S3Server
 
 DAY = 86_400
 SECOND_NS = 10**9

@@ -20,9 +20,9 @@ from sidelight_collector.storage.live_objects import (
 from sidelight_collector.storage.manifest import Manifest
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.window import Window
-from tests.collector.counting import Counting
+from tests.collector.counting_store import Counting
 from tests.collector.faults import FaultyStore
-from tests.collector.storing import SECOND_NS, START_NS, stored, window
+from tests.collector.stored_windows import SECOND_NS, START_NS, stored, window
 
 DAY_SECONDS = 86_400
 EVER = (0, 2**63 - 1)

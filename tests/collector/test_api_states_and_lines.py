@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.collector.asking import get, serving
-from tests.collector.storing import stored, window
+from tests.collector.api_client import get, serving
+from tests.collector.stored_windows import stored, window
 
 RECURSIVE = (
     "main (a.py:1);f (b.py:3);f (b.py:5);g (c.py) 4 | main (a.py:1);f (b.py:3);[gil] 2 | "

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.services.judging import Process, Seen, allowed, problems
+from tests.services.expectations import Process, Seen, allowed, problems
 from tests.services.page import Result, page
 from tests.services.stacks import SERVICES, SHORT
 

@@ -26,7 +26,7 @@ from sidelight_collector.query.select.window_query import select_windows
 from sidelight_collector.storage.tables import STACKS
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Window
-from tests.collector.storing import asked, question, stored, window
+from tests.collector.stored_windows import asked, question, stored, window
 from tests.model.strategies import frames, texts
 
 MOST = 2**63 - 1

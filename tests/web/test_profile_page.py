@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Page, expect
 
-from tests.running import eventually
+from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import boxes, click, graph, hover, outline
 

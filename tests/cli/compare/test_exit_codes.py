@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sidelight_cli.compare.exit_codes import ExitCode
-from tests.cli.compare.answering import answer, answering, check, effect
-from tests.cli.compare.running import SIDES, compare
+from tests.cli.compare.compare_runner import SIDES, compare
+from tests.cli.compare.verdict_server import answer, answering, check, effect
 
 FINE = ("cpu>+30%", effect(b=1.01))
 REGRESSED = ("cpu>+3%", effect(b=1.05, direction="increased"))

@@ -22,8 +22,8 @@ from sidelight_model.frames import Frame, strip_line_number, unescape_frame
 from sidelight_model.profile import Profile, build_profile_tree, merge_profiles
 from sidelight_model.tree import render_outline
 from sidelight_model.window import Window
-from tests.collector.asking import get, refused, serving
-from tests.collector.storing import asked, few_examples, question, stored, window
+from tests.collector.api_client import get, refused, serving
+from tests.collector.stored_windows import asked, few_examples, question, stored, window
 from tests.collector.test_query_sums import near, read_back, scattered
 
 WALL = ProfileType.WALL

@@ -26,9 +26,9 @@ from sidelight_cli.compare.polling import (
 )
 from sidelight_model.errors import Reason
 from sidelight_model.gates import parse_condition
-from tests.cli.compare.answering import METHOD, answer, answering, check, effect
-from tests.cli.compare.running import SIDES, compare
-from tests.running import eventually, running, sidelight
+from tests.cli.compare.compare_runner import SIDES, compare
+from tests.cli.compare.verdict_server import METHOD, answer, answering, check, effect
+from tests.processes import eventually, running, sidelight
 
 CPU = "cpu>+3%"
 MORE = {"minutes": 12.0, "pods": None}

@@ -8,7 +8,7 @@ import pytest
 from sidelight_cli.local.sampling.process_set import ProcessSet, RecordPlan
 from sidelight_model.errors import Reason
 from sidelight_sidecar.discovery.procfs import ProcFs
-from tests.cli.local.faking import FakeEngine, FakeProcFs, batch, proc
+from tests.cli.local.fake_engine import FakeEngine, FakeProcFs, batch, proc
 
 
 class Clock:

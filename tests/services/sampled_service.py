@@ -18,12 +18,12 @@ from pathlib import Path
 from sidelight_cli.demo.processes.load_generator import LoadRound
 from sidelight_model.folded import split_stack
 from sidelight_model.window import Window
-from tests.running import Running, eventually, running, sidelight
-from tests.services.judging import Process, Seen
+from tests.processes import Running, eventually, running, sidelight
+from tests.services.expectations import Process, Seen
 from tests.services.stacks import APPS, Service
 from tests.services.truth import Account, Watcher, watching
 from tests.services.venvs import Environment
-from tests.sidecar.collecting import FakeCollector, collecting
+from tests.sidecar.fake_collector import FakeCollector, collecting
 
 REQUESTS_PER_SECOND = 30.0
 RATE_HZ = 100

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from sidelight_cli.local.timeline_export import TimelineBuilder
 from sidelight_model.counts import ProfileType
-from tests.cli.local.faking import FakeTimeline
+from tests.cli.local.fake_engine import FakeTimeline
 
 STACKS = ["main (a.py:1);work (b.py:7)", "main (a.py:1);wait (c.py:9)"]
 

@@ -29,8 +29,8 @@ from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.window import Window, encode_windows
-from tests.collector.capturing import JSON, Sidecar, until
 from tests.collector.conftest import Answer, Running, Serve
+from tests.collector.fake_sidecars import JSON, Sidecar, until
 
 RULES = """
 user:root = *

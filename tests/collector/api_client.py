@@ -20,7 +20,7 @@ from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.objects import ObjectStore
-from tests.collector.storing import SECOND_NS, START_NS
+from tests.collector.stored_windows import SECOND_NS, START_NS
 
 NOW_NS = START_NS + 3600 * SECOND_NS
 """The collector's clock stands an hour after the first window."""

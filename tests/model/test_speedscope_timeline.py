@@ -13,7 +13,7 @@ from sidelight_model.export_formats.speedscope import ThreadTimeline, write_spee
 from sidelight_model.folded import Stack, split_stack
 from sidelight_model.frames import Frame, unescape_frame
 from tests.model.strategies import FEWER, deep, stacks
-from tests.model.test_sums import SAMPLED
+from tests.model.test_aggregate import SAMPLED
 
 PERIOD = 10
 LENGTH = 100

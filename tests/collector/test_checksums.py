@@ -22,7 +22,7 @@ from sidelight_collector.storage.objects import ObjectDamaged, ObjectStore
 from sidelight_collector.storage.segments import event_day, list_segments, read_segment, write_segment
 from sidelight_collector.storage.tables import ROLLUP_PARTS, SEGMENT_PARTS, SegmentPart
 from sidelight_model.counts import ProfileType
-from tests.collector.storing import START_NS, asked, question, stored, window
+from tests.collector.stored_windows import START_NS, asked, question, stored, window
 
 DAY = event_day(START_NS)
 EVER = (0, 2**63 - 1)
