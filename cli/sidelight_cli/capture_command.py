@@ -78,7 +78,7 @@ class CaptureSettings:
     open: bool = setting(default=False, help="show the result in a browser")
     detach: bool = setting(default=False, help="do not wait: print the id and the address, and end")
     json: bool = setting(default=False, help="write the capture as JSON to standard output")
-    limit: int = setting(20, "list: at most so many", parse=parse_nonnegative_int, metavar="COUNT")
+    limit: int = setting(20, "list: the most captures to list", parse=parse_nonnegative_int, metavar="COUNT")
     token_file: Path | None = setting(None, "a file with a bearer token", parse=Path, metavar="FILE")
     timeout_seconds: float = setting(30.0, "after which an answer is given up", parse=parse_positive_float)
 

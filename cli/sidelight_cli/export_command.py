@@ -67,14 +67,14 @@ class ExportSettings:
     comparison_from: str = setting("", "first moment of the comparison alone", metavar="TIME")
     comparison_until: str = setting("", "end of the comparison alone", metavar="TIME")
     min_depth: int | None = setting(
-        None, "only stacks at least so many frames deep", parse=parse_nonnegative_int
+        None, "only stacks with at least this many frames", parse=parse_nonnegative_int
     )
     max_depth: int | None = setting(
-        None, "only stacks at most so many frames deep", parse=parse_nonnegative_int
+        None, "only stacks with at most this many frames", parse=parse_nonnegative_int
     )
     function: str = setting("", "only stacks with this function: 'name (file)', or a name")
     focus: str = setting("", "only stacks below this call path, as addresses of the pages write it")
-    lines: bool | None = setting(None, "tell frames apart by line (default: pprof only)", is_boolean=True)
+    lines: bool | None = setting(None, "distinguish frames by line (default: pprof only)", is_boolean=True)
     states: bool = setting(default=True, help="folded: write [idle] and [gil] as last frames")
     about: bool = setting(default=False, help="folded, csv: first lines that say what the file stands on")
     nodes: str = setting("", "speedscope, html: call paths to keep, the heaviest; or all", metavar="COUNT")

@@ -88,7 +88,7 @@ class PinSettings(StoreSettings):
     until: str = setting("now", "until here, and all others of these days", metavar="TIME")
     service: str = setting("", "of this service alone")
     capture: str = setting("", "the windows of this capture, in place of --from and --until", metavar="ID")
-    reason: str = setting("", "why, for whoever finds it", metavar="TEXT")
+    reason: str = setting("", "why, for the next reader", metavar="TEXT")
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ async def _detect_native_sidecars(
             continue
         native = has_native_sidecars(version)
         health.clear(CLUSTER)
-        _log.info("the API server tells its version", version=version.get("gitVersion"), native=native)
+        _log.info("the API server's version is known", version=version.get("gitVersion"), native=native)
         return native
 
 

@@ -219,7 +219,10 @@ def evaluate_condition(
         return GateStatus.PASS, f"{change}, {_describe_limit(condition, is_beyond=False)}."
     if not condition.threshold and direction == "unchanged":
         return GateStatus.PASS, f"{change}: no detectable change."
-    return GateStatus.INCONCLUSIVE, f"{change}: not enough data to tell it from {condition.limit_text}."
+    return (
+        GateStatus.INCONCLUSIVE,
+        f"{change}: not enough data to distinguish it from {condition.limit_text}.",
+    )
 
 
 def compute_min_effect(

@@ -96,7 +96,7 @@ def recording(capture: str, agent: str, labels: dict[str, str], pid: int) -> dic
 
 
 async def started(collector: Running, **wish: object) -> dict[str, Any]:
-    """A capture asked for by a person."""
+    """A capture requested by a person."""
     answer = await wished(collector, **wish)
     assert answer.status == 201, answer.body
     assert answer.headers["location"].endswith(f"/api/v1/captures/{answer.json['id']}")

@@ -219,7 +219,7 @@ async def test_a_deleted_capture_is_gone_and_its_sidecar_ends(store: ObjectStore
 
 
 async def test_a_capture_that_no_sidecar_can_take_says_why_and_what_to_do(serving: Serve) -> None:
-    none = "none of the 1 sidecars of {} has the labels or pods asked for"
+    none = "none of the 1 sidecars of {} has the requested labels or pods"
     cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         ({"paused": True}, {}, "the sidecar of p-1 is paused"),
         ({"ready": False, "problem": "ptrace denied (yama=2)"}, {}, "p-1: ptrace denied (yama=2)"),
@@ -228,7 +228,7 @@ async def test_a_capture_that_no_sidecar_can_take_says_why_and_what_to_do(servin
         ({"max_rate": 50}, {"rate": 51}, "samples at most 50 times a second"),
         ({}, {"query": 'version="9"'}, none),
         ({}, {"pods": ["p-9"]}, none),
-        ({}, {"service": "cart"}, "no sidecar of cart asks this collector for work"),
+        ({}, {"service": "cart"}, "no sidecar of cart polls this collector"),
     ]
     async with serving(MemoryStore(), **QUICK, capture_wait_seconds=0.2) as collector:
         made = []
@@ -591,7 +591,7 @@ async def test_sidecars_are_counted_by_service_and_listed_as_asked(serving: Serv
 async def test_a_capture_of_fewer_pods_than_asked_for_says_so(serving: Serve) -> None:
     cases: list[tuple[int | str | list[str], str]] = [
         (1, ""),
-        (3, "1 of 3 pods asked for could take it"),
+        (3, "1 of 3 requested pods could take it"),
         (["p-1", "p-2"], "no sidecar took it for p-2"),
         ("all", ""),
     ]

@@ -236,7 +236,7 @@ async def test_no_name_acts_on_a_terminal_and_any_version_can_be_a_side(client: 
     assert done.returncode == 0
     assert "\\x1b[31mred (x.py)" in done.stdout
     assert "\x1b" not in done.stdout
-    assert done.stdout.endswith("\n1 function seen too seldom to be judged one by one.\n")
+    assert done.stdout.endswith("\n1 function with too few samples to test one by one.\n")
     told = json.loads((await compare(client, *sides, "--json")).stdout)
     assert told["sides"][0]["samples"] == 501
 

@@ -79,7 +79,7 @@ def test_too_little_to_tell_is_said_with_what_would_do() -> None:
     own = random.Random(3)
     found = said(stored([*shop("1", own, pods=2, minutes=6), *shop("2", own, pods=2, minutes=6)]))
     assert found["direction"] == "inconclusive"
-    assert found["summary"].startswith("Not enough data to tell whether CPU time changed (")
+    assert found["summary"].startswith("Not enough data to say whether CPU time changed (")
     assert found["required"] is not None
     assert found["required"]["minutes"] or found["required"]["pods"]
 

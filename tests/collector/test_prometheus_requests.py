@@ -170,12 +170,12 @@ def trouble(found: Verdict) -> str:
 @pytest.mark.parametrize(
     ("query", "text"),
     [
-        ('sum(increase(nothing{app="{service}"}[{step}]))', "the query tells of no requests of A"),
+        ('sum(increase(nothing{app="{service}"}[{step}]))', "the query returns no requests of A"),
         ('increase(http_requests_total{app="{service}"}[{step}]', "Prometheus answers 400: "),
         ("sum_over_time(vector(0)[{step}:])", "A served no request, by the query"),
         (
             'sum(increase(http_requests_total{version="short"}[{step}]))',
-            "the query tells nothing of 13 of the 16 blocks of A",
+            "the query returns nothing for 13 of the 16 blocks of A",
         ),
     ],
 )
@@ -198,7 +198,7 @@ def test_labels_of_any_kind_are_values_of_the_query_and_nothing_else(server: Ser
     sides = [question('{version!="2"}'), question('{version="2"}')]
     found = said(store, patient(server.url), sides)
     load = next(one for one in found["checks"] if one["name"] == "load")
-    assert "the query tells of no requests of A" in load["text"]
+    assert "the query returns no requests of A" in load["text"]
 
 
 @contextmanager

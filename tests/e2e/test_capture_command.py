@@ -168,7 +168,7 @@ def test_a_capture_that_fails_says_why_and_ends_with_1(alone: Collector) -> None
     done = told(alone.url, "ghost")
     assert done.returncode == 1
     assert done.stdout == ""
-    assert "error: no sidecar took it within 0.5 s: no sidecar asks this collector for work" in done.stderr
+    assert "error: no sidecar took it within 0.5 s: no sidecar polls this collector" in done.stderr
     assert "hint: See that the sidecar runs" in done.stderr
 
 

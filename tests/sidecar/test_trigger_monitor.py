@@ -252,7 +252,7 @@ def test_at_sigterm_what_is_in_memory_is_shipped_also_of_a_process_that_ended_be
     assert sidecar.running.end() == 0
     assert {window.quality.pid for window in collector.taken} == {first.pid, second.pid}
     assert {window.labels["trigger"] for window in collector.taken} == {"sigterm"}
-    assert {window.labels["trigger_reason"] for window in collector.taken} == {"the sidecar was told to end"}
+    assert {window.labels["trigger_reason"] for window in collector.taken} == {"the sidecar received SIGTERM"}
 
 
 def test_the_window_that_sigterm_ends_says_so(

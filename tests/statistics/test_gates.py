@@ -308,7 +308,7 @@ def test_points_of_a_function_are_of_the_whole_of_a() -> None:
     assert evaluate_condition(parse_condition("function:f>+3pp"), grown, total_rate=2.0)[0] is GateStatus.PASS
     assert evaluate_condition(parse_condition("function:f>+3pp"), effect(a=0.1, b=0.1)) == (
         GateStatus.INCONCLUSIVE,
-        "time of f: the whole time of A is not known: not enough data to tell it from +3 points.",
+        "time of f: the whole time of A is not known: not enough data to distinguish it from +3 points.",
     )
 
 

@@ -73,7 +73,7 @@ def test_no_detectable_change_says_what_would_have_shown() -> None:
         ),
         (
             RequiredSample(0.05, minutes=3, is_too_brief=True),
-            ": both were watched too briefly to tell change from chance. Take at least 3 minutes more of "
+            ": both sides are too short to distinguish a change from chance. Take at least 3 minutes more of "
             "both sides.",
         ),
         (
@@ -91,7 +91,7 @@ def test_no_detectable_change_says_what_would_have_shown() -> None:
 def test_not_enough_data_says_what_is_lacking(lack: RequiredSample | None, end: str) -> None:
     unclear = replace(MORE, low=-0.12, high=0.3, detectable=0.35, direction=Direction.INCONCLUSIVE)
     said = summarize_difference(unclear, CPU, required=lack)
-    assert said.startswith("Not enough data to tell whether CPU time changed (95 % interval ")
+    assert said.startswith("Not enough data to say whether CPU time changed (95 % interval ")
     assert said.endswith(end)
 
 

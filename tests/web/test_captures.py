@@ -157,7 +157,7 @@ def test_a_capture_that_nobody_takes_names_the_cause_and_the_next_step(serve: Se
     expect(page.get_by_text("None asked lately.")).to_be_visible()
     start(page, Service="ghost")
     alert = page.get_by_role("alert")
-    expect(alert).to_contain_text("no sidecar took it within 1 s: no sidecar asks this collector for work")
+    expect(alert).to_contain_text("no sidecar took it within 1 s: no sidecar polls this collector")
     expect(alert).to_contain_text("--write-tokens-file")
     expect(page.locator(".steps")).to_have_text("✓ queued⚠ failed")
     alert.get_by_role("link", name="Start another").click()

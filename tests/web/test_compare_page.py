@@ -33,7 +33,7 @@ LOAD = check(
     "Give baseline_requests and comparison_requests, or the collector a --prometheus-url.",
 )
 SENTENCE = (
-    f"Not enough data to tell whether CPU time changed (95 % interval {MINUS}20.4 % to +279.7 %; "
+    f"Not enough data to say whether CPU time changed (95 % interval {MINUS}20.4 % to +279.7 %; "
     "0.168 → 0.332 seconds per pod-second): about 12 minutes more of both sides would show a change of 5 %."
 )
 HOLDERS = [
@@ -337,7 +337,7 @@ def test_sides_can_be_swapped_and_never_stand_over_old_numbers(shop: str, open_p
     page.get_by_label("Version of side A").select_option("match:")
     page.get_by_label("Matchers of side A").fill('node="n2"')
     page.get_by_role("region", name="Side A").get_by_role("button", name="Set", exact=True).click()
-    expect(sentence(page)).to_contain_text("Not enough data to tell whether CPU time changed")
+    expect(sentence(page)).to_contain_text("Not enough data to say whether CPU time changed")
 
 
 def test_older_versions_say_when_they_ran_and_bring_their_time(shop: str, open_page: Open) -> None:
@@ -375,7 +375,7 @@ def test_unknown_load_colours_nothing_until_equal_load_is_assumed(shop: str, ope
     page = open_page(f"{shop}/s/old/compare")
     page.get_by_role("link", name="Compare with before, last seen 5 h ago").click()
     expect(sentence(page)).to_have_text(
-        "Not enough data to tell whether CPU time changed (0.110 → 0.160 seconds per pod-second): "
+        "Not enough data to say whether CPU time changed (0.110 → 0.160 seconds per pod-second): "
         "they ran at different times, and their load may differ."
     )
     expect(page.get_by_text("No colours: differences may be caused by load.")).to_be_visible()
@@ -491,13 +491,13 @@ def test_explanation_leads_to_its_place_from_any_other_view(shop: str, open_page
 
 def test_incomparable_sides_say_why_once_and_are_not_coloured(shop: str, open_page: Open) -> None:
     text = "A command, B gil: the stacks of command are no match."
-    mode = check("mode", "mismatch", "blocking", text, "Set --mode alike on both sides.")
+    mode = check("mode", "mismatch", "blocking", text, "Set the same --mode on both sides.")
     found = full(
         summary=f"CPU time cannot be compared: {text}", direction="not_comparable", checks=[mode, LOAD]
     )
     page = opened(shop, open_page, found)
     expect(page.locator(".doubts li")).to_have_text(
-        ["mode Set --mode alike on both sides.", f"load {LOAD['text']}. {LOAD['hint']}"]
+        ["mode Set the same --mode on both sides.", f"load {LOAD['text']}. {LOAD['hint']}"]
     )
     assert page.locator("main").inner_text().count(text) == 1
     assert coloured(page) == set()

@@ -55,7 +55,7 @@ def test_each_side_of_a_comparison_says_its_own(shop: str, open_page: Open) -> N
         assert said(page, 1)[0] == "⚠ mode nonblocking: stacks may be wrong, py-spy reader"
         place = page.locator(".doubts" if view.startswith("Stack") else ".verdict").first
         expect(place).to_contain_text(why)
-        expect(page.locator(".doubts")).to_contain_text("Set --mode alike on both sides.")
+        expect(page.locator(".doubts")).to_contain_text("Set the same --mode on both sides.")
 
 
 def test_stacks_that_may_be_wrong_are_marked_wherever_they_are_drawn(shop: str, open_page: Open) -> None:
@@ -78,7 +78,7 @@ def test_failures_are_counted_and_explained_in_line_and_timeline(
     assert said(page) == [
         "mode gil, own reader",
         "100 Hz",
-        "fewer ticks than asked for (CPU limit, CPU budget)",
+        "fewer ticks than requested (CPU limit, CPU budget)",
         "⚠ coverage 54.0 % (low)",
         "time lost 0.38 %, longest stop 210 µs",
         "10.0 % of ticks failed",

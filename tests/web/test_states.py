@@ -133,7 +133,7 @@ def test_a_busy_collector_is_asked_again_when_it_said(serve: Serve, open_page: O
                 break
         trouble = page.locator(".trouble").first
         expect(trouble).to_contain_text("overloaded")
-        expect(trouble).to_contain_text("Asked again by itself in")
+        expect(trouble).to_contain_text("Retries by itself in")
     page.locator("canvas[data-drawn]").wait_for(timeout=45_000)
     expect(page.locator(".trouble")).to_have_count(0, timeout=45_000)
 

@@ -110,7 +110,7 @@ def test_times_are_sides_too_and_a_filter_by_version_comes_along(shop: str, open
     drag(page, 0.35, 0.6)
     page.get_by_role("button", name="as side A").click()
     page.get_by_role("link", name="compare with everything shown").click()
-    expect(page.locator(".verdict")).to_contain_text("Not enough data to tell whether CPU time changed")
+    expect(page.locator(".verdict")).to_contain_text("Not enough data to say whether CPU time changed")
     there = given(page)
     assert there["baseline"] == there["comparison"] == ['match:version="v1"']
     assert there["query"] == ['pod!="x"']

@@ -32,12 +32,12 @@ test("stacks that may be wrong, a fallback and a low coverage are marked in word
 
 test("what nobody told is not made up", () => {
   const silent = { readers: [], coverage: null, failed_share: null, errors: {}, stopped_share: null };
-  assert.deepEqual(line(watched({ modes: [], quality: silent })), ["mode not told", "100 Hz", "coverage not told", "time lost not counted"]);
+  assert.deepEqual(line(watched({ modes: [], quality: silent })), ["mode unknown", "100 Hz", "coverage unknown", "time lost not counted"]);
 });
 
 test("why there are fewer ticks, and samples without their stack, are said", () => {
   const remarks = line(watched({ sampling_periods_us: [10_000, 40_000], truncated_samples: 20, quality: { reduced: ["cgroup", "cpu", "new"], other_samples: 5, preempted_seconds: 12 } }));
-  assert.equal(remarks[2], "fewer ticks than asked for (CPU limit, CPU budget, new)");
+  assert.equal(remarks[2], "fewer ticks than requested (CPU limit, CPU budget, new)");
   assert.deepEqual(remarks.slice(-3), ["2.0 % truncated", "0.5 % under (other)", "paused 12.0 s"]);
 });
 

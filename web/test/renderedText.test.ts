@@ -87,9 +87,9 @@ test("a warning is a line with what differs and what to do, and the other checks
 });
 
 test("what the sentence says of an incomparable pair is not repeated by its check", () => {
-  const mode = check("mode", { state: "mismatch", severity: "blocking", text: "A command, B gil.", hint: "Set --mode alike on both sides." });
-  assert.deepEqual(textsOf(draw(ComparabilityChecks, { verdict: verdict({ checks: [mode] }), isCauseShown: true }), "li"), ["mode Set --mode alike on both sides."]);
-  assert.deepEqual(textsOf(draw(ComparabilityChecks, { verdict: verdict({ checks: [mode] }) }), "li"), ["mode A command, B gil. Set --mode alike on both sides."]);
+  const mode = check("mode", { state: "mismatch", severity: "blocking", text: "A command, B gil.", hint: "Set the same --mode on both sides." });
+  assert.deepEqual(textsOf(draw(ComparabilityChecks, { verdict: verdict({ checks: [mode] }), isCauseShown: true }), "li"), ["mode Set the same --mode on both sides."]);
+  assert.deepEqual(textsOf(draw(ComparabilityChecks, { verdict: verdict({ checks: [mode] }) }), "li"), ["mode A command, B gil. Set the same --mode on both sides."]);
 });
 
 test("the checks say whether samples or the kernel's clock measured the whole", () => {

@@ -29,7 +29,7 @@ from sidelight_model.counts import ProfileType
 from sidelight_model.errors import SidelightError
 from sidelight_model.gates import combine_statuses, parse_condition
 
-NO_VERDICT_MESSAGE: Final = "nothing was judged"
+NO_VERDICT_MESSAGE: Final = "there is no verdict"
 
 
 def run(argv: Sequence[str]) -> int:

@@ -273,7 +273,7 @@ def _check_states(pair: RecordingPair) -> list[JsonObject]:
                     "severity": "blocking" if state == required_state else "warn",
                     "reason": "states",
                     "text": f"{other} has [{state}] samples, {sides[0]} has none.",
-                    "hint": "Record both alike: py-spy with --idle or without, the same --type.",
+                    "hint": "Record both in the same way: the same --type, and --idle for both or neither.",
                 }
             )
     return checks
@@ -332,7 +332,7 @@ def _summarize(pair: RecordingPair, total_effect: JsonObject | None, functions: 
         if total_effect["direction"] == "unchanged":
             return f"{type_name} time: no detectable change ({numbers})."
         required = _estimate_required_data(pair, total_effect)
-        text = f"Not enough data to tell whether {type_name} time changed ({numbers})"
+        text = f"Not enough data to say whether {type_name} time changed ({numbers})"
         if required is None:
             return f"{text}."
         return (

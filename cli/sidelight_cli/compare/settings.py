@@ -118,10 +118,10 @@ class CompareSettings:
         None, "files: how long B was recorded", parse=parse_positive_float, metavar="SECONDS"
     )
     min_depth: int | None = setting(
-        None, "only stacks at least so many frames deep", parse=parse_nonnegative_int
+        None, "only stacks with at least this many frames", parse=parse_nonnegative_int
     )
     max_depth: int | None = setting(
-        None, "only stacks at most so many frames deep", parse=parse_nonnegative_int
+        None, "only stacks with at most this many frames", parse=parse_nonnegative_int
     )
     function: str = setting("", "only stacks with this function: 'name (file)', or a name")
     focus: str = setting("", "only stacks below this call path, as addresses of the pages write it")

@@ -105,7 +105,7 @@ def _evaluate_depth(tornados: Sequence[MeasuredVersion], aiohttp: MeasuredVersio
             "the difference is there, but smaller than published or not in both styles."
         ),
         ClaimVerdict.DIFFERS: "Tornado is not deeper, against what was published.",
-        ClaimVerdict.INCONCLUSIVE: "too close to tell apart on so few busy samples.",
+        ClaimVerdict.INCONCLUSIVE: "too close to distinguish with so few busy samples.",
     }
     return StoryFinding("Depth", verdict, f"{facts}: {ends[verdict]}")
 
@@ -163,7 +163,7 @@ def _evaluate_idle(tornados: Sequence[MeasuredVersion], aiohttp: MeasuredVersion
         share = tornado.profile.idle_share
         if baseline is None or share is None:
             return StoryFinding(
-                "Idle", ClaimVerdict.INCONCLUSIVE, "the sampler could not tell when some version waited."
+                "Idle", ClaimVerdict.INCONCLUSIVE, "the sampler could not see when some version waited."
             )
         errors = (
             compute_share_error(share, tornado.profile.samples),
@@ -180,7 +180,7 @@ def _evaluate_idle(tornados: Sequence[MeasuredVersion], aiohttp: MeasuredVersion
         ClaimVerdict.AGREES: "Tornado idles less, as published.",
         ClaimVerdict.PARTLY_AGREES: "Tornado idles less, as published, but not in both styles.",
         ClaimVerdict.DIFFERS: "Tornado does not idle less, against what was published.",
-        ClaimVerdict.INCONCLUSIVE: "too close to tell apart on so few samples.",
+        ClaimVerdict.INCONCLUSIVE: "too close to distinguish with so few samples.",
     }
     return StoryFinding("Idle", verdict, f"{facts}: {ends[verdict]}")
 
@@ -247,7 +247,7 @@ def _compare_latency(measured: Sequence[MeasuredVersion]) -> StoryFinding | None
     )
     low, high = p99_by_version[quickest], p99_by_version[slowest]
     if high - low <= SAME_TOLERANCE * low:
-        text = f"p99 of /50 lies between {low:.1f} and {high:.1f} ms: latency tells nothing of the above."
+        text = f"p99 of /50 lies between {low:.1f} and {high:.1f} ms: latency shows none of the above."
     else:
         text = f"p99 of /50 goes from {low:.1f} ms ({quickest}) to {high:.1f} ms ({slowest})."
     return StoryFinding("Latency", None, text)
@@ -283,7 +283,7 @@ def _check_comparability(measured: Sequence[MeasuredVersion]) -> StoryFinding | 
         differences.append(f"arrival rates lie between {min(rates):.1f} and {max(rates):.1f} per second")
     if len(modes) > 1:
         differences.append(f"stacks were read in different modes ({', '.join(sorted(modes))})")
-    return StoryFinding("Not alike", None, "; ".join(differences) + ".") if differences else None
+    return StoryFinding("Different", None, "; ".join(differences) + ".") if differences else None
 
 
 def _has_same_load(measured: Sequence[MeasuredVersion]) -> bool:

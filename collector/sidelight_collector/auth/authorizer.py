@@ -227,7 +227,7 @@ class Authorizer:
 
 
 _PRINCIPAL_KEY: Final = web.RequestKey("reader", Principal)
-_PRINCIPAL_USED_KEY: Final = web.RequestKey("asked for the reader", bool)
+_PRINCIPAL_USED_KEY: Final = web.RequestKey("requested the reader", bool)
 _WRITER_KEY: Final = web.RequestKey("writer", object)
 
 

@@ -48,7 +48,7 @@ class NoNamespaces(SidelightError):
     def __init__(self, who: str) -> None:
         super().__init__(
             f"{who} may read no namespace here",
-            hint="Ask whoever runs this collector for a line in its --read-rules-file that names you, or one "
+            hint="Ask the collector's operator for a line in its --read-rules-file that names you, or one "
             "of your groups.",
         )
 

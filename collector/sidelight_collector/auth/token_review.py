@@ -344,7 +344,7 @@ def check_claims(token: str, audience: str, now: float) -> float:
     if expires + LEEWAY_SECONDS <= now:
         raise TokenRejected(
             f"the token expired {now - expires:.0f} s ago",
-            hint="The kubelet renews the file of a projected token: read it anew (the sidecar does).",
+            hint="The kubelet renews the file of a projected token: read it again (the sidecar does).",
         )
     return float(expires) + LEEWAY_SECONDS
 

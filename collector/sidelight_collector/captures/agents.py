@@ -171,10 +171,10 @@ def explain_no_agents(agents: Sequence[Agent], capture_request: CaptureRequest) 
         services = sorted({agent.status.labels["service"] for agent in agents})
         hint = f"Services that do: {', '.join(services[:10])}{' …' if len(services) > 10 else ''}."
         return (
-            f"no sidecar of {capture_request.service} asks this collector for work",
+            f"no sidecar of {capture_request.service} polls this collector",
             hint + _CONNECTION_HINT,
         )
-    return "no sidecar asks this collector for work", _CONNECTION_HINT.strip()
+    return "no sidecar polls this collector", _CONNECTION_HINT.strip()
 
 
 def summarize_services(agents: Iterable[Agent]) -> list[dict[str, str | int]]:

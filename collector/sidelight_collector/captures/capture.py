@@ -252,7 +252,7 @@ def compute_part_outcome(
             return CaptureOutcome(
                 CaptureState.FAILED,
                 claim.claimed_at,
-                f"the sidecar attached to {pod} was not heard of within {policy.attach_timeout_seconds:g} s",
+                f"the sidecar attached to {pod} did not report within {policy.attach_timeout_seconds:g} s",
                 f"kubectl logs {pod} -c {claim.ephemeral_sidecar.container} -n "
                 f"{claim.labels.get('namespace', '')} "
                 "says whether it reaches the collector; an image that takes longer needs a longer "
@@ -262,7 +262,7 @@ def compute_part_outcome(
             return CaptureOutcome(
                 CaptureState.FAILED,
                 claim.claimed_at,
-                f"the sidecar of {pod} took the order and was not heard of within "
+                f"the sidecar of {pod} took the job and did not report within "
                 f"{policy.agent_timeout_seconds:g} s",
                 "See that the pod is there and its sidecar runs (its log, /readyz), then start again.",
             )
@@ -272,8 +272,7 @@ def compute_part_outcome(
         return CaptureOutcome(
             CaptureState.FAILED,
             part.last_seen,
-            f"the sidecar of {pod} has not been heard of for {now - part.last_seen:.0f} s, "
-            f"while {report.state}",
+            f"the sidecar of {pod} has not reported for {now - part.last_seen:.0f} s, while {report.state}",
             "The pod may have been restarted or moved: what was shipped before is kept. Start again.",
         )
     return CaptureOutcome(report.state, part.last_seen, report.problem, report.hint)
@@ -297,7 +296,7 @@ def compute_progress(
             return CaptureProgress(CaptureState.STOPPED, "it was stopped before a sidecar took it", "", ())
         if now > capture.created_at + policy.claim_timeout_seconds:
             problem = f"no sidecar took it within {policy.claim_timeout_seconds:g} s"
-            hint = "GET /api/v1/agents tells which sidecars ask for work, and what keeps them from it."
+            hint = "GET /api/v1/agents lists the sidecars that poll, and why one cannot take a capture."
             return CaptureProgress(CaptureState.FAILED, problem, hint, ())
         return CaptureProgress(CaptureState.QUEUED, "", "", ())
     all_states = {part.state for part in part_outcomes}
@@ -355,7 +354,7 @@ def build_outcome(
     )
     hints = [part.hint for part in progress.part_outcomes if part.state is CaptureState.FAILED and part.hint]
     if not problem and (missing := _describe_unclaimed_pods(capture)):
-        problem, hints = missing, ["GET /api/v1/agents tells what keeps other sidecars from it."]
+        problem, hints = missing, ["GET /api/v1/agents says why the other sidecars cannot take it."]
     stopped_early = capture.stop_at is not None or any(
         part.state is CaptureState.STOPPED for part in progress.part_outcomes
     )
@@ -372,7 +371,7 @@ def _describe_unclaimed_pods(capture: Capture) -> str:
         names = [name for name in requested if name not in pods]
         return f"no sidecar took it for {', '.join(names)}" if names else ""
     is_short = isinstance(requested, int) and len(capture.claims) < requested
-    return f"{len(capture.claims)} of {requested} pods asked for could take it" if is_short else ""
+    return f"{len(capture.claims)} of {requested} requested pods could take it" if is_short else ""
 
 
 def count_shipped_windows(parts: PartsByAgent) -> int:

@@ -128,7 +128,7 @@ class CaptureCoordinator:
         await asyncio.to_thread(self._repository.create, capture)
         self._metrics.captures_started.inc()
         _log.info(
-            "capture asked for",
+            "capture requested",
             capture=capture.id,
             service=capture_request.service,
             seconds=capture_request.seconds,

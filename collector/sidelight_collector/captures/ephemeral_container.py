@@ -179,7 +179,7 @@ def explain_rejection(error: ClusterError, target: AttachTarget) -> AttachFailur
         return AttachFailure(
             "refused",
             f"an admission policy of the cluster refuses the sidecar for {where}: {_tail(error.message)}",
-            "Whoever runs the cluster has to allow it: SYS_PTRACE and uid 0, in this namespace.",
+            "The cluster's operator has to allow SYS_PTRACE and uid 0 in this namespace.",
         )
     if isinstance(error, NotFoundInCluster):
         return AttachFailure("failed", f"there is no pod {where} any more", "Start the capture again.")

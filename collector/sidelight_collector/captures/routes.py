@@ -179,7 +179,7 @@ class CaptureRoutes:
         _require_same_origin(request)
         if request.content_type != "application/json":
             raise SidelightError(
-                "a capture is asked for in JSON",
+                "a capture request is JSON",
                 reason=Reason.UNSUPPORTED_TYPE,
                 hint="Send `Content-Type: application/json`; `curl --json` does.",
             )

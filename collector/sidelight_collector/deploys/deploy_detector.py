@@ -108,7 +108,7 @@ class DeployDetector:
         stored = self._repository.get_versions()
         registry = decode_registry(stored[0]) if stored else VersionRegistry()
         if registry is None:
-            _log.warning("what is known of versions cannot be read: it is learnt anew")
+            _log.warning("the registry of versions cannot be read: it is built again")
             registry = VersionRegistry()
         self.registry, self._etag = registry, stored[1] if stored else None
         return True

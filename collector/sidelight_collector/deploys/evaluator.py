@@ -265,7 +265,7 @@ class DeployEvaluator:
         updated = self._update_deploy(deploy, apply_analysis)
         if updated is not None and updated.state is not deploy.state:
             _log.info(
-                "deploy judged", id=updated.id, state=updated.state, look=analysis_index, **updated.labels
+                "deploy analysed", id=updated.id, state=updated.state, look=analysis_index, **updated.labels
             )
 
     def _is_exhausted(self, deploy: Deploy, now: float) -> bool:

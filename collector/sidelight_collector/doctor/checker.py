@@ -141,7 +141,7 @@ class _StoreCheck:
         except ObjectMissing:
             if self._settings.repair and store_survey.days:
                 report.format = verify_store(self._store).format
-                report.repairs.append(RepairAction(CONFIG_KEY, "written anew"))
+                report.repairs.append(RepairAction(CONFIG_KEY, "written again"))
                 return True
             report.findings.add([_make_missing_config_error(where, empty=store_survey.is_empty)])
         except StoreIncompatible as problem:

@@ -335,7 +335,7 @@ def _make_young_finding(key: str) -> StoreFinding:
 
 def _make_unfinished_finding(prefix: str, tables: PartEntries) -> StoreFinding:
     message = f"a segment without samples ({', '.join(tables)}): it does not count"
-    hint = "Nothing: its sender was told to send again. It goes with its day."
+    hint = "Nothing: its sender was asked to send it again. It is deleted with its day."
     return make_note(FindingKind.SEGMENT_UNFINISHED, prefix, message, hint)
 
 

@@ -210,13 +210,13 @@ def _rebuild_manifest(store: ObjectStore, day: date) -> RepairAction:
         rebuilt = _build_manifest(store, day)
         committed = manifest.commit(store, day, ManifestVersion(Manifest(), etag), rebuilt)
     except _CannotRebuild as entangled:
-        return RepairAction(key, f"not made anew: {entangled}", done=False)
+        return RepairAction(key, f"not rebuilt: {entangled}", done=False)
     except (ObjectChanged, ObjectExists):
         committed = None
     if committed is None:
         return RepairAction(key, "left alone: somebody has written it meanwhile", done=False)
     windows = sum(block.windows for block in rebuilt.blocks)
-    return RepairAction(key, f"made anew of {len(rebuilt.blocks)} blocks with {windows:,} windows")
+    return RepairAction(key, f"rebuilt from {len(rebuilt.blocks)} blocks with {windows:,} windows")
 
 
 def _build_manifest(store: ObjectStore, day: date) -> Manifest:
@@ -273,7 +273,8 @@ def _read_complete_blocks(store: ObjectStore, day: date) -> list[tuple[Block, Ta
         others = {name for other, _ in complete_blocks if other is not block for name in other.services}
         if not block.ref.is_raw and not others.isdisjoint(block.services):
             raise _CannotRebuild(
-                f"{block.ref.key_prefix} has no windows one by one that could be told from those of others. "
+                f"{block.ref.key_prefix} has no single windows that could be separated from those of "
+                "other services. "
                 "Put the manifest back from a copy, or move that block away"
             )
     return complete_blocks

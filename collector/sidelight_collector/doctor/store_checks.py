@@ -19,7 +19,7 @@ from sidelight_collector.storage.manifest import Block
 from sidelight_collector.storage.segments import SegmentRef
 from sidelight_collector.storage.tables import ROLLUP_PARTS, SEGMENT_PARTS, STATES, SegmentPart
 
-REPAIR_HINT: Final = "Run it with --repair: what is added up is made anew of the block's windows."
+REPAIR_HINT: Final = "Run it with --repair: sums are computed again from the block's windows."
 RESTORE_HINT: Final = (
     "Put it back from a copy, or from an earlier version in the bucket. Until then queries leave its windows "
     "out and say so."
@@ -80,7 +80,7 @@ def check_block(block: Block, stored: PartEntries, contents: TableContents | Non
 
 
 _DERIVED_TABLE_HINT: Final = (
-    "It is made anew by --repair once the block's profiles, samples and stacks can be read."
+    "--repair writes it again once the block's profiles, samples and stacks can be read."
 )
 
 
@@ -172,7 +172,9 @@ def _check_name(contents: TableContents, hint: str) -> Iterator[StoreFinding]:
         and ref.is_segment
         and not ref.key_prefix.endswith(f"-{contents.computed_name}/")
     ):
-        message = f"its windows make the name {contents.computed_name}: they are not those that were stored"
+        message = (
+            f"its windows make the name {contents.computed_name}: they differ from those that were stored"
+        )
         yield make_error(FindingKind.NAME_DIFFERS, ref.key_prefix, message, hint)
 
 

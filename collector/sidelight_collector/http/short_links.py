@@ -186,7 +186,8 @@ def routes(links: LinkStore, policy: LinkPolicy, path_prefix: str = "") -> list[
         if path is None:
             retention = f" Links are kept {policy.retention_days} days." if policy.retention_days else ""
             raise NotFound(
-                "there is no such link here", hint=f"Ask whoever shared it for the long address.{retention}"
+                "there is no such link here",
+                hint=f"Ask the person who shared it for the long address.{retention}",
             )
         # Byte for byte: aiohttp's own redirect would normalize the address.
         headers = {"Location": f"{path_prefix}{path}", "Cache-Control": "no-store"}
@@ -202,7 +203,7 @@ async def _receive_path(request: web.Request, max_bytes: int) -> str:
     """
     if request.content_type != "application/json":
         raise BadLink(
-            "links are asked for in JSON",
+            "a link request is JSON",
             hint='Send {"path": "/s/shop"} with Content-Type: application/json.',
         )
     body = bytearray()

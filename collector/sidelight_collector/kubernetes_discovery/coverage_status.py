@@ -171,7 +171,7 @@ def _explain_missing_sidecar(pod: Pod) -> tuple[str, str]:
 def _suggest_restart(pod: Pod) -> str:
     if pod.kind in ("Deployment", "StatefulSet", "DaemonSet"):
         return f"kubectl -n {pod.namespace} rollout restart {pod.kind.lower()}/{pod.workload}"
-    return f"make it anew: kubectl -n {pod.namespace} delete pod {pod.name}"
+    return f"create it again: kubectl -n {pod.namespace} delete pod {pod.name}"
 
 
 def _explain_dead_sidecar(pod: Pod, sidecar: SidecarContainer) -> tuple[str, str]:
@@ -188,7 +188,7 @@ def _explain_dead_sidecar(pod: Pod, sidecar: SidecarContainer) -> tuple[str, str
 def _explain_stale_sidecar(pod: Pod, now: float, seen_at: float | None) -> tuple[str, str]:
     ago = "since it started" if seen_at is None else f"for {now - seen_at:.0f} s"
     return (
-        f"the sidecar of {pod.name} runs, and nothing has been heard of it {ago}",
+        f"the sidecar of {pod.name} runs and has not reported {ago}",
         f"kubectl -n {pod.namespace} logs {pod.name} -c {SIDECAR} says whether it reaches the collector, "
         "whether its token is taken, and whether it finds a process to sample.",
     )

@@ -130,7 +130,7 @@ class ClusterDiscovery:
                 return replace(
                     self._snapshot,
                     state=STALE if self._snapshot.inventory.pods else STARTING,
-                    problem="no collector has told what it sees for "
+                    problem="no collector has published the cluster's state for "
                     f"{now - self._snapshot.observed_at:.0f} s",
                     hint="Another takes over after --discovery-lease-seconds; the logs say what keeps them.",
                 )

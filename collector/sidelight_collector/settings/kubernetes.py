@@ -97,7 +97,7 @@ class KubernetesSettings(ComparisonSettings):
     )
     discovery_lease_seconds: float = setting(
         30.0,
-        "another takes the watch over when it has not been heard of for so long",
+        "another takes the watch over when it has not reported for so long",
         parse=parse_positive_float,
     )
     discovery_max_rollouts: int = setting(

@@ -129,7 +129,7 @@ def run_checks(a: SamplingSummary, b: SamplingSummary, context: CheckContext) ->
             "reader",
             (a.readers, b.readers),
             "doubt a difference that begins with the reader.",
-            "Set the sidecars' --mode alike on both sides: it chooses the reader.",
+            "Set the same --mode for the sidecars of both sides: it chooses the reader.",
         ),
         _check_normalisation(a, b, context),
         _check_python(a, b),
@@ -183,7 +183,7 @@ def _check_values(name: str, sides: tuple[Sequence[str], Sequence[str]], why: st
 
 def _check_mode(a: SamplingSummary, b: SamplingSummary) -> CheckResult:
     why = "they see waiting threads, and hold the process up, differently."
-    result = _check_values("mode", (a.modes, b.modes), why, "Set --mode alike on both sides.")
+    result = _check_values("mode", (a.modes, b.modes), why, "Set the same --mode on both sides.")
     if result.state is CheckState.MISMATCH and not set(a.modes) & set(b.modes):
         for modes in (a.modes, b.modes):
             if set(modes) <= FALLBACK_MODES:
@@ -208,7 +208,9 @@ def _check_states(a: SamplingSummary, b: SamplingSummary, context: CheckContext)
             f"{' and '.join(blind)} recorded no {required_state} samples, without which "
             f"{context.kind} reads too low"
         )
-        hint = "Compare CPU time (type=cpu), or sample with the sidecar's extension: py-spy cannot tell."
+        hint = (
+            "Compare CPU time (type=cpu), or sample with the sidecar's extension: py-spy does not record it."
+        )
         return CheckResult(
             "states", CheckState.MISMATCH, CheckSeverity.BLOCKING, "states_missing", text, hint
         )
@@ -229,9 +231,12 @@ def _check_normalisation(a: SamplingSummary, b: SamplingSummary, context: CheckC
         hint = "Do not pick samples by thread, or bring both sides to one release of the sidecar."
         return _make_mismatch(name, text, hint)
     if context.has_lines:
-        text = "frames are told apart by line: lines move between versions, and moved ones look new and gone"
+        text = (
+            "frames are distinguished by line: lines move between versions, and moved lines look "
+            "new and removed"
+        )
         return CheckResult(
-            name, CheckState.UNKNOWN, CheckSeverity.WARN, "lines_separate", text, "Ask with lines=0."
+            name, CheckState.UNKNOWN, CheckSeverity.WARN, "lines_separate", text, "Request it with lines=0."
         )
     return _make_match(name, "frames by function and file on both sides, their lines folded away")
 
@@ -257,13 +262,15 @@ def _check_truncation(a: SamplingSummary, b: SamplingSummary) -> CheckResult:
     if abs(a.truncated_share - b.truncated_share) <= MAX_TRUNCATION_DIFFERENCE:
         return _make_match("truncation", text)
     more = f"{text}: paths end in (truncated) more often on one side"
-    return _make_mismatch("truncation", more, "Raise --max-depth of the sidecars, alike on both sides.")
+    return _make_mismatch(
+        "truncation", more, "Raise --max-depth of the sidecars to the same value on both sides."
+    )
 
 
 def _check_coverage(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -> CheckResult:
     name, hint = "coverage", "See the sidecar's log, and its sidelight_sidecar_sampling_errors_total by kind."
     if a.coverage is None or b.coverage is None:
-        return _make_unknown(name, "not told by the windows")
+        return _make_unknown(name, "not recorded in the windows")
     text = (
         f"ticks gave stacks in {_format_share(a.coverage)} of A's time and {_format_share(b.coverage)} of B's"
     )
@@ -292,8 +299,8 @@ def _check_pods(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -
             "pods", CheckState.MISMATCH, CheckSeverity.WARN, "few_pods", text, "Watch more pods of each side."
         )
     if not context.has_pod_rows:
-        text = f"{text}, not told apart so far back: intervals speak of these pods and come from time alone"
-        hint = "Ask for a shorter or later range, of which windows are kept one by one."
+        text = f"{text}, not kept apart so far back: intervals are for these pods, and come from time alone"
+        hint = "Choose a shorter or later range, for which single windows are kept."
         return CheckResult("pods", CheckState.UNKNOWN, CheckSeverity.WARN, "pods_merged", text, hint)
     if a.pods == b.pods:
         return _make_match("pods", text)
@@ -308,7 +315,7 @@ def _check_rate(a: SamplingSummary, b: SamplingSummary) -> CheckResult:
     if in_a == in_b:
         return _make_match("rate", f"{in_a} on both sides")
     text = f"A {in_a}, B {in_b}: time is samples × period, so sums stay right; the slower side is noisier."  # noqa: RUF001
-    return _make_mismatch("rate", text, "Set --rate alike on both sides.", CheckSeverity.OK)
+    return _make_mismatch("rate", text, "Set the same --rate on both sides.", CheckSeverity.OK)
 
 
 def _check_load(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -> CheckResult:
@@ -333,7 +340,9 @@ def _check_load(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -
     if _is_similar_load(a.cpu_rate, b.cpu_rate):
         return _make_match("load", text)
     more = "more" if b.cpu_rate > a.cpu_rate else "less"
-    text = f"{text}: without request counts nobody can tell if B was asked {more} or costs {more} per request"
+    text = (
+        f"{text}: without request counts it is unknown whether B was asked {more} or costs {more} per request"
+    )
     return _make_mismatch("load", text, hint)
 
 

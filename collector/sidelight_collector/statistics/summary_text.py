@@ -17,7 +17,7 @@ TYPE_NAMES: Final = {
 }
 POD_SECOND: Final = "pod-second"
 REQUEST: Final = "request"
-_INCONCLUSIVE: Final = "Not enough data to tell whether"
+_INCONCLUSIVE: Final = "Not enough data to say whether"
 _UNKNOWN_LOAD_REASONS: Final = {
     POD_SECOND: "they ran at different times, and their load may differ",
     REQUEST: "they ran at different times, and their requests may differ",
@@ -124,7 +124,7 @@ def _describe_required_sample(summary: SummaryInput, required: RequiredSample | 
     if required.minutes is not None:
         time = f"{format_minutes(required.minutes)} more of both sides"
         if required.is_too_brief:
-            return f": both were watched too briefly to tell change from chance. Take at least {time}."
+            return f": both sides are too short to distinguish a change from chance. Take at least {time}."
         pods = "" if required.pods is None else f", or {required.pods} pods of each,"
         if required.minutes > MAX_DAYS * DAY_MINUTES:
             has_alternative = required.is_transient or required.pods is not None

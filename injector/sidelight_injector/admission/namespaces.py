@@ -85,5 +85,5 @@ class NamespaceCache:
         try:
             return tuple(self._cluster.get(path).get("items") or ())
         except AccessDenied as error:
-            _log.debug("limits of a namespace are not looked at", problem=error.message)
+            _log.debug("limits of a namespace are not checked", problem=error.message)
             return ()

@@ -123,7 +123,7 @@ class SelfSignedCertificate:
             return secret, certificates.decode_keyring(texts)
         except (ValueError, binascii.Error) as error:
             _log.warning(
-                "the certificates in the secret cannot be used and are made anew",
+                "the certificates in the secret cannot be used and are created again",
                 secret=self._secret_name,
                 problem=str(error),
             )
@@ -193,7 +193,7 @@ class SelfSignedCertificate:
                 raise
             return  # another client changed it in between; the next refresh updates the rest
         self._metrics.ca_bundle_updates.inc()
-        _log.info("the webhook was told whom to trust", webhook=self._webhook_name, entries=len(stale))
+        _log.info("the webhook has the new CA bundle", webhook=self._webhook_name, entries=len(stale))
 
     def _report_trust_error(self, error: SidelightError) -> None:
         """Report that the `caBundle` cannot be updated.
@@ -202,7 +202,7 @@ class SelfSignedCertificate:
         once go on trusting them.
         """
         trust_error = SidelightError(
-            f"the MutatingWebhookConfiguration {self._webhook_name!r} cannot be told whom to trust: "
+            f"the MutatingWebhookConfiguration {self._webhook_name!r} cannot get the new CA bundle: "
             f"{error.message}",
             reason=error.reason,
             hint=error.hint or "Install the chart's, or name yours with --webhook-name.",

@@ -227,14 +227,15 @@ class CapturePoller:
         before, self._last_outcome = self._last_outcome, response.outcome
         if response.outcome is PollOutcome.UNSUPPORTED:
             _log.info(
-                "the collector knows no captures: it is asked again now and then", problem=response.problem
+                "the collector does not support captures: it is polled again now and then",
+                problem=response.problem,
             )
         elif response.outcome is PollOutcome.ANSWERED:
-            _log.info("the collector is asked for captures again", before=before)
+            _log.info("the collector is polled for captures again", before=before)
         else:
             # The shipper already warns of an unreachable collector.
             log = _log.info if response.outcome is PollOutcome.UNREACHABLE else _log.warning
-            log("the collector cannot be asked for captures", problem=response.problem)
+            log("the collector cannot be polled for captures", problem=response.problem)
 
 
 def encode_poll_request(poll: AgentPoll) -> bytes:

@@ -40,7 +40,7 @@ _MAX_START_GAP_SECONDS = 60.0
 """A process that started longer than this before the sidecar did not start together with it."""
 _MAX_STARTUP_SECONDS = 60.0
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_SIGTERM_EVENT = TriggerEvent(SIGTERM, "the sidecar was told to end")
+_SIGTERM_EVENT = TriggerEvent(SIGTERM, "the sidecar received SIGTERM")
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
     "sidelight_sidecar.captures.trigger_monitor"
 )

@@ -232,7 +232,7 @@ _HINTS: Mapping[MissingPermission, str] = {
         "same one, as the containers of one pod do."
     ),
     MissingPermission.SECURITY_MODULE: (
-        "All that the kernel itself asks for is there, so a security module forbids it{profile}: allow "
+        "The kernel's own conditions are met, so a security module forbids it{profile}: allow "
         "ptrace in the AppArmor or SELinux profiles of both containers."
     ),
     MissingPermission.TRACED: (

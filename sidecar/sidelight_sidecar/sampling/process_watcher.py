@@ -77,7 +77,7 @@ class ProcessWatcher:
         self._last_active: float | None = None
         self.on_done: Callable[[], None] = lambda: None
         self._stopping = asyncio.Event()
-        health.report("watching", HealthIssue(Reason.NOTHING_TO_WATCH, "no process has been looked at yet"))
+        health.report("watching", HealthIssue(Reason.NOTHING_TO_WATCH, "no process has been scanned yet"))
 
     @property
     def process_samplers(self) -> list[ProcessSampler]:

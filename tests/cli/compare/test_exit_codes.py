@@ -48,7 +48,7 @@ def test_a_side_without_windows_is_an_error_of_its_own() -> None:
     with answering(told) as served:
         done = compare(*SIDES, "--fail-on", "cpu>+3%", "--json", "-", url=served.url)
     assert done.returncode == ExitCode.NO_INPUT == 66
-    assert "error: B matched nothing, so that no condition can be judged" in done.stderr
+    assert "error: B matched nothing, so no condition can be evaluated" in done.stderr
     assert "--wait" in done.stderr
     assert json.loads(done.stdout)["outcome"] == "no_data"
 

@@ -136,7 +136,7 @@ def test_too_few_samples_are_not_enough_data(tmp_path: Path) -> None:
     assert found["exit_code"] == 2
     assert set(states(found).values()) == {"inconclusive"}
     assert found["verdict"]["required"]["minutes"] > 0
-    assert found["verdict"]["summary"].startswith("Not enough data to tell whether CPU time changed")
+    assert found["verdict"]["summary"].startswith("Not enough data to say whether CPU time changed")
 
 
 def test_waiting_that_one_file_lacks_is_not_compared(files: tuple[str, str], tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_the_text_leads_with_the_sentence_and_says_what_it_stands_on() -> None:
         "regressed       cpu>+3%                CPU time: +5.0 % (+4.0 % to +6.0 %), beyond +3 %.",
         "pass            function:<lambda>>+1%  time of <lambda>: on neither side.",
         "inconclusive    idle<-5pp              idle share: \u22123.00 points (\u221213.0 points to +7.00 "
-        "points): not enough data to tell it from \u22125 points.",
+        "points): not enough data to distinguish it from \u22125 points.",
         "not comparable  gil>+3%                GIL time: the sides are not comparable.",
         "",
         "2 call paths account for 92 % of the change, in milliseconds per pod-second:",

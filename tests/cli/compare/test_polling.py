@@ -196,8 +196,8 @@ def test_the_command_waits_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("sent", "code", "said"),
     [
-        (signal.SIGINT, 130, "interrupted: nothing was judged"),
-        (signal.SIGTERM, 143, "terminated: nothing was judged"),
+        (signal.SIGINT, 130, "interrupted: there is no verdict"),
+        (signal.SIGTERM, 143, "terminated: there is no verdict"),
     ],
 )
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_latency_tells_nothing_until_it_does() -> None:
 def test_sides_that_were_not_measured_alike_are_named_first() -> None:
     unequal = evaluate_story(run(aiohttp={"rate": 120.0}))[0]
     mixed = evaluate_story(run(aiohttp={"mode": "command"}))[0]
-    assert unequal.subject == mixed.subject == "Not alike"
+    assert unequal.subject == mixed.subject == "Different"
     assert "120.0 and 150.0" in unequal.text
     assert "blocking, command" in mixed.text
 

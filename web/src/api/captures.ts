@@ -24,7 +24,7 @@ export async function sendRequest<Answer>(method: "POST" | "DELETE", url: string
   try {
     response = await fetch(url, { method, headers: { "Content-Type": "application/json" }, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch {
-    throw new Failure("unreachable", "The collector does not answer.", "Nothing was changed, or it cannot be told: look again when it does.");
+    throw new Failure("unreachable", "The collector does not answer.", "It may or may not have made the change: check once it answers.");
   }
   if (!response.ok) throw await parseFailure(response, "Only those with a token may start and end captures here.");
   return response.status === 204 ? null : ((await response.json()) as Answer);

@@ -119,12 +119,12 @@ function Availability({ services, service }: { services: AgentsAnswer["services"
 function SidecarTable({ answer: { agents, total } }: { answer: AgentsAnswer }) {
   const now = Date.now() / 1000;
   if (total === 0) {
-    return <p>None {place.value.service !== "" && "of this service "}asked lately. A sidecar with <code>--collector {window.location.origin}</code> asks by itself, unless it is older or has <code>--no-captures-from-collector</code>.</p>;
+    return <p>None {place.value.service !== "" && "of this service "}polled lately. A sidecar with <code>--collector {window.location.origin}</code> polls by itself, unless it is older or has <code>--no-captures-from-collector</code>.</p>;
   }
   const name = ({ labels }: Agent) => labels.service + labels.pod;
   return (
     <>
-      <Table label="Table of sidecars" heads={["Service", "Pod", "Version", "Can it?", "Asked"]}>
+      <Table label="Table of sidecars" heads={["Service", "Pod", "Version", "Available", "Last poll"]}>
         {[...agents].sort((a, b) => (name(a) < name(b) ? -1 : 1)).map((agent) => (
           <tr key={agent.agent}>
             <th scope="row"><bdi>{agent.labels.service.slice(0, 200)}</bdi></th>
@@ -135,7 +135,7 @@ function SidecarTable({ answer: { agents, total } }: { answer: AgentsAnswer }) {
           </tr>
         ))}
       </Table>
-      {total > agents.length && <p class="quiet">and {count(total - agents.length)} more, which asked before these</p>}
+      {total > agents.length && <p class="quiet">and {count(total - agents.length)} more, which polled before these</p>}
     </>
   );
 }

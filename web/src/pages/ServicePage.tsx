@@ -128,7 +128,7 @@ function CompareLink({ timeline }: { timeline: TimelineAnswer | null }) {
 function MissingVersionNotice() {
   return (
     <div class="notices single">
-      These windows carry no version, so deployments cannot be told apart. Start the sidecar with <code>--version</code>, for example the image tag.
+      These windows carry no version, so deployments cannot be distinguished. Start the sidecar with <code>--version</code>, for example the image tag.
       <HintDetails label="how?" hint="version" />
     </div>
   );

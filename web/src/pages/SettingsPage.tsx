@@ -47,7 +47,7 @@ function CollectorState({ answer }: { answer: StatusAnswer }) {
   const { store, retention_days: retention, sidecars } = answer;
   const facts: readonly (readonly [string, string])[] = [
     ["Version", answer.version],
-    ["These pages", document.querySelector<HTMLMetaElement>('meta[name="sidelight-build"]')?.content ?? "not told"],
+    ["These pages", document.querySelector<HTMLMetaElement>('meta[name="sidelight-build"]')?.content ?? "unknown"],
     ["Store", `${store.kind}: ${store.ok ? "answers" : "does not answer; look at the collector's log"}`],
     ["Kept", retention ? `${plural(retention.window, "day")} as they came, ${plural(retention.hour, "day")} by the hour, ${plural(retention.day, "day")} by the day; single services may differ` : "this collector does not tell"],
     ["Taken in", `${count(answer.windows_acknowledged)} windows since it started; last: ${answer.last_ingest ? formatWithZone(toEpochSeconds(answer.last_ingest)) : "never"}`],

@@ -51,7 +51,7 @@ function OneVersionNotice({ version, range }: { version: string; range: Range })
       <h1>Nothing to compare yet: one version in this range</h1>
       <p>
         All profiles here are of <code>{version || "(no version label)"}</code>. {version === ""
-          ? <>Start the sidecar with <code>--version</code> (or set <code>SIDELIGHT_VERSION</code>), for example to the image tag, and deployments can be told apart. Until then, compare times or labels.</>
+          ? <>Start the sidecar with <code>--version</code> (or set <code>SIDELIGHT_VERSION</code>), for example to the image tag, and deployments can be compared. Until then, compare times or labels.</>
           : "The next deployment shows up by itself; until then, compare times or labels of this one."}
       </p>
       <p class="row">

@@ -43,7 +43,7 @@ export function qualityRemarks(of: QualitySource): QualityRemark[] {
 
 /** The sampling modes, each with its effect on stacks. */
 export function modeRemarks({ modes: names, quality: { readers } }: QualitySource): QualityRemark[] {
-  if (names.length === 0) return [{ text: "mode not told", why: "Whoever sent these windows did not say how they were taken." }];
+  if (names.length === 0) return [{ text: "mode unknown", why: "Their sender did not say how they were sampled." }];
   return names.map((mode, at) => {
     const reader = at === 0 && readers.length > 0 ? `, ${readers.join(" and ")} reader` : "";
     const remark = MODE_REMARKS[mode] ?? { why: "A mode that these pages do not know." };
@@ -61,11 +61,11 @@ function rateRemarks({ sampling_periods_us: periods = [], quality: { reduced } }
   const remarks = periods.length > 0 ? [{ text: formatRates(periods), why: "Ticks per second of each process; time is samples × period, so different rates add up." }] : [];
   if (reduced.length === 0) return remarks;
   const reasons = reduced.map((word) => REASONS[word] ?? word).join(", ");
-  return [...remarks, { text: `fewer ticks than asked for (${reasons})`, why: "The sidecar lowered its rate or left windows out: what was sampled is right, and there is less of it." }];
+  return [...remarks, { text: `fewer ticks than requested (${reasons})`, why: "The sidecar lowered its rate or left windows out: what was sampled is right, and there is less of it." }];
 }
 
 export function coverageRemark({ coverage: part }: Pick<Quality, "coverage">): QualityRemark {
-  if (part === null) return { text: "coverage not told", why: "The windows do not say how many ticks were made; they count as watched all the time." };
+  if (part === null) return { text: "coverage unknown", why: "The windows do not say how many ticks were made; they count as watched all the time." };
   const isLow = part < LOW_COVERAGE;
   return {
     text: `coverage ${formatShare(part)}${isLow ? " (low)" : ""}`,
@@ -87,7 +87,7 @@ function lossRemarks({ quality, states, truncated_samples: cut = 0 }: QualitySou
   const { failed_share: failed, errors, other_samples: other, preempted_seconds: paused } = quality;
   const kinds = Object.entries(errors).map(([kind, times]) => `${kind} ${count(times)}`).join(", ");
   return [
-    ...(failed ? [{ text: `${percent(failed)} of ticks failed`, why: `They gave no stacks and lower the coverage: ${kinds || "kinds not told"}.` }] : []),
+    ...(failed ? [{ text: `${percent(failed)} of ticks failed`, why: `They gave no stacks and lower the coverage: ${kinds || "kinds unknown"}.` }] : []),
     ...(cut > 0 ? [{ text: `${part(cut)} truncated`, why: "These stacks were deeper than the sampler's limit and lost their middle." }] : []),
     ...(other > 0 ? [{ text: `${part(other)} under (other)`, why: "Windows had more different stacks than the sidecar keeps; the rest is counted as (other)." }] : []),
     ...(paused > 0 ? [{ text: `paused ${seconds(paused)}`, why: "Nothing was sampled for so long between windows: a capture ran, or the rate was lowered to none." }] : []),

@@ -79,7 +79,7 @@ def _render_omissions(verdict: ComparisonVerdict, omitted: int) -> list[str]:
     if omitted > 0:
         lines.append(f"{format_count(omitted, 'more function')}: --limit {len(verdict.rows)} lists all.")
     if (untested := verdict.function_count - len(verdict.rows)) > 0:
-        lines.append(f"{format_count(untested, 'function')} seen too seldom to be judged one by one.")
+        lines.append(f"{format_count(untested, 'function')} with too few samples to test one by one.")
     return lines
 
 

@@ -38,7 +38,7 @@ class ChildFailed(SidelightError):
     def __init__(self, name: str, event: str, log: Path, hint: str) -> None:
         lines = read_last_lines(log)
         excerpt = "\n".join(f"    {line}" for line in lines) if lines else "    (it wrote nothing)"
-        super().__init__(f"the {name} {event}; the last it said:\n{excerpt}", hint=hint)
+        super().__init__(f"the {name} {event}; its last output:\n{excerpt}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class RecordingNotFound(SidelightError):
         what = f"recording {name[:80]!r}" if name else "recordings"
         super().__init__(
             f"the capture {capture_id} has no {what}",
-            hint="Captures asked for in the order of time have them once they have ended, but not where the "
+            hint="Captures with a timeline have them once they have ended, but not where the "
             "py-spy command samples. GET /api/v1/captures/ID/recordings lists them.",
         )
 

@@ -223,7 +223,7 @@ class DeployNotifier:
         self._metrics.deploy_alerts.labels(delivery.receiver, outcome).inc()
         log = _log.info if failure is None else _log.warning
         log(
-            "told of a deploy" if failure is None else "not told of a deploy",
+            "told of a deploy" if failure is None else "deploy notification failed",
             id=deploy.id,
             receiver=delivery.receiver,
             notice=delivery.event,

@@ -108,7 +108,7 @@ class PrometheusClient:
         except RequestCountUnavailable as error:
             self.on_failure(error.cause)
             text = str(error)
-            log.warning("prometheus did not tell requests", cause=error.cause, error=text, query=query)
+            log.warning("prometheus returned no request counts", cause=error.cause, error=text, query=query)
             raise
 
     def _query_range(self, form: Mapping[str, str], timeout_seconds: float) -> Any:
@@ -211,11 +211,9 @@ def _fill_missing(name: str, counts: F64, alive_seconds: F64) -> F64:
     profiled = alive_seconds > 0
     missing = int((profiled & ~has_count).sum())
     if not (profiled & has_count).any():
-        raise RequestCountUnavailable(
-            RequestCountFailure.NO_DATA, f"the query tells of no requests of {name}"
-        )
+        raise RequestCountUnavailable(RequestCountFailure.NO_DATA, f"the query returns no requests of {name}")
     if missing > MAX_MISSING_SHARE * int(profiled.sum()):
-        text = f"the query tells nothing of {missing} of the {int(profiled.sum())} blocks of {name}"
+        text = f"the query returns nothing for {missing} of the {int(profiled.sum())} blocks of {name}"
         raise RequestCountUnavailable(RequestCountFailure.NO_DATA, text)
     both = profiled & has_count
     if not counts[both].sum():

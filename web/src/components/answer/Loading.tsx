@@ -48,7 +48,7 @@ export function RetryLater<Answer>({ request, failure, what }: { request: Answer
     <ErrorCard message={failure.message} hint={failure.hint}>
       {staleText && <p>{staleText}</p>}
       <p class="row">
-        {retryAt !== null && <span class="quiet">Asked again by itself <Countdown to={retryAt} />.</span>}
+        {retryAt !== null && <span class="quiet">Retries by itself <Countdown to={retryAt} />.</span>}
         <button type="button" class={retryAt === null ? "primary" : ""} onClick={request.reload}>{retryAt === null ? "Try again" : "Ask now"}</button>
         <span class="quiet">reason: <code>{failure.reason}</code></span>
       </p>

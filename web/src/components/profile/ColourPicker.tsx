@@ -20,7 +20,7 @@ export function missingStatesReason(metrics: TreeMetrics): string {
   if (metrics.states) return "";
   return place.value.type === "wall"
     ? "This answer has no states to colour by, so packages are coloured."
-    : "Only wall time is told apart into waiting, running and holding the GIL, so packages are coloured.";
+    : "Only wall time is split into waiting, running and holding the GIL, so packages are coloured.";
 }
 
 /** What a legend shows for the colours in force, of what is zoomed into. */

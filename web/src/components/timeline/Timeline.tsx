@@ -148,6 +148,6 @@ const samplesBetween = (samples: readonly number[], { head, anchor }: BrushSelec
 
 const part = (value: number) => percent(value, 2);
 
-const formatOrUnknown = (value: number | null, words: (value: number) => string) => (value === null ? "not told" : words(value));
+const formatOrUnknown = (value: number | null, words: (value: number) => string) => (value === null ? "unknown" : words(value));
 
 const sum = (values: readonly number[]) => values.reduce((all, value) => all + value, 0);
