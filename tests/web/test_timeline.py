@@ -187,7 +187,7 @@ def test_what_is_kept_by_the_day_is_called_coarse(tmp_path: Path, serve: Serve, 
     around = f"from={coarse['from'] - 86400:.0f}&until={coarse['until'] + 86400:.0f}"
     page = open_page(f"{running.url}/s/{service}?type=wall&{around}")
     expect(page.get_by_role("region", name="Timeline", exact=True)).to_contain_text("kept by the day until")
-    expect(page.locator(".notices").last).to_contain_text("are kept added up by the day")
+    expect(page.locator(".notices").last).to_contain_text("are stored as daily sums")
 
 
 def test_next_version_is_compared_whatever_was_compared_before(shop: str, open_page: Open) -> None:

@@ -163,9 +163,9 @@ def explain_no_agents(agents: Sequence[Agent], capture_request: CaptureRequest) 
     if of_service:
         pods = sorted({agent.status.labels.get("pod", "") for agent in of_service} - {""})
         return (
-            f"none of the {len(of_service)} sidecars of {capture_request.service} has the labels or "
-            "pods asked for",
-            f"Pods that ask for work: {', '.join(pods[:10])}{' …' if len(pods) > 10 else ''}.",
+            f"none of the {len(of_service)} sidecars of {capture_request.service} has the "
+            "requested labels or pods",
+            f"Pods that poll: {', '.join(pods[:10])}{' …' if len(pods) > 10 else ''}.",
         )
     if agents:
         services = sorted({agent.status.labels["service"] for agent in agents})

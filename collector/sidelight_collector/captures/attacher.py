@@ -332,8 +332,8 @@ class Attacher:
                 "collector to list pods: GET /api/v1/workloads says how.",
             )
         return CannotAttach(
-            f"no running pod of {capture_request.service} without a sidecar has the labels or names "
-            "asked for",
+            f"no running pod of {capture_request.service} without a sidecar has the requested "
+            "labels or names",
             reason=Reason.NOT_FOUND,
             hint="GET /api/v1/workloads lists the pods that are known, and how they stand.",
         )

@@ -110,7 +110,7 @@ function CaptureActions({ capture, path, reload }: { capture: CaptureAnswer; pat
       {failure && <ErrorCard message={failure.message} hint={failure.hint} />}
       <dialog ref={dialog} aria-labelledby="delete-title">
         <h2 id="delete-title">Delete this capture?</h2>
-        <p>{isOver ? "" : "It ends. "}Its page and what is in the order of time go for good; windows that were sent stay.</p>
+        <p>{isOver ? "" : "It ends. "}Its page and timeline recordings are deleted; its windows stay.</p>
         <form method="dialog" class="row" onSubmit={(event) => {
           if ((event.submitter as HTMLButtonElement).value === "yes") void send("DELETE", path, () => visit(captureListPlace(capture.service)));
         }}>
@@ -127,8 +127,8 @@ function Recordings({ path }: { path: string }) {
   const recordings = request.answer?.recordings ?? [];
   return (
     <section class="panel" aria-labelledby="order-title">
-      <h2 id="order-title">In the order of time</h2>
-      {request.answer && recordings.length === 0 && <p>Nothing was kept: the pods below say why, or their sidecars are older.</p>}
+      <h2 id="order-title">Timeline recordings</h2>
+      {request.answer && recordings.length === 0 && <p>There are none: the pods below say why, or their sidecars are older.</p>}
       <ul class="recordings">
         {recordings.map((recording) => {
           const profile = apiUrl(`${path}/${encodeURIComponent(recording.name)}.speedscope.json`);

@@ -25,7 +25,7 @@ export function CapturesPage({ refreshCount }: { refreshCount: number }) {
   return (
     <>
       <h1>Captures</h1>
-      <p class="quiet">A capture has sidecars sample now: at once, at a rate of your choice, and in the order of time too.</p>
+      <p class="quiet">A capture samples now, at a rate of your choice. It can record a timeline of single samples too.</p>
       <StartForm services={agents.answer?.services ?? []} />
       <section class="panel" aria-labelledby="agents-title">
         <h2 id="agents-title">Sidecars that ask for captures</h2>
@@ -88,7 +88,7 @@ function StartForm({ services }: { services: AgentsAnswer["services"] }) {
         <label>Only sidecars with
           <input class="matchers" value={form.query} spellcheck={false} autocomplete="off" placeholder='version="2", node!="n3"' onInput={(event) => setForm({ ...form, query: event.currentTarget.value })} />
         </label>
-        <label class="check"><input type="checkbox" checked={form.timeline} onChange={(event) => setForm({ ...form, timeline: event.currentTarget.checked })} /> in the order of time too</label>
+        <label class="check"><input type="checkbox" checked={form.timeline} onChange={(event) => setForm({ ...form, timeline: event.currentTarget.checked })} /> record a timeline</label>
         <label class="check" title="As an ephemeral container, which stays in the pod's list. The collector must be allowed to."><input type="checkbox" checked={form.attach} onChange={(event) => setForm({ ...form, attach: event.currentTarget.checked })} /> attach to pods without a sidecar</label>
       </div>
       <p class="quiet" id="pods-help">Pods: how many, chosen at random; names with commas between; or all.</p>

@@ -14,7 +14,7 @@ export function dataQualityNotices(sides: readonly Side[], names: readonly strin
   }
   const byDay = basis.resolutions?.find(({ resolution }) => resolution === "day");
   if (byDay) {
-    notices.push(`Coarse: ${plural(byDay.windows, "window")} from ${formatClock(byDay.from)} to ${formatClock(byDay.until)} are kept added up by the day. A day belongs to a range in which it began, and its pods and nodes cannot be told apart.`);
+    notices.push(`Coarse: ${plural(byDay.windows, "window")} from ${formatClock(byDay.from)} to ${formatClock(byDay.until)} are stored as daily sums. A day counts in the range in which it began, and its pods and nodes are merged.`);
   }
   const mixed = (what: string, pick: (side: Side) => readonly string[], why: string) => {
     if (sides.some((side) => pick(side).length > 1)) notices.push(`Taken with different ${what} (${[...new Set(sides.flatMap(pick))].sort().join(", ")}): ${why}`);

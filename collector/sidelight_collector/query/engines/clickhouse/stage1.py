@@ -127,7 +127,7 @@ def _parse_rows(answer: pa.Table) -> pa.Table:
     if answer.num_columns != len(SUM_SCHEMA):
         raise ClickHouseError(
             EngineFailure.INVALID_RESPONSE,
-            f"{answer.num_columns} columns where {len(SUM_SCHEMA)} were asked for",
+            f"{answer.num_columns} columns instead of {len(SUM_SCHEMA)}",
         )
     try:
         columns = [
