@@ -53,7 +53,7 @@ test("windows that are kept only together with others are said", () => {
 
 test("windows kept by the day are said, and those by the hour are not, as they may be exact", () => {
   const stored = (resolution: "hour" | "day"): AnswerBasis => ({ ...BASIS, resolutions: [{ resolution, windows: 3, from: 86_400, until: 172_800 }] });
-  assert.match(dataQualityNotices([side()], [""], stored("day"))[0], /^Coarse: 3 windows from .* are kept added up by the day/);
+  assert.match(dataQualityNotices([side()], [""], stored("day"))[0], /^Coarse: 3 windows from .* are stored as daily sums/);
   assert.deepEqual(dataQualityNotices([side()], [""], stored("hour")), []);
 });
 
