@@ -202,6 +202,10 @@ chart: .tools/helm-$(HELM_VERSION) $(VENV)/.package ## lint the Helm chart, writ
 	$(BIN)/python deploy/helm/readme.py
 	$(BIN)/python deploy/helm/render.py
 
+.PHONY: docs
+docs: $(VENV)/.dependencies ## the documentation as a site with search, in dist/docs; links and anchors are checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 # Arrow imports pandas wherever it finds it, which chdb would bring: 0.3 s at each start, in no image of ours.
 .PHONY: lock
 lock: $(VENV)/bin/python ## resolve pyproject.toml's extras into requirements/*.txt; LOCK_FLAGS=--upgrade takes new versions

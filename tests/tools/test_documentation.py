@@ -1,8 +1,10 @@
 """The documentation names existing files and metrics, and the right tool versions."""
 
 import json
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,15 @@ def _asked_for(tool: str) -> tuple[int, ...]:
 
 def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")[:2])
+
+
+def test_the_documentation_site_is_built_without_a_warning(tmp_path):
+    mkdocs = Path(sys.executable).with_name("mkdocs")
+    command = [mkdocs, "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (built.returncode, built.stderr) == (0, "")
+    pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
+    assert {page for page in pages if not (tmp_path / "site" / page).exists()} == set()

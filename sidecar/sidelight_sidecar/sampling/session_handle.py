@@ -135,7 +135,10 @@ class SessionHandle:
     async def _run_guarded(
         self, call: Callable[[], tuple[SampleBatch, bool]], *, has_ended: bool = False
     ) -> SampleBatch:
-        """Run a call that returns a batch and whether the session failed; resume a target left stopped."""
+        """Run a call, and resume a target left stopped.
+
+        `call` returns a batch, and whether the session failed.
+        """
         target_state = self._target_state
 
         def run() -> tuple[SampleBatch, ResumeOutcome]:

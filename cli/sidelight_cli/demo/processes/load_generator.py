@@ -69,7 +69,9 @@ class LoadPlan:
         10.0, "give up a request so long after sending it", parse=house.parse_positive_float
     )
     max_in_flight: int = setting(
-        800, "the most unanswered requests; more are counted instead of sent", parse=house.parse_nonnegative_int
+        800,
+        "the most unanswered requests; more are counted instead of sent",
+        parse=house.parse_nonnegative_int,
     )
 
     def __post_init__(self) -> None:
