@@ -32,33 +32,35 @@ HERE: list[Trial] = [
     # It grows until it has as many stacks as it may, which takes as long however much is asked for.
     ("names", lambda python, much: trials.soaked(python, 10_000_000, 120 * max(much, 1), names=True)),
 ]
-HEAD = f"""\
+HEAD = """\
 # Harm
 
-`make test-harm` wrote this page. It samples programs that notice what is done to them
-(`tests/harm/targets/`), in the mode that each Python gets by default, and looks for harm:
+Can sampling harm the process that it samples? For platform engineers who decide about production.
 
-- **calls that wait**: `epoll_wait`, `poll`, `recv` with SO_RCVTIMEO and `nanosleep` of 50 ms, in
-  threads that Python does not know (c), in Python's threads that stay in C (inside) and in ones that
-  come back to Python after every call (again), beside threads that work. A call that is interrupted
-  returns EINTR, which much C code takes for an error. A thread that gives the GIL away between the look
-  at who holds it and the stop can still be stopped in its wait (again).
-- **signals**: real-time signals, queued for the process and for each of its threads, each with a value
-  of its own: every one is handled exactly once.
-- **SIGSTOP and SIGCONT** by somebody else: the target stands from the one to the other, all threads in
-  state T, and it still stands when the sampler has gone.
-- **sampler killed**: SIGKILL at a random moment, with signals on their way, while it runs on another CPU
-  than the target and so has to stop it: no thread stays in state T or t, the target works on, and every
-  signal is handled.
-- **other processes that spin** on all CPUs; **two samplers at once**; **fork, exec and exit** of
-  targets while they are attached to: every child ends with the exit status it meant to.
-- **many samples**: of two processes with 102 threads each and one whose threads and code come and go,
-  four takes a second, until there are ten million. The sampler's memory may differ by
-  {trials.GROWTH_BYTES >> 20} MiB from what it was after the first fifth. Then code whose names never
-  were before, for two minutes, with at most 2,000 stacks told apart (50,000 by default).
+**{result}.**
 
-The longest stop is what the sampler measured. The bound is 2 ms; it is passed only where the kernel did
-not let the sampler go on in time.
+`make test-harm` writes this page. It samples programs that notice interference
+(`tests/harm/targets/`), in the default mode of each Python:
+
+- **calls that wait** for 50 ms (`epoll_wait`, `poll`, `recv`, `nanosleep`), beside working
+  threads. None may return EINTR, which much C code takes for an error. `c` are threads unknown to
+  Python, `inside` Python's threads that stay in C. `again` return to Python after every call, so
+  a stop may still hit their wait.
+- **signals**: every real-time signal, to the process or one of its threads, is handled exactly
+  once.
+- **SIGSTOP and SIGCONT** from another process: the target stays stopped in between, even if the
+  sampler exits.
+- **sampler killed** (SIGKILL) at a random moment: the target goes on, no thread stays stopped, no
+  signal is lost.
+- **other processes that spin** on all CPUs; **two samplers at once**.
+- **fork, exec and exit** of sampled processes: every child ends with its intended exit status.
+- **many samples**: ten million, of two processes with 102 threads each and one whose threads and
+  code come and go. The sampler's memory may grow by {growth} MiB after the first fifth.
+- **code whose names never were before**: as above, with at most 2,000 distinct stacks (50,000 by
+  default).
+
+The longest stop is the sampler's measurement. Its limit is 2 ms. A stop exceeds it only if the
+kernel delays the sampler.
 """
 
 
@@ -68,9 +70,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--page", type=Path, help="write the page here")
     parser.add_argument("--much", type=float, default=1, help="so many times as much; 0.1 is quick")
     options = parser.parse_args(arguments)
-    broken = 0
-    lines = [HEAD, machine(), ""]
-    for minor, python in interpreters.few().items():
+    broken = count = 0
+    lines: list[str] = []
+    pythons = interpreters.few()
+    for minor, python in pythons.items():
         here = minor == sys.version_info.minor
         lines += [f"## Python 3.{minor}", "", "| trial | what was seen |", "|---|---|"]
         for name, trial in EVERYWHERE + (HERE if here else []):
@@ -79,9 +82,14 @@ def main(arguments: list[str]) -> int:
                 print(f"3.{minor} {told(report)}", flush=True)
                 lines.append(f"| {report.trial} | {told(report).partition(': ')[2]} |")
                 broken += len(report.broken)
+                count += 1
         lines.append("")
     if options.page:
-        options.page.write_text("\n".join(lines))
+        result = (
+            f"{count} trials on {len(pythons)} Pythons found {f'{broken} failures' if broken else 'no harm'}"
+        )
+        head = HEAD.format(result=result, growth=trials.GROWTH_BYTES >> 20)
+        options.page.write_text("\n".join([head, machine(), "", *lines]))
     return bool(broken)
 
 
