@@ -11,7 +11,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Services and their versions */
+        /** List services and their versions */
         readonly get: operations["services"];
         readonly put?: never;
         readonly post?: never;
@@ -28,7 +28,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Services in columns */
+        /** List services as columns */
         readonly get: operations["overview"];
         readonly put?: never;
         readonly post?: never;
@@ -45,7 +45,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Label names */
+        /** List label names */
         readonly get: operations["labels"];
         readonly put?: never;
         readonly post?: never;
@@ -62,7 +62,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Values of a label */
+        /** List the values of a label */
         readonly get: operations["labelValues"];
         readonly put?: never;
         readonly post?: never;
@@ -79,7 +79,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** What was seen when */
+        /** Get samples and versions over time */
         readonly get: operations["timeline"];
         readonly put?: never;
         readonly post?: never;
@@ -96,7 +96,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** What each row took when */
+        /** Get a heatmap of rows over time */
         readonly get: operations["heatmap"];
         readonly put?: never;
         readonly post?: never;
@@ -113,7 +113,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** The call tree of one side */
+        /** Get a flame graph */
         readonly get: operations["flamegraph"];
         readonly put?: never;
         readonly post?: never;
@@ -130,7 +130,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** The call tree of two sides */
+        /** Get a flame graph of a comparison */
         readonly get: operations["compare"];
         readonly put?: never;
         readonly post?: never;
@@ -147,7 +147,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** How deep stacks are */
+        /** Get the distribution of stack depths */
         readonly get: operations["depth"];
         readonly put?: never;
         readonly post?: never;
@@ -164,7 +164,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Functions by cost */
+        /** List functions by cost */
         readonly get: operations["top"];
         readonly put?: never;
         readonly post?: never;
@@ -181,7 +181,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** The lines of one function by cost */
+        /** List the lines of a function by cost */
         readonly get: operations["lines"];
         readonly put?: never;
         readonly post?: never;
@@ -198,7 +198,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** A profile to take away */
+        /** Export a profile */
         readonly get: operations["export"];
         readonly put?: never;
         readonly post?: never;
@@ -215,7 +215,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** A profile for speedscope */
+        /** Export a profile for speedscope */
         readonly get: operations["exportForSpeedscope"];
         readonly put?: never;
         readonly post?: never;
@@ -232,7 +232,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Whether this collector works */
+        /** Get the collector's status */
         readonly get: operations["status"];
         readonly put?: never;
         readonly post?: never;
@@ -249,7 +249,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** This document */
+        /** Get this document */
         readonly get: operations["openapi"];
         readonly put?: never;
         readonly post?: never;
@@ -269,8 +269,8 @@ export interface paths {
         readonly get?: never;
         readonly put?: never;
         /**
-         * Store windows
-         * @description Windows as docs/formats.md specifies them; or plain folded text (Content-Type text/plain), as `py-spy record -f raw` writes it, with labels and times as query parameters. Content-Encoding zstd, gzip or none. When this answers 200 the windows are durable.
+         * Ingest windows
+         * @description Sends windows in the format of docs/formats.md, or plain folded text (Content-Type text/plain) as `py-spy record -f raw` writes it, with labels and times as query parameters. Content-Encoding is zstd, gzip or none. After a 200 response the windows are durable.
          */
         readonly post: operations["sendWindows"];
         readonly delete?: never;
@@ -286,7 +286,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Captures, the newest first */
+        /** List captures, newest first */
         readonly get: operations["captures"];
         readonly put?: never;
         /** Start a capture */
@@ -304,7 +304,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** One capture and how far it has come */
+        /** Get a capture and its progress */
         readonly get: operations["capture"];
         readonly put?: never;
         readonly post?: never;
@@ -324,7 +324,7 @@ export interface paths {
         };
         readonly get?: never;
         readonly put?: never;
-        /** End a capture early and keep what there is */
+        /** Stop a capture early and keep its samples */
         readonly post: operations["stopCapture"];
         readonly delete?: never;
         readonly options?: never;
@@ -339,7 +339,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** What processes did in the order of time */
+        /** Get a capture's timeline recordings */
         readonly get: operations["recordings"];
         readonly put?: never;
         readonly post?: never;
@@ -358,8 +358,8 @@ export interface paths {
         };
         readonly get?: never;
         /**
-         * Keep a recording
-         * @description For sidecars. Content-Encoding zstd, gzip or none; docs/formats.md says what a recording is.
+         * Store a timeline recording
+         * @description For sidecars. Content-Encoding is zstd, gzip or none. docs/formats.md specifies recordings.
          */
         readonly put: operations["keepRecording"];
         readonly post?: never;
@@ -376,7 +376,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** A recording for speedscope */
+        /** Export a timeline recording for speedscope */
         readonly get: operations["captureForSpeedscope"];
         readonly put?: never;
         readonly post?: never;
@@ -393,7 +393,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Sidecars that ask for captures */
+        /** List sidecars that poll for captures */
         readonly get: operations["agents"];
         readonly put?: never;
         readonly post?: never;
@@ -413,8 +413,8 @@ export interface paths {
         readonly get?: never;
         readonly put?: never;
         /**
-         * Ask for capture jobs and report on captures
-         * @description For sidecars, with the token that sends windows. A job is repeated until a report names its capture.
+         * Poll for capture jobs and report progress
+         * @description For sidecars, with the token for sending windows. The collector repeats a job until a report names its capture.
          */
         readonly post: operations["poll"];
         readonly delete?: never;
@@ -430,7 +430,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Two sides to take away */
+        /** Export a comparison */
         readonly get: operations["exportComparison"];
         readonly put?: never;
         readonly post?: never;
@@ -450,8 +450,8 @@ export interface paths {
         readonly get?: never;
         readonly put?: never;
         /**
-         * Keep a short link to a view
-         * @description Keeps the address of a page in the store and names it by its content: the same address has the same link. Who may query may do this. `GET /l/{id}` (outside the API) answers 303 with the page.
+         * Create a short link to a view
+         * @description Stores the address of a page under an id derived from the address, so the same address gives the same link. Requires permission to query. `GET /l/{id}` (outside the API) redirects to the page with 303.
          */
         readonly post: operations["keepLink"];
         readonly delete?: never;
@@ -467,7 +467,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** The call tree of a span of a capture */
+        /** Get a flame graph of a span of a capture */
         readonly get: operations["captureFlamegraph"];
         readonly put?: never;
         readonly post?: never;
@@ -484,7 +484,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** How long callbacks blocked event loops */
+        /** Get blocked time of event loops */
         readonly get: operations["captureLoops"];
         readonly put?: never;
         readonly post?: never;
@@ -501,7 +501,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Which pods of each workload are profiled */
+        /** List workloads and which of their pods are profiled */
         readonly get: operations["workloads"];
         readonly put?: never;
         readonly post?: never;
@@ -518,7 +518,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** A capture's progress as it goes on */
+        /** Stream the progress of a capture */
         readonly get: operations["captureEvents"];
         readonly put?: never;
         readonly post?: never;
@@ -535,7 +535,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** New versions and how they compare with those before */
+        /** List deploys and their evaluations */
         readonly get: operations["deploys"];
         readonly put?: never;
         readonly post?: never;
@@ -552,7 +552,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** One deploy with its last verdict */
+        /** Get a deploy with its latest verdict */
         readonly get: operations["deploy"];
         readonly put?: never;
         readonly post?: never;
@@ -571,7 +571,7 @@ export interface paths {
         };
         readonly get?: never;
         readonly put?: never;
-        /** End the alert of a regressed deploy */
+        /** Resolve the alert of a regressed deploy */
         readonly post: operations["resolveDeploy"];
         readonly delete?: never;
         readonly options?: never;
@@ -586,7 +586,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** What a comparison says */
+        /** Get the verdict of a comparison */
         readonly get: operations["verdict"];
         readonly put?: never;
         readonly post?: never;
@@ -603,7 +603,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** What stacks are composed of */
+        /** Get the composition of stacks */
         readonly get: operations["stackComposition"];
         readonly put?: never;
         readonly post?: never;
@@ -620,7 +620,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Samples by second and offset in the second */
+        /** Get a heatmap of a capture by second and offset within the second */
         readonly get: operations["captureSubsecondHeatmap"];
         readonly put?: never;
         readonly post?: never;
@@ -634,159 +634,159 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description Every refusal and failure has this body. */
+        /** @description Body of every error response. */
         readonly Error: {
-            /** @description One word for the reason, the same in logs and metrics. */
+            /** @description Reason, the same word in logs and metrics. */
             readonly error: string;
-            /** @description What happened, to what. */
+            /** @description What failed, with the value. */
             readonly message: string;
             /** @description What to do about it. */
             readonly hint: string;
         };
-        /** @description What the whole answer stands on. A window on both sides of a comparison counts once. */
+        /** @description Data that the whole response is based on. A window on both sides of a comparison counts once. */
         readonly Basis: {
             /** @description Windows counted, each once. */
             readonly windows: number;
-            /** @description Distinct pods (by namespace and name) among them. */
+            /** @description Distinct pods, by namespace and name. */
             readonly pods: number;
-            /** @description Samples of the profile type asked for. */
+            /** @description Samples of the requested profile type. */
             readonly samples: number;
-            /** @description Segments of the store that could not be read: all their windows are left out. */
+            /** @description Segments of the store that could not be read. All their windows are missing. */
             readonly unreadable_segments: number;
-            /** @description Windows that match and are left out, because they are kept only added up with others that do not. */
+            /** @description Matching windows that are missing because they are stored only as a sum with windows that do not match. */
             readonly unresolved_windows: number;
-            /** @description How finely the windows are kept that were counted: at most one entry for each resolution. */
+            /** @description Resolutions of the counted windows, at most one entry per resolution. */
             readonly resolutions: readonly {
                 /**
-                 * @description Taken one by one, by the hour, or by the day. While windows are kept one by one, the first two give the same answer.
+                 * @description Individual windows, hours or days. While individual windows are stored, `window` and `hour` give the same result.
                  * @enum {string}
                  */
                 readonly resolution: "window" | "hour" | "day";
-                /** @description How many. */
+                /** @description Number of windows. */
                 readonly windows: number;
-                /** @description When the first of them began (Unix seconds). */
+                /** @description Start of the first window, Unix seconds. */
                 readonly from: number;
-                /** @description When the last of them ended (Unix seconds). */
+                /** @description End of the last window, Unix seconds. */
                 readonly until: number;
             }[];
         };
-        /** @description Samples by state: a partition. */
+        /** @description Samples by state; the states do not overlap. */
         readonly States: {
             /** @description The thread waited. */
             readonly idle: number;
-            /** @description It was on CPU, not known to hold the GIL. */
+            /** @description The thread was on a CPU and not known to hold the GIL. */
             readonly running: number;
-            /** @description It held the GIL. */
+            /** @description The thread held the GIL. */
             readonly gil: number;
         };
-        /** @description How well was watched. A process counts once, however many windows it was shipped as. */
+        /** @description How well the data was sampled. A process counts once, however many windows it sent. */
         readonly Quality: {
-            /** @description What read the stacks: own, py-spy. */
+            /** @description Reader of the stacks: own, py-spy. */
             readonly readers: readonly string[];
-            /** @description Share of the time of processes in which ticks were made and gave stacks; null where no window tells. */
+            /** @description Share of the processes' time in which ticks gave stacks; null if no window records it. */
             readonly coverage: number | null;
-            /** @description Share of ticks that gave no stacks; null where no window tells. */
+            /** @description Share of ticks that gave no stacks; null if no window records it. */
             readonly failed_share: number | null;
-            /** @description Those ticks by kind, the most first. */
+            /** @description Ticks that gave no stacks, by kind, most frequent first. */
             readonly errors: {
                 readonly [key: string]: number;
             };
-            /** @description How often processes were stopped to be read. */
+            /** @description Number of times a process was stopped to read it. */
             readonly stops: number;
-            /** @description How long they stood still for it. */
+            /** @description Total time that processes were stopped, in seconds. */
             readonly stopped_seconds: number;
-            /** @description Share of the time of processes that was lost so; null where no window tells. */
+            /** @description Share of the processes' time that they were stopped; null if no window records it. */
             readonly stopped_share: number | null;
-            /** @description The longest of these stops. */
+            /** @description Longest stop, in seconds. */
             readonly longest_stop_seconds: number;
-            /** @description Samples whose stack was not kept because there were too many different ones, drawn as `(other)`. */
+            /** @description Samples shown as `(other)`, because a window had too many different stacks. */
             readonly other_samples: number;
-            /** @description How long nothing was sampled between windows: a capture ran, or the rate was lowered to none. */
+            /** @description Seconds between windows without sampling, because a capture ran or the rate was reduced to zero. */
             readonly preempted_seconds: number;
-            /** @description Why fewer ticks were made than asked for: cpu, stops, cgroup, paused. */
+            /** @description Reasons for fewer ticks than requested: cpu, stops, cgroup, paused. */
             readonly reduced: readonly string[];
         };
-        /** @description What one side of an answer stands on. */
+        /** @description Data that one side of a response is based on. */
         readonly Side: {
-            /** @description The selector of this side, in full. */
+            /** @description Full selector of this side. */
             readonly selector: string;
-            /** @description First moment of the range, Unix seconds. */
+            /** @description Start of the range, Unix seconds. */
             readonly from: number;
-            /** @description End of the range, itself excluded, Unix seconds. */
+            /** @description End of the range, exclusive, Unix seconds. */
             readonly until: number;
             readonly windows: number;
-            /** @description Distinct pods (by namespace and name) that were watched. */
+            /** @description Distinct profiled pods, by namespace and name. */
             readonly pods: number;
-            /** @description Samples of the profile type asked for. */
+            /** @description Samples of the requested profile type. */
             readonly samples: number;
-            /** @description Sampled time of that type: samples times sampling period. */
+            /** @description Sampled seconds of the type: samples times sampling period. */
             readonly seconds: number;
-            /** @description Time that pods were watched, added up over pods, times coverage. A rate is seconds / pod_seconds. */
+            /** @description Profiled time summed over pods, times coverage, in seconds. The rate is seconds / pod_seconds. */
             readonly pod_seconds: number;
             readonly states: components["schemas"]["States"];
-            /** @description Share of sampled time that threads waited, over windows whose sampler can tell; null without any. */
+            /** @description Share of sampled time that threads waited, over windows whose sampler records waiting; null if there are none. */
             readonly idle_share: number | null;
-            /** @description CPU time of the watched processes meanwhile, as the kernel counts it. */
+            /** @description CPU seconds of the profiled processes in that time, as the kernel counts them. */
             readonly target_cpu_seconds: number;
-            /** @description Samples whose stack was deeper than allowed and lost its middle. */
+            /** @description Samples whose stack exceeded the depth limit and lost its middle. */
             readonly truncated_samples: number;
-            /** @description How was sampled: gil, blocking, nonblocking (stacks may be wrong), command. */
+            /** @description Sampling modes: gil, blocking, nonblocking (stacks may be wrong), command. */
             readonly modes: readonly string[];
             readonly samplers: readonly string[];
             readonly python_versions: readonly string[];
-            /** @description States that some window's sampler cannot tell apart. */
+            /** @description States that the sampler of some window does not distinguish. */
             readonly missing_states: readonly string[];
-            /** @description Sampling periods, microseconds. */
+            /** @description Sampling periods, in microseconds. */
             readonly sampling_periods_us: readonly number[];
             readonly quality: components["schemas"]["Quality"];
         };
-        /** @description A call tree in columns: one side, or baseline and comparison. */
+        /** @description Call tree as columns: one side, or baseline and comparison. */
         readonly Flame: {
             readonly type: components["schemas"]["Type"];
-            /** @description Whether frames are told apart by line. */
+            /** @description Whether frames differ by line. */
             readonly lines: boolean;
             /** @description Frame texts, `function (file)` or `function (file:line)`. names[0] is the root, `total`. */
             readonly names: readonly string[];
-            /** @description Nodes in pre-order: how deep each is; node 0 is the root, 0. A node's subtree is the run of deeper nodes after it. */
+            /** @description Depth of each node, in pre-order; node 0 is the root, at depth 0. The subtree of a node is the run of deeper nodes after it. */
             readonly level: readonly number[];
-            /** @description For each node an index into names. */
+            /** @description Index into names for each node. */
             readonly name: readonly number[];
             readonly sides: readonly components["schemas"]["FlameSide"][];
             readonly pruned: components["schemas"]["Pruning"];
             readonly basis: components["schemas"]["Basis"];
-            /** @description For each node 1 where its total is outside noise, with a verdict. */
+            /** @description With a verdict: 1 for each node whose total differs by more than noise, else 0. */
             readonly changed?: readonly (0 | 1)[];
             readonly verdict?: components["schemas"]["Verdict"];
         };
         /** @description One side of a call tree. */
         readonly FlameSide: components["schemas"]["Side"] & {
-            /** @description For each node the samples that ended exactly there. */
+            /** @description Self samples of each node: samples whose stack ends there. */
             readonly self_samples: readonly number[];
-            /** @description The same as time, microseconds. A node's total is its subtree's sum. */
+            /** @description Self time of each node, in microseconds. A node's total is the sum over its subtree. */
             readonly self_us: readonly number[];
-            /** @description The samples of each node by state, if asked for with `states=1`. A state that the type leaves out is 0. */
+            /** @description Self samples of each node by state, with `states=1`. A state outside the profile type is 0. */
             readonly self_samples_by_state?: components["schemas"]["StateColumns"];
-            /** @description The same as time, microseconds. */
+            /** @description Self time of each node by state, in microseconds. */
             readonly self_us_by_state?: components["schemas"]["StateColumns"];
         };
-        /** @description A number for each node, by state. */
+        /** @description One number per node, by state. */
         readonly StateColumns: {
             readonly idle: readonly number[];
             readonly running: readonly number[];
             readonly gil: readonly number[];
         };
-        /** @description What was folded to keep the tree within its limit. */
+        /** @description Nodes folded to keep the tree within its limit. */
         readonly Pruning: {
-            /** @description Nodes folded into `(other)`; 0 when the tree is whole. */
+            /** @description Number of nodes folded into `(other)`; 0 for a complete tree. */
             readonly nodes: number;
-            /** @description The limit that applied; null when none did. */
+            /** @description The limit that applied; null if none. */
             readonly limit: number | null;
         };
-        /** @description How many frames deep the stacks of samples are. */
+        /** @description Distribution of stack depths, in frames. */
         readonly Depth: {
             readonly type: components["schemas"]["Type"];
             readonly sides: readonly components["schemas"]["DepthSide"][];
-            /** @description Where the two cumulative distributions differ most (the Kolmogorov-Smirnov statistic); null with one side or an empty one. */
+            /** @description Largest difference of the two cumulative distributions (Kolmogorov-Smirnov statistic); null with one side or an empty side. */
             readonly largest_gap: null | {
                 readonly depth: number;
                 /** @description Share of samples. */
@@ -794,11 +794,11 @@ export interface components {
             };
             readonly basis: components["schemas"]["Basis"];
         };
-        /** @description One side's distribution; numbers are null without samples. */
+        /** @description Distribution of one side; statistics are null without samples. */
         readonly DepthSide: components["schemas"]["Side"] & {
             /** @description Depths that occur, ascending. */
             readonly depth: readonly number[];
-            /** @description Samples of each of these depths. */
+            /** @description Number of samples at each depth. */
             readonly samples_at: readonly number[];
             readonly mean: number | null;
             readonly p50: number | null;
@@ -806,11 +806,11 @@ export interface components {
             readonly p99: number | null;
             readonly max: number | null;
         };
-        /** @description Functions by cost. A function that recurs in a stack counts once in its total. */
+        /** @description Functions by cost. A recursive function counts once per stack in its total. */
         readonly Top: {
             readonly type: components["schemas"]["Type"];
             /**
-             * @description What the rows are in the order of.
+             * @description Sort order of the rows.
              * @enum {string}
              */
             readonly by: "self" | "total";
@@ -820,11 +820,11 @@ export interface components {
                 readonly file: readonly string[];
             };
             readonly sides: readonly components["schemas"]["TopSide"][];
-            /** @description How many functions there are in all, shown or not. */
+            /** @description Number of all functions, listed or not. */
             readonly functions_total: number;
             readonly basis: components["schemas"]["Basis"];
         };
-        /** @description One side's columns. */
+        /** @description Columns of one side. */
         readonly TopSide: components["schemas"]["Side"] & {
             readonly self_us: readonly number[];
             readonly total_us: readonly number[];
@@ -832,34 +832,34 @@ export interface components {
             readonly total_samples: readonly number[];
         };
         readonly Version: {
-            /** @description Empty when windows carry no version. */
+            /** @description Version label; empty if the windows have none. */
             readonly version: string;
-            /** @description Start of its first window, Unix seconds. */
+            /** @description Start of the first window, Unix seconds. */
             readonly first_seen: number;
-            /** @description End of its last window, Unix seconds. */
+            /** @description End of the last window, Unix seconds. */
             readonly last_seen: number;
         };
-        /** @description Columns by step. A window counts whole in the step in which it began. */
+        /** @description Columns by step. A window counts entirely in the step in which it started. */
         readonly Timeline: {
             readonly type: components["schemas"]["Type"];
-            /** @description Length of a step. */
+            /** @description Step length in seconds. */
             readonly step_seconds: number;
             /** @description Start of each step, Unix seconds, a multiple of the step. */
             readonly start: readonly number[];
-            /** @description Sampled time of the type. */
+            /** @description Sampled seconds of the type. */
             readonly seconds: readonly number[];
-            /** @description Time pods were watched; the rate is seconds / pod_seconds. */
+            /** @description Profiled seconds of all pods; the rate is seconds / pod_seconds. */
             readonly pod_seconds: readonly number[];
             readonly samples: readonly number[];
             readonly windows: readonly number[];
             readonly pods: readonly number[];
-            /** @description Share of the time of processes in which ticks gave stacks; null where no window tells. */
+            /** @description Share of the processes' time in which ticks gave stacks; null if no window records it. */
             readonly coverage: readonly (number | null)[];
-            /** @description Share of the time of processes that was lost to being read; null where no window tells. */
+            /** @description Share of the processes' time that they were stopped to read them; null if no window records it. */
             readonly stopped_share: readonly (number | null)[];
-            /** @description Versions in the order in which they appeared. */
+            /** @description Versions in order of first appearance. */
             readonly versions: readonly components["schemas"]["TimelineVersion"][];
-            /** @description How was sampled in the whole range. */
+            /** @description Sampling modes in the whole range. */
             readonly modes: readonly string[];
             readonly quality: components["schemas"]["Quality"];
             readonly basis: components["schemas"]["Basis"];
@@ -872,7 +872,7 @@ export interface components {
             /** @description Samples in any state. */
             readonly samples: number;
             readonly pods: number;
-            /** @description CPU seconds per pod-second: how many cores a pod keeps busy on average. Null when nothing was watched. */
+            /** @description CPU seconds per pod-second: average number of cores that one pod uses. Null without profiled time. */
             readonly cpu_cores: number | null;
         };
         readonly ServiceSummary: {
@@ -883,54 +883,54 @@ export interface components {
             /** @description Samples in any state. */
             readonly samples: number;
             readonly pods: number;
-            /** @description CPU seconds per pod-second: how many cores a pod keeps busy on average. Null when nothing was watched. */
+            /** @description CPU seconds per pod-second: average number of cores that one pod uses. Null without profiled time. */
             readonly cpu_cores: number | null;
-            /** @description In the order in which they appeared. */
+            /** @description Versions in order of first appearance. */
             readonly versions: readonly components["schemas"]["VersionSummary"][];
         };
         readonly Services: {
-            /** @description By name. */
+            /** @description Services, sorted by name. */
             readonly services: readonly components["schemas"]["ServiceSummary"][];
             readonly from: number;
             readonly until: number;
             readonly basis: components["schemas"]["Basis"];
         };
-        /** @description Cells by row and column. A window counts whole in the cell in which it began. */
+        /** @description Cells by row and column. A window counts entirely in the cell in which it started. */
         readonly Heatmap: {
             readonly type: components["schemas"]["Type"];
-            /** @description What rows are: pod, hour, or the name of a label. */
+            /** @description What a row is: pod, hour, or the name of a label. */
             readonly rows: string;
-            /** @description Whose hours and days these are; UTC where columns are steps. */
+            /** @description Time zone of the hours and days; UTC if columns are steps. */
             readonly zone: string;
-            /** @description Length of a column; null for days, which clocks make longer or shorter. */
+            /** @description Column length in seconds; null for days, because clock changes make days longer or shorter. */
             readonly step_seconds: number | null;
             /** @description Start of each column, Unix seconds. */
             readonly start: readonly number[];
-            /** @description Names of rows: the one that took most time first, hours in their order. */
+            /** @description Row names, by descending time; hours in clock order. */
             readonly row: readonly string[];
-            /** @description Namespace of each pod; empty where rows are not pods. */
+            /** @description Namespace of each pod; empty if rows are not pods. */
             readonly namespace: readonly string[];
-            /** @description By row, then column; null where nothing was watched. */
+            /** @description By row, then column; null without profiled time. */
             readonly seconds: readonly (readonly (number | null)[])[];
             /** @description By row, then column. */
             readonly pod_seconds: readonly (readonly (number | null)[])[];
             /** @description By row, then column. */
             readonly samples: readonly (readonly (number | null)[])[];
-            /** @description For each row its versions in the order in which they appeared. */
+            /** @description Versions of each row, in order of first appearance. */
             readonly versions: readonly (readonly components["schemas"]["Version"][])[];
-            /** @description What those rows took together that are beyond `limit`, by column. */
+            /** @description Sum of all rows beyond `limit`, by column. */
             readonly others: {
-                /** @description How many rows are not told apart. */
+                /** @description Number of rows in the sum. */
                 readonly rows: number;
-                /** @description Sampled time of the type. */
+                /** @description Sampled seconds of the type. */
                 readonly seconds: readonly (number | null)[];
-                /** @description Time pods were watched; the rate is seconds / pod_seconds. */
+                /** @description Profiled seconds of all pods; the rate is seconds / pod_seconds. */
                 readonly pod_seconds: readonly (number | null)[];
                 readonly samples: readonly (number | null)[];
             };
             readonly from: number;
             readonly until: number;
-            /** @description How was sampled in the whole range. */
+            /** @description Sampling modes in the whole range. */
             readonly modes: readonly string[];
             readonly quality: components["schemas"]["Quality"];
             readonly basis: components["schemas"]["Basis"];
@@ -948,20 +948,20 @@ export interface components {
             readonly store: {
                 /** @description memory, directory or s3. */
                 readonly kind: string;
-                /** @description Whether the store answers now. */
+                /** @description Whether the store responds now. */
                 readonly ok: boolean;
             };
-            /** @description How many whole days windows are kept one by one, by the hour, and by the day; services may have days of their own. */
+            /** @description Retention in days of individual windows, hours and days. A service can have its own retention. */
             readonly retention_days: {
                 readonly window: number;
                 readonly hour: number;
                 readonly day: number;
             } | null;
-            /** @description By this process since it started. */
+            /** @description Windows that this process acknowledged since it started. */
             readonly windows_acknowledged: number;
             /** Format: date-time */
             readonly last_ingest: string | null;
-            /** @description Who sent windows to this process, latest first; at most 1,000. */
+            /** @description Sidecars that sent windows to this process, latest first, at most 1,000. */
             readonly sidecars: readonly {
                 readonly pod: string;
                 readonly service: string;
@@ -970,7 +970,7 @@ export interface components {
             }[];
         };
         readonly Accepted: {
-            /** @description Ids that are durable now. */
+            /** @description Ids that are now durable. */
             readonly accepted: readonly string[];
             /** @description Ids that were durable already; they count once. */
             readonly duplicates: readonly string[];
@@ -980,20 +980,20 @@ export interface components {
          * @enum {string}
          */
         readonly Type: "wall" | "cpu" | "gil";
-        /** @description speedscope's file format, the sampled kind: https://www.speedscope.app/file-format-schema.json */
+        /** @description speedscope file format, type sampled: https://www.speedscope.app/file-format-schema.json */
         readonly Speedscope: {
             readonly $schema: string;
             readonly shared: Record<string, never>;
             readonly profiles: readonly unknown[];
         };
-        /** @description What a function cost, all its lines together; a stack counts once. */
+        /** @description Cost of a function over all its lines; each stack counts once. */
         readonly LineCost: {
             readonly self_us: number;
             readonly total_us: number;
             readonly self_samples: number;
             readonly total_samples: number;
         };
-        /** @description One side's columns, a number a line. */
+        /** @description Columns of one side, one value per line. */
         readonly LinesSide: components["schemas"]["Side"] & {
             readonly self_us: readonly number[];
             readonly total_us: readonly number[];
@@ -1001,15 +1001,15 @@ export interface components {
             readonly total_samples: readonly number[];
             readonly whole: components["schemas"]["LineCost"];
         };
-        /** @description The lines of one function. A stack counts once in the total of a line, however often it is there. */
+        /** @description Lines of one function. A stack counts once in the total of a line, however often the line occurs. */
         readonly Lines: {
             readonly type: components["schemas"]["Type"];
             readonly function: string;
             readonly file: string;
-            /** @description Line numbers, ascending, aligned with the columns of the sides; 0 is a line that is not known. */
+            /** @description Line numbers, ascending, aligned with the columns of the sides; 0 is an unknown line. */
             readonly line: readonly number[];
             readonly sides: readonly components["schemas"]["LinesSide"][];
-            /** @description How many lines there are in all, shown or not. */
+            /** @description Number of all lines, listed or not. */
             readonly lines_total: number;
             readonly basis: components["schemas"]["Basis"];
         };
@@ -1021,7 +1021,7 @@ export interface components {
              */
             readonly query: string;
             /**
-             * @description How many, chosen at random; which, by name; or all, up to --capture-max-pods.
+             * @description Number of pods, chosen at random; a list of pod names; or `all`, up to --capture-max-pods.
              * @default 1
              */
             readonly pods: number | readonly string[] | ("one" | "all");
@@ -1035,25 +1035,25 @@ export interface components {
              */
             readonly mode: "auto" | "gil" | "blocking" | "nonblocking" | "command" | "native";
             /**
-             * @description Whether the sidecars send a timeline recording too: samples in time order.
+             * @description Whether sidecars also send a timeline recording: samples in time order.
              * @default true
              */
             readonly timeline: boolean;
-            /** @description In the place of service and query: matchers of which one is service="…". */
+            /** @description Replaces service and query: matchers that include service="…". */
             readonly selector?: string;
             /**
-             * @description The same as mode native: frames of C too.
+             * @description The same as mode native: includes C frames.
              * @default false
              */
             readonly native: boolean;
             /**
-             * @description Whether pods without a sidecar get one for this capture, as an ephemeral container, which stays in the pod's list for as long as the pod lives.
+             * @description Whether pods without a sidecar get one for this capture as an ephemeral container. The pod lists the container until the pod is deleted.
              * @default false
              */
             readonly attach: boolean;
-            /** @description With attach: the container whose processes are sampled; left out, the one that a sidecar would watch. */
+            /** @description With attach: container to sample. Default: the container that a sidecar would profile. */
             readonly container?: string;
-            /** @description c_ and a ULID of now: a request that is sent again with it starts nothing new. */
+            /** @description `c_` and a ULID with the current time. A repeated request with this id starts no second capture. */
             readonly id?: string;
         } & (unknown | unknown);
         readonly CapturePart: {
@@ -1067,7 +1067,7 @@ export interface components {
             readonly hint: string;
             /**
              * Format: date-time
-             * @description When the sidecar reported last.
+             * @description Time of the sidecar's last report.
              */
             readonly last_seen?: string;
             readonly elapsed_seconds?: number;
@@ -1079,23 +1079,23 @@ export interface components {
                 readonly [key: string]: number;
             };
             readonly processes?: readonly components["schemas"]["ProcessReport"][];
-            /** @description The functions with the most samples of their own, at most five. */
+            /** @description Functions with the most self samples, at most five. */
             readonly top_functions?: readonly components["schemas"]["TopFunction"][];
-            /** @description The ephemeral container that was attached for it; empty for a sidecar that was there. */
+            /** @description Ephemeral container attached for this capture; empty for an existing sidecar. */
             readonly ephemeral_container: string;
         };
         readonly Capture: {
             readonly id: string;
             readonly service: string;
             readonly query: string;
-            /** @description How many, chosen at random; which, by name; or all, up to --capture-max-pods. */
+            /** @description Number of pods, chosen at random; a list of pod names; or `all`, up to --capture-max-pods. */
             readonly pods_requested: number | readonly string[] | "all";
             readonly seconds: number;
             readonly rate: number;
             readonly mode: string;
-            /** @description Whether the sidecars send a timeline recording too: samples in time order. */
+            /** @description Whether sidecars also send a timeline recording: samples in time order. */
             readonly timeline: boolean;
-            /** @description Who started it: the name of a token, or whom a trusted proxy named; empty where nobody is told apart. */
+            /** @description User who started it: the name of a token, or the user that a trusted proxy named. Empty without user identities. */
             readonly requested_by: string;
             /** Format: date-time */
             readonly created: string;
@@ -1105,19 +1105,19 @@ export interface components {
             readonly ended: string | null;
             /** @enum {string} */
             readonly state: "queued" | "scheduled" | "sampling" | "uploading" | "ready" | "failed" | "stopped";
-            /** @description Somebody ended it early, and its sidecars are about to. */
+            /** @description Whether a user stopped the capture and its sidecars have not ended yet. */
             readonly stopping: boolean;
             readonly problem: string;
             readonly hint: string;
-            /** @description How many pods take part. */
+            /** @description Number of pods in the capture. */
             readonly pods: number;
             readonly elapsed_seconds: number;
             readonly samples: number;
-            /** @description Unix seconds: its windows began from then */
+            /** @description Earliest start of its windows, Unix seconds. */
             readonly from: number;
-            /** @description until then. */
+            /** @description End of the range in which its windows started, Unix seconds. */
             readonly until: number;
-            /** @description Each sidecar's; not in lists. */
+            /** @description One part per sidecar; absent in lists. */
             readonly parts?: readonly components["schemas"]["CapturePart"][];
             readonly links: {
                 readonly self: string;
@@ -1126,7 +1126,7 @@ export interface components {
                 readonly recordings: string;
                 readonly events: string;
             };
-            /** @description Whether pods without a sidecar get one for it. */
+            /** @description Whether pods without a sidecar get one for this capture. */
             readonly attach: boolean;
         };
         readonly Captures: {
@@ -1135,7 +1135,7 @@ export interface components {
         readonly Recordings: {
             readonly recordings: readonly components["schemas"]["RecordingSummary"][];
         };
-        /** @description A recording of a capture, as the collector lists it. */
+        /** @description A timeline recording of a capture, as the collector lists it. */
         readonly RecordingSummary: {
             readonly name: string;
             readonly labels: {
@@ -1155,7 +1155,7 @@ export interface components {
         };
         readonly Agents: {
             readonly agents: readonly components["schemas"]["Agent"][];
-            /** @description How many there are of them. */
+            /** @description Number of all sidecars, listed or not. */
             readonly total: number;
             readonly services: readonly components["schemas"]["ServiceSidecars"][];
         };
@@ -1176,25 +1176,25 @@ export interface components {
             readonly processes: readonly components["schemas"]["SampledProcess"][];
             /**
              * Format: date-time
-             * @description When it polled last.
+             * @description Time of its last poll.
              */
             readonly last_seen: string;
-            /** @description The capture it is at work on. */
+            /** @description Id of the capture that it runs now. */
             readonly active_capture: string;
             readonly hint: string;
-            /** @description The one capture that it was attached for; empty for sidecars that take any. */
+            /** @description Id of the capture that it was attached for; empty for sidecars that accept any capture. */
             readonly dedicated_capture: string;
         };
-        /** @description How many sidecars a service has. */
+        /** @description Number of sidecars of a service. */
         readonly ServiceSidecars: {
             readonly service: string;
             readonly sidecars: number;
-            /** @description Those that could take a capture now. */
+            /** @description Number of sidecars that can start a capture now. */
             readonly available: number;
-            /** @description What keeps one of the others from it. */
+            /** @description Reason why one of the other sidecars cannot. */
             readonly problem: string;
         };
-        /** @description Fields that are not known here are passed over. */
+        /** @description The collector ignores unknown fields. */
         readonly AgentPoll: {
             /** @constant */
             readonly v?: 1;
@@ -1211,14 +1211,14 @@ export interface components {
             readonly problem?: string;
             readonly paused?: boolean;
             readonly processes?: readonly components["schemas"]["SampledProcess"][];
-            /** @description How long the collector may hold the poll until it has an answer. */
+            /** @description Maximum time for the collector to hold the poll open, in seconds. */
             readonly timeout_seconds?: number;
             readonly reports?: readonly components["schemas"]["CaptureReport"][];
             readonly hint?: string;
         };
         readonly AgentPollResponse: {
             readonly capture_jobs: readonly components["schemas"]["CaptureJob"][];
-            /** @description Captures to stop, by id. */
+            /** @description Ids of captures to stop. */
             readonly stop_captures: readonly string[];
         };
         readonly Recording: {
@@ -1241,7 +1241,7 @@ export interface components {
                 readonly stack: readonly number[];
                 readonly state: readonly (0 | 1 | 2)[];
             }[];
-            /** @description Where the rate changed: since when (microseconds) a sample stands for how many. */
+            /** @description Changes of the sampling rate: time, and the time that each later sample represents, both in microseconds. */
             readonly periods?: readonly (readonly [
                 number,
                 number
@@ -1253,10 +1253,10 @@ export interface components {
         };
         readonly Link: {
             readonly id: string;
-            /** @description The link, behind the path prefix. */
+            /** @description Path of the link, without the path prefix. */
             readonly path: string;
         };
-        /** @description A recording that an answer stands on; times are since the capture's `start`. */
+        /** @description A recording that the response is based on; times are relative to the capture's `start`. */
         readonly RecordingSpan: {
             readonly name: string;
             readonly labels: {
@@ -1268,59 +1268,59 @@ export interface components {
             readonly from_us: number;
             readonly until_us: number;
         };
-        /** @description A revision of a workload that was rolled out. */
+        /** @description A rollout of one revision of a workload. */
         readonly Rollout: {
             readonly namespace: string;
             /** @description Deployment, StatefulSet or DaemonSet. */
             readonly kind: string;
             readonly workload: string;
-            /** @description Its number. */
+            /** @description Revision number. */
             readonly revision: number;
             readonly version: string;
             /** @description Unix seconds. */
             readonly started: number;
-            /** @description When it was complete, Unix seconds; null while it is not, or where nothing tells. */
+            /** @description Completion, Unix seconds; null while the rollout runs or if the completion is unknown. */
             readonly ended: number | null;
         };
         readonly TimelineVersion: {
-            /** @description Empty when windows carry no version. */
+            /** @description Version label; empty if the windows have none. */
             readonly version: string;
-            /** @description Start of its first window, Unix seconds. */
+            /** @description Start of the first window, Unix seconds. */
             readonly first_seen: number;
-            /** @description End of its last window, Unix seconds. */
+            /** @description End of the last window, Unix seconds. */
             readonly last_seen: number;
-            /** @description The earliest first; empty where the collector watches no cluster. */
+            /** @description Rollouts, earliest first; empty if the collector does not watch a cluster. */
             readonly rollouts: readonly components["schemas"]["Rollout"][];
         };
-        /** @description What the collector sees of the cluster. */
+        /** @description State of the collector's view of the cluster. */
         readonly Discovery: {
             /**
-             * @description How the watch of the cluster stands.
+             * @description State of the watch.
              * @enum {string}
              */
             readonly state: "off" | "starting" | "watching" | "denied" | "unreachable" | "stale";
             /**
              * Format: date-time
-             * @description When the cluster was observed.
+             * @description Time of the last observation of the cluster.
              */
             readonly observed_at: string;
-            /** @description Those that are watched; empty for all. */
+            /** @description Watched namespaces; empty for all. */
             readonly namespaces: readonly string[];
-            /** @description How many are known. */
+            /** @description Number of pods in memory. */
             readonly pods: number;
-            /** @description How many are not, beyond --discovery-max-pods. */
+            /** @description Number of pods omitted because of --discovery-max-pods. */
             readonly pods_omitted: number;
             readonly problem: string;
             readonly hint: string;
-            /** @description What is not watched, and why. */
+            /** @description Resources that cannot be watched, with the reason. */
             readonly watch_problems: readonly {
-                /** @description As an RBAC rule names it; empty where it is no right that is missing. */
+                /** @description Verb of the missing RBAC permission; empty for other problems. */
                 readonly verb: string;
                 readonly resource: string;
                 readonly group: string;
                 readonly namespace: string;
                 readonly problem: string;
-                /** @description How to grant it. */
+                /** @description How to grant the permission. */
                 readonly hint: string;
             }[];
         };
@@ -1336,12 +1336,12 @@ export interface components {
             readonly hint: string;
             /**
              * Format: date-time
-             * @description When its sidecar reported last, of late.
+             * @description Time of its sidecar's last report, if recent.
              */
             readonly last_seen: string | null;
             readonly sidecar: null | {
                 /**
-                 * @description How it came to the pod.
+                 * @description How the sidecar was added to the pod.
                  * @enum {string}
                  */
                 readonly origin: "template" | "injected" | "ephemeral";
@@ -1354,25 +1354,25 @@ export interface components {
         readonly Workloads: {
             readonly discovery: components["schemas"]["Discovery"];
             readonly workloads: readonly components["schemas"]["Workload"][];
-            /** @description How many workloads there are, listed or not. */
+            /** @description Number of all workloads, listed or not. */
             readonly total: number;
         };
         /** @description A workload of the cluster and its pods. */
         readonly Workload: {
             readonly namespace: string;
-            /** @description Deployment, StatefulSet, DaemonSet, CronJob and so on; Pod where nothing owns it. */
+            /** @description Deployment, StatefulSet, DaemonSet, CronJob and so on; Pod for a pod without an owner. */
             readonly kind: string;
             readonly workload: string;
             readonly service: string;
-            /** @description Whether its pods should be profiled: by label, because one of them has a sidecar, or because profiles of the service come. */
+            /** @description Whether its pods should be profiled: because of a label, because one pod has a sidecar, or because the service sends profiles. */
             readonly profiling_expected: boolean;
-            /** @description How many pods run each version. */
+            /** @description Number of pods per version. */
             readonly versions: {
                 readonly [key: string]: number;
             };
-            /** @description How many pods have each status. */
+            /** @description Number of pods by status. */
             readonly pod_counts: {
-                /** @description Without those that are finished. */
+                /** @description Number of pods, without finished ones. */
                 readonly total: number;
                 readonly profiled: number;
                 readonly starting: number;
@@ -1381,9 +1381,9 @@ export interface components {
                 readonly stale: number;
                 readonly finished: number;
             };
-            /** @description The latest first, at most 10. */
+            /** @description Rollouts, latest first, at most 10. */
             readonly rollouts: readonly components["schemas"]["Rollout"][];
-            /** @description Pods, those that somebody has to look at first. */
+            /** @description Pods, those that need attention first. */
             readonly pods: readonly components["schemas"]["WorkloadPod"][];
         };
         readonly Deploy: {
@@ -1403,17 +1403,17 @@ export interface components {
             } | null;
             /** @enum {string} */
             readonly state: "watching" | "pass" | "regressed" | "inconclusive" | "not_comparable" | "finished";
-            /** @description The state by the last conclusive analysis. */
+            /** @description State after the last conclusive analysis. */
             readonly conclusion: string | null;
             readonly firing: boolean;
-            /** @description What the last analysis says. */
+            /** @description Result of the last analysis as a sentence. */
             readonly summary: string;
             readonly next_analysis: string | null;
             readonly finished: {
                 readonly at: string;
                 /** @enum {string} */
                 readonly reason: "rolled_back" | "replaced";
-                /** @description The version that took its place. */
+                /** @description Version that replaced it. */
                 readonly successor: string;
             } | null;
             readonly resolved: {
@@ -1441,14 +1441,14 @@ export interface components {
                 readonly verdict: string | null;
                 readonly resolve: string;
             };
-            /** @description Of the last analysis, as /api/v1/verdict gave it; of one deploy only. */
+            /** @description Verdict of the last analysis, as /api/v1/verdict returned it; only in responses with one deploy. */
             readonly verdict?: Record<string, never> | null;
         };
         /** @description A comparison of the new version with the previous one. */
         readonly DeployAnalysis: {
             readonly index: number;
             readonly at: string;
-            /** @description Of the first so many seconds of the version. */
+            /** @description Length of the compared period since the start of the version, in seconds. */
             readonly seconds: number;
             /** @enum {string} */
             readonly state: "pass" | "regressed" | "inconclusive" | "not_comparable";
@@ -1472,30 +1472,30 @@ export interface components {
             readonly deploys: readonly components["schemas"]["Deploy"][];
         };
         /**
-         * @description `increased`, `decreased`, `new` and `removed` are outside noise; `unchanged`: no detectable change; `inconclusive`: not enough data; `no_data`: a side has no windows; `not_comparable`: a check is `blocking`.
+         * @description `increased`, `decreased`, `new` and `removed`: the difference exceeds noise. `unchanged`: no detectable change. `inconclusive`: not enough data. `no_data`: a side has no windows. `not_comparable`: a check is `blocking`.
          * @enum {string}
          */
         readonly Direction: "increased" | "decreased" | "new" | "removed" | "unchanged" | "inconclusive" | "no_data" | "not_comparable";
-        /** @description How the comparison differs from the baseline in one thing. `low` to `high`, and the same of `relative`, is the interval at the level of `method`; null where it has no bound. */
+        /** @description Difference between comparison and baseline in one quantity. `low` to `high` is the confidence interval of `delta`, `relative_low` to `relative_high` that of `relative`; `method` has the level. A missing bound is null. */
         readonly Effect: {
-            /** @description In the baseline: a rate in seconds per pod-second (or request), a share from 0 to 1, or frames. */
+            /** @description Baseline value: a rate in seconds per pod-second (or per request), a share from 0 to 1, or frames. */
             readonly baseline: number;
-            /** @description In the comparison. */
+            /** @description Comparison value. */
             readonly comparison: number;
             /** @description comparison - baseline. */
             readonly delta: number;
             readonly low: number | null;
             readonly high: number | null;
-            /** @description comparison / baseline - 1; null where the baseline is 0. */
+            /** @description comparison / baseline - 1; null if the baseline is 0. */
             readonly relative: number | null;
             readonly relative_low: number | null;
             readonly relative_high: number | null;
             readonly p: number;
             readonly direction: components["schemas"]["Direction"];
-            /** @description The minimum detectable effect: the relative change that is found with a power of 80 %; null where the baseline is 0. */
+            /** @description Minimum detectable effect: the relative change that is found with a power of 80 %; null if the baseline is 0. */
             readonly min_detectable_effect: number | null;
         };
-        /** @description The same of many functions, aligned. */
+        /** @description Effects of several functions, as aligned columns. */
         readonly EffectColumns: {
             readonly baseline: readonly number[];
             readonly comparison: readonly number[];
@@ -1508,42 +1508,42 @@ export interface components {
             readonly p: readonly number[];
             readonly direction: readonly components["schemas"]["Direction"][];
             readonly min_detectable_effect: readonly (number | null)[];
-            /** @description A function counts as changed only where q is at most `method.fdr`: of those that do, no larger part is false on average. */
+            /** @description q-values. A function counts as changed if q is at most `method.fdr`, the maximum expected share of false changes among changed functions. */
             readonly q: readonly number[];
-            /** @description Pods of the comparison on the side of the change (groups of pods, where there are more than 16). */
+            /** @description Number of pods of the comparison on the side of the change (groups of pods if there are more than 16). */
             readonly pods_agreeing: readonly number[];
-            /** @description Pods of the comparison, or groups of them. */
+            /** @description Number of pods of the comparison, or of groups of them. */
             readonly pods_total: readonly number[];
         };
-        /** @description One thing that must be alike for sides to be comparable. */
+        /** @description A comparability check of the two sides. */
         readonly Check: {
             readonly name: string;
             /** @enum {string} */
             readonly state: "match" | "mismatch" | "unknown";
             /** @enum {string} */
             readonly severity: "ok" | "warn" | "blocking";
-            /** @description A word for programs, empty where all is well. */
+            /** @description Machine-readable reason; empty if the check passed. */
             readonly reason: string;
             readonly text: string;
-            /** @description What to do; may be empty. */
+            /** @description What to do; can be empty. */
             readonly hint: string;
         };
-        /** @description What a comparison says, and how sure it is; see docs/verdicts.md. */
+        /** @description Result of a comparison with its uncertainty; see docs/verdicts.md. */
         readonly Verdict: {
             readonly summary: string;
             readonly direction: components["schemas"]["Direction"];
             readonly rate: components["schemas"]["Effect"];
             readonly sampling_only: components["schemas"]["Effect"];
-            /** @description The share of wall time in which threads waited; null where a side cannot tell. */
+            /** @description Share of wall time in which threads waited; null if a side does not record waiting. */
             readonly idle: components["schemas"]["Effect"] | null;
-            /** @description null where a side has no samples. */
+            /** @description Null if a side has no samples. */
             readonly depth: {
                 readonly mean: components["schemas"]["Effect"];
                 readonly p50: components["schemas"]["Effect"];
                 readonly p95: components["schemas"]["Effect"];
                 readonly p99: components["schemas"]["Effect"];
                 readonly max: readonly number[];
-                /** @description The depth at which the distributions are farthest apart: so much more of the comparison's samples is deeper. */
+                /** @description Depth at which the distributions differ most. `gap` is how much larger the share of deeper samples is in the comparison. */
                 readonly gap: {
                     readonly depth: number;
                     readonly gap: number;
@@ -1551,10 +1551,10 @@ export interface components {
                     readonly high: number;
                 };
             } | null;
-            /** @description The share of its thread's time in which an event loop did not wait for work, and whose callbacks held it, running or not; null without a loop that is known, or where a side cannot tell waiting. */
+            /** @description Share of its thread's time in which an event loop did not wait for work, and the callbacks that took it, running or not. Null without a known event loop, or if a side does not record waiting. */
             readonly loop: {
                 readonly busy: components["schemas"]["Effect"];
-                /** @description The application's first functions below what runs callbacks, and their shares of the loop's time. */
+                /** @description First application functions below the function that runs callbacks, with their shares of the event loop's time. */
                 readonly blockers: readonly {
                     readonly function: string;
                     readonly file: string;
@@ -1563,18 +1563,18 @@ export interface components {
                     readonly effect: components["schemas"]["Effect"];
                 }[];
             } | null;
-            /** @description The same of each kind of thread that both sides tell apart. */
+            /** @description Idle share of each kind of thread that both sides record. */
             readonly thread_kinds: readonly {
                 readonly thread: string;
                 readonly idle: components["schemas"]["Effect"];
             }[];
             readonly checks: readonly components["schemas"]["Check"][];
-            /** @description The fewest call paths that account for most of the change, and the functions whose own time does. Shares are parts of the change, negative for what went the other way; where the whole did not change, of all that moved. */
+            /** @description The fewest call paths that explain most of the change, and the functions whose self time does. Shares are fractions of the change, negative for the opposite direction. If the total did not change, they are fractions of all movement. */
             readonly explanation: {
-                /** @description What the paths account for; null where the whole did not change. */
+                /** @description Share that the paths explain; null if the total did not change. */
                 readonly share: number | null;
                 readonly paths: readonly {
-                    /** @description Root first, without the root. */
+                    /** @description Frames of the path, outermost first, without the root. */
                     readonly names: readonly string[];
                     readonly delta: number;
                     readonly share: number;
@@ -1586,36 +1586,36 @@ export interface components {
                     readonly share: number;
                 }[];
             };
-            /** @description Functions that changed first, then by how much the time of their stacks did. */
+            /** @description Functions, changed ones first, then by the difference of their total time. */
             readonly functions: {
                 readonly function: readonly string[];
                 readonly file: readonly string[];
-                /** @description What a function was called in the baseline, where it was matched by its callers and its place. */
+                /** @description Name of the function in the baseline, if it was matched by its callers and position. */
                 readonly renamed_from: readonly (string | null)[];
                 readonly self: components["schemas"]["EffectColumns"];
                 readonly total: components["schemas"]["EffectColumns"];
             };
             readonly functions_total: number;
-            /** @description How was judged. */
+            /** @description Method and parameters of the comparison. */
             readonly method: {
                 readonly alpha: number;
-                /** @description Number of the interim analysis; 0: the only one. */
+                /** @description Number of the interim analysis; 0 for a single analysis. */
                 readonly analysis_index: number;
-                /** @description The part of alpha that this analysis spends. */
+                /** @description Part of alpha that this analysis uses. */
                 readonly alpha_spent: number;
-                /** @description The minimum effect to detect, as asked for. */
+                /** @description Minimum effect to detect, as requested. */
                 readonly min_effect: number;
                 readonly fdr: number;
                 /** @enum {string} */
                 readonly unit: "pod-second" | "request";
                 readonly pods: readonly number[];
-                /** @description Groups of pods on each side: one pod each, up to 16. */
+                /** @description Groups of pods on each side: one pod each, up to 16 groups. */
                 readonly pod_groups: readonly number[];
                 /** @description Blocks of time on each side. */
                 readonly time_blocks: readonly number[];
                 readonly frequencies: number;
                 /**
-                 * @description What makes blocks of both sides belong together.
+                 * @description How blocks of the two sides are paired; empty if they are not.
                  * @enum {string}
                  */
                 readonly paired: "time" | "hours" | "";
@@ -1623,29 +1623,29 @@ export interface components {
                 /** @enum {string} */
                 readonly bootstrap: "pods" | "blocks";
                 readonly bootstrap_rounds: number;
-                /** @description By how much the variance of each side is above that of counting. */
+                /** @description Variance of each side divided by the variance of counting alone. */
                 readonly over_dispersion: readonly (number | null)[];
                 /**
-                 * @description What `rate` is taken from: the kernel's clock of the processes, or samples.
+                 * @description Source of `rate`: CPU clock of the kernel, or samples.
                  * @enum {string}
                  */
                 readonly rate_source: "clock" | "samples";
                 /**
-                 * @description What is known of the load: both sides had it at the same time, the caller assumed it to be equal, or nothing. With an unknown load no change is reported.
+                 * @description Load of the two sides: at the same time (concurrent), assumed equal by the caller, or unknown. With unknown load, no change is reported.
                  * @enum {string}
                  */
                 readonly load: "concurrent" | "assumed_equal" | "unknown";
             };
             readonly required: {
-                /** @description More minutes of both sides; null where more time alone is not enough. */
+                /** @description Additional minutes required on both sides; null if more time alone is not enough. */
                 readonly minutes: number | null;
-                /** @description Pods of each side; null where no more pods are needed. */
+                /** @description Pods required on each side; null if no more pods are required. */
                 readonly pods: number | null;
             } | null;
-            /** @description What became of each condition that was asked for, in their order. */
+            /** @description Result of each requested condition, in order. */
             readonly conditions: readonly components["schemas"]["Condition"][];
         };
-        /** @description What became of one condition. */
+        /** @description Result of one condition. */
         readonly Condition: {
             readonly condition: string;
             /** @enum {string} */
@@ -1653,7 +1653,7 @@ export interface components {
             readonly summary: string;
             readonly effect: components["schemas"]["Effect"] | null;
         };
-        /** @description A verdict alone. */
+        /** @description A verdict without a call tree. */
         readonly VerdictAnswer: {
             readonly type: components["schemas"]["Type"];
             readonly sides: readonly components["schemas"]["Side"][];
@@ -1675,7 +1675,7 @@ export interface components {
                 readonly [key: string]: number;
             };
             readonly processes?: readonly components["schemas"]["ProcessReport"][];
-            /** @description The functions with the most samples of their own, at most five. */
+            /** @description Functions with the most self samples, at most five. */
             readonly top_functions?: readonly components["schemas"]["TopFunction"][];
         };
         readonly CaptureJob: {
@@ -1689,7 +1689,7 @@ export interface components {
         };
         readonly SampledProcess: {
             readonly pid: number;
-            /** @description Its role among the processes of the pod: main, worker and so on. */
+            /** @description Role of the process in the pod: main, worker and so on. */
             readonly role: string;
             readonly python_version: string;
         };
@@ -1705,33 +1705,33 @@ export interface components {
                 readonly [key: string]: number;
             };
             readonly finished: boolean;
-            /** @description Samples per second now. */
+            /** @description Current sampling rate in samples per second. */
             readonly rate: number;
-            /** @description Why the rate is lower than requested: cpu, stops, cgroup or paused. */
+            /** @description Reasons why the rate is lower than requested: cpu, stops, cgroup or paused. */
             readonly reduced: readonly string[];
             readonly preroll_windows: number;
-            /** @description Since when windows of the process cover the time before the capture without a gap. */
+            /** @description Start of the windows that cover the time before the capture without a gap; null without such windows. */
             readonly covered_since: string | null;
             readonly problem: string;
         };
         /** @description Columns about one version of each service. */
         readonly VersionColumns: {
-            /** @description Null where a service has no such version; empty where windows carry none. */
+            /** @description Version label; null if the service has no such version, empty if the windows have no version. */
             readonly version: readonly (string | null)[];
             /** @description Start of its first window in the range, Unix seconds. */
             readonly first_seen: readonly (number | null)[];
-            /** @description Pods of this version seen in the ten minutes before the service was last seen. */
+            /** @description Number of pods of this version seen within ten minutes before the service was last seen. */
             readonly pods_now: readonly number[];
             readonly samples: readonly number[];
-            /** @description Sampled time of the type. */
+            /** @description Sampled seconds of the type. */
             readonly seconds: readonly number[];
-            /** @description Time pods were watched. */
+            /** @description Profiled seconds of all pods. */
             readonly pod_seconds: readonly number[];
         };
-        /** @description Services in columns. */
+        /** @description Services as columns. */
         readonly ServiceOverview: {
             readonly type: components["schemas"]["Type"];
-            /** @description By name; all other columns are in this order. */
+            /** @description Service names; all other columns have the same order. */
             readonly service: readonly string[];
             /** @description Start of the first window in the range, Unix seconds. */
             readonly first_seen: readonly number[];
@@ -1739,55 +1739,55 @@ export interface components {
             readonly last_seen: readonly number[];
             /** @description Samples of the type. */
             readonly samples: readonly number[];
-            /** @description Sampled time of the type. */
+            /** @description Sampled seconds of the type. */
             readonly seconds: readonly number[];
-            /** @description Time pods were watched; seconds / pod_seconds is the rate of a pod. */
+            /** @description Profiled seconds of all pods; seconds / pod_seconds is the rate of one pod. */
             readonly pod_seconds: readonly number[];
-            /** @description The rate of a pod times how many pods there were at once, on average while any was watched: with type cpu, how many cores the service kept busy. */
+            /** @description Rate of one pod times the average number of concurrent pods. With type cpu this is the number of cores that the service uses; with wall, the number of threads. */
             readonly cores: readonly (number | null)[];
-            /** @description Pods in the whole range, those that were replaced included. */
+            /** @description Number of pods in the whole range, including replaced pods. */
             readonly pods: readonly number[];
-            /** @description Pods seen in the ten minutes before the service was last seen. */
+            /** @description Number of pods seen within ten minutes before the service was last seen. */
             readonly pods_now: readonly number[];
-            /** @description How many versions there were in the range. */
+            /** @description Number of versions in the range. */
             readonly versions: readonly number[];
-            /** @description The version that appeared last, of those still seen when the service was. */
+            /** @description The newest version of those still seen when the service was last seen. */
             readonly current: components["schemas"]["VersionColumns"];
-            /** @description Of all other versions the one seen last. */
+            /** @description The other version that was last seen most recently. */
             readonly previous: components["schemas"]["VersionColumns"];
-            /** @description Services beyond `limit`. */
+            /** @description Number of services beyond `limit`. */
             readonly omitted: number;
             readonly from: number;
             readonly until: number;
             readonly basis: components["schemas"]["Basis"];
         };
-        /** @description What the stacks of samples are made of. */
+        /** @description Packages and functions in the stacks of samples. */
         readonly StackComposition: {
             readonly type: components["schemas"]["Type"];
-            /** @description Top-level packages, aligned with the columns of sides, the one with most frames first. */
+            /** @description Top-level packages, those with the most frames first, aligned with the columns of the sides. */
             readonly packages: {
                 /** @description Empty for frames without a file. */
                 readonly package: readonly string[];
                 readonly kind: readonly ("package" | "stdlib" | "none")[];
             };
-            /** @description Functions that are more than once in a stack, aligned with the columns of sides, the one in most samples first. */
+            /** @description Functions that occur more than once in a stack, those in the most samples first, aligned with the columns of the sides. */
             readonly functions: {
                 /** @description Names. */
                 readonly function: readonly string[];
                 /** @description Files. */
                 readonly file: readonly string[];
             };
-            /** @description The frames of `deepest`. */
+            /** @description Frames of `deepest`. */
             readonly names: readonly string[];
-            /** @description The deepest stacks; with two sides, of those of the second whose last frame no sample of the first went through by that path. */
+            /** @description The deepest stacks. With two sides: the deepest stacks of the second side whose call path does not occur in the first. */
             readonly deepest: readonly {
                 readonly depth: number;
                 readonly samples: number;
-                /** @description Indices into `names`, the root first. */
+                /** @description Indices into `names`, root first. */
                 readonly frames: readonly number[];
             }[];
             readonly sides: readonly components["schemas"]["StackCompositionSide"][];
-            /** @description How many there are in all. */
+            /** @description Numbers of all packages, functions and stacks, listed or not. */
             readonly totals: {
                 readonly packages: number;
                 readonly functions: number;
@@ -1795,51 +1795,51 @@ export interface components {
             };
             readonly basis: components["schemas"]["Basis"];
         };
-        /** @description One side's columns. */
+        /** @description Columns of one side. */
         readonly StackCompositionSide: components["schemas"]["Side"] & {
-            /** @description Frames of each package in the mean of samples. */
+            /** @description Average number of frames of each package per sample. */
             readonly package_frames: readonly number[];
-            /** @description Samples in whose stacks the function is more than once. */
+            /** @description Number of samples whose stack contains the function more than once. */
             readonly recursive_samples: readonly number[];
-            /** @description How often it is in these, all together. */
+            /** @description Number of frames of the function in these samples. */
             readonly recursive_frames: readonly number[];
-            /** @description How often in the one that has it most often. */
+            /** @description Maximum number of frames of the function in one sample. */
             readonly recursive_max: readonly number[];
         };
         readonly SubsecondHeatmap: {
             readonly capture: string;
             readonly type: components["schemas"]["Type"];
-            /** @description Unix time of the whole second in which the first recording of the capture begins: times are counted from it. */
+            /** @description Unix time of the second in which the first recording of the capture starts. Times are relative to it. */
             readonly start: number;
-            /** @description How many seconds there are. */
+            /** @description Number of seconds. */
             readonly seconds: number;
             readonly step_ms: number;
-            /** @description Of each cell in which anything was sampled: which second since the start. */
+            /** @description Second of each non-empty cell, counted from the start. */
             readonly second: readonly number[];
-            /** @description And which step of that second. */
+            /** @description Step of each non-empty cell within its second. */
             readonly bucket: readonly number[];
-            /** @description Samples of the type asked for, of all threads. */
+            /** @description Samples of the requested type, over all threads. */
             readonly samples: readonly number[];
-            /** @description Samples of any type, of all threads. */
+            /** @description Samples of any type, over all threads. */
             readonly all_samples: readonly number[];
             readonly recordings: readonly components["schemas"]["RecordingSpan"][];
         };
         readonly LoopBlocking: {
             readonly capture: string;
-            /** @description Unix time of the whole second in which the first recording of the capture begins: times are counted from it. */
+            /** @description Unix time of the second in which the first recording of the capture starts. Times are relative to it. */
             readonly start: number;
-            /** @description Threads that an event loop runs on, the busiest first. */
+            /** @description Event loop threads, busiest first. */
             readonly threads: readonly {
                 readonly recording: string;
                 readonly thread: string;
-                /** @description Observed time. */
+                /** @description Observed time in microseconds. */
                 readonly observed_us: number;
-                /** @description Time in which the loop did not wait for work. */
+                /** @description Time in microseconds in which the loop did not wait for work. */
                 readonly busy_us: number;
-                /** @description The longest time without waiting for work. */
+                /** @description Longest time in microseconds without waiting for work. */
                 readonly longest_busy_us: number;
             }[];
-            /** @description The longest spans in which one function blocked a loop, exact to a sampling period at either end. */
+            /** @description The longest spans in which one function blocked a loop. Each end is exact to one sampling period. */
             readonly blocking_spans: readonly {
                 readonly recording: string;
                 readonly thread: string;
@@ -1850,45 +1850,45 @@ export interface components {
             }[];
             readonly recordings: readonly components["schemas"]["RecordingSpan"][];
         };
-        /** @description A call tree in pre-order, as `Flame`. */
+        /** @description Call tree in pre-order, as in `Flame`. */
         readonly RecordingFlame: {
             readonly capture: string;
             readonly type: components["schemas"]["Type"];
             readonly lines: boolean;
-            /** @description Unix time of the whole second in which the first recording of the capture begins: times are counted from it. */
+            /** @description Unix time of the second in which the first recording of the capture starts. Times are relative to it. */
             readonly start: number;
             readonly names: readonly string[];
-            /** @description How deep each node is; the first is the root, at 0. */
+            /** @description Depth of each node; the first node is the root, at 0. */
             readonly level: readonly number[];
-            /** @description Its frame, an index of `names`. */
+            /** @description Frame of each node, as an index into `names`. */
             readonly name: readonly number[];
-            /** @description The span; with `exclude_span` the capture without the span comes first. */
+            /** @description The span; with `exclude_span`, the rest of the capture comes first. */
             readonly sides: readonly components["schemas"]["RecordingFlameSide"][];
             readonly pruned: components["schemas"]["Pruning"];
             readonly recordings: readonly components["schemas"]["RecordingSpan"][];
             readonly from_us: number;
             readonly until_us: number;
         };
-        /** @description What one side of a call tree of recordings stands on. */
+        /** @description Data that one side of a call tree of recordings is based on. */
         readonly RecordingFlameSide: {
             readonly samples: number;
-            /** @description Sampled time: each sample stands for a period of its thread. */
+            /** @description Sampled seconds: each sample represents one period of its thread. */
             readonly seconds: number;
             readonly states: components["schemas"]["States"];
-            /** @description Samples that ended at each node. */
+            /** @description Self samples of each node. */
             readonly self_samples: readonly number[];
-            /** @description And their time in microseconds. */
+            /** @description Self time of each node, in microseconds. */
             readonly self_us: readonly number[];
-            /** @description How long its pods were watched. */
+            /** @description Profiled seconds of its pods. */
             readonly pod_seconds: number;
-            /** @description The samples of each node by state, if asked for with `states=1`. A state that the type leaves out is 0. */
+            /** @description Self samples of each node by state, with `states=1`. A state outside the profile type is 0. */
             readonly self_samples_by_state?: components["schemas"]["StateColumns"];
-            /** @description The same as time, microseconds. */
+            /** @description Self time of each node by state, in microseconds. */
             readonly self_us_by_state?: components["schemas"]["StateColumns"];
         };
     };
     responses: {
-        /** @description The request cannot be read: bad_parameter, bad_time, bad_selector, bad_folded, bad_header. */
+        /** @description The request is invalid: bad_parameter, bad_time, bad_selector, bad_folded, bad_header. */
         readonly BadRequest: {
             headers: {
                 readonly [name: string]: unknown;
@@ -1904,7 +1904,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A token is missing, not known, expired or not meant for this collector; or a proxy's header came from elsewhere. */
+        /** @description The token is missing, unknown, expired or for another audience; or a proxy header came from an untrusted address. */
         readonly Unauthorized: {
             headers: {
                 readonly [name: string]: unknown;
@@ -1913,7 +1913,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Sending the body took longer than allowed: request_timeout. */
+        /** @description Sending the body took too long: request_timeout. */
         readonly TooSlow: {
             headers: {
                 readonly [name: string]: unknown;
@@ -1922,7 +1922,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The body is larger than allowed, compressed or not. */
+        /** @description The body exceeds the size limit, compressed or decompressed. */
         readonly TooLarge: {
             headers: {
                 readonly [name: string]: unknown;
@@ -1931,7 +1931,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The type or encoding of the body is not one that is read. */
+        /** @description The content type or encoding of the body is not supported. */
         readonly BadType: {
             headers: {
                 readonly [name: string]: unknown;
@@ -1940,7 +1940,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The windows can be read and cannot be used: bad_label, too_many_labels, clock_skew, too_old. */
+        /** @description The windows are readable but not acceptable: bad_label, too_many_labels, clock_skew, too_old. */
         readonly Unusable: {
             headers: {
                 readonly [name: string]: unknown;
@@ -1949,7 +1949,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A window's id is known with other content: duplicate_id. */
+        /** @description A window with this id and other content exists: duplicate_id. */
         readonly Duplicate: {
             headers: {
                 readonly [name: string]: unknown;
@@ -1958,10 +1958,10 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description All places are taken (overloaded). */
+        /** @description The limit of concurrent requests is reached: overloaded. */
         readonly TooMany: {
             headers: {
-                /** @description Seconds to wait before asking again. */
+                /** @description Seconds to wait before the next attempt. */
                 readonly "Retry-After"?: number;
                 readonly [name: string]: unknown;
             };
@@ -1969,10 +1969,10 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The query took too long (query_timeout), the store does not answer (store_unavailable), ClickHouse does not (engine_unavailable), the token of a pod cannot be reviewed now (cluster_unavailable, cluster_denied), or the collector stops (shutting_down). */
+        /** @description The query took too long (query_timeout), the store does not respond (store_unavailable), ClickHouse does not respond (engine_unavailable), the collector cannot review a pod's token now (cluster_unavailable, cluster_denied), or the collector is shutting down (shutting_down). */
         readonly Unavailable: {
             headers: {
-                /** @description Seconds to wait before asking again. */
+                /** @description Seconds to wait before the next attempt. */
                 readonly "Retry-After"?: number;
                 readonly [name: string]: unknown;
             };
@@ -1987,7 +1987,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The answer is still the one that If-None-Match names. */
+        /** @description The response that If-None-Match names is still current. */
         readonly NotModified: {
             headers: {
                 readonly ETag: components["headers"]["ETag"];
@@ -1995,7 +1995,7 @@ export interface components {
             };
             content?: never;
         };
-        /** @description Whoever asks may read no namespace here (no_namespaces), a page of another site asks, or nobody may start captures at this address (forbidden). */
+        /** @description The user may not read any namespace (no_namespaces), the request comes from a page of another site, or captures are not permitted at this address (forbidden). */
         readonly Forbidden: {
             headers: {
                 readonly [name: string]: unknown;
@@ -2004,7 +2004,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description There is no such capture or recording, or captures are switched off. */
+        /** @description The capture or recording does not exist, or captures are switched off. */
         readonly NoSuch: {
             headers: {
                 readonly [name: string]: unknown;
@@ -2013,7 +2013,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The export would be larger than allowed: more frames, or more functions. */
+        /** @description The export exceeds the maximum number of frames or functions. */
         readonly ExportTooLarge: {
             headers: {
                 readonly [name: string]: unknown;
@@ -2029,7 +2029,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description format=html, and this collector was installed without its pages: ui_missing. */
+        /** @description format=html, but this collector was installed without the UI: ui_missing. */
         readonly UiMissing: {
             headers: {
                 readonly [name: string]: unknown;
@@ -2038,7 +2038,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description What is sent is not the address of a page of this collector: bad_request. */
+        /** @description The path is not the address of a page of this collector: bad_request. */
         readonly BadLink: {
             headers: {
                 readonly [name: string]: unknown;
@@ -2047,7 +2047,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description This collector keeps no links (--no-links): forbidden. */
+        /** @description This collector stores no links (--no-links): forbidden. */
         readonly LinksOff: {
             headers: {
                 readonly [name: string]: unknown;
@@ -2056,7 +2056,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The token is that of another pod, namespace or service than what was sent says (wrong_pod, wrong_namespace, wrong_service), or of no pod (no_pod). */
+        /** @description The token belongs to another pod, namespace or service than the body states (wrong_pod, wrong_namespace, wrong_service), or to no pod (no_pod). */
         readonly NotYours: {
             headers: {
                 readonly [name: string]: unknown;
@@ -2068,182 +2068,182 @@ export interface components {
     };
     parameters: {
         /**
-         * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+         * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
          * @example {service="shop", version=~"2026.*"}
          */
         readonly query: string;
         /**
-         * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+         * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
          * @example -15m
          */
         readonly from: string;
         /**
-         * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+         * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
          * @example now
          */
         readonly until: string;
         /**
-         * @description Which samples count.
+         * @description Profile type: which samples count.
          * @example cpu
          */
         readonly type: components["schemas"]["Type"];
         /**
-         * @description Most nodes in the answer; lighter ones are folded into `(other)`. `all` for as many as the collector allows.
+         * @description Maximum number of nodes in the response. Lighter nodes are folded into `(other)`. `all`: the collector's maximum.
          * @example 2000
          */
         readonly nodes: number | "all";
         /**
-         * @description 1 to tell frames apart by line.
+         * @description 1: one frame per line number instead of one per function.
          * @example 1
          */
         readonly lines: 0 | 1;
         /**
-         * @description Length of a step: seconds, or 30s, 5m, 1h, 1d. Default: what suits the range, no shorter than most windows.
+         * @description Step length: seconds, or 30s, 5m, 1h, 1d. Default: chosen by range, at least the length of most windows.
          * @example 1m
          */
         readonly step: string;
         /**
-         * @description What rows are: `pod`, `hour` (of the day, by days), or the name of any label.
+         * @description What a row is: `pod`, `hour` (hours of the day, with days as columns), or the name of any label.
          * @example pod
          */
         readonly rows: string;
         /**
-         * @description Whose hours of the day: `UTC`, an offset such as `+05:30`, or a name such as `Europe/Berlin`.
+         * @description Time zone of hours of the day: `UTC`, an offset such as `+05:30`, or a name such as `Europe/Berlin`.
          * @example Europe/Berlin
          */
         readonly zone: string;
         /**
-         * @description Most services; of more, those that took most time. Default: as many as the collector allows.
+         * @description Maximum number of services; those with the most time come first. Default: the collector's maximum.
          * @example 1000
          */
         readonly services: number;
         /**
-         * @description What the rows are in the order of.
+         * @description Sort order of the rows.
          * @example total
          */
         readonly by: "self" | "total";
         /**
-         * @description Most rows.
+         * @description Maximum number of rows.
          * @example 20
          */
         readonly limit: number;
         /**
-         * @description folded: folded text. speedscope: speedscope's JSON. pprof: a gzipped pprof profile, its samples labelled with their state. csv: functions with what they cost. svg: a flame graph as one file. html: a page with the flame graph that opens without a network.
+         * @description folded: folded stacks. speedscope: speedscope JSON. pprof: gzipped pprof profile with a state label on samples. csv: functions with their cost. svg: flame graph as one file. html: page with the flame graph that works offline.
          * @example csv
          */
         readonly format: "folded" | "speedscope" | "pprof" | "csv" | "svg" | "html";
         /**
-         * @description folded only: 1 to write the state as a last pseudo-frame, `[idle]` or `[gil]`; 0 to add states up.
+         * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]` or `[gil]`; 0 sums over states.
          * @example 0
          */
         readonly states: 0 | 1;
         /**
-         * @description Matchers of the baseline side, added to those of `query`.
+         * @description Matchers of the baseline, added to `query`.
          * @example version="1"
          */
         readonly baseline: string;
         /**
-         * @description First moment of the baseline side. Default: `from`.
+         * @description Start of the baseline. Default: `from`.
          * @example -2h
          */
         readonly baseline_from: string;
         /**
-         * @description End of the baseline side, itself excluded. Default: `until`.
+         * @description End of the baseline, exclusive. Default: `until`.
          * @example -30m
          */
         readonly baseline_until: string;
         /**
-         * @description Matchers of the comparison side, added to those of `query`.
+         * @description Matchers of the comparison side, added to `query`.
          * @example version="2"
          */
         readonly comparison: string;
         /**
-         * @description First moment of the comparison side. Default: `from`.
+         * @description Start of the comparison side. Default: `from`.
          * @example -2h
          */
         readonly comparison_from: string;
         /**
-         * @description End of the comparison side, itself excluded. Default: `until`.
+         * @description End of the comparison side, exclusive. Default: `until`.
          * @example -30m
          */
         readonly comparison_until: string;
         /**
-         * @description A label's name.
+         * @description Name of the label.
          * @example version
          */
         readonly name: string;
         /**
-         * @description What speedscope shows as the profile's name.
+         * @description Profile name to show in speedscope.
          * @example shop
          */
         readonly title: string;
         /**
-         * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+         * @description ETag of a cached response. If it is still current, the response is 304 without a body.
          * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
          */
         readonly "If-None-Match": string;
         /**
-         * @description Whether each side also has its numbers by state.
+         * @description 1: the sides also have their numbers by state.
          * @example 1
          */
         readonly by_state: 0 | 1;
         /**
-         * @description Most lines, the heaviest of any side.
+         * @description Maximum number of lines, heaviest of any side first.
          * @example 20
          */
         readonly most_lines: number;
         /**
-         * @description The function's name.
+         * @description Name of the function.
          * @example query
          */
         readonly of_function: string;
         /**
-         * @description Its file, as frames name it; empty for a frame without one.
+         * @description File of the function as frames name it; empty for a frame without a file.
          * @example db.py
          */
         readonly of_file: string;
         /**
-         * @description The capture's id.
+         * @description Id of the capture.
          * @example c_01M7YQVZYKSX6KCDH95ZVGXJS6
          */
         readonly capture: string;
         /**
-         * @description Sidecar and process, AGENT-PID.
+         * @description Name of the recording: sidecar and process id, AGENT-PID.
          * @example 01M7YQVZYKSX6KCDH95ZVGXJS6-12
          */
         readonly recording: string;
         /**
-         * @description csv: functions with what they cost on both sides. folded: two counts in each line. html: a page with the comparison that opens without a network.
+         * @description csv: functions with their cost on both sides. folded: two counts per line. html: page with the comparison that works offline.
          * @example folded
          */
         readonly formatOfTwo: "csv" | "folded" | "html";
         /**
-         * @description speedscope and html: the heaviest call paths to keep, lighter ones are folded into `(other)`; `all` for as many as the collector allows. Left out, speedscope has all stacks and html 50000 call paths.
+         * @description speedscope and html only: number of heaviest call paths to include. Lighter ones are folded into `(other)`. `all`: the collector's maximum. Default: all stacks in speedscope, 50000 call paths in html.
          * @example 2000
          */
         readonly exportNodes: number | "all";
         /**
-         * @description folded and csv: 1 to begin with lines that say what the file stands on, each behind a `#`.
+         * @description folded and csv only: 1 adds header lines that describe the data, each starting with `#`.
          * @example 1
          */
         readonly about: 0 | 1;
         /**
-         * @description Only samples whose stacks are at least so many frames deep.
+         * @description Minimum stack depth of samples, in frames.
          * @example 2
          */
         readonly min_depth: number;
         /**
-         * @description Only samples whose stacks are at most so many frames deep.
+         * @description Maximum stack depth of samples, in frames.
          * @example 40
          */
         readonly max_depth: number;
         /**
-         * @description Only samples whose stacks hold this function: `name (file)` as answers name it, or a name alone for that name in any file.
+         * @description Only samples whose stack contains this function: `name (file)` as in responses, or a name alone for any file.
          * @example work (b.py)
          */
         readonly function: string;
         /**
-         * @description Only samples whose stacks begin with a call path, named as in the addresses of the pages: 16 hexadecimal digits, a dot, and the first 80 characters of its last frame.
+         * @description Only samples whose stack starts with this call path. The UI's format: 16 hexadecimal digits, a dot, and the first 80 characters of the last frame.
          * @example 0a0906a9a0714b2f.main (app.py)
          */
         readonly focus: string;
@@ -2253,111 +2253,111 @@ export interface components {
          */
         readonly of_recording: string;
         /**
-         * @description Most blocking spans that are listed.
+         * @description Maximum number of blocking spans.
          * @example 5
          */
         readonly blocking_spans: number;
         /**
-         * @description Length of a cell in milliseconds; a second has a whole number of them.
+         * @description Cell length in milliseconds; it must divide 1000.
          * @example 50
          */
         readonly step_ms: number;
         /**
-         * @description First moment of the span, in microseconds since the capture's `start`. Left out: the beginning.
+         * @description Start of the span, in microseconds since the capture's `start`. Default: the beginning.
          * @example 12340000
          */
         readonly from_us: number;
         /**
-         * @description End of the span, itself excluded. Left out: the end.
+         * @description End of the span, exclusive, in microseconds since the capture's `start`. Default: the end.
          * @example 12560000
          */
         readonly until_us: number;
         /**
-         * @description Whether the first side is the whole capture with the span excluded, and the span the second.
+         * @description 1: compare the rest of the capture (first side) with the span (second side).
          * @example 1
          */
         readonly exclude_span: 0 | 1;
         /**
-         * @description The id of a deploy, as the list has it.
+         * @description Id of the deploy, as in the list of deploys.
          * @example 20261121-3q5f2c7m2w7r6d4k
          */
         readonly deploy: string;
         /**
-         * @description The minimum effect to detect, as a relative change.
+         * @description Minimum effect to detect, as a relative change.
          * @example 0.03
          */
         readonly min_effect: number;
         /**
-         * @description Where these sides are compared repeatedly while data still arrives: the number of this interim analysis, from 1. Each analysis spends a part of alpha, all of them together no more than alpha. Left out: the only analysis, which spends all of it.
+         * @description Number of this interim analysis, starting at 1, if you compare repeatedly while data arrives. Each analysis uses part of `alpha`; together they use at most `alpha`. Omit it if you compare only once.
          * @example 2
          */
         readonly analysis_index: number;
         /**
-         * @description How often a change may be told where there is none.
+         * @description Probability of reporting a change where there is none.
          * @example 0.01
          */
         readonly alpha: number;
         /**
-         * @description Coverage of a side below which a verdict warns.
+         * @description Coverage of a side below which the verdict warns.
          * @example 0.8
          */
         readonly min_coverage: number;
         /**
-         * @description `equal`: assume that sides at different times had the same load, as in a load test. Otherwise such a comparison reports no change.
+         * @description `equal`: assume that sides at different times had the same load, as in a load test. Without it, such a comparison reports no change.
          * @example equal
          */
         readonly load: "unknown" | "equal";
         /**
-         * @description Requests that the baseline served: with comparison_requests, rates are per request.
+         * @description Number of requests that the baseline served. With comparison_requests, rates are per request.
          * @example 12000
          */
         readonly baseline_requests: number;
         /**
-         * @description Requests that the comparison served.
+         * @description Number of requests that the comparison side served.
          * @example 15000
          */
         readonly comparison_requests: number;
         /**
-         * @description Whether the answer has a verdict.
+         * @description 1: the response includes a verdict.
          * @example 0
          */
         readonly judged: 0 | 1;
         /**
-         * @description Most functions that are listed.
+         * @description Maximum number of functions.
          * @example 50
          */
         readonly functions: number;
         /**
-         * @description What must not be, such as `cpu>+3%`, `idle<-5pp`, `depth.p95>+5` or `function:json.*>+1%`; may be given more than once.
+         * @description Conditions that fail the comparison, such as `cpu>+3%`, `idle<-5pp`, `depth.p95>+5` or `function:json.*>+1%`. May be repeated.
          * @example cpu>+3%
          */
         readonly conditions: readonly string[];
     };
     requestBodies: never;
     headers: {
-        /** @description As `windows` in a basis. */
+        /** @description `windows` as in Basis. */
         readonly Windows: number;
-        /** @description As `pods` in a basis. */
+        /** @description `pods` as in Basis. */
         readonly Pods: number;
-        /** @description As `samples` in a basis. */
+        /** @description `samples` as in Basis. */
         readonly Samples: number;
-        /** @description As `unresolved_windows` in a basis. */
+        /** @description `unresolved_windows` as in Basis. */
         readonly "Unresolved-Windows": number;
-        /** @description As `unreadable_segments` in a basis. */
+        /** @description `unreadable_segments` as in Basis. */
         readonly "Unreadable-Segments": number;
-        /** @description Where samples were added up, if the collector has ClickHouse do that: there, or in the collector because it did not. */
+        /** @description Only on collectors that use ClickHouse: where samples were summed, in ClickHouse or, as a fallback, in the collector. */
         readonly Engine: "clickhouse" | "fallback";
-        /** @description Names exactly these bytes. Missing from an answer that lacks what could not be read. */
+        /** @description Identifies exactly these bytes. Absent if the response lacks data that could not be read. */
         readonly ETag: string;
-        /** @description The selector, percent-encoded where it is not printable ASCII. Of two sides: Sidelight-A-Query and Sidelight-B-Query. */
+        /** @description The selector, percent-encoded where it is not printable ASCII. For two sides: Sidelight-A-Query and Sidelight-B-Query. */
         readonly Query: string;
-        /** @description First moment of the range, RFC 3339 in UTC. Of two sides: Sidelight-A-From and Sidelight-B-From. */
+        /** @description Start of the range, RFC 3339 in UTC. For two sides: Sidelight-A-From and Sidelight-B-From. */
         readonly From: string;
-        /** @description End of the range, itself excluded. Of two sides: Sidelight-A-Until and Sidelight-B-Until. */
+        /** @description End of the range, exclusive. For two sides: Sidelight-A-Until and Sidelight-B-Until. */
         readonly Until: string;
         /** @description The profile type. */
         readonly Type: string;
-        /** @description The name that a browser saves the file under. */
+        /** @description File name under which a browser saves the file. */
         readonly "Content-Disposition": string;
     };
     pathItems: never;
@@ -2368,24 +2368,24 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
@@ -2460,34 +2460,34 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Which samples count.
+                 * @description Profile type: which samples count.
                  * @example cpu
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description Most services; of more, those that took most time. Default: as many as the collector allows.
+                 * @description Maximum number of services; those with the most time come first. Default: the collector's maximum.
                  * @example 1000
                  */
                 readonly limit?: components["parameters"]["services"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
@@ -2612,24 +2612,24 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
@@ -2639,7 +2639,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Labels that the windows have. */
+            /** @description Label names of the stored windows. */
             readonly 200: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -2685,31 +2685,31 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
             };
             readonly path: {
                 /**
-                 * @description A label's name.
+                 * @description Name of the label.
                  * @example version
                  */
                 readonly name: components["parameters"]["name"];
@@ -2718,7 +2718,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The values, sorted. */
+            /** @description Label values, sorted. */
             readonly 200: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -2763,34 +2763,34 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Which samples count.
+                 * @description Profile type: which samples count.
                  * @example cpu
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description Length of a step: seconds, or 30s, 5m, 1h, 1d. Default: what suits the range, no shorter than most windows.
+                 * @description Step length: seconds, or 30s, 5m, 1h, 1d. Default: chosen by range, at least the length of most windows.
                  * @example 1m
                  */
                 readonly step?: components["parameters"]["step"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
@@ -2800,7 +2800,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Columns by step. */
+            /** @description One column value per step. */
             readonly 200: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -2914,49 +2914,49 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Which samples count.
+                 * @description Profile type: which samples count.
                  * @example cpu
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description What rows are: `pod`, `hour` (of the day, by days), or the name of any label.
+                 * @description What a row is: `pod`, `hour` (hours of the day, with days as columns), or the name of any label.
                  * @example pod
                  */
                 readonly rows?: components["parameters"]["rows"];
                 /**
-                 * @description Length of a step: seconds, or 30s, 5m, 1h, 1d. Default: what suits the range, no shorter than most windows.
+                 * @description Step length: seconds, or 30s, 5m, 1h, 1d. Default: chosen by range, at least the length of most windows.
                  * @example 1m
                  */
                 readonly step?: components["parameters"]["step"];
                 /**
-                 * @description Whose hours of the day: `UTC`, an offset such as `+05:30`, or a name such as `Europe/Berlin`.
+                 * @description Time zone of hours of the day: `UTC`, an offset such as `+05:30`, or a name such as `Europe/Berlin`.
                  * @example Europe/Berlin
                  */
                 readonly zone?: components["parameters"]["zone"];
                 /**
-                 * @description Most rows.
+                 * @description Maximum number of rows.
                  * @example 20
                  */
                 readonly limit?: components["parameters"]["limit"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
@@ -3107,64 +3107,64 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Which samples count.
+                 * @description Profile type: which samples count.
                  * @example cpu
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description Most nodes in the answer; lighter ones are folded into `(other)`. `all` for as many as the collector allows.
+                 * @description Maximum number of nodes in the response. Lighter nodes are folded into `(other)`. `all`: the collector's maximum.
                  * @example 2000
                  */
                 readonly nodes?: components["parameters"]["nodes"];
                 /**
-                 * @description 1 to tell frames apart by line.
+                 * @description 1: one frame per line number instead of one per function.
                  * @example 1
                  */
                 readonly lines?: components["parameters"]["lines"];
                 /**
-                 * @description Whether each side also has its numbers by state.
+                 * @description 1: the sides also have their numbers by state.
                  * @example 1
                  */
                 readonly states?: components["parameters"]["by_state"];
                 /**
-                 * @description Only samples whose stacks are at least so many frames deep.
+                 * @description Minimum stack depth of samples, in frames.
                  * @example 2
                  */
                 readonly min_depth?: components["parameters"]["min_depth"];
                 /**
-                 * @description Only samples whose stacks are at most so many frames deep.
+                 * @description Maximum stack depth of samples, in frames.
                  * @example 40
                  */
                 readonly max_depth?: components["parameters"]["max_depth"];
                 /**
-                 * @description Only samples whose stacks hold this function: `name (file)` as answers name it, or a name alone for that name in any file.
+                 * @description Only samples whose stack contains this function: `name (file)` as in responses, or a name alone for any file.
                  * @example work (b.py)
                  */
                 readonly function?: components["parameters"]["function"];
                 /**
-                 * @description Only samples whose stacks begin with a call path, named as in the addresses of the pages: 16 hexadecimal digits, a dot, and the first 80 characters of its last frame.
+                 * @description Only samples whose stack starts with this call path. The UI's format: 16 hexadecimal digits, a dot, and the first 80 characters of the last frame.
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
@@ -3174,7 +3174,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description A tree with one side. */
+            /** @description A call tree with one side. */
             readonly 200: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -3298,144 +3298,144 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Matchers of the baseline side, added to those of `query`.
+                 * @description Matchers of the baseline, added to `query`.
                  * @example version="1"
                  */
                 readonly baseline?: components["parameters"]["baseline"];
                 /**
-                 * @description First moment of the baseline side. Default: `from`.
+                 * @description Start of the baseline. Default: `from`.
                  * @example -2h
                  */
                 readonly baseline_from?: components["parameters"]["baseline_from"];
                 /**
-                 * @description End of the baseline side, itself excluded. Default: `until`.
+                 * @description End of the baseline, exclusive. Default: `until`.
                  * @example -30m
                  */
                 readonly baseline_until?: components["parameters"]["baseline_until"];
                 /**
-                 * @description Matchers of the comparison side, added to those of `query`.
+                 * @description Matchers of the comparison side, added to `query`.
                  * @example version="2"
                  */
                 readonly comparison?: components["parameters"]["comparison"];
                 /**
-                 * @description First moment of the comparison side. Default: `from`.
+                 * @description Start of the comparison side. Default: `from`.
                  * @example -2h
                  */
                 readonly comparison_from?: components["parameters"]["comparison_from"];
                 /**
-                 * @description End of the comparison side, itself excluded. Default: `until`.
+                 * @description End of the comparison side, exclusive. Default: `until`.
                  * @example -30m
                  */
                 readonly comparison_until?: components["parameters"]["comparison_until"];
                 /**
-                 * @description Which samples count.
+                 * @description Profile type: which samples count.
                  * @example cpu
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description Most nodes in the answer; lighter ones are folded into `(other)`. `all` for as many as the collector allows.
+                 * @description Maximum number of nodes in the response. Lighter nodes are folded into `(other)`. `all`: the collector's maximum.
                  * @example 2000
                  */
                 readonly nodes?: components["parameters"]["nodes"];
                 /**
-                 * @description 1 to tell frames apart by line.
+                 * @description 1: one frame per line number instead of one per function.
                  * @example 1
                  */
                 readonly lines?: components["parameters"]["lines"];
                 /**
-                 * @description Whether each side also has its numbers by state.
+                 * @description 1: the sides also have their numbers by state.
                  * @example 1
                  */
                 readonly states?: components["parameters"]["by_state"];
                 /**
-                 * @description Only samples whose stacks are at least so many frames deep.
+                 * @description Minimum stack depth of samples, in frames.
                  * @example 2
                  */
                 readonly min_depth?: components["parameters"]["min_depth"];
                 /**
-                 * @description Only samples whose stacks are at most so many frames deep.
+                 * @description Maximum stack depth of samples, in frames.
                  * @example 40
                  */
                 readonly max_depth?: components["parameters"]["max_depth"];
                 /**
-                 * @description Only samples whose stacks hold this function: `name (file)` as answers name it, or a name alone for that name in any file.
+                 * @description Only samples whose stack contains this function: `name (file)` as in responses, or a name alone for any file.
                  * @example work (b.py)
                  */
                 readonly function?: components["parameters"]["function"];
                 /**
-                 * @description Only samples whose stacks begin with a call path, named as in the addresses of the pages: 16 hexadecimal digits, a dot, and the first 80 characters of its last frame.
+                 * @description Only samples whose stack starts with this call path. The UI's format: 16 hexadecimal digits, a dot, and the first 80 characters of the last frame.
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
                 /**
-                 * @description Whether the answer has a verdict.
+                 * @description 1: the response includes a verdict.
                  * @example 0
                  */
                 readonly verdict?: components["parameters"]["judged"];
                 /**
-                 * @description The minimum effect to detect, as a relative change.
+                 * @description Minimum effect to detect, as a relative change.
                  * @example 0.03
                  */
                 readonly min_effect?: components["parameters"]["min_effect"];
                 /**
-                 * @description Where these sides are compared repeatedly while data still arrives: the number of this interim analysis, from 1. Each analysis spends a part of alpha, all of them together no more than alpha. Left out: the only analysis, which spends all of it.
+                 * @description Number of this interim analysis, starting at 1, if you compare repeatedly while data arrives. Each analysis uses part of `alpha`; together they use at most `alpha`. Omit it if you compare only once.
                  * @example 2
                  */
                 readonly analysis_index?: components["parameters"]["analysis_index"];
                 /**
-                 * @description How often a change may be told where there is none.
+                 * @description Probability of reporting a change where there is none.
                  * @example 0.01
                  */
                 readonly alpha?: components["parameters"]["alpha"];
                 /**
-                 * @description Coverage of a side below which a verdict warns.
+                 * @description Coverage of a side below which the verdict warns.
                  * @example 0.8
                  */
                 readonly min_coverage?: components["parameters"]["min_coverage"];
                 /**
-                 * @description `equal`: assume that sides at different times had the same load, as in a load test. Otherwise such a comparison reports no change.
+                 * @description `equal`: assume that sides at different times had the same load, as in a load test. Without it, such a comparison reports no change.
                  * @example equal
                  */
                 readonly load?: components["parameters"]["load"];
                 /**
-                 * @description Requests that the baseline served: with comparison_requests, rates are per request.
+                 * @description Number of requests that the baseline served. With comparison_requests, rates are per request.
                  * @example 12000
                  */
                 readonly baseline_requests?: components["parameters"]["baseline_requests"];
                 /**
-                 * @description Requests that the comparison served.
+                 * @description Number of requests that the comparison side served.
                  * @example 15000
                  */
                 readonly comparison_requests?: components["parameters"]["comparison_requests"];
                 /**
-                 * @description Most functions that are listed.
+                 * @description Maximum number of functions.
                  * @example 50
                  */
                 readonly limit?: components["parameters"]["functions"];
                 /**
-                 * @description What must not be, such as `cpu>+3%`, `idle<-5pp`, `depth.p95>+5` or `function:json.*>+1%`; may be given more than once.
+                 * @description Conditions that fail the comparison, such as `cpu>+3%`, `idle<-5pp`, `depth.p95>+5` or `function:json.*>+1%`. May be repeated.
                  * @example cpu>+3%
                  */
                 readonly conditions?: components["parameters"]["conditions"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
@@ -3445,7 +3445,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description A tree with two sides, baseline and comparison. */
+            /** @description A call tree with two sides: baseline and comparison. */
             readonly 200: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -3628,79 +3628,79 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Matchers of the baseline side, added to those of `query`.
+                 * @description Matchers of the baseline, added to `query`.
                  * @example version="1"
                  */
                 readonly baseline?: components["parameters"]["baseline"];
                 /**
-                 * @description First moment of the baseline side. Default: `from`.
+                 * @description Start of the baseline. Default: `from`.
                  * @example -2h
                  */
                 readonly baseline_from?: components["parameters"]["baseline_from"];
                 /**
-                 * @description End of the baseline side, itself excluded. Default: `until`.
+                 * @description End of the baseline, exclusive. Default: `until`.
                  * @example -30m
                  */
                 readonly baseline_until?: components["parameters"]["baseline_until"];
                 /**
-                 * @description Matchers of the comparison side, added to those of `query`.
+                 * @description Matchers of the comparison side, added to `query`.
                  * @example version="2"
                  */
                 readonly comparison?: components["parameters"]["comparison"];
                 /**
-                 * @description First moment of the comparison side. Default: `from`.
+                 * @description Start of the comparison side. Default: `from`.
                  * @example -2h
                  */
                 readonly comparison_from?: components["parameters"]["comparison_from"];
                 /**
-                 * @description End of the comparison side, itself excluded. Default: `until`.
+                 * @description End of the comparison side, exclusive. Default: `until`.
                  * @example -30m
                  */
                 readonly comparison_until?: components["parameters"]["comparison_until"];
                 /**
-                 * @description Only samples whose stacks are at least so many frames deep.
+                 * @description Minimum stack depth of samples, in frames.
                  * @example 2
                  */
                 readonly min_depth?: components["parameters"]["min_depth"];
                 /**
-                 * @description Only samples whose stacks are at most so many frames deep.
+                 * @description Maximum stack depth of samples, in frames.
                  * @example 40
                  */
                 readonly max_depth?: components["parameters"]["max_depth"];
                 /**
-                 * @description Only samples whose stacks hold this function: `name (file)` as answers name it, or a name alone for that name in any file.
+                 * @description Only samples whose stack contains this function: `name (file)` as in responses, or a name alone for any file.
                  * @example work (b.py)
                  */
                 readonly function?: components["parameters"]["function"];
                 /**
-                 * @description Only samples whose stacks begin with a call path, named as in the addresses of the pages: 16 hexadecimal digits, a dot, and the first 80 characters of its last frame.
+                 * @description Only samples whose stack starts with this call path. The UI's format: 16 hexadecimal digits, a dot, and the first 80 characters of the last frame.
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
                 /**
-                 * @description Which samples count.
+                 * @description Profile type: which samples count.
                  * @example cpu
                  */
                 readonly type?: components["parameters"]["type"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
@@ -3710,7 +3710,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description One side's distribution, or two when a side is named. */
+            /** @description The distribution of one side, or of two sides if the request names a baseline or comparison. */
             readonly 200: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -3818,89 +3818,89 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Matchers of the baseline side, added to those of `query`.
+                 * @description Matchers of the baseline, added to `query`.
                  * @example version="1"
                  */
                 readonly baseline?: components["parameters"]["baseline"];
                 /**
-                 * @description First moment of the baseline side. Default: `from`.
+                 * @description Start of the baseline. Default: `from`.
                  * @example -2h
                  */
                 readonly baseline_from?: components["parameters"]["baseline_from"];
                 /**
-                 * @description End of the baseline side, itself excluded. Default: `until`.
+                 * @description End of the baseline, exclusive. Default: `until`.
                  * @example -30m
                  */
                 readonly baseline_until?: components["parameters"]["baseline_until"];
                 /**
-                 * @description Matchers of the comparison side, added to those of `query`.
+                 * @description Matchers of the comparison side, added to `query`.
                  * @example version="2"
                  */
                 readonly comparison?: components["parameters"]["comparison"];
                 /**
-                 * @description First moment of the comparison side. Default: `from`.
+                 * @description Start of the comparison side. Default: `from`.
                  * @example -2h
                  */
                 readonly comparison_from?: components["parameters"]["comparison_from"];
                 /**
-                 * @description End of the comparison side, itself excluded. Default: `until`.
+                 * @description End of the comparison side, exclusive. Default: `until`.
                  * @example -30m
                  */
                 readonly comparison_until?: components["parameters"]["comparison_until"];
                 /**
-                 * @description Only samples whose stacks are at least so many frames deep.
+                 * @description Minimum stack depth of samples, in frames.
                  * @example 2
                  */
                 readonly min_depth?: components["parameters"]["min_depth"];
                 /**
-                 * @description Only samples whose stacks are at most so many frames deep.
+                 * @description Maximum stack depth of samples, in frames.
                  * @example 40
                  */
                 readonly max_depth?: components["parameters"]["max_depth"];
                 /**
-                 * @description Only samples whose stacks hold this function: `name (file)` as answers name it, or a name alone for that name in any file.
+                 * @description Only samples whose stack contains this function: `name (file)` as in responses, or a name alone for any file.
                  * @example work (b.py)
                  */
                 readonly function?: components["parameters"]["function"];
                 /**
-                 * @description Only samples whose stacks begin with a call path, named as in the addresses of the pages: 16 hexadecimal digits, a dot, and the first 80 characters of its last frame.
+                 * @description Only samples whose stack starts with this call path. The UI's format: 16 hexadecimal digits, a dot, and the first 80 characters of the last frame.
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
                 /**
-                 * @description Which samples count.
+                 * @description Profile type: which samples count.
                  * @example cpu
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description What the rows are in the order of.
+                 * @description Sort order of the rows.
                  * @example total
                  */
                 readonly by?: components["parameters"]["by"];
                 /**
-                 * @description Most rows.
+                 * @description Maximum number of rows.
                  * @example 20
                  */
                 readonly limit?: components["parameters"]["limit"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
@@ -3910,7 +3910,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description A table with one side, or two when a side is named. */
+            /** @description A table with one side, or with two sides if the request names a baseline or comparison. */
             readonly 200: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -4026,89 +4026,89 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Matchers of the baseline side, added to those of `query`.
+                 * @description Matchers of the baseline, added to `query`.
                  * @example version="1"
                  */
                 readonly baseline?: components["parameters"]["baseline"];
                 /**
-                 * @description First moment of the baseline side. Default: `from`.
+                 * @description Start of the baseline. Default: `from`.
                  * @example -2h
                  */
                 readonly baseline_from?: components["parameters"]["baseline_from"];
                 /**
-                 * @description End of the baseline side, itself excluded. Default: `until`.
+                 * @description End of the baseline, exclusive. Default: `until`.
                  * @example -30m
                  */
                 readonly baseline_until?: components["parameters"]["baseline_until"];
                 /**
-                 * @description Matchers of the comparison side, added to those of `query`.
+                 * @description Matchers of the comparison side, added to `query`.
                  * @example version="2"
                  */
                 readonly comparison?: components["parameters"]["comparison"];
                 /**
-                 * @description First moment of the comparison side. Default: `from`.
+                 * @description Start of the comparison side. Default: `from`.
                  * @example -2h
                  */
                 readonly comparison_from?: components["parameters"]["comparison_from"];
                 /**
-                 * @description End of the comparison side, itself excluded. Default: `until`.
+                 * @description End of the comparison side, exclusive. Default: `until`.
                  * @example -30m
                  */
                 readonly comparison_until?: components["parameters"]["comparison_until"];
                 /**
-                 * @description Only samples whose stacks are at least so many frames deep.
+                 * @description Minimum stack depth of samples, in frames.
                  * @example 2
                  */
                 readonly min_depth?: components["parameters"]["min_depth"];
                 /**
-                 * @description Only samples whose stacks are at most so many frames deep.
+                 * @description Maximum stack depth of samples, in frames.
                  * @example 40
                  */
                 readonly max_depth?: components["parameters"]["max_depth"];
                 /**
-                 * @description Only samples whose stacks begin with a call path, named as in the addresses of the pages: 16 hexadecimal digits, a dot, and the first 80 characters of its last frame.
+                 * @description Only samples whose stack starts with this call path. The UI's format: 16 hexadecimal digits, a dot, and the first 80 characters of the last frame.
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
                 /**
-                 * @description Which samples count.
+                 * @description Profile type: which samples count.
                  * @example cpu
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description The function's name.
+                 * @description Name of the function.
                  * @example query
                  */
                 readonly function?: components["parameters"]["of_function"];
                 /**
-                 * @description Its file, as frames name it; empty for a frame without one.
+                 * @description File of the function as frames name it; empty for a frame without a file.
                  * @example db.py
                  */
                 readonly file?: components["parameters"]["of_file"];
                 /**
-                 * @description Most lines, the heaviest of any side.
+                 * @description Maximum number of lines, heaviest of any side first.
                  * @example 20
                  */
                 readonly limit?: components["parameters"]["most_lines"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
@@ -4118,7 +4118,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Its lines, with one side, or two when a side is named. */
+            /** @description Lines with one side, or with two sides if the request names a baseline or comparison. */
             readonly 200: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -4241,74 +4241,74 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Which samples count.
+                 * @description Profile type: which samples count.
                  * @example cpu
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description folded: folded text. speedscope: speedscope's JSON. pprof: a gzipped pprof profile, its samples labelled with their state. csv: functions with what they cost. svg: a flame graph as one file. html: a page with the flame graph that opens without a network.
+                 * @description folded: folded stacks. speedscope: speedscope JSON. pprof: gzipped pprof profile with a state label on samples. csv: functions with their cost. svg: flame graph as one file. html: page with the flame graph that works offline.
                  * @example csv
                  */
                 readonly format?: components["parameters"]["format"];
                 /**
-                 * @description 1 to tell frames apart by line.
+                 * @description 1: one frame per line number instead of one per function.
                  * @example 1
                  */
                 readonly lines?: components["parameters"]["lines"];
                 /**
-                 * @description folded only: 1 to write the state as a last pseudo-frame, `[idle]` or `[gil]`; 0 to add states up.
+                 * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]` or `[gil]`; 0 sums over states.
                  * @example 0
                  */
                 readonly states?: components["parameters"]["states"];
                 /**
-                 * @description speedscope and html: the heaviest call paths to keep, lighter ones are folded into `(other)`; `all` for as many as the collector allows. Left out, speedscope has all stacks and html 50000 call paths.
+                 * @description speedscope and html only: number of heaviest call paths to include. Lighter ones are folded into `(other)`. `all`: the collector's maximum. Default: all stacks in speedscope, 50000 call paths in html.
                  * @example 2000
                  */
                 readonly nodes?: components["parameters"]["exportNodes"];
                 /**
-                 * @description folded and csv: 1 to begin with lines that say what the file stands on, each behind a `#`.
+                 * @description folded and csv only: 1 adds header lines that describe the data, each starting with `#`.
                  * @example 1
                  */
                 readonly about?: components["parameters"]["about"];
                 /**
-                 * @description Only samples whose stacks are at least so many frames deep.
+                 * @description Minimum stack depth of samples, in frames.
                  * @example 2
                  */
                 readonly min_depth?: components["parameters"]["min_depth"];
                 /**
-                 * @description Only samples whose stacks are at most so many frames deep.
+                 * @description Maximum stack depth of samples, in frames.
                  * @example 40
                  */
                 readonly max_depth?: components["parameters"]["max_depth"];
                 /**
-                 * @description Only samples whose stacks hold this function: `name (file)` as answers name it, or a name alone for that name in any file.
+                 * @description Only samples whose stack contains this function: `name (file)` as in responses, or a name alone for any file.
                  * @example work (b.py)
                  */
                 readonly function?: components["parameters"]["function"];
                 /**
-                 * @description Only samples whose stacks begin with a call path, named as in the addresses of the pages: 16 hexadecimal digits, a dot, and the first 80 characters of its last frame.
+                 * @description Only samples whose stack starts with this call path. The UI's format: 16 hexadecimal digits, a dot, and the first 80 characters of the last frame.
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
@@ -4318,7 +4318,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description A profile in one of the formats. What it stands on is in the Sidelight-* headers, and in the file. */
+            /** @description A profile in the requested format. The Sidelight-* headers and the file describe its data. */
             readonly 200: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -4362,66 +4362,66 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Which samples count.
+                 * @description Profile type: which samples count.
                  * @example cpu
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description 1 to tell frames apart by line.
+                 * @description 1: one frame per line number instead of one per function.
                  * @example 1
                  */
                 readonly lines?: components["parameters"]["lines"];
                 /**
-                 * @description speedscope and html: the heaviest call paths to keep, lighter ones are folded into `(other)`; `all` for as many as the collector allows. Left out, speedscope has all stacks and html 50000 call paths.
+                 * @description speedscope and html only: number of heaviest call paths to include. Lighter ones are folded into `(other)`. `all`: the collector's maximum. Default: all stacks in speedscope, 50000 call paths in html.
                  * @example 2000
                  */
                 readonly nodes?: components["parameters"]["exportNodes"];
                 /**
-                 * @description Only samples whose stacks are at least so many frames deep.
+                 * @description Minimum stack depth of samples, in frames.
                  * @example 2
                  */
                 readonly min_depth?: components["parameters"]["min_depth"];
                 /**
-                 * @description Only samples whose stacks are at most so many frames deep.
+                 * @description Maximum stack depth of samples, in frames.
                  * @example 40
                  */
                 readonly max_depth?: components["parameters"]["max_depth"];
                 /**
-                 * @description Only samples whose stacks hold this function: `name (file)` as answers name it, or a name alone for that name in any file.
+                 * @description Only samples whose stack contains this function: `name (file)` as in responses, or a name alone for any file.
                  * @example work (b.py)
                  */
                 readonly function?: components["parameters"]["function"];
                 /**
-                 * @description Only samples whose stacks begin with a call path, named as in the addresses of the pages: 16 hexadecimal digits, a dot, and the first 80 characters of its last frame.
+                 * @description Only samples whose stack starts with this call path. The UI's format: 16 hexadecimal digits, a dot, and the first 80 characters of the last frame.
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
             };
             readonly path: {
                 /**
-                 * @description What speedscope shows as the profile's name.
+                 * @description Profile name to show in speedscope.
                  * @example shop
                  */
                 readonly name: components["parameters"]["title"];
@@ -4430,7 +4430,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The same as format=speedscope under a path whose ending speedscope's loader asks for. */
+            /** @description The same as format=speedscope, on a path with the file extension that speedscope requires. */
             readonly 200: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -4469,7 +4469,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description What it is, what it stores in, and what it took in. */
+            /** @description Version, store and ingest counts of the collector. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4517,7 +4517,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The document. */
+            /** @description This document. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4537,7 +4537,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Plain folded text only: the service label, which is required. Any other label may be given in the same way.
+                 * @description Plain folded text only: the service label (required). Other labels are passed the same way.
                  * @example shop
                  */
                 readonly service?: string;
@@ -4546,16 +4546,16 @@ export interface operations {
                  * @example 1
                  */
                 readonly version?: string;
-                /** @description Plain folded text only: samples a second. */
+                /** @description Plain folded text only: sampling rate in samples per second. */
                 readonly rate?: number;
                 /**
-                 * @description Plain folded text only: when the window began. RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description Plain folded text only: start of the window. RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example -10s
                  */
                 readonly start?: string;
-                /** @description Plain folded text only: how long it was, seconds. */
+                /** @description Plain folded text only: duration of the window in seconds. */
                 readonly duration?: number;
-                /** @description Plain folded text only: the window's ULID; a body sent again with the same one counts once. */
+                /** @description Plain folded text only: ULID of the window. A body sent again with the same ULID counts once. */
                 readonly id?: string;
             };
             readonly header?: never;
@@ -4568,7 +4568,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description Durable. */
+            /** @description The windows are durable. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4601,12 +4601,12 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Only those of one service.
+                 * @description Service to filter by.
                  * @example shop
                  */
                 readonly service?: string;
                 /**
-                 * @description At most so many, up to 500.
+                 * @description Maximum number of results, at most 500.
                  * @example 5
                  */
                 readonly limit?: number;
@@ -4617,7 +4617,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Those kept, without their parts. */
+            /** @description Stored captures, without their parts. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4694,7 +4694,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The capture that was asked for before, with this id. */
+            /** @description An earlier request with this id started this capture. */
             readonly 200: {
                 headers: {
                     readonly Location?: string;
@@ -4781,7 +4781,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Capture"];
                 };
             };
-            /** @description Made; the header Location has its address. */
+            /** @description The capture was created; the Location header has its URL. */
             readonly 201: {
                 headers: {
                     readonly Location?: string;
@@ -4873,7 +4873,7 @@ export interface operations {
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["NoSuch"];
             readonly 408: components["responses"]["TooSlow"];
-            /** @description There is another capture with this id. */
+            /** @description Another capture has this id. */
             readonly 409: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4894,7 +4894,7 @@ export interface operations {
             readonly header?: never;
             readonly path: {
                 /**
-                 * @description The capture's id.
+                 * @description Id of the capture.
                  * @example c_01M7YQVZYKSX6KCDH95ZVGXJS6
                  */
                 readonly id: components["parameters"]["capture"];
@@ -4903,7 +4903,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description As it is now. */
+            /** @description The current state of the capture. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -5002,7 +5002,7 @@ export interface operations {
             readonly header?: never;
             readonly path: {
                 /**
-                 * @description The capture's id.
+                 * @description Id of the capture.
                  * @example c_01M7YQVZYKSX6KCDH95ZVGXJS6
                  */
                 readonly id: components["parameters"]["capture"];
@@ -5011,7 +5011,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Gone; sidecars still at it end. Its windows stay. */
+            /** @description The capture was deleted. Sidecars that still run it stop. Its windows stay. */
             readonly 204: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -5030,7 +5030,7 @@ export interface operations {
             readonly header?: never;
             readonly path: {
                 /**
-                 * @description The capture's id.
+                 * @description Id of the capture.
                  * @example c_01M7YQVZYKSX6KCDH95ZVGXJS6
                  */
                 readonly id: components["parameters"]["capture"];
@@ -5039,7 +5039,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description As it is now. */
+            /** @description The current state of the capture. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -5137,7 +5137,7 @@ export interface operations {
             readonly header?: never;
             readonly path: {
                 /**
-                 * @description The capture's id.
+                 * @description Id of the capture.
                  * @example c_01M7YQVZYKSX6KCDH95ZVGXJS6
                  */
                 readonly id: components["parameters"]["capture"];
@@ -5146,7 +5146,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description A recording for each process that sent one. */
+            /** @description One recording for each process that sent one. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -5191,12 +5191,12 @@ export interface operations {
             readonly header?: never;
             readonly path: {
                 /**
-                 * @description The capture's id.
+                 * @description Id of the capture.
                  * @example c_01M7YQVZYKSX6KCDH95ZVGXJS6
                  */
                 readonly id: components["parameters"]["capture"];
                 /**
-                 * @description Sidecar and process, AGENT-PID.
+                 * @description Name of the recording: sidecar and process id, AGENT-PID.
                  * @example 01M7YQVZYKSX6KCDH95ZVGXJS6-12
                  */
                 readonly name: components["parameters"]["recording"];
@@ -5209,7 +5209,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description Kept. */
+            /** @description Stored. */
             readonly 201: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -5241,12 +5241,12 @@ export interface operations {
             readonly header?: never;
             readonly path: {
                 /**
-                 * @description The capture's id.
+                 * @description Id of the capture.
                  * @example c_01M7YQVZYKSX6KCDH95ZVGXJS6
                  */
                 readonly id: components["parameters"]["capture"];
                 /**
-                 * @description Sidecar and process, AGENT-PID.
+                 * @description Name of the recording: sidecar and process id, AGENT-PID.
                  * @example 01M7YQVZYKSX6KCDH95ZVGXJS6-12
                  */
                 readonly name: components["parameters"]["recording"];
@@ -5255,7 +5255,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description A sampled profile for each thread, in the order of time. */
+            /** @description A sampled profile for each thread, in time order. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -5276,12 +5276,12 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Only those of one service.
+                 * @description Service to filter by.
                  * @example shop
                  */
                 readonly service?: string;
                 /**
-                 * @description At most so many, up to 500.
+                 * @description Maximum number of results, at most 500.
                  * @example 5
                  */
                 readonly limit?: number;
@@ -5292,7 +5292,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Those that asked a collector with this store lately, the latest first. */
+            /** @description Sidecars that polled a collector of this store recently, latest first. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -5378,7 +5378,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description At once if there is something to do, else after timeout_seconds at most. */
+            /** @description Immediately if there is a job, otherwise after at most timeout_seconds. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -5419,109 +5419,109 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Matchers of the baseline side, added to those of `query`.
+                 * @description Matchers of the baseline, added to `query`.
                  * @example version="1"
                  */
                 readonly baseline?: components["parameters"]["baseline"];
                 /**
-                 * @description First moment of the baseline side. Default: `from`.
+                 * @description Start of the baseline. Default: `from`.
                  * @example -2h
                  */
                 readonly baseline_from?: components["parameters"]["baseline_from"];
                 /**
-                 * @description End of the baseline side, itself excluded. Default: `until`.
+                 * @description End of the baseline, exclusive. Default: `until`.
                  * @example -30m
                  */
                 readonly baseline_until?: components["parameters"]["baseline_until"];
                 /**
-                 * @description Matchers of the comparison side, added to those of `query`.
+                 * @description Matchers of the comparison side, added to `query`.
                  * @example version="2"
                  */
                 readonly comparison?: components["parameters"]["comparison"];
                 /**
-                 * @description First moment of the comparison side. Default: `from`.
+                 * @description Start of the comparison side. Default: `from`.
                  * @example -2h
                  */
                 readonly comparison_from?: components["parameters"]["comparison_from"];
                 /**
-                 * @description End of the comparison side, itself excluded. Default: `until`.
+                 * @description End of the comparison side, exclusive. Default: `until`.
                  * @example -30m
                  */
                 readonly comparison_until?: components["parameters"]["comparison_until"];
                 /**
-                 * @description Which samples count.
+                 * @description Profile type: which samples count.
                  * @example cpu
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description csv: functions with what they cost on both sides. folded: two counts in each line. html: a page with the comparison that opens without a network.
+                 * @description csv: functions with their cost on both sides. folded: two counts per line. html: page with the comparison that works offline.
                  * @example folded
                  */
                 readonly format?: components["parameters"]["formatOfTwo"];
                 /**
-                 * @description 1 to tell frames apart by line.
+                 * @description 1: one frame per line number instead of one per function.
                  * @example 1
                  */
                 readonly lines?: components["parameters"]["lines"];
                 /**
-                 * @description folded only: 1 to write the state as a last pseudo-frame, `[idle]` or `[gil]`; 0 to add states up.
+                 * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]` or `[gil]`; 0 sums over states.
                  * @example 0
                  */
                 readonly states?: components["parameters"]["states"];
                 /**
-                 * @description speedscope and html: the heaviest call paths to keep, lighter ones are folded into `(other)`; `all` for as many as the collector allows. Left out, speedscope has all stacks and html 50000 call paths.
+                 * @description speedscope and html only: number of heaviest call paths to include. Lighter ones are folded into `(other)`. `all`: the collector's maximum. Default: all stacks in speedscope, 50000 call paths in html.
                  * @example 2000
                  */
                 readonly nodes?: components["parameters"]["exportNodes"];
                 /**
-                 * @description `equal`: assume that sides at different times had the same load, as in a load test. Otherwise such a comparison reports no change.
+                 * @description `equal`: assume that sides at different times had the same load, as in a load test. Without it, such a comparison reports no change.
                  * @example equal
                  */
                 readonly load?: components["parameters"]["load"];
                 /**
-                 * @description folded and csv: 1 to begin with lines that say what the file stands on, each behind a `#`.
+                 * @description folded and csv only: 1 adds header lines that describe the data, each starting with `#`.
                  * @example 1
                  */
                 readonly about?: components["parameters"]["about"];
                 /**
-                 * @description Only samples whose stacks are at least so many frames deep.
+                 * @description Minimum stack depth of samples, in frames.
                  * @example 2
                  */
                 readonly min_depth?: components["parameters"]["min_depth"];
                 /**
-                 * @description Only samples whose stacks are at most so many frames deep.
+                 * @description Maximum stack depth of samples, in frames.
                  * @example 40
                  */
                 readonly max_depth?: components["parameters"]["max_depth"];
                 /**
-                 * @description Only samples whose stacks hold this function: `name (file)` as answers name it, or a name alone for that name in any file.
+                 * @description Only samples whose stack contains this function: `name (file)` as in responses, or a name alone for any file.
                  * @example work (b.py)
                  */
                 readonly function?: components["parameters"]["function"];
                 /**
-                 * @description Only samples whose stacks begin with a call path, named as in the addresses of the pages: 16 hexadecimal digits, a dot, and the first 80 characters of its last frame.
+                 * @description Only samples whose stack starts with this call path. The UI's format: 16 hexadecimal digits, a dot, and the first 80 characters of the last frame.
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
@@ -5531,7 +5531,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Both sides in one of the formats. What they stand on is in the Sidelight-* headers (Sidelight-A-Query and so on), and in the file. */
+            /** @description Both sides in the requested format. The Sidelight-* headers (Sidelight-A-Query and so on) and the file describe their data. */
             readonly 200: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -5580,13 +5580,13 @@ export interface operations {
                  *     }
                  */
                 readonly "application/json": {
-                    /** @description Path and query of a page, as they stand behind the path prefix. */
+                    /** @description Path and query of the page, without the path prefix. */
                     readonly path: string;
                 };
             };
         };
         readonly responses: {
-            /** @description Kept. */
+            /** @description Stored. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -5613,17 +5613,17 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which samples count.
+                 * @description Profile type: which samples count.
                  * @example cpu
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description First moment of the span, in microseconds since the capture's `start`. Left out: the beginning.
+                 * @description Start of the span, in microseconds since the capture's `start`. Default: the beginning.
                  * @example 12340000
                  */
                 readonly from_us?: components["parameters"]["from_us"];
                 /**
-                 * @description End of the span, itself excluded. Left out: the end.
+                 * @description End of the span, exclusive, in microseconds since the capture's `start`. Default: the end.
                  * @example 12560000
                  */
                 readonly until_us?: components["parameters"]["until_us"];
@@ -5633,22 +5633,22 @@ export interface operations {
                  */
                 readonly recording?: components["parameters"]["of_recording"];
                 /**
-                 * @description Most nodes in the answer; lighter ones are folded into `(other)`. `all` for as many as the collector allows.
+                 * @description Maximum number of nodes in the response. Lighter nodes are folded into `(other)`. `all`: the collector's maximum.
                  * @example 2000
                  */
                 readonly nodes?: components["parameters"]["nodes"];
                 /**
-                 * @description 1 to tell frames apart by line.
+                 * @description 1: one frame per line number instead of one per function.
                  * @example 1
                  */
                 readonly lines?: components["parameters"]["lines"];
                 /**
-                 * @description Whether each side also has its numbers by state.
+                 * @description 1: the sides also have their numbers by state.
                  * @example 1
                  */
                 readonly states?: components["parameters"]["by_state"];
                 /**
-                 * @description Whether the first side is the whole capture with the span excluded, and the span the second.
+                 * @description 1: compare the rest of the capture (first side) with the span (second side).
                  * @example 1
                  */
                 readonly exclude_span?: components["parameters"]["exclude_span"];
@@ -5656,7 +5656,7 @@ export interface operations {
             readonly header?: never;
             readonly path: {
                 /**
-                 * @description The capture's id.
+                 * @description Id of the capture.
                  * @example c_01M7YQVZYKSX6KCDH95ZVGXJS6
                  */
                 readonly id: components["parameters"]["capture"];
@@ -5665,7 +5665,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description A tree with one side or two. */
+            /** @description A call tree with one side or two. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -5757,7 +5757,7 @@ export interface operations {
                  */
                 readonly recording?: components["parameters"]["of_recording"];
                 /**
-                 * @description Most blocking spans that are listed.
+                 * @description Maximum number of blocking spans.
                  * @example 5
                  */
                 readonly limit?: components["parameters"]["blocking_spans"];
@@ -5765,7 +5765,7 @@ export interface operations {
             readonly header?: never;
             readonly path: {
                 /**
-                 * @description The capture's id.
+                 * @description Id of the capture.
                  * @example c_01M7YQVZYKSX6KCDH95ZVGXJS6
                  */
                 readonly id: components["parameters"]["capture"];
@@ -5774,7 +5774,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Threads of event loops, and the longest spans in which one function blocked a loop. */
+            /** @description Event loop threads, and the longest spans in which one function blocked a loop. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -5840,17 +5840,17 @@ export interface operations {
                  */
                 readonly query?: string;
                 /**
-                 * @description 1: only workloads with pods that should be profiled and are not.
+                 * @description 1: only workloads with pods that should be profiled but are not.
                  * @example 1
                  */
                 readonly unprofiled?: 0 | 1;
                 /**
-                 * @description At most so many workloads, up to 5000.
+                 * @description Maximum number of workloads, at most 5000.
                  * @example 5
                  */
                 readonly limit?: number;
                 /**
-                 * @description Of each at most so many pods, up to 1000.
+                 * @description Maximum number of pods per workload, at most 1000.
                  * @example 3
                  */
                 readonly pods?: number;
@@ -5957,7 +5957,7 @@ export interface operations {
             readonly header?: never;
             readonly path: {
                 /**
-                 * @description The capture's id.
+                 * @description Id of the capture.
                  * @example c_01M7YQVZYKSX6KCDH95ZVGXJS6
                  */
                 readonly id: components["parameters"]["capture"];
@@ -5966,7 +5966,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Server-sent events named `capture`: the capture whenever it has changed, the last once it has ended. */
+            /** @description Server-sent events named `capture`: the capture after each change, for the last time when it has ended. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -5985,32 +5985,32 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Of this service alone.
+                 * @description Service to filter by.
                  * @example shop
                  */
                 readonly service?: string;
                 /**
-                 * @description Of this namespace alone.
+                 * @description Namespace to filter by.
                  * @example shop
                  */
                 readonly namespace?: string;
                 /**
-                 * @description In this state alone.
+                 * @description State to filter by.
                  * @example regressed
                  */
                 readonly state?: "watching" | "pass" | "regressed" | "inconclusive" | "not_comparable" | "finished";
                 /**
-                 * @description First seen from here; left out: all that are kept.
+                 * @description Start of the range in which a deploy was first seen. Default: all stored deploys.
                  * @example -7d
                  */
                 readonly from?: string;
                 /**
-                 * @description First seen until here.
+                 * @description End of the range in which a deploy was first seen.
                  * @example now
                  */
                 readonly until?: string;
                 /**
-                 * @description At most so many, up to 500.
+                 * @description Maximum number of results, at most 500.
                  * @example 10
                  */
                 readonly limit?: number;
@@ -6021,7 +6021,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Deploys, the newest first, without their verdicts. */
+            /** @description Deploys, newest first, without their verdicts. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -6130,7 +6130,7 @@ export interface operations {
             readonly header?: never;
             readonly path: {
                 /**
-                 * @description The id of a deploy, as the list has it.
+                 * @description Id of the deploy, as in the list of deploys.
                  * @example 20261121-3q5f2c7m2w7r6d4k
                  */
                 readonly id: components["parameters"]["deploy"];
@@ -6245,7 +6245,7 @@ export interface operations {
             readonly header?: never;
             readonly path: {
                 /**
-                 * @description The id of a deploy, as the list has it.
+                 * @description Id of the deploy, as in the list of deploys.
                  * @example 20261121-3q5f2c7m2w7r6d4k
                  */
                 readonly id: components["parameters"]["deploy"];
@@ -6254,7 +6254,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The deploy as it is now. */
+            /** @description The current state of the deploy. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -6358,129 +6358,129 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Matchers of the baseline side, added to those of `query`.
+                 * @description Matchers of the baseline, added to `query`.
                  * @example version="1"
                  */
                 readonly baseline?: components["parameters"]["baseline"];
                 /**
-                 * @description First moment of the baseline side. Default: `from`.
+                 * @description Start of the baseline. Default: `from`.
                  * @example -2h
                  */
                 readonly baseline_from?: components["parameters"]["baseline_from"];
                 /**
-                 * @description End of the baseline side, itself excluded. Default: `until`.
+                 * @description End of the baseline, exclusive. Default: `until`.
                  * @example -30m
                  */
                 readonly baseline_until?: components["parameters"]["baseline_until"];
                 /**
-                 * @description Matchers of the comparison side, added to those of `query`.
+                 * @description Matchers of the comparison side, added to `query`.
                  * @example version="2"
                  */
                 readonly comparison?: components["parameters"]["comparison"];
                 /**
-                 * @description First moment of the comparison side. Default: `from`.
+                 * @description Start of the comparison side. Default: `from`.
                  * @example -2h
                  */
                 readonly comparison_from?: components["parameters"]["comparison_from"];
                 /**
-                 * @description End of the comparison side, itself excluded. Default: `until`.
+                 * @description End of the comparison side, exclusive. Default: `until`.
                  * @example -30m
                  */
                 readonly comparison_until?: components["parameters"]["comparison_until"];
                 /**
-                 * @description Which samples count.
+                 * @description Profile type: which samples count.
                  * @example cpu
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description Most nodes in the answer; lighter ones are folded into `(other)`. `all` for as many as the collector allows.
+                 * @description Maximum number of nodes in the response. Lighter nodes are folded into `(other)`. `all`: the collector's maximum.
                  * @example 2000
                  */
                 readonly nodes?: components["parameters"]["nodes"];
                 /**
-                 * @description Only samples whose stacks are at least so many frames deep.
+                 * @description Minimum stack depth of samples, in frames.
                  * @example 2
                  */
                 readonly min_depth?: components["parameters"]["min_depth"];
                 /**
-                 * @description Only samples whose stacks are at most so many frames deep.
+                 * @description Maximum stack depth of samples, in frames.
                  * @example 40
                  */
                 readonly max_depth?: components["parameters"]["max_depth"];
                 /**
-                 * @description Only samples whose stacks hold this function: `name (file)` as answers name it, or a name alone for that name in any file.
+                 * @description Only samples whose stack contains this function: `name (file)` as in responses, or a name alone for any file.
                  * @example work (b.py)
                  */
                 readonly function?: components["parameters"]["function"];
                 /**
-                 * @description Only samples whose stacks begin with a call path, named as in the addresses of the pages: 16 hexadecimal digits, a dot, and the first 80 characters of its last frame.
+                 * @description Only samples whose stack starts with this call path. The UI's format: 16 hexadecimal digits, a dot, and the first 80 characters of the last frame.
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
                 /**
-                 * @description The minimum effect to detect, as a relative change.
+                 * @description Minimum effect to detect, as a relative change.
                  * @example 0.03
                  */
                 readonly min_effect?: components["parameters"]["min_effect"];
                 /**
-                 * @description Where these sides are compared repeatedly while data still arrives: the number of this interim analysis, from 1. Each analysis spends a part of alpha, all of them together no more than alpha. Left out: the only analysis, which spends all of it.
+                 * @description Number of this interim analysis, starting at 1, if you compare repeatedly while data arrives. Each analysis uses part of `alpha`; together they use at most `alpha`. Omit it if you compare only once.
                  * @example 2
                  */
                 readonly analysis_index?: components["parameters"]["analysis_index"];
                 /**
-                 * @description How often a change may be told where there is none.
+                 * @description Probability of reporting a change where there is none.
                  * @example 0.01
                  */
                 readonly alpha?: components["parameters"]["alpha"];
                 /**
-                 * @description Coverage of a side below which a verdict warns.
+                 * @description Coverage of a side below which the verdict warns.
                  * @example 0.8
                  */
                 readonly min_coverage?: components["parameters"]["min_coverage"];
                 /**
-                 * @description `equal`: assume that sides at different times had the same load, as in a load test. Otherwise such a comparison reports no change.
+                 * @description `equal`: assume that sides at different times had the same load, as in a load test. Without it, such a comparison reports no change.
                  * @example equal
                  */
                 readonly load?: components["parameters"]["load"];
                 /**
-                 * @description Requests that the baseline served: with comparison_requests, rates are per request.
+                 * @description Number of requests that the baseline served. With comparison_requests, rates are per request.
                  * @example 12000
                  */
                 readonly baseline_requests?: components["parameters"]["baseline_requests"];
                 /**
-                 * @description Requests that the comparison served.
+                 * @description Number of requests that the comparison side served.
                  * @example 15000
                  */
                 readonly comparison_requests?: components["parameters"]["comparison_requests"];
                 /**
-                 * @description Most functions that are listed.
+                 * @description Maximum number of functions.
                  * @example 50
                  */
                 readonly limit?: components["parameters"]["functions"];
                 /**
-                 * @description What must not be, such as `cpu>+3%`, `idle<-5pp`, `depth.p95>+5` or `function:json.*>+1%`; may be given more than once.
+                 * @description Conditions that fail the comparison, such as `cpu>+3%`, `idle<-5pp`, `depth.p95>+5` or `function:json.*>+1%`. May be repeated.
                  * @example cpu>+3%
                  */
                 readonly conditions?: components["parameters"]["conditions"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
@@ -6490,7 +6490,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The verdict on two sides. */
+            /** @description The verdict of the comparison. */
             readonly 200: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -6513,84 +6513,84 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which windows: Prometheus matchers, braces optional. `=`, `!=`, `=~`, `!~`; expressions are RE2 and match the whole value; an absent label is the empty text. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description First moment of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). A window counts if it began at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
                  * @example -15m
                  */
                 readonly from?: components["parameters"]["from"];
                 /**
-                 * @description End of the range, itself excluded: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
                  * @example now
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Matchers of the baseline side, added to those of `query`.
+                 * @description Matchers of the baseline, added to `query`.
                  * @example version="1"
                  */
                 readonly baseline?: components["parameters"]["baseline"];
                 /**
-                 * @description First moment of the baseline side. Default: `from`.
+                 * @description Start of the baseline. Default: `from`.
                  * @example -2h
                  */
                 readonly baseline_from?: components["parameters"]["baseline_from"];
                 /**
-                 * @description End of the baseline side, itself excluded. Default: `until`.
+                 * @description End of the baseline, exclusive. Default: `until`.
                  * @example -30m
                  */
                 readonly baseline_until?: components["parameters"]["baseline_until"];
                 /**
-                 * @description Matchers of the comparison side, added to those of `query`.
+                 * @description Matchers of the comparison side, added to `query`.
                  * @example version="2"
                  */
                 readonly comparison?: components["parameters"]["comparison"];
                 /**
-                 * @description First moment of the comparison side. Default: `from`.
+                 * @description Start of the comparison side. Default: `from`.
                  * @example -2h
                  */
                 readonly comparison_from?: components["parameters"]["comparison_from"];
                 /**
-                 * @description End of the comparison side, itself excluded. Default: `until`.
+                 * @description End of the comparison side, exclusive. Default: `until`.
                  * @example -30m
                  */
                 readonly comparison_until?: components["parameters"]["comparison_until"];
                 /**
-                 * @description Only samples whose stacks are at least so many frames deep.
+                 * @description Minimum stack depth of samples, in frames.
                  * @example 2
                  */
                 readonly min_depth?: components["parameters"]["min_depth"];
                 /**
-                 * @description Only samples whose stacks are at most so many frames deep.
+                 * @description Maximum stack depth of samples, in frames.
                  * @example 40
                  */
                 readonly max_depth?: components["parameters"]["max_depth"];
                 /**
-                 * @description Only samples whose stacks hold this function: `name (file)` as answers name it, or a name alone for that name in any file.
+                 * @description Only samples whose stack contains this function: `name (file)` as in responses, or a name alone for any file.
                  * @example work (b.py)
                  */
                 readonly function?: components["parameters"]["function"];
                 /**
-                 * @description Only samples whose stacks begin with a call path, named as in the addresses of the pages: 16 hexadecimal digits, a dot, and the first 80 characters of its last frame.
+                 * @description Only samples whose stack starts with this call path. The UI's format: 16 hexadecimal digits, a dot, and the first 80 characters of the last frame.
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
                 /**
-                 * @description Which samples count.
+                 * @description Profile type: which samples count.
                  * @example cpu
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description Most rows.
+                 * @description Maximum number of rows.
                  * @example 20
                  */
                 readonly limit?: components["parameters"]["limit"];
             };
             readonly header?: {
                 /**
-                 * @description The ETag of an answer that the reader has: if it is still the answer, 304 is sent and no body.
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
                  * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
                  */
                 readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
@@ -6600,7 +6600,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Packages, recurring functions and the deepest stacks of one side, or of two when a side is named. */
+            /** @description Packages, recursive functions and the deepest stacks of one side, or of two sides if the request names a baseline or comparison. */
             readonly 200: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -6746,12 +6746,12 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Which samples count.
+                 * @description Profile type: which samples count.
                  * @example cpu
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description Length of a cell in milliseconds; a second has a whole number of them.
+                 * @description Cell length in milliseconds; it must divide 1000.
                  * @example 50
                  */
                 readonly step_ms?: components["parameters"]["step_ms"];
@@ -6764,7 +6764,7 @@ export interface operations {
             readonly header?: never;
             readonly path: {
                 /**
-                 * @description The capture's id.
+                 * @description Id of the capture.
                  * @example c_01M7YQVZYKSX6KCDH95ZVGXJS6
                  */
                 readonly id: components["parameters"]["capture"];
@@ -6773,7 +6773,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Cells in columns. */
+            /** @description Cells as columns. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
