@@ -54,33 +54,33 @@ def parse_pods(text: str) -> int | str | list[str]:
 class CaptureSettings:
     """Settings of `sidelight capture`."""
 
-    what: str = setting("", "a service, or list, show, stop, delete", positional=True)
-    which: str = setting("", "the id of a capture, or a service after start", positional=True, metavar="ID")
-    collector: str = setting(
-        "", "the collector's address; else that in SIDELIGHT_COLLECTOR", required=True, metavar="URL"
-    )
+    what: str = setting("", "a service to capture, or list, show, stop, delete", positional=True)
+    which: str = setting("", "id of a capture, or a service after start", positional=True, metavar="ID")
+    collector: str = setting("", "URL of the collector", required=True, metavar="URL")
     pods: int | str | list[str] = setting(
-        1, "how many, chosen at random; names with commas between; or all", parse=parse_pods
+        1, "number of pods, chosen at random; pod names separated by commas; or all", parse=parse_pods
     )
-    seconds: float = setting(60.0, "how long to sample", parse=parse_positive_float)
-    rate: int = setting(100, "samples a second", parse=parse_nonnegative_int)
-    mode: str = setting("auto", "how stacks are read: auto, gil, blocking, nonblocking, command or native")
+    seconds: float = setting(60.0, "sampling time", parse=parse_positive_float)
+    rate: int = setting(100, "samples per second", parse=parse_nonnegative_int)
+    mode: str = setting("auto", "how to read stacks: auto, gil, blocking, nonblocking, command or native")
     query: str = setting("", "matchers on the labels of sidecars: 'version=\"2\"'", metavar="MATCHERS")
-    timeline: bool = setting(default=True, help="send a timeline recording too: samples in time order")
-    attach: bool = setting(default=False, help="give pods without a sidecar one for this capture")
+    timeline: bool = setting(default=True, help="also send a timeline recording: samples in time order")
+    attach: bool = setting(default=False, help="attach a sidecar for this capture to pods without one")
     container: str = setting("", "with --attach: the container to sample", metavar="NAME")
     save: Path | None = setting(
         None,
-        "write the profile to a file named .folded, .json (speedscope), .pb.gz, .svg, .html or .csv",
+        "file for the profile; format by ending: .folded, .json (speedscope), .pb.gz, .svg, .html or .csv",
         parse=parse_output_path,
         metavar="FILE",
     )
-    open: bool = setting(default=False, help="show the result in a browser")
-    detach: bool = setting(default=False, help="do not wait: print the id and the address, and end")
+    open: bool = setting(default=False, help="open the result in a browser")
+    detach: bool = setting(default=False, help="print id and URL of the capture and exit without waiting")
     json: bool = setting(default=False, help="write the capture as JSON to standard output")
-    limit: int = setting(20, "list: the most captures to list", parse=parse_nonnegative_int, metavar="COUNT")
-    token_file: Path | None = setting(None, "a file with a bearer token", parse=Path, metavar="FILE")
-    timeout_seconds: float = setting(30.0, "after which an answer is given up", parse=parse_positive_float)
+    limit: int = setting(20, "list: most captures to list", parse=parse_nonnegative_int, metavar="COUNT")
+    token_file: Path | None = setting(
+        None, "file with the bearer token for the collector", parse=Path, metavar="FILE"
+    )
+    timeout_seconds: float = setting(30.0, "timeout of one request", parse=parse_positive_float)
 
     def __post_init__(self) -> None:
         if not self.what:

@@ -49,37 +49,57 @@ class ExportSettings:
     """Settings of `sidelight export`."""
 
     selector: str = setting(
-        "", 'which windows, as Prometheus matchers: \'{service="shop", version=~"2026.*"}\'', positional=True
+        "",
+        'windows to export, as Prometheus matchers: \'{service="shop", version=~"2026.*"}\'',
+        positional=True,
     )
-    collector: str = setting("", "the collector's address", required=True, metavar="URL")
+    collector: str = setting("", "URL of the collector", required=True, metavar="URL")
     format: str = setting(
-        "folded", "folded, speedscope, pprof, csv, svg or html", parse=make_choice_parser(*EXPORT_FORMATS)
+        "folded",
+        "output format: folded, speedscope, pprof, csv, svg or html",
+        parse=make_choice_parser(*EXPORT_FORMATS),
     )
     type: str = setting(
-        "wall", "wall, cpu or gil", parse=make_choice_parser(*(kind.value for kind in ProfileType))
+        "wall",
+        "profile type: wall, cpu or gil",
+        parse=make_choice_parser(*(kind.value for kind in ProfileType)),
     )
-    from_: str = setting("-1h", "first moment: RFC 3339, Unix seconds, now, or -15m", metavar="TIME")
-    until: str = setting("now", "end, itself excluded; written like --from", metavar="TIME")
-    baseline: str = setting("", "the first of two sides: version:VERSION, or matchers", metavar="SIDE")
-    comparison: str = setting("", "the second side, written like --baseline", metavar="SIDE")
-    baseline_from: str = setting("", "first moment of the baseline alone", metavar="TIME")
-    baseline_until: str = setting("", "end of the baseline alone", metavar="TIME")
-    comparison_from: str = setting("", "first moment of the comparison alone", metavar="TIME")
-    comparison_until: str = setting("", "end of the comparison alone", metavar="TIME")
+    from_: str = setting("-1h", "start of the range: RFC 3339, Unix seconds, now, or -15m", metavar="TIME")
+    until: str = setting("now", "end of the range, exclusive; same format as --from", metavar="TIME")
+    baseline: str = setting(
+        "", "for a comparison: the baseline, as version:VERSION or matchers", metavar="SIDE"
+    )
+    comparison: str = setting(
+        "", "for a comparison: the other side, in the same format as --baseline", metavar="SIDE"
+    )
+    baseline_from: str = setting("", "start of the baseline, if it differs from --from", metavar="TIME")
+    baseline_until: str = setting("", "end of the baseline, if it differs from --until", metavar="TIME")
+    comparison_from: str = setting(
+        "", "start of the comparison side, if it differs from --from", metavar="TIME"
+    )
+    comparison_until: str = setting(
+        "", "end of the comparison side, if it differs from --until", metavar="TIME"
+    )
     min_depth: int | None = setting(
         None, "only stacks with at least this many frames", parse=parse_nonnegative_int
     )
     max_depth: int | None = setting(
         None, "only stacks with at most this many frames", parse=parse_nonnegative_int
     )
-    function: str = setting("", "only stacks with this function: 'name (file)', or a name")
-    focus: str = setting("", "only stacks below this call path, as addresses of the pages write it")
-    lines: bool | None = setting(None, "distinguish frames by line (default: pprof only)", is_boolean=True)
-    states: bool = setting(default=True, help="folded: write [idle] and [gil] as last frames")
-    about: bool = setting(default=False, help="folded, csv: first lines that say what the file stands on")
-    nodes: str = setting("", "speedscope, html: call paths to keep, the heaviest; or all", metavar="COUNT")
-    token_file: Path | None = setting(None, "a file with a bearer token", parse=Path, metavar="FILE")
-    timeout_seconds: float = setting(60.0, "after which an answer is given up", parse=parse_positive_float)
+    function: str = setting("", "only stacks that contain this function: 'name (file)', or a name")
+    focus: str = setting("", "only stacks below this call path, in the format of page addresses")
+    lines: bool | None = setting(
+        None, "one frame per line number instead of per function (default: pprof only)", is_boolean=True
+    )
+    states: bool = setting(default=True, help="folded: add [idle] and [gil] as last frames")
+    about: bool = setting(default=False, help="folded, csv: add header lines that describe the data")
+    nodes: str = setting(
+        "", "speedscope, html: number of heaviest call paths to include, or all", metavar="COUNT"
+    )
+    token_file: Path | None = setting(
+        None, "file with the bearer token for the collector", parse=Path, metavar="FILE"
+    )
+    timeout_seconds: float = setting(60.0, "timeout of the request", parse=parse_positive_float)
 
     @property
     def is_comparison(self) -> bool:

@@ -32,13 +32,17 @@ def parse_parameter(text: str) -> tuple[str, str]:
 class QuerySettings:
     """Settings of `sidelight query`."""
 
-    path: str = setting("status", "what to ask: services, timeline, depth, top, heatmap …", positional=True)
-    collector: str = setting("", "the collector's address", required=True, metavar="URL")
-    param: tuple[tuple[str, str], ...] = setting(
-        (), "a query parameter; may be repeated", parse=parse_parameter, metavar="NAME=VALUE"
+    path: str = setting(
+        "status", "API path to query: services, timeline, depth, top, heatmap …", positional=True
     )
-    token_file: Path | None = setting(None, "a file with a bearer token", parse=Path, metavar="FILE")
-    timeout_seconds: float = setting(60.0, "after which an answer is given up", parse=parse_positive_float)
+    collector: str = setting("", "URL of the collector", required=True, metavar="URL")
+    param: tuple[tuple[str, str], ...] = setting(
+        (), "query parameter; may be repeated", parse=parse_parameter, metavar="NAME=VALUE"
+    )
+    token_file: Path | None = setting(
+        None, "file with the bearer token for the collector", parse=Path, metavar="FILE"
+    )
+    timeout_seconds: float = setting(60.0, "timeout of the request", parse=parse_positive_float)
 
 
 def run(argv: Sequence[str]) -> int:

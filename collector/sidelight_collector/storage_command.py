@@ -62,9 +62,9 @@ class StoreSettings:
     """Settings that select the store."""
 
     store: str = setting("", "the store: a directory, or s3://bucket/prefix", required=True, metavar="STORE")
-    s3_endpoint: str | None = setting(None, "URL of an S3 service that is not AWS", metavar="URL")
+    s3_endpoint: str | None = setting(None, "URL of an S3 service other than AWS", metavar="URL")
     store_timeout_seconds: float = setting(
-        20.0, "how long one request to S3 may take (three attempts are made)", parse=parse_positive_float
+        20.0, "timeout of one request to S3 (up to three attempts)", parse=parse_positive_float
     )
 
     def open(self, *, read_only: bool = False) -> ObjectStore:
@@ -82,20 +82,20 @@ class PinSettings(StoreSettings):
     """Settings of a new pin."""
 
     name: str = setting(
-        "", "its name: small letters, digits, '.', '_' and '-'", required=True, positional=True
+        "", "name of the pin: lower-case letters, digits, '.', '_' and '-'", required=True, positional=True
     )
-    from_: str = setting("", "hold windows that began from here", metavar="TIME")
-    until: str = setting("now", "until here, and all others of these days", metavar="TIME")
-    service: str = setting("", "of this service alone")
-    capture: str = setting("", "the windows of this capture, in place of --from and --until", metavar="ID")
-    reason: str = setting("", "why, for the next reader", metavar="TEXT")
+    from_: str = setting("", "start of the range to pin; pins whole days", metavar="TIME")
+    until: str = setting("now", "end of the range to pin; pins whole days", metavar="TIME")
+    service: str = setting("", "pin only this service")
+    capture: str = setting("", "id of a capture to pin, instead of --from and --until", metavar="ID")
+    reason: str = setting("", "reason, shown in the list of pins", metavar="TEXT")
 
 
 @dataclass(frozen=True, slots=True)
 class UnpinSettings(StoreSettings):
     """Settings that select a pin."""
 
-    name: str = setting("", "the pin's name", required=True, positional=True)
+    name: str = setting("", "name of the pin", required=True, positional=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ class LifecycleSettings(StoreSettings):
     """Settings of the lifecycle rule, a fallback for retention."""
 
     days: int = setting(
-        30, "whole days after which the bucket deletes segments that were left", parse=parse_nonnegative_int
+        30, "whole days after which the bucket deletes remaining segments", parse=parse_nonnegative_int
     )
-    apply: bool = setting(default=False, help="put the rule; without it, it is only shown")
+    apply: bool = setting(default=False, help="write the rule to the bucket; otherwise only show it")
 
     def __post_init__(self) -> None:
         if self.days < 1:

@@ -19,91 +19,95 @@ class Settings:
 
     sidecar_file: Path = setting(
         None,
-        "the sidecar's container and volumes as JSON, as the chart renders them",
+        "JSON file with the sidecar's container and volumes, as the chart renders it",
         parse=Path,
         required=True,
     )
-    listen: str = setting("0.0.0.0:8443", "where the API server asks, over TLS", metavar="HOST:PORT")
+    listen: str = setting(
+        "0.0.0.0:8443", "address of the webhook for the API server, with TLS", metavar="HOST:PORT"
+    )
     status_listen: str = setting(
-        "0.0.0.0:8080", "where /livez, /readyz and /metrics are, without TLS", metavar="HOST:PORT"
+        "0.0.0.0:8080", "address of /livez, /readyz and /metrics, without TLS", metavar="HOST:PORT"
     )
     kubernetes: str = setting(
-        IN_CLUSTER, "the API server: in-cluster, or the path of a kubeconfig", metavar="WHERE"
+        IN_CLUSTER, "API server: in-cluster, or the path of a kubeconfig", metavar="WHERE"
     )
-    namespace: str = setting("default", "the namespace that this runs in", metavar="NAME")
+    namespace: str = setting("default", "namespace of the injector", metavar="NAME")
     webhook_name: str = setting(
-        "sidelight-injector", "the MutatingWebhookConfiguration that is told whom to trust", metavar="NAME"
+        "sidelight-injector",
+        "MutatingWebhookConfiguration whose caBundle the injector updates",
+        metavar="NAME",
     )
     webhook_service: str = setting(
-        "sidelight-injector", "the Service by which the API server reaches this", metavar="NAME"
+        "sidelight-injector", "Service through which the API server reaches the injector", metavar="NAME"
     )
     certificate_secret: str = setting(
-        "sidelight-injector", "the Secret that keeps the certificates made here", metavar="NAME"
+        "sidelight-injector", "Secret for the certificates that the injector issues", metavar="NAME"
     )
     certificate_san: tuple[str, ...] = setting(
-        (), "another name or address that the certificate is for; may be repeated", metavar="NAME"
+        (), "additional name or address for the certificate; may be repeated", metavar="NAME"
     )
-    certificate_days: float = setting(30.0, "how long a certificate lasts", parse=house.parse_positive_float)
-    ca_days: float = setting(
-        365.0, "how long the authority lasts that signs certificates", parse=house.parse_positive_float
+    certificate_days: float = setting(
+        30.0, "lifetime of a certificate, at most a third of --ca-days", parse=house.parse_positive_float
     )
+    ca_days: float = setting(365.0, "lifetime of the certificate authority", parse=house.parse_positive_float)
     ca_overlap_seconds: float = setting(
         600.0,
-        "a new authority is trusted this long before it signs, and an old one afterwards",
+        "how long a new authority is trusted before it signs, and an old one after it",
         parse=house.parse_positive_float,
     )
     certificate_dir: Path | None = setting(
         None,
-        "take tls.crt and tls.key from this directory (cert-manager) and make none",
+        "directory with tls.crt and tls.key (cert-manager); the injector then issues no certificates",
         parse=Path,
         metavar="DIR",
     )
     certificate_check_interval_seconds: float = setting(
-        30.0, "look at the certificates this often", parse=house.parse_positive_float
+        30.0, "time between checks of the certificates", parse=house.parse_positive_float
     )
     native_sidecars: str = setting(
         "auto",
-        "sidecars are init containers that restart: always, never (ordinary containers), or auto: from "
-        "Kubernetes 1.29 on",
+        "sidecars as init containers that restart: always, never (ordinary containers), or auto: "
+        "from Kubernetes 1.29",
         parse=house.make_choice_parser("auto", "always", "never"),
     )
     exclude_namespace: tuple[str, ...] = setting(
         SYSTEM_NAMESPACES,
-        "leave the pods of this namespace alone, besides its own; may be repeated",
+        "namespace whose pods are never injected, besides the injector's own; may be repeated",
         metavar="NAME",
     )
     pod_security_default: str = setting(
         "privileged",
-        "the level of Pod Security that the cluster enforces in namespaces without a label",
+        "Pod Security level that the cluster enforces in namespaces without a label",
         parse=house.make_choice_parser(*LEVELS),
         metavar="LEVEL",
     )
     pod_security_exempt: tuple[str, ...] = setting(
-        (), "a namespace that the cluster exempts from Pod Security; may be repeated", metavar="NAMESPACE"
+        (), "namespace that the cluster exempts from Pod Security; may be repeated", metavar="NAMESPACE"
     )
-    namespace_cache_seconds: float = setting(
-        2.0, "what was read of a namespace counts for this long", parse=house.parse_seconds
-    )
+    namespace_cache_seconds: float = setting(2.0, "how long to cache a namespace", parse=house.parse_seconds)
     namespace_timeout_seconds: float = setting(
         2.0,
-        "wait this long for what a namespace is; without it nothing is injected",
+        "timeout for reading a namespace, at most 4; the pod is not injected after it",
         parse=house.parse_positive_float,
     )
-    events: bool = setting(True, "say why a pod was not injected as an Event of its namespace, too")
+    events: bool = setting(True, "also write an Event with the reason when a pod is not injected")
     events_per_minute: int = setting(
-        30, "write at most this many Events a minute", parse=house.parse_nonnegative_int
+        30, "most Events per minute, 1 to 6000", parse=house.parse_nonnegative_int
     )
     events_repeat_seconds: float = setting(
-        600.0, "the same Event is not written again for this long", parse=house.parse_seconds
+        600.0, "shortest time between two equal Events", parse=house.parse_seconds
     )
-    max_body_bytes: int = setting(8 << 20, "largest question that is read", parse=house.parse_byte_size)
+    max_body_bytes: int = setting(
+        8 << 20, "largest AdmissionReview request, at least 1M", parse=house.parse_byte_size
+    )
     drain_seconds: float = setting(
         5.0,
-        "at SIGTERM, go on answering for this long while API servers learn of it",
+        "time to keep serving after SIGTERM, until API servers have noticed",
         parse=house.parse_seconds,
     )
-    log_json: bool = setting(False, "log lines as JSON")
-    log_level: str = setting("info", "least level logged: debug, info, warning, error", parse=str.lower)
+    log_json: bool = setting(False, "write logs as JSON lines")
+    log_level: str = setting("info", "lowest level to log: debug, info, warning or error", parse=str.lower)
 
     def __post_init__(self) -> None:
         _ = self.address, self.status_address

@@ -65,190 +65,211 @@ def _check_growth(text: str) -> str:
 class SidecarSettings:
     """Settings of `sidelight sidecar`; units are part of the names."""
 
-    collector: str = setting("", "where windows are sent", parse=_parse_url, required=True, metavar="URL")
+    collector: str = setting(
+        "", "URL of the collector to send windows to", parse=_parse_url, required=True, metavar="URL"
+    )
     token_file: Path | None = setting(
-        None, "file with the bearer token for the collector, read anew for every request", parse=Path
+        None, "file with the bearer token for the collector, read again for every request", parse=Path
     )
     one_shot_token: OneTimeToken = setting(
         NO_ONE_TIME_TOKEN,
-        "one-time token of a collector that attached this sidecar: it takes that one capture and ends",
+        "one-time token of the collector that attached this sidecar: run that capture, then exit",
         parse=parse_one_time_token,
         secret=True,
         metavar="TOKEN",
     )
-    pid: tuple[int, ...] = setting((), "watch this process; may be repeated", parse=_parse_pid, metavar="N")
-    match: str = setting("", "watch Python processes whose command line this pattern finds", metavar="REGEX")
-    all: bool = setting(False, "watch every Python process of this PID namespace")
-    include_children: bool = setting(True, "watch the Python descendants of what is watched as well")
+    pid: tuple[int, ...] = setting(
+        (), "process id to profile; may be repeated", parse=_parse_pid, metavar="N"
+    )
+    match: str = setting(
+        "", "profile Python processes whose command line matches this pattern", metavar="REGEX"
+    )
+    all: bool = setting(False, "profile every Python process of this PID namespace")
+    include_children: bool = setting(True, "also profile the Python descendants of these processes")
     target_container: str = setting(
-        "", "watch only what runs in this container of the pod, as Kubernetes names it", metavar="NAME"
+        "", "profile only processes in this container of the pod, by its Kubernetes name", metavar="NAME"
     )
     max_processes: int = setting(
-        64, "watch at most this many processes at once", parse=house.parse_nonnegative_int
+        64, "most processes to profile at the same time", parse=house.parse_nonnegative_int
     )
     service: str = setting("", "label: the service", required=True, metavar="NAME")
-    version: str = setting("", "label: the version deployed")
+    version: str = setting("", "label: the deployed version")
     namespace: str = setting("", "label: the namespace", metavar="NAME")
     pod: str = setting(socket.gethostname(), "label: the pod", metavar="NAME")
     container: str = setting("", "label: the container", metavar="NAME")
     node: str = setting("", "label: the node", metavar="NAME")
     label: tuple[tuple[str, str], ...] = setting(
-        (), "a label of your own; may be repeated", parse=_parse_label, metavar="NAME=VALUE"
+        (), "custom label; may be repeated", parse=_parse_label, metavar="NAME=VALUE"
     )
-    rate: int = setting(
-        100, "samples per second, at most 1000", parse=house.parse_nonnegative_int, metavar="HZ"
-    )
-    window_seconds: float = setting(10.0, "length of a window", parse=house.parse_positive_float)
+    rate: int = setting(100, "samples per second, 1 to 1000", parse=house.parse_nonnegative_int, metavar="HZ")
+    window_seconds: float = setting(10.0, "length of a window, 0.1 to 1800", parse=house.parse_positive_float)
     interval_seconds: float | None = setting(
         None,
-        "take one window per interval of this length; not given: without a gap",
+        "take one window per interval of this length; without it, windows follow without a gap",
         parse=house.parse_positive_float,
     )
     jitter_seconds: float | None = setting(
         None,
-        "begin a scheduled window up to this much later, by chance; not given: a tenth of the interval",
+        "longest random delay of a scheduled window; without it, a tenth of the interval",
         parse=house.parse_seconds,
     )
-    on_demand: bool = setting(False, "sample only when a capture or a trigger asks for it")
+    on_demand: bool = setting(False, "sample only for captures and triggers")
     trigger_cpu_percent: float | None = setting(
         None,
-        "look closer when a container takes more than this of its CPU limit, or a process of one core where "
-        "there is no limit",
+        "boost sampling when a container uses more than this percentage of its CPU limit; without a "
+        "limit, a process of one core",
         parse=house.parse_positive_float,
     )
     trigger_throttled_percent: float | None = setting(
         None,
-        "look closer when a container is throttled in more than this much of its periods",
+        "boost sampling when a container is throttled in more than this percentage of its CPU periods",
         parse=house.parse_positive_float,
     )
     trigger_window_seconds: float = setting(
-        30.0, "the time over which CPU and throttling are measured for that", parse=house.parse_positive_float
+        30.0, "time over which these two triggers average, 1 to 3600", parse=house.parse_positive_float
     )
     trigger_rss_growth: str = setting(
-        "", "look closer when a process has grown by this: bytes (200M) or a share (50%)", parse=_check_growth
+        "",
+        "boost sampling when a process's memory (RSS) grows by this: bytes (200M) or a share (50%)",
+        parse=_check_growth,
     )
     trigger_rss_window_seconds: float = setting(
         300.0,
-        "the time within which; as much after a process's start does not count",
+        "time over which growth is measured, 1 to 3600; the first such time after a process's start "
+        "does not count",
         parse=house.parse_positive_float,
     )
     trigger_ready: bool = setting(
-        False, "look closer when a service that was started with the sidecar, or anew, is ready"
+        False, "boost sampling when a service that started with or after the sidecar is ready"
     )
     trigger_sigterm: bool = setting(
-        False, "at SIGTERM, ship what is kept in memory, also of processes that ended just before"
+        False, "at SIGTERM, ship the windows in memory, also of processes that ended just before"
     )
     trigger_rate: int | None = setting(
         None,
-        "samples per second after a trigger; not given: twice --rate, at most 1000",
+        "samples per second after a trigger, from --rate to 1000; without it, twice --rate, at most 1000",
         parse=house.parse_nonnegative_int,
         metavar="HZ",
     )
     trigger_duration_seconds: float = setting(
-        30.0, "how long a closer look lasts", parse=house.parse_positive_float
+        30.0, "length of the boost after a trigger, 1 to 3600", parse=house.parse_positive_float
     )
     trigger_cooldown_seconds: float = setting(
-        600.0, "after one, no trigger fires on the same process for this long", parse=house.parse_seconds
+        600.0, "time after a boost in which no trigger fires on the same process", parse=house.parse_seconds
     )
     mode: str = setting(
         "auto",
-        "how stacks are read: gil (the thread that holds the GIL stands still), blocking (all threads do), "
-        "nonblocking (none does, and stacks may be wrong), command (`py-spy record`), or auto: gil, blocking "
-        "before Python 3.11, command where the extension is missing",
+        "how to read stacks: gil (stops only the thread that holds the GIL), blocking (stops all "
+        "threads), nonblocking (stops none; stacks may be wrong), command (`py-spy record`), or "
+        "auto: gil, blocking before Python 3.11, command if the extension is missing",
     )
     budget_cpu_percent: float = setting(
         1.0,
-        "sampling all processes takes at most this much of one core; rates give way",
+        "most CPU time for sampling all processes, in percent of one core; rates adapt",
         parse=house.parse_positive_float,
     )
     budget_stop_percent: float = setting(
         1.0,
-        "a process stands still for at most this much of its time; its rate gives way",
+        "most time that a process is stopped, in percent of its time; its rate adapts",
         parse=house.parse_positive_float,
     )
     max_stop_ms: float = setting(
-        2.0, "a process never stands still for longer than this at a time", parse=house.parse_positive_float
+        2.0, "longest single stop of a process, 0.1 to 1000", parse=house.parse_positive_float
     )
     max_depth: int = setting(
-        1024, "clip deeper stacks with a (truncated) frame", parse=house.parse_nonnegative_int
+        1024,
+        "most frames of a stack, 2 to 4096; deeper stacks get a (truncated) frame",
+        parse=house.parse_nonnegative_int,
     )
     max_stacks: int = setting(
         50_000,
-        "stacks told apart in one window; the rest is counted as (other)",
+        "most distinct stacks in one window, 100 to 100000; the rest counts as (other)",
         parse=house.parse_nonnegative_int,
     )
     preroll_seconds: float = setting(
         0.0,
-        "between scheduled windows, and with --on-demand, keep the last so many seconds in memory: "
-        "a capture ships them first",
+        "recent seconds to keep in memory between scheduled windows and with --on-demand, for the "
+        "start of a capture",
         parse=house.parse_seconds,
     )
-    preroll_max_bytes: int = setting(16 << 20, "room for what is kept so", parse=house.parse_byte_size)
-    pause_file: Path | None = setting(None, "nothing is sampled while this file exists", parse=Path)
+    preroll_max_bytes: int = setting(
+        16 << 20, "memory for the pre-roll, at least 64k", parse=house.parse_byte_size
+    )
+    pause_file: Path | None = setting(None, "file that pauses all sampling while it exists", parse=Path)
     scan_interval_seconds: float = setting(
-        0.5, "look for new and ended processes this often", parse=house.parse_positive_float
+        0.5, "time between scans for new and ended processes", parse=house.parse_positive_float
     )
     attach_retry_max_seconds: float = setting(
         60.0,
-        "longest wait before a process that could not be read is tried again",
+        "longest wait before another attempt to read a process",
         parse=house.parse_positive_float,
     )
     spool_dir: Path | None = setting(
-        None, "directory for windows not yet sent; not given: one of its own under /tmp", parse=Path
+        None, "directory for windows that are not sent yet; without it, one of its own under /tmp", parse=Path
     )
-    spool_max_bytes: int = setting(256 << 20, "room for the spool", parse=house.parse_byte_size)
+    spool_max_bytes: int = setting(
+        256 << 20, "most bytes in the spool, at least 1M", parse=house.parse_byte_size
+    )
     batch_max_bytes: int = setting(
-        8 << 20, "most bytes of windows in one request", parse=house.parse_byte_size
+        8 << 20, "most bytes of windows in one request, 64k to 32M", parse=house.parse_byte_size
     )
     send_timeout_seconds: float = setting(
-        30.0, "wait this long for the collector", parse=house.parse_positive_float
+        30.0, "timeout of a request to the collector", parse=house.parse_positive_float
     )
     send_backoff_max_seconds: float = setting(
-        60.0, "longest pause between tries to send", parse=house.parse_positive_float
+        60.0, "longest wait between attempts to send", parse=house.parse_positive_float
     )
-    listen: str = setting("127.0.0.1:8081", "where /capture and /metrics are", metavar="HOST:PORT")
+    listen: str = setting(
+        "127.0.0.1:8081",
+        "address of the HTTP endpoints, such as /capture and /metrics; port 0 picks a free port",
+        metavar="HOST:PORT",
+    )
     capture_token_file: Path | None = setting(
-        None, "file with the bearer token that POST /capture, /pause and /resume ask for", parse=Path
+        None, "file with the bearer token that POST /capture, /pause and /resume require", parse=Path
     )
     capture_max_seconds: float = setting(600.0, "longest capture", parse=house.parse_positive_float)
     capture_max_rate: int = setting(
-        1000, "fastest capture, samples per second", parse=house.parse_nonnegative_int
+        1000,
+        "highest rate of a capture, in samples per second, 1 to 10000",
+        parse=house.parse_nonnegative_int,
     )
     capture_budget_percent: float = setting(
         10.0,
-        "captures take at most this much of one core together, and of each process's time",
+        "most CPU time of all captures, in percent of one core, and most stopped time of each process",
         parse=house.parse_positive_float,
     )
-    captures_from_collector: bool = setting(
-        True, "ask the collector for captures that people start there, and take them"
-    )
+    captures_from_collector: bool = setting(True, "run captures that users start at the collector")
     capture_poll_timeout_seconds: float = setting(
-        25.0, "the collector may keep such a question open for this long", parse=house.parse_positive_float
+        25.0,
+        "how long the collector may hold a poll for captures open, at most 300",
+        parse=house.parse_positive_float,
     )
     timeline_recording_max_bytes: int = setting(
         8 << 20,
-        "room for what one process's capture keeps in time order, compressed",
+        "largest timeline recording of one process, compressed, 64k to 64M",
         parse=house.parse_byte_size,
     )
     timeline_recording_memory_bytes: int = setting(
-        64 << 20, "memory for all that is kept in time order until it is sent", parse=house.parse_byte_size
+        64 << 20,
+        "memory for timeline recordings that are not sent yet, at least 1M",
+        parse=house.parse_byte_size,
     )
     timeline_recording_retry_seconds: float = setting(
         600.0,
-        "go on trying to send what was kept in time order for this long",
+        "how long to retry sending a timeline recording",
         parse=house.parse_positive_float,
     )
     exit_when_done_seconds: float | None = setting(
         None,
-        "end, with exit code 0, when processes were watched and none has been left for this long, as beside "
-        "a Job; not given: wait for others",
+        "exit with code 0 when no profiled process has been left for this long, as beside a Job; "
+        "without it, wait for new ones",
         parse=house.parse_seconds,
     )
     shutdown_flush_seconds: float = setting(
-        10.0, "at SIGTERM, go on sending for at most this long", parse=house.parse_seconds
+        10.0, "longest time to send remaining windows at SIGTERM", parse=house.parse_seconds
     )
-    log_json: bool = setting(False, "log lines as JSON")
-    log_level: str = setting("info", "least level logged: debug, info, warning, error", parse=str.lower)
+    log_json: bool = setting(False, "write logs as JSON lines")
+    log_level: str = setting("info", "lowest level to log: debug, info, warning or error", parse=str.lower)
 
     def __post_init__(self) -> None:
         _check_targets(self)

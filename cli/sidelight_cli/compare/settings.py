@@ -65,57 +65,60 @@ class CompareSettings:
 
     selector: str = setting(
         "",
-        "which windows both sides are of, as Prometheus matchers: '{service=\"shop\"}'; or the file of the "
-        "baseline, folded text or speedscope's JSON (also gzip), with that of the comparison behind it",
+        "windows of both sides, as Prometheus matchers: '{service=\"shop\"}'; or a file with the "
+        "baseline (folded stacks or speedscope JSON, also gzip), followed by a file with the "
+        "comparison",
         positional=True,
     )
-    file: str = setting("", "the comparison's file, where the first is the baseline's", positional=True)
-    collector: str = setting("", "the collector's address; not needed for files", metavar="URL")
+    file: str = setting("", "file with the comparison, if the first argument is a file", positional=True)
+    collector: str = setting("", "URL of the collector; not required for files", metavar="URL")
     baseline: str = setting("", "side A: version:VERSION, or matchers", metavar="SIDE")
-    comparison: str = setting("", "side B, written like --baseline", metavar="SIDE")
+    comparison: str = setting("", "side B, in the same format as --baseline", metavar="SIDE")
     fail_on: tuple[Condition, ...] = setting(
         (),
-        "what must not be, such as cpu>+3%; may be repeated",
+        "condition that fails the comparison, such as cpu>+3%; may be repeated",
         parse=parse_condition_option,
         metavar="CONDITION",
     )
     wait: float = setting(
         0.0,
-        "ask again for at most so long until there is enough data for every condition",
+        "longest time to wait for enough data for every condition",
         parse=parse_seconds,
         metavar="SECONDS",
     )
     wait_every: float = setting(
-        15.0, "how often to ask while waiting", parse=parse_positive_float, metavar="SECONDS"
+        15.0, "time between two analyses while waiting", parse=parse_positive_float, metavar="SECONDS"
     )
-    type: str = setting("cpu", "cpu, wall or gil", parse=make_choice_parser("cpu", "wall", "gil"))
-    from_: str = setting("-1h", "first moment: RFC 3339, Unix seconds, now, or -15m", metavar="TIME")
-    until: str = setting("now", "end, itself excluded; written like --from", metavar="TIME")
-    baseline_from: str = setting("", "first moment of A alone", metavar="TIME")
-    baseline_until: str = setting("", "end of A alone", metavar="TIME")
-    comparison_from: str = setting("", "first moment of B alone", metavar="TIME")
-    comparison_until: str = setting("", "end of B alone", metavar="TIME")
+    type: str = setting(
+        "cpu", "profile type: cpu, wall or gil", parse=make_choice_parser("cpu", "wall", "gil")
+    )
+    from_: str = setting("-1h", "start of the range: RFC 3339, Unix seconds, now, or -15m", metavar="TIME")
+    until: str = setting("now", "end of the range, exclusive; same format as --from", metavar="TIME")
+    baseline_from: str = setting("", "start of A, if it differs from --from", metavar="TIME")
+    baseline_until: str = setting("", "end of A, if it differs from --until", metavar="TIME")
+    comparison_from: str = setting("", "start of B, if it differs from --from", metavar="TIME")
+    comparison_until: str = setting("", "end of B, if it differs from --until", metavar="TIME")
     assume_equal_load: bool = setting(
         default=False,
-        help="compare sides at different times as if they had the same load, as in a load test",
+        help="assume that sides at different times had the same load, as in a load test",
     )
     baseline_requests: float | None = setting(
         None,
-        "requests that A answered in its range: then rates are per request",
+        "requests that A served in its range; rates are then per request",
         parse=parse_positive_float,
         metavar="COUNT",
     )
     comparison_requests: float | None = setting(
-        None, "requests that B answered in its range", parse=parse_positive_float, metavar="COUNT"
+        None, "requests that B served in its range", parse=parse_positive_float, metavar="COUNT"
     )
     baseline_seconds: float | None = setting(
         None,
-        "files: how long A was recorded; else shares of samples are compared",
+        "files: recording time of A; without it, shares of samples are compared",
         parse=parse_positive_float,
         metavar="SECONDS",
     )
     comparison_seconds: float | None = setting(
-        None, "files: how long B was recorded", parse=parse_positive_float, metavar="SECONDS"
+        None, "files: recording time of B", parse=parse_positive_float, metavar="SECONDS"
     )
     min_depth: int | None = setting(
         None, "only stacks with at least this many frames", parse=parse_nonnegative_int
@@ -123,41 +126,43 @@ class CompareSettings:
     max_depth: int | None = setting(
         None, "only stacks with at most this many frames", parse=parse_nonnegative_int
     )
-    function: str = setting("", "only stacks with this function: 'name (file)', or a name")
-    focus: str = setting("", "only stacks below this call path, as addresses of the pages write it")
+    function: str = setting("", "only stacks that contain this function: 'name (file)', or a name")
+    focus: str = setting("", "only stacks below this call path, in the format of page addresses")
     min_effect: float = setting(
         0.05,
         "minimum effect to detect, as a relative change: 0.05 is 5 %",
         parse=parse_positive_float,
         metavar="SHARE",
     )
-    alpha: float = setting(0.05, "the chance of a false alarm over all analyses", parse=parse_probability)
+    alpha: float = setting(0.05, "probability of a false alarm over all analyses", parse=parse_probability)
     analysis_index: int | None = setting(
         None,
-        "number of this interim analysis, from 1, where you compare repeatedly and act on each result",
+        "number of this interim analysis, from 1, if you compare repeatedly and act on each result",
         parse=parse_positive_int,
         metavar="COUNT",
     )
     min_coverage: float | None = setting(
         None,
-        "warn where ticks gave stacks in less than this share of the time",
+        "warn if a side's sampling coverage is below this share",
         parse=parse_positive_float,
         metavar="SHARE",
     )
     by: str = setting(
         "self",
-        "self or total: whose differences are listed, largest first",
+        "sort the listed functions by the difference of self or total time",
         parse=make_choice_parser(*SORT_ORDERS),
     )
-    limit: int = setting(20, "functions to list", parse=parse_nonnegative_int, metavar="COUNT")
+    limit: int = setting(20, "number of functions to list", parse=parse_nonnegative_int, metavar="COUNT")
     significant: bool = setting(default=False, help="list only functions that differ beyond noise")
     json: str = setting(
-        "", "write everything as JSON; - is standard output, in place of the text", metavar="FILE"
+        "", "write the full result as JSON; - is standard output, instead of the text", metavar="FILE"
     )
     junit: str = setting("", "write the conditions as a JUnit report; - as in --json", metavar="FILE")
     markdown: str = setting("", "write a summary in Markdown; - as in --json", metavar="FILE")
-    token_file: Path | None = setting(None, "a file with a bearer token", parse=Path, metavar="FILE")
-    timeout_seconds: float = setting(60.0, "after which an answer is given up", parse=parse_positive_float)
+    token_file: Path | None = setting(
+        None, "file with the bearer token for the collector", parse=Path, metavar="FILE"
+    )
+    timeout_seconds: float = setting(60.0, "timeout of one request", parse=parse_positive_float)
 
     @property
     def is_file_comparison(self) -> bool:

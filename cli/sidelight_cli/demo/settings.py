@@ -19,7 +19,7 @@ class DemoSettings:
 
     seconds: float | None = setting(
         None,
-        "measure once for so long, then end; not given: go on until Ctrl-C, with a new table every 20 s",
+        "measure once for this long, then exit; without it, run until Ctrl-C with a new table every 20 s",
         parse=house.parse_positive_float,
     )
     rate: float = setting(
@@ -28,16 +28,16 @@ class DemoSettings:
     sample_rate: float = setting(
         100.0, "samples per second of each service", parse=house.parse_positive_float, metavar="HZ"
     )
-    report: Path | None = setting(None, "write the numbers to this file as JSON", parse=Path, metavar="FILE")
-    browser: bool = setting(True, "open the page in a browser, when there is a desktop and no --seconds")
+    report: Path | None = setting(None, "write the results to this file as JSON", parse=Path, metavar="FILE")
+    browser: bool = setting(True, "open the UI in a browser, if there is a desktop and no --seconds")
     listen: str = setting(
         "127.0.0.1:8080",
-        "where the collector serves; when the port is taken, on any free one",
+        "address of the collector; if the port is in use, any free port",
         metavar="HOST:PORT",
     )
     keep: Path | None = setting(
         None,
-        "keep windows and logs in this directory; not given: they are deleted at the end",
+        "directory to keep windows and logs in; without it, they are deleted at the end",
         parse=Path,
         metavar="DIR",
     )

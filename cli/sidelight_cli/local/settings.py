@@ -68,47 +68,51 @@ def _parse_refresh(text: str) -> float:
 class RecordSettings:
     """Settings of `sidelight record`."""
 
-    pid: int | None = setting(None, "the process to record", parse=_parse_pid, aliases=("-p",), metavar="N")
+    pid: int | None = setting(
+        None, "id of the process to record", parse=_parse_pid, aliases=("-p",), metavar="N"
+    )
     seconds: float | None = setting(
         None,
-        "how long; 0: until Ctrl-C or until it ends (default: 10, or a program's whole run)",
+        "recording time; 0: until Ctrl-C or until the process ends (default: 10, or a program's whole run)",
         parse=parse_seconds,
         aliases=("-d", "--duration"),
     )
     rate: float = setting(100.0, "samples per second", parse=_parse_rate, aliases=("-r",))
     mode: str = setting(
         "auto",
-        "auto, gil, blocking, or nonblocking (many stacks are wrong)",
+        "how to read stacks: auto, gil, blocking, or nonblocking (many stacks are wrong)",
         parse=make_choice_parser(*SAMPLING_MODES),
     )
     format: str | None = setting(
         None,
-        "folded, speedscope or svg (default: what the file's ending says, else svg; folded to -)",
+        "folded, speedscope or svg (default: by the file's ending, else svg; folded for -)",
         parse=make_choice_parser(*OUTPUT_FORMATS),
         aliases=("-f",),
     )
     output: str = setting(
         "",
-        "where to write, - is standard output (default: sidelight-PID-TIME here)",
+        "output file; - is standard output (default: sidelight-PID-TIME in this directory)",
         aliases=("-o",),
         metavar="FILE",
     )
     type: str | None = setting(
         None,
-        "wall, cpu or gil (default: cpu for pictures, all states for folded)",
+        "profile type: wall, cpu or gil (default: cpu for pictures, all states for folded)",
         parse=make_choice_parser(*PROFILE_TYPES),
     )
-    idle: bool = setting(False, "show waiting too: --type wall", aliases=("-i",))
-    gil: bool = setting(False, "show only who holds the GIL: --type gil", aliases=("-g",))
+    idle: bool = setting(False, "include waiting threads: --type wall", aliases=("-i",))
+    gil: bool = setting(False, "only threads that hold the GIL: --type gil", aliases=("-g",))
     lines: bool | None = setting(
-        None, "tell frames apart by line (default: yes in folded, no in pictures)", is_boolean=True
+        None,
+        "one frame per line number instead of per function (default: yes for folded, no for pictures)",
+        is_boolean=True,
     )
-    states: bool = setting(True, "folded: write [idle] and [gil] as last frames")
-    threads: bool = setting(False, "a root frame for each thread, with its name", aliases=("-t",))
-    subprocesses: bool = setting(False, "Python processes below it too, added up", aliases=("-s",))
+    states: bool = setting(True, "folded: add [idle] and [gil] as last frames")
+    threads: bool = setting(False, "add a root frame with the name of each thread", aliases=("-t",))
+    subprocesses: bool = setting(False, "include Python subprocesses in the sums", aliases=("-s",))
     processes: bool = setting(False, "like --subprocesses, with a root frame for each process")
     max_depth: int = setting(
-        1024, "deeper stacks are cut in the middle", parse=_parse_depth, metavar="FRAMES"
+        1024, "most frames of a stack; deeper stacks lose their middle", parse=_parse_depth, metavar="FRAMES"
     )
 
     def __post_init__(self) -> None:
@@ -134,25 +138,27 @@ class RecordSettings:
 class TopSettings:
     """Settings of `sidelight top`."""
 
-    pid: int | None = setting(None, "the process to watch", parse=_parse_pid, aliases=("-p",), metavar="N")
+    pid: int | None = setting(
+        None, "id of the process to profile", parse=_parse_pid, aliases=("-p",), metavar="N"
+    )
     rate: float = setting(100.0, "samples per second", parse=_parse_rate, aliases=("-r",))
     mode: str = setting(
         "auto",
-        "auto, gil, blocking, or nonblocking (many stacks are wrong)",
+        "how to read stacks: auto, gil, blocking, or nonblocking (many stacks are wrong)",
         parse=make_choice_parser(*SAMPLING_MODES),
     )
     type: str = setting(
-        "cpu", "what SELF and TOTAL count: wall, cpu or gil", parse=make_choice_parser(*PROFILE_TYPES)
+        "cpu", "profile type of SELF and TOTAL: wall, cpu or gil", parse=make_choice_parser(*PROFILE_TYPES)
     )
-    sort: str = setting("self", f"by {', '.join(SORT_KEYS)}", parse=make_choice_parser(*SORT_KEYS))
-    lines: bool = setting(False, "a row for each line instead of each function")
-    subprocesses: bool = setting(False, "Python processes below it too, added up", aliases=("-s",))
-    refresh_seconds: float = setting(1.0, "how often the table is drawn", parse=_parse_refresh)
+    sort: str = setting("self", f"sort order: {', '.join(SORT_KEYS)}", parse=make_choice_parser(*SORT_KEYS))
+    lines: bool = setting(False, "one row per line instead of per function")
+    subprocesses: bool = setting(False, "include Python subprocesses in the sums", aliases=("-s",))
+    refresh_seconds: float = setting(1.0, "time between updates of the table", parse=_parse_refresh)
     seconds: float = setting(
-        0.0, "end after so long; 0: until q or Ctrl-C", parse=parse_seconds, aliases=("-d", "--duration")
+        0.0, "end after this time; 0: until q or Ctrl-C", parse=parse_seconds, aliases=("-d", "--duration")
     )
-    rows: int = setting(25, "rows of a table that is not drawn on a terminal", parse=parse_nonnegative_int)
-    once: bool = setting(False, "print one table, of the first --refresh-seconds, and end")
+    rows: int = setting(25, "rows of the table outside a terminal", parse=parse_nonnegative_int)
+    once: bool = setting(False, "print one table, over the first --refresh-seconds, and exit")
     max_depth: int = setting(
-        1024, "deeper stacks are cut in the middle", parse=_parse_depth, metavar="FRAMES"
+        1024, "most frames of a stack; deeper stacks lose their middle", parse=_parse_depth, metavar="FRAMES"
     )

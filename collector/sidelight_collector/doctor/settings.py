@@ -13,49 +13,55 @@ class DoctorSettings:
     """The options of `sidelight doctor`."""
 
     store: str = setting(
-        "", "the store to check: a directory, or s3://bucket/prefix", required=True, metavar="STORE"
+        "", "store to check: a directory, or s3://bucket/prefix", required=True, metavar="STORE"
     )
-    s3_endpoint: str | None = setting(None, "URL of an S3 service that is not AWS", metavar="URL")
+    s3_endpoint: str | None = setting(None, "URL of an S3 service other than AWS", metavar="URL")
     store_timeout_seconds: float = setting(
-        20.0, "how long one request to S3 may take (three attempts are made)", parse=parse_positive_float
+        20.0, "timeout of one request to S3 (up to three attempts)", parse=parse_positive_float
     )
     json: bool = setting(default=False, help="write one JSON document")
-    quick: bool = setting(default=False, help="compare sizes, and open no table")
-    probe: bool = setting(
-        default=False, help="write and delete an object, to see whether conditional writes hold"
-    )
+    quick: bool = setting(default=False, help="compare only sizes; do not open tables")
+    probe: bool = setting(default=False, help="write and delete an object to test conditional writes")
     orphan_age_seconds: float = setting(
         86_400.0,
-        "age at which an object that nothing refers to is orphaned, at least 600; not below the collectors'",
+        "age at which an object counts as orphaned, at least 600; not below the collectors' setting",
         parse=parse_positive_float,
     )
     max_findings: int = setting(
         1000,
-        "findings of a kind that are told; the others are counted",
+        "most findings to list per kind; the others are counted",
         parse=parse_nonnegative_int,
         metavar="COUNT",
     )
 
-    repair: bool = setting(default=False, help="mend what is safe to mend")
+    repair: bool = setting(default=False, help="repair what can be repaired safely")
     forget_lost: bool = setting(
-        default=False, help="with --repair: no longer name what blocks have lost for good"
+        default=False, help="with --repair: remove references to data that blocks have lost for good"
     )
     offline: bool = setting(
-        default=False, help="with --repair: no collector runs; needed where conditional writes do not hold"
+        default=False,
+        help="with --repair: no collector is running; required if conditional writes do not work",
     )
 
-    price_per_gb_month: float = setting(0.023, "price of keeping 2^30 bytes for a month", parse=parse_seconds)
+    price_per_gb_month: float = setting(0.023, "price of storing 2^30 bytes for a month", parse=parse_seconds)
     price_per_1000_requests: float = setting(0.005, "price of 1,000 PUT requests", parse=parse_seconds)
     retention_raw_days: int = setting(
-        14, "the collectors' setting of this name, for the price", parse=parse_nonnegative_int
+        14, "the collectors' --retention-raw-days, for the price", parse=parse_nonnegative_int
     )
-    retention_hour_days: int = setting(90, "likewise", parse=parse_nonnegative_int)
-    retention_day_days: int = setting(400, "likewise", parse=parse_nonnegative_int)
+    retention_hour_days: int = setting(
+        90, "the collectors' --retention-hour-days, for the price", parse=parse_nonnegative_int
+    )
+    retention_day_days: int = setting(
+        400, "the collectors' --retention-day-days, for the price", parse=parse_nonnegative_int
+    )
     flush_seconds: float = setting(
         1.0, "the collectors' --flush-seconds, for the price", parse=parse_positive_float
     )
     collectors: int = setting(
-        1, "collectors that take windows, for the price", parse=parse_nonnegative_int, metavar="COUNT"
+        1,
+        "number of collectors that ingest windows, for the price",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
 
     def __post_init__(self) -> None:

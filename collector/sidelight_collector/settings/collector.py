@@ -85,191 +85,200 @@ class Settings(KubernetesSettings):
     """The settings of a collector, each with a flag and a SIDELIGHT_ variable."""
 
     listen: str = setting(
-        "127.0.0.1:8080", "address to serve on; port 0 takes a free one", metavar="HOST:PORT"
+        "127.0.0.1:8080", "address to serve on; port 0 picks a free port", metavar="HOST:PORT"
     )
     store: str = setting(
-        "", "where windows are kept: a directory, or s3://bucket/prefix", required=True, metavar="STORE"
+        "", "store of all windows: a directory, or s3://bucket/prefix", required=True, metavar="STORE"
     )
-    s3_endpoint: str | None = setting(None, "URL of an S3 service that is not AWS", metavar="URL")
+    s3_endpoint: str | None = setting(None, "URL of an S3 service other than AWS", metavar="URL")
     store_timeout_seconds: float = setting(
-        20.0, "how long one request to S3 may take (three attempts are made)", parse=parse_positive_float
+        20.0, "timeout of one request to S3 (up to three attempts)", parse=parse_positive_float
     )
-    path_prefix: str = setting("", "serve everything below this path", parse=parse_path_prefix)
-    port_file: Path | None = setting(None, "write the port that is served on to this file", parse=Path)
+    path_prefix: str = setting(
+        "", "URL path below which the collector serves everything", parse=parse_path_prefix
+    )
+    port_file: Path | None = setting(None, "file to write the port to", parse=Path)
     role: str = setting(
         "all",
-        "serve: take windows in and answer; compactor: make blocks, delete what is old, compare deploys; all",
+        "serve: ingest and queries; compactor: compaction, retention and deploy evaluations; all: both",
         parse=parse_role,
     )
     workers: int = setting(
-        1, "processes that serve; 0: one for each usable core", parse=parse_nonnegative_int, metavar="COUNT"
+        1,
+        "number of serving processes; 0: one for each usable core",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
 
     write_tokens_file: Path | None = setting(
-        None, "bearer tokens that may send windows, one a line", parse=Path
+        None, "file of bearer tokens for sending windows, one per line", parse=Path
     )
     read_tokens_file: Path | None = setting(
-        None, "bearer tokens that may query, one a line; without it anybody may", parse=Path
+        None, "file of bearer tokens for queries, one per line; without it, queries need no token", parse=Path
     )
     allow_anonymous_writes: bool = setting(
-        default=False, help="let anybody who reaches this address send windows"
+        default=False, help="accept windows without a token, from anybody who can reach this address"
     )
     read_rules_file: Path | None = setting(
         None,
-        "who may read which namespaces, a rule a line; without it whoever may query sees all",
+        "file of rules for who may read which namespaces, one per line; without it, all users read all",
         parse=Path,
     )
     read_proxy_header: str | None = setting(
         None,
-        "header in which a proxy names who reads, such as X-Forwarded-User",
+        "header in which a proxy sends the user, such as X-Forwarded-User",
         parse=parse_header_name,
         metavar="NAME",
     )
     read_proxy_groups_header: str | None = setting(
         None,
-        "header in which it names their groups, with commas between",
+        "header in which the proxy sends the user's groups, separated by commas",
         parse=parse_header_name,
         metavar="NAME",
     )
     trusted_proxies: tuple[Network, ...] = setting(
         (),
-        "addresses and networks whose headers count; may be repeated",
+        "addresses or networks of proxies to trust; may be repeated",
         parse=parse_network,
         metavar="NETWORK",
     )
 
     flush_seconds: float = setting(
-        1.0, "windows wait at most this long for others to be stored with", parse=parse_seconds
+        1.0, "longest wait of a window before the collector stores it with others", parse=parse_seconds
     )
-    flush_bytes: int = setting(8 << 20, "or until they are so much text", parse=parse_byte_size)
+    flush_bytes: int = setting(
+        8 << 20, "text in memory at which the collector stores windows earlier", parse=parse_byte_size
+    )
     max_pending_bytes: int = setting(
         64 << 20,
-        "text received and not stored yet; beyond it clients are told to wait",
+        "most text received but not yet stored; above it, clients get 429 and retry",
         parse=parse_byte_size,
     )
-    max_body_bytes: int = setting(32 << 20, "largest request, compressed or not", parse=parse_byte_size)
-    max_receive_seconds: float = setting(
-        60.0, "how long sending a request may take", parse=parse_positive_float
+    max_body_bytes: int = setting(
+        32 << 20, "largest request body, compressed or decompressed", parse=parse_byte_size
     )
+    max_receive_seconds: float = setting(60.0, "timeout for receiving a request", parse=parse_positive_float)
     max_windows: int = setting(
         1000, "most windows in one request", parse=parse_nonnegative_int, metavar="COUNT"
     )
     max_stacks: int = setting(
-        100_000, "most different stacks in one window", parse=parse_nonnegative_int, metavar="COUNT"
+        100_000, "most distinct stacks in one window", parse=parse_nonnegative_int, metavar="COUNT"
     )
     max_depth: int = setting(
-        4096, "most frames of a stack; deeper ones are clipped", parse=parse_nonnegative_int
+        4096, "most frames of a stack; deeper stacks are truncated", parse=parse_nonnegative_int
     )
     max_labels: int = setting(32, "most labels of a window", parse=parse_nonnegative_int, metavar="COUNT")
-    max_label_bytes: int = setting(256, "longest value of a label", parse=parse_byte_size)
-    max_future_seconds: float = setting(
-        300.0, "how far ahead of this clock a window may end", parse=parse_seconds
+    max_label_bytes: int = setting(256, "longest label value", parse=parse_byte_size)
+    max_future_seconds: float = setting(300.0, "how far in the future a window may end", parse=parse_seconds)
+    max_age_days: float = setting(
+        7.0, "oldest start of a window that the collector accepts, in days", parse=parse_positive_float
     )
-    max_age_days: float = setting(7.0, "how long ago a window may have begun", parse=parse_positive_float)
     dedup_cache_entries: int = setting(
         200_000,
-        "window ids in memory, to refuse a window that comes again with other content",
+        "window ids in memory, to reject an id that returns with other content",
         parse=parse_nonnegative_int,
     )
     decode_threads: int = setting(
-        2, "threads that read what clients send", parse=parse_nonnegative_int, metavar="COUNT"
+        2, "threads that decode requests", parse=parse_nonnegative_int, metavar="COUNT"
     )
 
     retention_raw_days: int = setting(
-        14, "whole days windows are kept one by one", parse=parse_nonnegative_int
+        14, "whole days to keep individual windows", parse=parse_nonnegative_int
     )
-    retention_hour_days: int = setting(
-        90, "whole days they are kept by the hour", parse=parse_nonnegative_int
-    )
-    retention_day_days: int = setting(400, "whole days they are kept by the day", parse=parse_nonnegative_int)
+    retention_hour_days: int = setting(90, "whole days to keep hourly sums", parse=parse_nonnegative_int)
+    retention_day_days: int = setting(400, "whole days to keep daily sums", parse=parse_nonnegative_int)
     retention_services: tuple[tuple[str, RetentionDays], ...] = setting(
         (),
-        "the same three for one service; may be repeated",
+        "retention of one service in days; may be repeated",
         parse=parse_service_days,
         metavar="SERVICE=RAW/HOUR/DAY",
     )
     retention_bytes: int = setting(
-        0, "bytes that all windows together may take, the oldest go first; 0: any", parse=parse_byte_size
+        0, "most bytes of all windows; the oldest are deleted first; 0: no limit", parse=parse_byte_size
     )
     retention_interval_seconds: float = setting(
-        3600.0, "time between looks for what is too old", parse=parse_positive_float
+        3600.0, "time between retention runs", parse=parse_positive_float
     )
 
     compact_interval_seconds: float = setting(
-        60.0, "time between looks for segments to make blocks of; 0: never", parse=parse_seconds
+        60.0, "time between compaction runs; 0: never", parse=parse_seconds
     )
     compact_min_segments: int = setting(
-        64, "segments of a day that make a block", parse=parse_nonnegative_int, metavar="COUNT"
+        64, "segments of one day that trigger compaction", parse=parse_nonnegative_int, metavar="COUNT"
     )
-    compact_max_wait_seconds: float = setting(3600.0, "age at which fewer segments do", parse=parse_seconds)
+    compact_max_wait_seconds: float = setting(
+        3600.0, "age of a segment that triggers compaction below --compact-min-segments", parse=parse_seconds
+    )
     compact_max_block_rows: int = setting(
         2_500_000,
-        "most rows of samples in a block made of other blocks; a row takes 150 bytes of memory",
+        "most sample rows of a block merged from blocks; 150 bytes of memory per row",
         parse=parse_nonnegative_int,
     )
     compact_lease_seconds: float = setting(
         120.0,
-        "a day that a collector compacts is left to it for so long after its last sign of life; 0: never",
+        "time without renewal after which another collector may compact a day; 0: no leases",
         parse=parse_seconds,
     )
     deletion_delay_seconds: float = setting(
         600.0,
-        "time from the commit of a block to the deletion of the objects it replaces",
+        "time from the commit of a block to the deletion of the objects that it replaces",
         parse=parse_positive_float,
     )
     orphan_age_seconds: float = setting(
         21_600.0,
-        "age at which objects that nothing refers to are deleted, at least 600",
+        "age at which orphaned objects are deleted, at least 600",
         parse=parse_positive_float,
     )
 
-    query_timeout_seconds: float = setting(
-        30.0, "after which a query is given up", parse=parse_positive_float
+    query_timeout_seconds: float = setting(30.0, "timeout of a query", parse=parse_positive_float)
+    max_queries: int = setting(
+        4, "most queries that run at the same time", parse=parse_nonnegative_int, metavar="COUNT"
     )
-    max_queries: int = setting(4, "queries worked on at once", parse=parse_nonnegative_int, metavar="COUNT")
     max_waiting_queries: int = setting(
         32,
-        "queries that may wait for their turn; beyond it clients are told to",
+        "most queries that wait; above it, clients get 429 and retry",
         parse=parse_nonnegative_int,
         metavar="COUNT",
     )
     query_read_concurrency: int = setting(
-        8, "objects read from the store at once", parse=parse_nonnegative_int, metavar="COUNT"
+        8, "most concurrent reads from the store", parse=parse_nonnegative_int, metavar="COUNT"
     )
     query_cache_bytes: int = setting(256 << 20, "memory for decoded segments", parse=parse_byte_size)
     answer_cache_bytes: int = setting(
-        32 << 20, "memory for finished answers; 0: none are kept", parse=parse_byte_size
+        32 << 20, "memory for cached query results; 0: no cache", parse=parse_byte_size
     )
     cache_dir: Path | None = setting(
-        None, "a directory on a local disk in which queries keep copies of what they read", parse=Path
+        None, "directory on a local disk for copies of the objects that queries read", parse=Path
     )
     cache_disk_bytes: int = setting(
         1 << 30,
-        "what these copies may take, those of all collectors with this directory together",
+        "most bytes in --cache-dir, for all collectors that use it together",
         parse=parse_byte_size,
     )
-    max_range_days: float = setting(400.0, "longest range of a query", parse=parse_positive_float)
+    max_range_days: float = setting(
+        400.0, "longest time range of a query, in days", parse=parse_positive_float
+    )
     default_nodes: int = setting(
         50_000,
-        "flame graph nodes of an answer that does not ask for a number",
+        "flame graph nodes of a response without the parameter nodes",
         parse=parse_nonnegative_int,
         metavar="COUNT",
     )
     max_nodes: int = setting(
         1_000_000,
-        "most flame graph nodes of any answer, also with nodes=all",
+        "most flame graph nodes of any response, also with nodes=all",
         parse=parse_nonnegative_int,
         metavar="COUNT",
     )
     max_points: int = setting(
         5_000,
-        "most steps of a timeline, or columns of a heatmap",
+        "most steps of a timeline or columns of a heatmap",
         parse=parse_nonnegative_int,
         metavar="COUNT",
     )
     max_rows: int = setting(
         100_000,
-        "most rows of functions, of services, or of a heatmap",
+        "most rows of functions, services or a heatmap",
         parse=parse_nonnegative_int,
         metavar="COUNT",
     )
@@ -281,37 +290,43 @@ class Settings(KubernetesSettings):
         metavar="COUNT",
     )
 
-    captures: bool = setting(default=True, help="let people ask for captures, and sidecars for orders")
+    captures: bool = setting(default=True, help="let users start captures and sidecars poll for them")
     capture_tokens_file: Path | None = setting(
-        None, "bearer tokens that may start and end captures, one a line; they may query too", parse=Path
+        None,
+        "file of bearer tokens for captures, alerts of deploys and queries, one per line",
+        parse=Path,
     )
     capture_max_pods: int = setting(
         5, "most pods of one capture", parse=parse_nonnegative_int, metavar="COUNT"
     )
-    capture_max_seconds: float = setting(600.0, "how long a capture may sample", parse=parse_positive_float)
-    capture_max_rate: int = setting(1000, "most samples a second of a capture", parse=parse_nonnegative_int)
+    capture_max_seconds: float = setting(
+        600.0, "longest sampling time of a capture", parse=parse_positive_float
+    )
+    capture_max_rate: int = setting(
+        1000, "highest sampling rate of a capture, in samples per second", parse=parse_nonnegative_int
+    )
     capture_max_running: int = setting(
-        10, "captures that may go on at once", parse=parse_nonnegative_int, metavar="COUNT"
+        10, "most captures that run at the same time", parse=parse_nonnegative_int, metavar="COUNT"
     )
     capture_wait_seconds: float = setting(
         60.0, "how long a capture waits for sidecars", parse=parse_positive_float
     )
     capture_agent_timeout_seconds: float = setting(
         60.0,
-        "time without a report after which a sidecar has failed in a capture",
+        "time without a report after which a sidecar counts as failed in a capture",
         parse=parse_positive_float,
     )
     capture_poll_timeout_seconds: float = setting(
-        25.0, "longest time that a poll of a sidecar stays open", parse=parse_positive_float
+        25.0, "how long the collector holds a sidecar's poll open", parse=parse_positive_float
     )
     capture_max_polls: int = setting(
         20_000,
-        "sidecars kept waiting at once; beyond it they are told to come later",
+        "most open polls of sidecars; above it, sidecars get 429 and retry",
         parse=parse_nonnegative_int,
     )
     capture_check_interval_seconds: float = setting(
         3.0,
-        "time between checks for captures that were started at other collectors",
+        "time between checks for captures started at other collectors",
         parse=parse_positive_float,
     )
     timeline_recording_max_bytes: int = setting(
@@ -322,53 +337,55 @@ class Settings(KubernetesSettings):
     )
     timeline_recording_max_speedscope_frames: int = setting(
         4_000_000,
-        "most frames of a timeline recording in speedscope's format",
+        "most frames of a timeline recording exported to speedscope",
         parse=parse_nonnegative_int,
         metavar="COUNT",
     )
     capture_retention_days: float = setting(
         7.0,
-        "days captures and their recordings are kept; their windows are kept as others",
+        "days to keep captures and their recordings; their windows have the usual retention",
         parse=parse_positive_float,
     )
 
-    links: bool = setting(default=True, help="keep short links to views of the pages, for whoever may query")
+    links: bool = setting(default=True, help="let users who may query create short links to pages")
     link_retention_days: int = setting(
-        400, "whole days a link is kept after it was last made; 0: without end", parse=parse_nonnegative_int
+        400, "whole days to keep a link after it was last created; 0: forever", parse=parse_nonnegative_int
     )
-    max_link_bytes: int = setting(32 << 10, "longest address that a link stands for", parse=parse_byte_size)
+    max_link_bytes: int = setting(32 << 10, "longest page address of a link", parse=parse_byte_size)
 
     max_worker_restarts: int = setting(
         5,
-        "worker restarts within --worker-restart-window-seconds; one more ends the collector",
+        "worker restarts allowed within --worker-restart-window-seconds; one more ends the collector",
         parse=parse_nonnegative_int,
         metavar="COUNT",
     )
     worker_restart_window_seconds: float = setting(
-        60.0, "time over which they count", parse=parse_positive_float
+        60.0, "time over which worker restarts are counted", parse=parse_positive_float
     )
     clickhouse_url: ClickHouseUrl | None = setting(
         None,
-        "ClickHouse that adds up for queries, from the same bucket: clickhouse://user@host:8123/?cluster=NAME",
+        "ClickHouse that sums samples from the same bucket: clickhouse://user@host:8123/?cluster=NAME",
         parse=parse_clickhouse_url,
         secret=True,
         metavar="URL",
     )
     clickhouse_password_file: Path | None = setting(
-        None, "the password of the user of --clickhouse-url", parse=Path
+        None, "file with the password for --clickhouse-url", parse=Path
     )
     clickhouse_timeout_seconds: float = setting(
-        15.0, "longest time that ClickHouse may take for one side of a query", parse=parse_positive_float
+        15.0, "timeout of ClickHouse for one side of a query", parse=parse_positive_float
     )
     clickhouse_fallback: bool = setting(
-        default=True, help="where ClickHouse fails, let the collector add up; without this the query fails"
+        default=True, help="run a query in the collector if ClickHouse fails; otherwise the query fails"
     )
 
     shutdown_timeout_seconds: float = setting(
-        30.0, "longest time for requests in progress when the collector stops", parse=parse_seconds
+        30.0, "longest wait for open requests at shutdown", parse=parse_seconds
     )
     log_json: bool = setting(default=False, help="write logs as JSON lines")
-    log_level: str = setting("info", "debug, info, warning or error", parse=parse_log_level)
+    log_level: str = setting(
+        "info", "lowest level to log: debug, info, warning or error", parse=parse_log_level
+    )
 
     def __post_init__(self) -> None:
         self.check_deploys()

@@ -18,7 +18,7 @@ class ComparisonSettings(DeploySettings):
 
     max_verdict_rows: int = setting(
         5_000_000,
-        "most rows of stacks that a comparison reads window by window; beyond them it reads hours",
+        "most stack rows that a comparison reads as individual windows; above it, hourly sums",
         parse=parse_nonnegative_int,
         metavar="COUNT",
     )
@@ -30,22 +30,22 @@ class ComparisonSettings(DeploySettings):
     )
     prometheus_url: str | None = setting(
         None,
-        "a Prometheus that tells how many requests services serve: comparisons are per request then",
+        "Prometheus with request counts of services; comparisons are then per request",
         parse=parse_http_url,
         secret=True,
         metavar="URL",
     )
     prometheus_requests_query: str = setting(
         "",
-        "the PromQL query for the requests of a service in {step}; {service}, {version} and {namespace} "
-        "stand for a side's own; with sum by (pod) it tells which pod served how many",
+        "PromQL query for a service's requests in {step}; a side's {service}, {version} and "
+        "{namespace} are inserted; sum by (pod) gives counts per pod",
         metavar="PROMQL",
     )
     prometheus_token_file: Path | None = setting(
-        None, "the bearer token for the Prometheus of --prometheus-url", parse=Path
+        None, "file with the bearer token for --prometheus-url", parse=Path
     )
     prometheus_timeout_seconds: float = setting(
-        5.0, "how long it may take to answer for one side", parse=parse_positive_float
+        5.0, "timeout of Prometheus for one side of a comparison", parse=parse_positive_float
     )
 
     def check_comparison(self) -> None:

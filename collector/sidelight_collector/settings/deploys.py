@@ -43,37 +43,39 @@ def parse_http_url(text: str) -> str:
 class DeploySettings:
     """Settings of deploys; the collector's `Settings` include them."""
 
-    deploys: bool = setting(default=True, help="compare each new version of a service with the one before")
+    deploys: bool = setting(
+        default=True, help="compare each new version of a service with the previous version"
+    )
     deploy_fail_on: tuple[str, ...] = setting(
         ("cpu>+5%",),
-        "a deploy for which this holds is regressed; may be repeated",
+        "condition under which a deploy counts as regressed; may be repeated",
         parse=check_gate_condition,
         metavar="CONDITION",
     )
     deploy_min_effect_percent: float = setting(
         5.0,
-        "smallest change to detect; an analysis that could not detect it says so",
+        "smallest change to detect; an analysis reports if it cannot detect it",
         parse=parse_positive_float,
     )
     deploy_first_analysis_seconds: float = setting(
         600.0,
-        "age of a new version at its first analysis; each next one is at twice the age",
+        "age of a new version at its first analysis; the age doubles for each next analysis",
         parse=parse_positive_float,
     )
     deploy_last_analysis_seconds: float = setting(
         DAY_SECONDS, "age of a new version at its last analysis, at most 14 days", parse=parse_positive_float
     )
     deploy_warmup_seconds: float = setting(
-        60.0, "the beginning of a version that is left out: imports and first requests", parse=parse_seconds
+        60.0, "start of a new version to exclude: imports and first requests", parse=parse_seconds
     )
     deploy_absent_seconds: float = setting(
         900.0,
-        "time without data after which a version is absent; above the interval of any sidecar",
+        "time without data after which a version is absent; longer than any sidecar's interval",
         parse=parse_positive_float,
     )
     deploy_max_detections_per_day: int = setting(
         4,
-        "how often a day a version that comes and goes counts as a deploy",
+        "how often per day a version that comes and goes counts as a deploy",
         parse=parse_nonnegative_int,
         metavar="COUNT",
     )
@@ -81,42 +83,44 @@ class DeploySettings:
         60.0, "time between checks for new versions", parse=parse_positive_float
     )
     deploy_max_analyses_per_minute: int = setting(
-        12, "most analyses of deploys a minute", parse=parse_nonnegative_int, metavar="COUNT"
+        12, "most analyses of deploys per minute", parse=parse_nonnegative_int, metavar="COUNT"
     )
     deploy_cpu_budget_percent: float = setting(
-        20.0, "share of one core that analyses may take, averaged over a minute", parse=parse_positive_float
+        20.0,
+        "most CPU time of analyses, in percent of one core, averaged over a minute",
+        parse=parse_positive_float,
     )
-    deploy_retention_days: float = setting(90.0, "days deploys are kept", parse=parse_positive_float)
+    deploy_retention_days: float = setting(90.0, "days to keep deploys", parse=parse_positive_float)
     deploy_webhook_url: str = setting(
         "",
-        "who is told of a regressed deploy, and when it no longer is, in JSON",
+        "URL that gets a JSON message when a deploy regresses and when that ends",
         parse=parse_http_url,
         secret=True,
         metavar="URL",
     )
     deploy_webhook_secret_file: Path | None = setting(
-        None, "a secret that what is sent there is signed with", parse=Path
+        None, "file with the secret that signs messages to --deploy-webhook-url", parse=Path
     )
     alertmanager_url: tuple[str, ...] = setting(
         (),
-        "an Alertmanager that is told the same; may be repeated: all members of a cluster",
+        "Alertmanager that gets alerts of deploys; may be repeated for the members of a cluster",
         parse=parse_http_url,
         secret=True,
         metavar="URL",
     )
     alertmanager_resend_seconds: float = setting(
         60.0,
-        "an alert goes to Alertmanager again so often; it ends after four times this",
+        "time between repeats of an alert to Alertmanager; the alert ends after four times this",
         parse=parse_positive_float,
     )
     deploy_alert_retry_seconds: float = setting(
         21_600.0,
-        "a receiver that is away is tried for so long, less and less often",
+        "how long to retry an unreachable receiver, at growing intervals",
         parse=parse_positive_float,
     )
     public_url: str = setting(
         "",
-        "where people reach these pages, with the path prefix: links in alerts begin with it",
+        "URL of the UI for users, with the path prefix; alerts link to it",
         parse=parse_http_url,
         metavar="URL",
     )

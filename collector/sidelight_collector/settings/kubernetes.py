@@ -41,54 +41,54 @@ class KubernetesSettings(ComparisonSettings):
 
     kubernetes: str = setting(
         "off",
-        "whose API server vouches for sidecars: off, in-cluster, or the path of a kubeconfig",
+        "API server that verifies sidecars: off, in-cluster, or the path of a kubeconfig",
         metavar="WHERE",
     )
-    token_audience: str = setting(AUDIENCE, "audience that the tokens of sidecars must name")
+    token_audience: str = setting(AUDIENCE, "audience that tokens of sidecars must have")
     kubernetes_namespaces: tuple[str, ...] = setting(
         (),
-        "ask only for pods of this namespace what they are called; may be repeated; none: of all",
+        "namespace in which to look up pods' labels; may be repeated; none: all namespaces",
         parse=parse_namespace,
         metavar="NAMESPACE",
     )
     token_cache_seconds: float = setting(
         300.0,
-        "how long the result of a TokenReview is used for an accepted token",
+        "how long to accept a verified token without a new TokenReview",
         parse=parse_positive_float,
     )
-    token_negative_cache_seconds: float = setting(10.0, "the same for a rejected token", parse=parse_seconds)
+    token_negative_cache_seconds: float = setting(
+        10.0, "how long to reject a rejected token without a new TokenReview", parse=parse_seconds
+    )
     token_stale_if_error_seconds: float = setting(
         3600.0,
-        "how much longer an accepted token is used while the API server does not answer, unless it expires",
+        "how much longer to accept a verified, unexpired token while the API server does not respond",
         parse=parse_seconds,
     )
     token_cache_entries: int = setting(
         20_000,
-        "results in memory; the least recently used go first",
+        "TokenReview results in memory; the least recently used are dropped first",
         parse=parse_nonnegative_int,
         metavar="COUNT",
     )
     token_review_concurrency: int = setting(
         8,
-        "TokenReviews sent at the same time; a thousand more may wait",
+        "most concurrent TokenReviews; up to 1,000 more can wait",
         parse=parse_nonnegative_int,
         metavar="COUNT",
     )
 
-    discovery: bool = setting(
-        default=True, help="watch pods and what owns them, where --kubernetes says which cluster"
-    )
+    discovery: bool = setting(default=True, help="watch pods and their owners in the cluster of --kubernetes")
     discovery_namespaces: tuple[str, ...] = setting(
         (), "watch only this namespace; may be repeated", parse=parse_namespace, metavar="NAMESPACE"
     )
     discovery_max_pods: int = setting(
         50_000,
-        "most pods that are kept; those beyond it are counted",
+        "most pods in memory; pods above it are only counted",
         parse=parse_nonnegative_int,
         metavar="COUNT",
     )
     discovery_stale_seconds: float = setting(
-        180.0, "time without a report after which a sidecar that runs is stale", parse=parse_positive_float
+        180.0, "time without a report after which a running sidecar is stale", parse=parse_positive_float
     )
     discovery_publish_interval_seconds: float = setting(
         5.0,
@@ -97,27 +97,27 @@ class KubernetesSettings(ComparisonSettings):
     )
     discovery_lease_seconds: float = setting(
         30.0,
-        "another takes the watch over when it has not reported for so long",
+        "time without a report of the watching collector after which another one takes over",
         parse=parse_positive_float,
     )
     discovery_max_rollouts: int = setting(
         5000,
-        "most rollouts that are kept, the latest of all workloads",
+        "most rollouts to keep, latest first, over all workloads",
         parse=parse_nonnegative_int,
         metavar="COUNT",
     )
     attach_image: str = setting(
-        "", "image of sidecars that captures attach to pods without one; empty: none are", metavar="IMAGE"
+        "", "image of sidecars that captures attach to pods without one; empty: never attach", metavar="IMAGE"
     )
     attach_namespaces: tuple[str, ...] = setting(
         (),
-        "namespaces in which they may be attached; may be repeated, and * means all",
+        "namespace in which captures may attach sidecars; may be repeated; *: all",
         parse=parse_namespace_or_all,
         metavar="NAMESPACE",
     )
     attach_collector_url: str = setting("", "URL of this collector for attached sidecars", metavar="URL")
     attach_wait_seconds: float = setting(
-        120.0, "how long a capture waits for sidecars it attached", parse=parse_positive_float
+        120.0, "how long a capture waits for sidecars that it attached", parse=parse_positive_float
     )
 
     def check_kubernetes(self) -> None:

@@ -45,32 +45,32 @@ READY_LINE = b"ready\n"
 class LoadPlan:
     """The requests to send: URL, rate and duration."""
 
-    url: str = setting("", "the service, without a path", required=True)
-    path: tuple[str, ...] = setting(("/50", "/125"), "asked in turn; may be repeated")
-    rate: float = setting(150.0, "requests per second, all paths together", parse=house.parse_positive_float)
+    url: str = setting("", "URL of the service, without a path", required=True)
+    path: tuple[str, ...] = setting(("/50", "/125"), "path to request, in turn; may be repeated")
+    rate: float = setting(150.0, "requests per second, over all paths", parse=house.parse_positive_float)
     seconds: float = setting(20.0, "length of a round", parse=house.parse_positive_float)
-    rounds: int = setting(1, "how many rounds, one right after the other", parse=house.parse_nonnegative_int)
+    rounds: int = setting(
+        1, "number of rounds, without a pause between them", parse=house.parse_nonnegative_int
+    )
     warm_up_seconds: float = setting(
-        0.0, "send for so long before the first round, uncounted", parse=house.parse_seconds
+        0.0, "load before the first round, not measured", parse=house.parse_seconds
     )
     progress_seconds: float = setting(
-        0.0, "write the first round's figures so far, so often; 0: never", parse=house.parse_seconds
+        0.0, "time between reports within the first round; 0: none", parse=house.parse_seconds
     )
     start_at: float = setting(
         0.0,
-        "time of the first request, in seconds since 1970; late requests go at once; 0: now",
+        "time of the first request, in Unix seconds; 0: now; late requests are sent at once",
         parse=house.parse_seconds,
         metavar="T",
     )
     wait: bool = setting(
         False, "write a line when ready, then read the time of the first request from standard input"
     )
-    timeout_seconds: float = setting(
-        10.0, "give up a request so long after sending it", parse=house.parse_positive_float
-    )
+    timeout_seconds: float = setting(10.0, "timeout of a request", parse=house.parse_positive_float)
     max_in_flight: int = setting(
         800,
-        "the most unanswered requests; more are counted instead of sent",
+        "most open requests; above it, requests are counted instead of sent",
         parse=house.parse_nonnegative_int,
     )
 
