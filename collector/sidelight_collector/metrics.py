@@ -48,33 +48,36 @@ class Metrics:
             self._exported_registry = CollectorRegistry()
             MultiProcessCollector(self._exported_registry, str(shared_dir))  # type: ignore[no-untyped-call]
         self.windows_accepted = self._counter(
-            "sidelight_windows_accepted", "Windows acknowledged: they are durable in the store."
+            "sidelight_windows_accepted", "Windows stored durably and acknowledged."
         )
         self.windows_duplicate = self._counter(
-            "sidelight_windows_duplicate", "Windows that were sent again and are stored already."
+            "sidelight_windows_duplicate", "Windows received again that were stored already."
         )
         self.samples_truncated = self._counter(
-            "sidelight_samples_truncated", "Samples with clipped stacks, clipped by the sampler or here."
+            "sidelight_samples_truncated",
+            "Samples whose stack was truncated, by the sampler or by the collector.",
         )
         self.refusals = self._counter(
-            "sidelight_refusals", "Requests that were refused or failed, by reason.", ("reason",)
+            "sidelight_refusals", "Rejected or failed requests, by reason.", ("reason",)
         )
         self.received_bytes = self._counter(
-            "sidelight_ingest_received_bytes", "Bytes of windows as they came, compressed or not."
+            "sidelight_ingest_received_bytes", "Bytes of windows received, before decompression."
         )
         self.decompressed_bytes = self._counter(
             "sidelight_ingest_decompressed_bytes", "Bytes of windows after decompression."
         )
         self.pending_bytes = self._gauge(
-            "sidelight_ingest_pending_bytes", "Text received and not durable yet.", multiprocess_mode="sum"
+            "sidelight_ingest_pending_bytes",
+            "Bytes of text received but not yet durable.",
+            multiprocess_mode="sum",
         )
         self.pending_bytes.set(0)
         self.last_ingest = self._gauge(
-            "sidelight_last_ingest_timestamp_seconds", "When a window was last acknowledged."
+            "sidelight_last_ingest_timestamp_seconds", "Unix time of the last acknowledged window."
         )
         self.token_reviews = self._counter(
             "sidelight_token_reviews",
-            "Tokens of pods by outcome: cached, accepted, stale, rejected, unavailable, throttled.",
+            "Checked pod tokens, by outcome: cached, accepted, stale, rejected, unavailable, throttled.",
             ("outcome",),
         )
         self.identity_degraded = self._gauge(
@@ -82,47 +85,46 @@ class Metrics:
             "1 while the API server denies or does not answer requests for tokenreviews or pods.",
             ("resource",),
         )
-        self.segments_written = self._counter("sidelight_segments_written", "Segments made durable.")
+        self.segments_written = self._counter("sidelight_segments_written", "Segments stored durably.")
         self.segment_write_seconds = self._histogram(
-            "sidelight_segment_write_seconds", "Time to make one segment durable."
+            "sidelight_segment_write_seconds", "Time to store one segment durably."
         )
         self.store_seconds = self._histogram(
-            "sidelight_store_operation_seconds", "Time of one operation on the object store.", ("operation",)
+            "sidelight_store_operation_seconds",
+            "Duration of one operation on the object store.",
+            ("operation",),
         )
         self.store_errors = self._counter(
-            "sidelight_store_errors", "Operations on the object store that failed.", ("operation",)
+            "sidelight_store_errors", "Failed operations on the object store.", ("operation",)
         )
         self.retention_deleted = self._counter(
-            "sidelight_retention_deleted_objects", "Objects deleted because they were too old."
+            "sidelight_retention_deleted_objects", "Objects deleted by retention."
         )
-        self.retention_errors = self._counter(
-            "sidelight_retention_errors", "Looks for what is too old that failed."
-        )
+        self.retention_errors = self._counter("sidelight_retention_errors", "Failed retention runs.")
         self.retention_downsampled = self._counter(
             "sidelight_retention_downsampled_blocks", "Blocks replaced by a lower resolution, or deleted."
         )
         self.compacted_windows = self._counter(
-            "sidelight_compacted_windows", "Windows written into blocks, anew each time they are."
+            "sidelight_compacted_windows",
+            "Windows written into blocks, counted again in each later compaction.",
         )
         self.compaction_seconds = self._histogram(
-            "sidelight_compaction_seconds", "Time to make and commit one block."
+            "sidelight_compaction_seconds", "Time to build and commit one block."
         )
         self.compaction_deleted = self._counter(
-            "sidelight_compaction_deleted_objects", "Objects deleted because a block has what they had."
+            "sidelight_compaction_deleted_objects", "Objects deleted after compaction."
         )
-        self.compaction_errors = self._counter(
-            "sidelight_compaction_errors", "Times that compaction was broken off."
-        )
+        self.compaction_errors = self._counter("sidelight_compaction_errors", "Failed compaction runs.")
         self.compaction_skipped = self._counter(
             "sidelight_compaction_skipped_leased_days",
             "Days skipped because another collector holds their lease.",
         )
         self.segments_unreadable = self._counter(
             "sidelight_query_unreadable_segments",
-            "Segments, blocks and manifests that a query had to leave out, counted anew in every query.",
+            "Segments, blocks and manifests that a query could not read, counted in every query.",
         )
         self.clickhouse_seconds = self._histogram(
-            "sidelight_clickhouse_query_seconds", "Time of successful queries to ClickHouse."
+            "sidelight_clickhouse_query_seconds", "Duration of successful queries to ClickHouse."
         )
         self.clickhouse_errors = self._counter(
             "sidelight_clickhouse_errors",
@@ -131,42 +133,42 @@ class Metrics:
         )
         self.prometheus_errors = self._counter(
             "sidelight_prometheus_errors",
-            "Failed queries to Prometheus for the requests of a side, by cause.",
+            "Failed queries to Prometheus for request counts, by cause.",
             ("cause",),
         )
         for cause in ("unreachable", "timeout", "refused", "invalid", "empty", "ambiguous"):
             self.prometheus_errors.labels(cause)
         self.query_cache_results = self._counter(
             "sidelight_query_cache_results",
-            "Answers by result of the cache: hit, miss, or coalesced with an equal query under way.",
+            "Query results by cache outcome: hit, miss, or coalesced with an equal running query.",
             ("result",),
         )
         self.disk_cache_reads = self._counter(
             "sidelight_disk_cache_reads",
-            "Objects that queries looked for on the local disk, by result; a damaged one is a miss too.",
+            "Objects that queries looked up in the disk cache, by result; a damaged copy is also a miss.",
             ("result",),
         )
         self.disk_cache_written_bytes = self._counter(
-            "sidelight_disk_cache_written_bytes", "Bytes of objects copied to the local disk."
+            "sidelight_disk_cache_written_bytes", "Bytes of objects copied to the disk cache."
         )
         self.disk_cache_bytes = self._gauge(
             "sidelight_disk_cache_bytes",
-            "What the copies on the local disk take at most, those of other processes included.",
+            "Upper bound of the disk cache's size, including copies of other processes.",
         )
         self.disk_cache_skipped = self._counter(
-            "sidelight_disk_cache_skipped", "Objects not copied because too many waited to be."
+            "sidelight_disk_cache_skipped", "Objects not copied to the disk cache because its queue was full."
         )
         self.disk_cache_errors = self._counter(
-            "sidelight_disk_cache_errors", "Operations on the local disk that failed.", ("operation",)
+            "sidelight_disk_cache_errors", "Failed operations on the disk cache.", ("operation",)
         )
-        self.captures_started = self._counter("sidelight_captures_started", "Captures asked for.")
+        self.captures_started = self._counter("sidelight_captures_started", "Captures started.")
         self.captures_ended = self._counter(
-            "sidelight_captures_ended", "Captures that ended, by how they did.", ("outcome",)
+            "sidelight_captures_ended", "Captures ended, by outcome.", ("outcome",)
         )
         for outcome in ("ready", "stopped", "failed"):
             self.captures_ended.labels(outcome)
         self.capture_errors = self._counter(
-            "sidelight_capture_errors", "Looks after captures that failed, mostly because of the store."
+            "sidelight_capture_errors", "Failed checks of running captures, mostly because of the store."
         )
         self.connected_sidecars = self._gauge(
             "sidelight_connected_sidecars",
@@ -175,7 +177,7 @@ class Metrics:
         )
         self.pending_polls = self._gauge(
             "sidelight_pending_polls",
-            "Polls of sidecars that are open now.",
+            "Open polls of sidecars.",
             multiprocess_mode="sum",
         )
         self.timeline_recording_bytes = self._counter(
@@ -202,14 +204,14 @@ class Metrics:
             multiprocess_mode="sum",
         )
         self.discovery_objects = self._gauge(
-            "sidelight_discovery_objects", "Objects of the cluster that are kept, by kind.", ("kind",)
+            "sidelight_discovery_objects", "Cluster objects in memory, by kind.", ("kind",)
         )
         self.discovery_events = self._counter(
-            "sidelight_discovery_events", "Events of watches of the cluster, by kind of object.", ("kind",)
+            "sidelight_discovery_events", "Watch events of the cluster, by kind of object.", ("kind",)
         )
         self.discovery_errors = self._counter(
             "sidelight_discovery_errors",
-            "Failures to watch the cluster, by cause; after expired a new list follows.",
+            "Failures to watch the cluster, by cause; after expired, a new list follows.",
             ("cause",),
         )
         for cause in ("denied", "unavailable", "expired", "store"):
@@ -224,10 +226,10 @@ class Metrics:
         self.deploys_detected = self._counter("sidelight_deploys_detected", "Deploys detected, each once.")
         self.deploys_skipped = self._counter(
             "sidelight_deploys_skipped",
-            "Returns of a version above --deploy-max-detections-per-day, which count as no deploy.",
+            "Returns of a version above --deploy-max-detections-per-day, which do not count as deploys.",
         )
         self.deploys_active = self._gauge(
-            "sidelight_deploys_active", "Deploys under evaluation, in the one process that evaluates them."
+            "sidelight_deploys_active", "Deploys under evaluation; only in the process that evaluates them."
         )
         self.deploy_analyses = self._counter(
             "sidelight_deploy_analyses", "Analyses of deploys, by result.", ("state",)
@@ -235,14 +237,14 @@ class Metrics:
         for state in ("pass", "regressed", "inconclusive", "not_comparable"):
             self.deploy_analyses.labels(state)
         self.deploy_analyses_postponed = self._counter(
-            "sidelight_deploy_analyses_postponed", "Analyses of deploys that were due and postponed."
+            "sidelight_deploy_analyses_postponed", "Analyses of deploys that were due but postponed."
         )
         self.deploy_errors = self._counter(
-            "sidelight_deploy_errors", "Looks after deploys that failed, because of the store or a query."
+            "sidelight_deploy_errors", "Failed checks of deploys, because of the store or a query."
         )
         self.deploy_alerts = self._counter(
             "sidelight_deploy_alerts",
-            "Alerts of deploys by receiver and by what came of it; failed ones are tried again.",
+            "Deliveries of deploy alerts, by receiver and outcome; failed ones are retried.",
             ("receiver", "outcome"),
         )
         for receiver in ("webhook", "alertmanager"):
@@ -250,19 +252,19 @@ class Metrics:
                 self.deploy_alerts.labels(receiver, outcome)
         self.http_request_seconds = self._histogram(
             "sidelight_http_request_duration_seconds",
-            "Time to answer a request.",
+            "Duration of requests.",
             ("route", "method", "status"),
         )
         self.event_loop_lag_seconds = self._histogram(
-            "sidelight_event_loop_lag_seconds", "Delay of timers of the event loop."
+            "sidelight_event_loop_lag_seconds", "Delay of timers on the event loop."
         )
-        self.workers = self._gauge("sidelight_workers", "Processes that serve.", multiprocess_mode="sum")
+        self.workers = self._gauge("sidelight_workers", "Serving processes.", multiprocess_mode="sum")
         self.worker_restarts = self._counter(
             "sidelight_worker_restarts", "Workers restarted after they died."
         )
         for reason in Reason:
             self.refusals.labels(reason)
-        self._gauge("sidelight_build_info", "Constant 1, with the version.", ("version",)).labels(
+        self._gauge("sidelight_build_info", "Constant 1 with the version as a label.", ("version",)).labels(
             __version__
         ).set(1)
 

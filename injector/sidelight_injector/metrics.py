@@ -17,7 +17,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.admission_reviews = self._counter("admission_reviews", "AdmissionReviews of pods", ["outcome"])
         self.skipped_pods = self._counter(
-            "skipped_pods", "Pods that asked for a sidecar and got none", ["reason"]
+            "skipped_pods", "Pods that requested a sidecar but got none", ["reason"]
         )
         self.admission_review_seconds = Histogram(
             f"{_PREFIX}_admission_review_seconds",
@@ -26,20 +26,22 @@ class Metrics:
             registry=self.registry,
         )
         self.events = self._counter("events", "Events about pods without a sidecar", ["outcome"])
-        self.problems = self._gauge("problems", "What /readyz names now", ["error"])
+        self.problems = self._gauge("problems", "Problems that /readyz reports now", ["error"])
         self.certificate_expiration = self._gauge(
-            "certificate_expiration_timestamp_seconds", "Expiration of the certificate in use"
+            "certificate_expiration_timestamp_seconds", "Unix time at which the certificate in use expires"
         )
         self.certificates_issued = self._counter(
             "certificates_issued", "Certificates issued by the injector", ["kind"]
         )
         self.certificate_reloads = self._counter(
-            "certificate_reloads", "Times another certificate was loaded"
+            "certificate_reloads", "Times that another certificate was loaded"
         )
         self.ca_bundle_updates = self._counter(
             "ca_bundle_updates", "Updates of caBundle in the webhook's configuration"
         )
-        self.loop_errors = self._counter("loop_errors", "Unexpected errors a loop went on after", ["loop"])
+        self.loop_errors = self._counter(
+            "loop_errors", "Unexpected errors after which a loop continued", ["loop"]
+        )
 
     def render(self) -> bytes:
         """Render the metrics in the Prometheus text format."""
