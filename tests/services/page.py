@@ -12,20 +12,27 @@ _TOLD_WAIT = 0.01
 _HEAD = """\
 # What is supported
 
-Written by `make test-services`: each service below was run for {seconds:g} seconds under {rate:g} requests a
-second (each waits 10 ms, then computes 4 ms in a function of its own), beside a real sidecar at 100 Hz, on
-{machine}. A service is supported when
+For teams who want to know if Sidelight profiles their Python and server correctly: each cell with numbers
+passed.
 
-- every process of it was found, each with its role (a master and two workers, or one process alone), and what
-  belongs to `multiprocessing` and not to the service was not;
-- of the samples that are not idle, most end in the function that computes, and its share is what it took;
-- the idle share of each process is the one that its CPU time tells, within four standard deviations and one
-  point; time in which it waited for a core of this machine may count as running;
-- at most 5 % of the ticks failed, every request was answered, and nothing was left stopped.
+A cell is the idle share, the mean of the service's processes, in percent: as sampled / by CPU time. The
+number after "waited" is the share of time that threads waited for a core, if above 1 %. The sampled share may
+be lower by that much. {ran} of {all} combinations ran; the notes say why the others did not.
 
-A cell is the idle share of the service, the mean of its processes, in percent: as sampled / by their CPU
-time, and what their threads waited for a core meanwhile, where that was more than a percent: by so much the
-first may be lower. {ran} of {all} were run; what was not says so.
+"""
+_METHOD = """
+## How they were sampled
+
+`make test-services` writes this page. It runs each service for {seconds:g} seconds at {rate:g} requests a
+second, beside a sidecar at 100 Hz, on {machine}.
+Each request waits 10 ms, then computes 4 ms in its own function. A service passes if
+
+- the sidecar finds all its processes with their roles (a master and two workers, or one process alone), and
+  none of `multiprocessing`;
+- most samples that are not idle end in the computing function, with the expected share;
+- the idle share of each process matches its CPU time, within four standard deviations and one point. Time
+  that waits for a core may count as running;
+- at most 5 % of the ticks fail, every request is answered, and no process is left stopped.
 
 """
 
@@ -59,14 +66,14 @@ def page(results: Iterable[Result], *, seconds: float, rate: float, machine: str
     notes: dict[str, int] = {}
     ran = sum(one.state != "missing" for one in known.values())
     every = len(services) * len(pythons)
-    text = _HEAD.format(seconds=seconds, rate=rate, machine=machine, ran=ran, all=every)
+    text = _HEAD.format(ran=ran, all=every)
     text += _table(
         ["service", *pythons],
         [[name, *(_cell(known.get((name, python)), notes) for python in pythons)] for name in services],
     )
     if notes:
         text += "\n" + "".join(f"{number}. {why}\n" for why, number in notes.items())
-    text += _how(known.values(), pythons)
+    text += _METHOD.format(seconds=seconds, rate=rate, machine=machine) + _how(known.values(), pythons)
     text += "\n## Versions\n\n" + _table(
         ["service", *pythons],
         [[name, *(_versions(known.get((name, python))) for python in pythons)] for name in services],
@@ -82,16 +89,18 @@ def _how(results: Iterable[Result], pythons: Sequence[str]) -> str:
             by_python[one.python].add(f"{one.sampler}, mode `{one.mode}`")
             shares.append(one.leaf_share)
     rows = [[python, "; ".join(sorted(by_python[python])) or "nothing ran"] for python in pythons]
-    text = "\n## How they were sampled\n\n" + _table(["Python", "sampler"], rows)
+    text = _table(["Python", "sampler"], rows)
     if shares:
         text += (
-            f"\nThe function that computes had {min(shares):.0%} to {max(shares):.0%} of the samples that "
-            "are not idle; the rest is the framework and the server.\n"
-            "\nWhat runs outside Python has no frames: computing in a Cython or C function is counted on the "
-            "line of Python that called it, the loop of uvloop on the frame that entered it, and what uWSGI "
-            "does between requests on `(no Python frames)`. A native capture (`POST /capture` with "
-            '`"mode": "native"`) has those frames; of the modules in Cython and in C it was checked that it '
-            "has, Cython's with lines of the `.pyx`.\n"
+            f"\nThe computing function had {min(shares):.0%} to {max(shares):.0%} of the samples that are "
+            "not idle; the framework and the server had the rest.\n"
+            "\nCode outside Python has no frames of its own:\n"
+            "\n| code | counts on |\n| --- | --- |\n"
+            "| a Cython or C function | the line of Python that called it |\n"
+            "| the loop of uvloop | the frame that entered it |\n"
+            "| uWSGI between requests | `(no Python frames)` |\n"
+            '\nA native capture (`POST /capture` with `"mode": "native"`) shows these frames. The run checks '
+            "this for the modules in\nCython, with lines of the `.pyx`, and in C.\n"
         )
     return text
 
