@@ -88,6 +88,7 @@ PROCESSES = (
     "tests/sidecar/test_procfs.py",
     "tests/sidecar/test_sampling.py",
     "tests/model/test_pprof.py",
+    "tests/tools/test_documentation.py::test_the_documentation_site",
     "tests/truth/",
     "tests/statistics/test_event_loop.py",
     "tests/web/",

@@ -41,7 +41,7 @@ def test_an_upgrade_leaves_certificates_and_trust_alone_and_an_uninstall_nothing
         helm(api, namespace, "upgrade", "sidelight", CHART, "--set", f"{VALUES},sidecar.settings.rate=50")
         assert injector.secret() == secret
         assert injector.trusted() == trusted
-        assert injector.number('certificates_made_total{kind="leaf"}') == 1
+        assert injector.number('certificates_issued_total{kind="leaf"}') == 1
         helm(api, namespace, "rollback", "sidelight")
         assert injector.secret() == secret
         assert injector.trusted() == trusted

@@ -38,6 +38,7 @@ from sidelight_collector.captures.capture_repository import (
     generate_capture_id,
 )
 from sidelight_collector.captures.capture_requests import BadBody, parse_capture_id, parse_capture_request
+from sidelight_collector.captures.ephemeral_container import AttachTarget, build_container
 from sidelight_collector.captures.recordings.recording_files import (
     merge_into_runs,
     parse_recording,
@@ -48,6 +49,7 @@ from sidelight_collector.query.select.matchers import parse_re2_selector
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectDamaged, ObjectStore
 from sidelight_model.capture_protocol import CaptureReport, CaptureState, ProcessReport, TopFunction
+from sidelight_sidecar.settings import parse_sidecar_settings
 from tests.collector.fake_sidecars import recording
 from tests.collector.faults import FaultyStore
 
@@ -423,3 +425,13 @@ def test_golden_capture_parts_are_read_by_every_later_version(version: int) -> N
     assert part.report.top_functions == (TopFunction("shop.cart:total", 31),)
     assert part.report.processes[0].reduced == ("cpu",)
     assert encode_part(part) == (GOLDEN / "capture-part-2.json").read_bytes().strip()
+
+
+def test_the_arguments_of_an_attached_sidecar_are_settings_of_the_sidecar() -> None:
+    target = AttachTarget("shop", "shop-1", "u-1", "node-1", "shop", "2", "app")
+    agent, token = "01M89MRKN2XKB7WJ0GF180BFHZ", "c_01M89MRKN2XKB7WJ0GF180BFHZ.01M89MRKN2XKB7WJ0GF180BFHZ.s"
+    container = build_container(target, agent, "image", "http://collector:8080", token, made().request)
+    command, *argv = container["args"]
+    settings = parse_sidecar_settings(argv, {})
+    assert (command, settings.service, settings.capture_max_seconds) == ("sidecar", "shop", 60.0)
+    assert settings.on_demand

@@ -260,7 +260,7 @@ async def test_a_sidecar_that_is_lost_fails_its_part_and_may_come_back(serving: 
         made = await started(collector)
         await sidecar.told(made["id"], "sampling")
         failed = await state(collector, made["id"], "failed")
-        assert "has not been heard of for" in failed["problem"]
+        assert "has not reported for" in failed["problem"]
         await sidecar.ship(made["id"])
         await sidecar.told(made["id"], "done", windows=1, samples=3)
         assert (await state(collector, made["id"], "ready"))["samples"] == 3

@@ -287,7 +287,7 @@ def test_a_native_sidecar_and_an_ephemeral_one_are_found_where_they_stand() -> N
 STANDS = [
     (pod("a", sidecar="running"), {("shop", "a"): NOW - 5}, "profiled", ""),
     (pod("a", sidecar="running"), {("", "a"): NOW - 5}, "profiled", ""),
-    (pod("a", sidecar="running"), {}, "stale", "nothing has been heard of it since it started"),
+    (pod("a", sidecar="running"), {}, "stale", "has not reported since it started"),
     (pod("a", sidecar="running"), {("shop", "a"): NOW - 500}, "stale", "for 500 s"),
     (pod("a"), {}, "no_sidecar", "a has no sidecar"),
     (

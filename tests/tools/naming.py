@@ -8,6 +8,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,6 +78,7 @@ class Module:
         return f"{self.path.relative_to(ROOT)}:{line}"
 
 
+@cache
 def read_modules() -> list[Module]:
     paths = sorted(path for folder in DISTRIBUTIONS for path in folder.glob("sidelight*/**/*.py"))
     return [Module(path, ast.parse(path.read_text(encoding="utf-8"))) for path in paths]

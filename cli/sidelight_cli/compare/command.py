@@ -64,8 +64,8 @@ def _compare_once(settings: CompareSettings) -> int:
         _print_status(f"warning: {note}")
     if code is ExitCode.NO_INPUT:
         _print_status(
-            f"error: {' and '.join(verdict.sides_without_windows)} matched nothing, so that no "
-            "condition can be judged"
+            f"error: {' and '.join(verdict.sides_without_windows)} matched nothing, so no "
+            "condition can be evaluated"
         )
         _print_status(
             "hint: Check the side and its range; --wait SECONDS waits for a deployment that has just begun."

@@ -121,7 +121,7 @@ def build_container(
         "spool-max-bytes": str(SPOOL_BYTES),
         "capture-max-seconds": f"{capture_request.seconds:g}",
         "capture-max-rate": str(capture_request.rate),
-        "recording-max-bytes": str(SPOOL_BYTES // 4),
+        "timeline-recording-max-bytes": str(SPOOL_BYTES // 4),
     }
     return {
         "name": build_container_name(agent),

@@ -159,7 +159,7 @@ def test_a_child_that_dies_ends_the_demo_and_is_named(tmp_path: Path) -> None:
         (service,) = [child for child in children if child.cmdline()[1].endswith("aiohttp_uvloop.py")]
         service.kill()
         assert demo.process.wait(60) == 1
-        assert "error: the service aiohttp-uvloop was ended by SIGKILL; the last it said:" in demo.said()
+        assert "error: the service aiohttp-uvloop was ended by SIGKILL; its last output:" in demo.said()
         assert "hint:" in demo.said()
         assert left(children) == []
 
