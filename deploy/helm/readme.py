@@ -18,13 +18,15 @@ CHART = Path(__file__).resolve().parent / "sidelight"
 HEAD = """\
 # Sidelight's chart
 
-Written by `make chart` from [values.yaml](values.yaml): change that. How to install, what it may and why,
-what it costs, and what to do when something is wrong is in [docs/kubernetes.md](../../../docs/kubernetes.md);
-what each of its ways to run becomes in a cluster, in [rendered/](../rendered).
+Which values does the chart have? For operators who install Sidelight.
 
-A value that is not listed here is refused. Settings of the programs
+- [Kubernetes](../../../docs/kubernetes.md): installation, permissions, cost and troubleshooting.
+- [rendered/](../rendered): the resources of each mode.
+
+The chart refuses values that are not listed here. Settings of the programs
 ([collector](../../../docs/collector.md#options), [sidecar](../../../docs/sidecar.md#options)) go into
-`collector.settings`, `compactor.settings` and `sidecar.settings`, by their names in snake_case.
+`collector.settings`, `compactor.settings` and `sidecar.settings`, in snake_case. `make chart` writes this page from
+[values.yaml](values.yaml).
 """
 
 
@@ -80,7 +82,7 @@ def page(all_values: tuple[Value, ...]) -> str:
     plain = [value for value in all_values if not value.is_section]
     sections = [value for value in all_values if value.is_section]
     tables = [_table(f"`{value.path}`", value.comment, value.parts) for value in sections]
-    return "\n".join([HEAD, _table("Of everything", "", plain), *tables])
+    return "\n".join([HEAD, _table("General", "", plain), *tables])
 
 
 def _table(title: str, comment: str, parts: tuple[Value, ...] | list[Value]) -> str:
