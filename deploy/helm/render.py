@@ -19,9 +19,9 @@ HERE = Path(__file__).resolve().parent
 HELM = HERE.parent.parent / ".tools" / "bin" / "helm"
 KUBERNETES = "1.34.0"
 PASTED = """\
-# The sidecar, for a Deployment that nobody injects into: change SERVICE, VERSION and collector, then
+# The sidecar, for a Deployment without injection: change SERVICE, VERSION and the collector's URL, then
 #   kubectl --namespace shop patch deployment checkout --patch-file sidecar.yaml
-# or paste it into the pod template. Before Kubernetes 1.29 it goes to `containers`, without restartPolicy.
+# or paste it into the pod template. Before Kubernetes 1.29, put it in `containers` without restartPolicy.
 """
 
 

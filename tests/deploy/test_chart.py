@@ -132,7 +132,7 @@ def test_a_value_nobody_knows_is_refused(key, helm, chart):
         (["collector.replicas=2"], "a directory store has one collector"),
         (
             ["collector.auth.writeTokensSecret=", "kubernetes.identity=false"],
-            "name a Secret with the tokens that may write",
+            "name a Secret with write tokens",
         ),
         (["collector.store.kind=s3"], "an S3 store needs its url"),
         (["collector.store.kind=s3", "collector.store.s3.url=profiles"], "does not match pattern"),
@@ -214,7 +214,7 @@ def test_a_sidecar_without_capabilities_cannot_go_first(helm, service_chart):
     flags = ("--set", "sidelight.sidecar.goFirst=true", "--set", "sidelight.sidecar.sameUser=10001")
     done = helm("template", "x", service_chart, *CLUSTER, *flags, check=False)
     assert done.returncode != 0
-    assert "SYS_NICE is a capability, which sameUser does without" in done.stderr
+    assert "sameUser runs without capabilities such as SYS_NICE" in done.stderr
 
 
 @pytest.mark.parametrize(("user", "mode"), [("null", 0o440), ("10001", 0o444)])

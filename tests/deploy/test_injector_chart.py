@@ -169,8 +169,8 @@ def test_it_has_no_privileges_of_its_own(rendered):
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ("sidecar.serviceAccountToken.enabled=false", "takes nothing from sidecars without a token"),
-        ("collector.enabled=false", "sidecar.collector: the injector's sidecars need a collector's URL"),
+        ("sidecar.serviceAccountToken.enabled=false", "accepts nothing without a token"),
+        ("collector.enabled=false", "sidecar.collector: set a collector's URL"),
         (
             "injector.settings.native_sidecars=never",
             "injector.settings.native_sidecars: the chart sets this itself",

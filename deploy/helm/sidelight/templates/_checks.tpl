@@ -1,4 +1,4 @@
-{{/* Values that each may be right and cannot work together: each refusal says what to set. */}}
+{{/* Refuses values that cannot work together; each message says what to set. */}}
 {{- define "sidelight.checks" -}}
 {{- with .Values.collector }}
 {{- $directory := eq .store.kind "directory" }}
@@ -15,7 +15,7 @@
 {{- fail "collector.autoscaling.minReplicas is above maxReplicas" }}
 {{- end }}
 {{- if and .autoscaling.enabled (not (or .autoscaling.targetCPUUtilizationPercentage .autoscaling.targetMemoryUtilizationPercentage)) }}
-{{- fail "collector.autoscaling: give a target, as targetCPUUtilizationPercentage=75" }}
+{{- fail "collector.autoscaling: set a target, such as targetCPUUtilizationPercentage=75" }}
 {{- end }}
 {{- if and (not $directory) (not .store.s3.url) }}
 {{- fail "collector.store.s3.url: an S3 store needs its url, s3://bucket/prefix" }}
@@ -24,41 +24,41 @@
 {{- fail "collector.store.s3.caBundle: name a configMap or a secret, not both" }}
 {{- end }}
 {{- if and .store.s3.credentialsSecret .store.s3.webIdentity.roleArn }}
-{{- fail "collector.store.s3: credentialsSecret would hide webIdentity.roleArn from the SDK; give one of them" }}
+{{- fail "collector.store.s3: credentialsSecret overrides webIdentity.roleArn; set only one of them" }}
 {{- end }}
 {{- if not (or .auth.writeTokensSecret .auth.allowAnonymousWrites $.Values.kubernetes.identity) }}
-{{- fail "collector.auth.writeTokensSecret: name a Secret with the tokens that may write (or set kubernetes.identity, or collector.auth.allowAnonymousWrites)" }}
+{{- fail "collector.auth.writeTokensSecret: name a Secret with write tokens, or set kubernetes.identity or collector.auth.allowAnonymousWrites" }}
 {{- end }}
 {{- if and .auth.writeTokensSecret .auth.allowAnonymousWrites }}
-{{- fail "collector.auth: writeTokensSecret means nothing with allowAnonymousWrites; give one of them" }}
+{{- fail "collector.auth: writeTokensSecret has no effect with allowAnonymousWrites; set only one of them" }}
 {{- end }}
 {{- if ne (empty .auth.proxy.userHeader) (empty .auth.proxy.trusted) }}
-{{- fail "collector.auth.proxy: a header counts only from proxies that are trusted; give userHeader and trusted, or neither" }}
+{{- fail "collector.auth.proxy: collectors read headers only from trusted proxies; set both userHeader and trusted, or neither" }}
 {{- end }}
 {{- if and .auth.proxy.groupsHeader (not .auth.proxy.userHeader) }}
-{{- fail "collector.auth.proxy.groupsHeader: name the header with the user too (userHeader)" }}
+{{- fail "collector.auth.proxy.groupsHeader: set userHeader too" }}
 {{- end }}
 {{- if and .ingress.enabled (not .ingress.hosts) }}
-{{- fail "collector.ingress.hosts: name the hosts it answers to" }}
+{{- fail "collector.ingress.hosts: name at least one host" }}
 {{- end }}
 {{- if and .httpRoute.enabled (not .httpRoute.parentRefs) }}
-{{- fail "collector.httpRoute.parentRefs: name the Gateway it is attached to" }}
+{{- fail "collector.httpRoute.parentRefs: name a Gateway" }}
 {{- end }}
 {{- if and (not .serviceAccount.create) (not .serviceAccount.name) }}
-{{- fail "collector.serviceAccount.name: name the service account, for none is created" }}
+{{- fail "collector.serviceAccount.name: name an existing service account, or set create" }}
 {{- end }}
 {{- $own := and $.Values.injector.enabled $.Values.sidecar.serviceAccountToken.enabled (not $.Values.sidecar.tokenSecret) (not .auth.allowAnonymousWrites) }}
 {{- if and $own (not $.Values.kubernetes.identity) }}
-{{- fail "sidecar.tokenSecret: without kubernetes.identity no pod's own token is taken; name a Secret with a token that may write" }}
+{{- fail "sidecar.tokenSecret: without kubernetes.identity the collector accepts no pod's token; name a Secret with a write token" }}
 {{- end }}
 {{- if and $own (ne $.Values.kubernetes.audience $.Values.sidecar.serviceAccountToken.audience) }}
-{{- fail "sidecar.serviceAccountToken.audience: the collector takes tokens for kubernetes.audience alone; give both the same" }}
+{{- fail "sidecar.serviceAccountToken.audience: the collector accepts only tokens for kubernetes.audience; set both to the same value" }}
 {{- end }}
 {{- if and $.Values.kubernetes.attach (not (or $.Values.kubernetes.attachNamespaces $.Values.kubernetes.namespaces)) }}
-{{- fail "kubernetes.attachNamespaces: name the namespaces whose pods may get a container with SYS_PTRACE; [\"*\"] is all" }}
+{{- fail "kubernetes.attachNamespaces: name the namespaces whose pods may get a container with SYS_PTRACE; [\"*\"] means all" }}
 {{- end }}
 {{- if and $.Values.kubernetes.discovery (gt (len $.Values.kubernetes.namespaces) 20) }}
-{{- fail "kubernetes.namespaces: at most 20 are watched one by one; leave it empty, or set kubernetes.discovery to false" }}
+{{- fail "kubernetes.namespaces: the collector watches at most 20; set [] for the whole cluster, or kubernetes.discovery to false" }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -1,13 +1,13 @@
 {{/*
-The pod template of collectors and compactors, which are one program in two roles: `part` is collector or compactor.
-A compactor takes no windows and answers nobody, so it has no tokens.
+The pod template of both roles of the program: `part` is collector or compactor.
+A compactor receives no windows and serves no queries, so it mounts no tokens.
 */}}
 {{- define "sidelight.collector.template" -}}
 {{- $root := .root }}
 {{- $part := .part }}
 {{- $serves := eq .part "collector" }}
 {{- $own := index $root.Values .part }}
-{{- /* deploys are looked after where blocks are made */}}
+{{- /* the pods that compact also compare deploys */}}
 {{- $tends := or (not $serves) (not $root.Values.compactor.enabled) }}
 {{- with $root.Values.collector }}
 {{- $directory := eq .store.kind "directory" }}
@@ -23,7 +23,7 @@ A compactor takes no windows and answers nobody, so it has no tokens.
 metadata:
   {{- $annotations := deepCopy .podAnnotations }}
   {{- if and $serves .auth.readRules }}
-  {{- /* rules are read at the start */}}
+  {{- /* a collector reads the rules only at start */}}
   {{- $annotations = set $annotations "checksum/rules" (sha256sum .auth.readRules) }}
   {{- end }}
   {{- with $annotations }}
@@ -46,7 +46,7 @@ spec:
   {{- with .priorityClassName }}
   priorityClassName: {{ . }}
   {{- end }}
-  # what requests and the last segment may take, and a while for endpoints to forget the pod
+  # time for open requests and the last segment, plus 15 s for endpoints to drop the pod
   terminationGracePeriodSeconds: {{ add $shutdown 15 }}
   securityContext:
     {{- toYaml .podSecurityContext | nindent 4 }}
@@ -196,7 +196,7 @@ spec:
       ports:
         - name: http
           containerPort: 8080
-      # a collector reads what it stored since yesterday before it listens
+      # before it listens, a collector reads its data since yesterday
       startupProbe:
         httpGet:
           path: {{ .pathPrefix }}/livez
@@ -215,7 +215,7 @@ spec:
           port: http
         timeoutSeconds: 5
       {{- if $serves }}
-      # so long new connections still come, after the pod was told to end
+      # new connections still arrive for this long after termination starts
       lifecycle:
         preStop:
           exec:
@@ -351,7 +351,7 @@ spec:
 {{- end }}
 {{- end }}
 
-{{/* The Secrets with tokens that are given, by what they are for. */}}
+{{/* The configured token Secrets, by purpose. */}}
 {{- define "sidelight.collector.secrets" -}}
 {{- with .Values.collector.auth }}
 {{- with .writeTokensSecret }}
@@ -366,12 +366,12 @@ capture: {{ . }}
 {{- end }}
 {{- end }}
 
-{{/* Where sidecars find the collectors. */}}
+{{/* The collectors' URL for sidecars. */}}
 {{- define "sidelight.collector.url" -}}
 {{- printf "http://%s.%s.svc:%v%s" (include "sidelight.collector.name" .) .Release.Namespace .Values.collector.service.port .Values.collector.pathPrefix }}
 {{- end }}
 
-{{/* The settings that the chart makes of its other values. */}}
+{{/* Settings that the chart derives from its other values. */}}
 {{- define "sidelight.collector.own" -}}
 {{- list "listen" "path_prefix" "role" "store" "s3_endpoint" "cache_dir" "cache_disk_bytes"
     "allow_anonymous_writes" "write_tokens_file" "read_tokens_file" "capture_tokens_file"

@@ -11,15 +11,15 @@
 {{- end }}
 
 {{/*
-The sidecar as JSON, made by the templates that services use in their own charts: what is injected is the same container.
-The injector puts in a pod's own service and version, and makes it a native sidecar where the cluster has them. Without a
-collector's URL it is that of this release.
+The sidecar as JSON, from the same templates that services use in their own charts. The injector fills in each pod's
+service and version, and makes it a native sidecar where the cluster supports them. The collector's URL defaults to this
+release's.
 */}}
 {{- define "sidelight.injector.sidecar" -}}
 {{- $sidecar := deepCopy .Values.sidecar }}
 {{- if not $sidecar.collector }}
 {{- if not .Values.collector.enabled }}
-{{- fail "sidecar.collector: the injector's sidecars need a collector's URL, for this release has no collector" }}
+{{- fail "sidecar.collector: set a collector's URL, because this release has no collector" }}
 {{- end }}
 {{- $place := printf "%s.%s.svc" (include "sidelight.collector.name" .) .Release.Namespace }}
 {{- $url := printf "http://%s:%v%s" $place .Values.collector.service.port .Values.collector.pathPrefix }}
@@ -27,7 +27,7 @@ collector's URL it is that of this release.
 {{- end }}
 {{- $taken := or $sidecar.tokenSecret $sidecar.serviceAccountToken.enabled }}
 {{- if not (or $taken (not .Values.collector.enabled) .Values.collector.auth.allowAnonymousWrites) }}
-{{- fail "sidecar.serviceAccountToken.enabled: the collector takes nothing from sidecars without a token (or set sidecar.tokenSecret)" }}
+{{- fail "sidecar.serviceAccountToken.enabled: the collector accepts nothing without a token; set this to true, or name a sidecar.tokenSecret" }}
 {{- end }}
 {{- $env := list (dict "name" "SIDELIGHT_SERVICE" "value" "SERVICE") (dict "name" "SIDELIGHT_VERSION" "value" "VERSION") }}
 {{- $given := include "sidelight.sidecar.container" (dict "sidecar" $sidecar "chart" .Chart "env" $env "native" false) }}

@@ -1,15 +1,15 @@
-{{/* The collector's name, one per release; also that of its service account, Service and claim. */}}
+{{/* Name of the collector and of its service account, Service and claim. */}}
 {{- define "sidelight.collector.name" -}}
 {{- include "sidelight.name" (dict "root" . "part" "collector") }}
 {{- end }}
 
-{{/* `part` of a release by name: RELEASE-sidelight-PART, and no "sidelight-sidelight". */}}
+{{/* Name of a release's `part`: RELEASE-sidelight-PART, without "sidelight-sidelight". */}}
 {{- define "sidelight.name" -}}
 {{- $base := .root.Values.fullnameOverride | default (printf "%s-sidelight" .root.Release.Name | replace "sidelight-sidelight" "sidelight") }}
 {{- printf "%s-%s" ($base | trunc (sub 62 (len .part) | int) | trimSuffix "-") .part }}
 {{- end }}
 
-{{/* What selects the pods of `part`: never changes over a release's life. */}}
+{{/* Selector of the pods of `part`; it never changes during a release's life. */}}
 {{- define "sidelight.selector" -}}
 app.kubernetes.io/name: sidelight
 app.kubernetes.io/component: {{ .part }}
@@ -34,7 +34,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{ include "sidelight.labels" (dict "root" . "part" "collector") }}
 {{- end }}
 
-{{/* The name of the service account of collectors and compactors. */}}
+{{/* Name of the service account of collectors and compactors. */}}
 {{- define "sidelight.collector.serviceAccountName" -}}
 {{ .Values.collector.serviceAccount.name | default (include "sidelight.collector.name" .) }}
 {{- end }}
@@ -49,8 +49,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 
 {{/*
-The map `given` as SIDELIGHT_ variables; numbers as JSON writes them, for 1000000 is not to become 1e+06. Those that
-the chart sets itself are its `own`: a variable that is there twice makes server-side apply fail.
+The map `given` as SIDELIGHT_ variables. Numbers are JSON, so that 1000000 does not become 1e+06. Refuses settings in
+`own`, which the chart sets itself: server-side apply fails if a variable occurs twice.
 */}}
 {{- define "sidelight.settings" -}}
 {{- range $name, $value := .given }}

@@ -1,5 +1,5 @@
 {{/*
-The sidecar, for a service's own chart that has this one as a dependency (with collector.enabled: false):
+The sidecar, for a service's chart with this one as a dependency (with collector.enabled: false):
 
     spec:
       shareProcessNamespace: true
@@ -9,21 +9,20 @@ The sidecar, for a service's own chart that has this one as a dependency (with c
       volumes:
         {{- include "sidelight.sidecar.volumes" . | nindent 8 }}
 
-`root` is the service chart's own dot; the settings are its values under `sidelight.sidecar`. With `"native" true` it is
-a native sidecar, to be included under `initContainers` (Kubernetes 1.29): it starts before the service, ends after it,
-and lets a Job complete. The pod shares one PID namespace, so its containers see each other's processes. Pod Security
-"baseline" refuses SYS_PTRACE: docs/kubernetes.md says what the namespace needs. There is no readiness probe: a collector
-that is away must not take the service out of rotation.
+`root` is the service chart's dot; its values under `sidelight.sidecar` are the settings. `"native" true` makes a native
+sidecar for `initContainers` (Kubernetes 1.29): it starts before the service, ends after it, and lets a Job complete.
+The containers share one PID namespace and see each other's processes. Pod Security "baseline" refuses SYS_PTRACE: see
+docs/kubernetes.md. There is no readiness probe, so that an unreachable collector does not make the pod unready.
 */}}
 {{- define "sidelight.sidecar" -}}
 {{- $sidecar := .root.Values.sidelight.sidecar }}
-{{- $service := required "sidelight.sidecar: the service's name is needed" .service }}
-{{- $version := required "sidelight.sidecar: the service's version is needed" .version }}
+{{- $service := required "sidelight.sidecar: pass the service's name" .service }}
+{{- $version := required "sidelight.sidecar: pass the service's version" .version }}
 {{- $names := list (dict "name" "SIDELIGHT_SERVICE" "value" ($service | toString)) (dict "name" "SIDELIGHT_VERSION" "value" ($version | toString)) }}
 {{- include "sidelight.sidecar.container" (dict "sidecar" $sidecar "chart" .root.Subcharts.sidelight.Chart "env" $names "native" .native) }}
 {{- end }}
 
-{{/* The container from the values `sidecar` alone: `env` says what it watches, `chart` has the appVersion. */}}
+{{/* The container, from the values `sidecar`; `env` has the service and version, `chart` the appVersion. */}}
 {{- define "sidelight.sidecar.container" -}}
 {{- $ := . }}
 {{- with .sidecar -}}
@@ -40,7 +39,7 @@ that is away must not take the service out of rotation.
     {{- end }}
   env:
     - name: SIDELIGHT_COLLECTOR
-      value: {{ required "sidelight.sidecar.collector: the collector's URL is needed" .collector | quote }}
+      value: {{ required "sidelight.sidecar.collector: set the collector's URL" .collector | quote }}
     {{- with $.env }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -102,7 +101,7 @@ that is away must not take the service out of rotation.
 {{- end }}
 {{- end }}
 
-{{/* User 0 with SYS_PTRACE, or the service's user without any capability, which is not asked for what it cannot have. */}}
+{{/* User 0 with SYS_PTRACE, or the service's user without capabilities. */}}
 {{- define "sidelight.sidecar.securityContext" -}}
 {{- $context := deepCopy .securityContext }}
 {{- if not (kindIs "invalid" .sameUser) }}
@@ -111,7 +110,7 @@ that is away must not take the service out of rotation.
 {{- end }}
 {{- if .goFirst }}
 {{- if not (kindIs "invalid" .sameUser) }}
-{{- fail "sidelight.sidecar.goFirst: SYS_NICE is a capability, which sameUser does without; give one of them" }}
+{{- fail "sidelight.sidecar.goFirst: sameUser runs without capabilities such as SYS_NICE; set only one of them" }}
 {{- end }}
 {{- $_ := set $context.capabilities "add" (append ($context.capabilities.add | default list) "SYS_NICE" | uniq) }}
 {{- end }}
@@ -122,7 +121,7 @@ that is away must not take the service out of rotation.
 {{- include "sidelight.sidecar.volumes.of" .Values.sidelight.sidecar }}
 {{- end }}
 
-{{/* The volumes from the values `sidecar` alone. */}}
+{{/* The volumes, from the values `sidecar`. */}}
 {{- define "sidelight.sidecar.volumes.of" -}}
 - name: sidelight
   emptyDir:
