@@ -49,7 +49,7 @@ def test_a_filter_is_chosen_edited_and_removed_with_the_keyboard_alone(shop: str
     assert query(page) == 'version="v2"'
     page.get_by_role("button", name="version is v2").press("Enter")
     expect(field).to_be_focused()
-    page.get_by_label("How it is compared").select_option("!=")
+    page.get_by_label("Operator").select_option("!=")
     field.press("Enter")
     expect(basis(page)).to_contain_text("660 samples")
     assert query(page) == 'version!="v2"'
@@ -69,7 +69,7 @@ def test_a_filter_is_chosen_edited_and_removed_with_the_keyboard_alone(shop: str
 def test_picked_values_become_alternatives_of_a_pattern(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop")
     field = begin(page, "pod")
-    page.get_by_label("How it is compared").select_option("=~")
+    page.get_by_label("Operator").select_option("=~")
     offered(page, name="shop-v1-0").click()
     expect(field).to_have_value("shop-v1-0")
     field.press("End")
@@ -82,14 +82,14 @@ def test_picked_values_become_alternatives_of_a_pattern(shop: str, open_page: Op
     # A label can be asked to be absent.
     page.goto(f"{shop}/s/shop")
     begin(page, "node").press("Enter")
-    expect(page.get_by_role("heading", name="No CPU samples of shop here")).to_be_visible()
+    expect(page.get_by_role("heading", name="No CPU samples in this range")).to_be_visible()
     assert query(page) == 'node=""'
     expect(page.locator(".chip")).to_contain_text("(empty)")
 
 
 def test_text_that_cannot_be_read_is_marked_where_the_collector_says(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop", expected="400")
-    page.get_by_role("button", name="as text").click()
+    page.get_by_role("button", name="Edit as query").click()
     page.get_by_label("Filter by labels").fill('version="v2", pod=x')
     page.keyboard.press("Enter")
     trouble = page.get_by_role("alert")

@@ -61,12 +61,12 @@ def test_empty_page_says_what_is_up_and_turns_into_services_by_itself(serve: Ser
 def test_empty_range_and_unknown_service_offer_ways_out(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/services?from=2020-01-01T00:00:00Z&until=2020-01-02T00:00:00Z")
     expect(page.get_by_role("heading", name="No profiles in this range")).to_be_visible()
-    page.get_by_role("button", name="Look at the last 30 days").click()
+    page.get_by_role("button", name="Show the last 30 days").click()
     expect(page.get_by_role("link", name="shop", exact=True)).to_be_visible()
     page.goto(f"{shop}/s/nobody")
-    expect(page.get_by_role("heading", name="No CPU samples of nobody here")).to_be_visible()
+    expect(page.get_by_role("heading", name="No CPU samples in this range")).to_be_visible()
     page.get_by_role("button", name="Show wall time").click()
-    expect(page.get_by_role("heading", name="No wall samples of nobody here")).to_be_visible()
+    expect(page.get_by_role("heading", name="No wall samples in this range")).to_be_visible()
 
 
 def test_a_range_in_the_past_calls_nothing_stale_that_was_alive_at_its_end(

@@ -40,7 +40,7 @@ def test_people_see_the_services_of_their_namespaces(place: str, open_page: Open
     expect(page.get_by_role("link", name="shop", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name="vault", exact=True)).to_have_count(0)
     page.goto(f"{url}/s/vault")
-    expect(page.get_by_text("Nothing has come of a service of this name in 30 days.")).to_be_visible()
+    expect(page.get_by_text("No data for vault in 30 days")).to_be_visible()
     page.goto(f"{url}/s/shop")
     expect(page.locator("canvas[data-drawn]").first).to_be_visible()
 

@@ -44,7 +44,7 @@ function Page({ here, refreshCount }: { here: Place; refreshCount: number }) {
   if (here.page === "captures") return <CapturesPage refreshCount={refreshCount} />;
   if (here.page === "capture") return <CapturePage refreshCount={refreshCount} />;
   if (here.page === "settings") return <SettingsPage />;
-  return <div class="card zero"><h1>No such page</h1><p><Link to={START}>See the services</Link></p></div>;
+  return <div class="card zero"><h1>No such page</h1><p><Link to={START}>Show all services</Link></p></div>;
 }
 
 function titleOf(here: Place): string {

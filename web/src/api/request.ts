@@ -53,13 +53,13 @@ export async function requestJson<Answer>(url: string, signal: AbortSignal, onRe
 
 const unreachable = () => (navigator.onLine
   ? new Failure("unreachable", "The collector does not answer.", "Check that it runs and that this page was opened from it.")
-  : new Failure("offline", "This browser is offline.", "The page goes on by itself when the network is back."));
+  : new Failure("offline", "This browser is offline.", "The page reconnects automatically."));
 
 /** The failure in an error response; `unauthorizedMessage` is its message where a token is missing. */
 export async function parseFailure(response: Response, unauthorizedMessage = "This collector shows profiles only to readers with a token."): Promise<Failure> {
   if (response.status === 401) {
     return new Failure("unauthorized", unauthorizedMessage,
-      "A browser sends none by itself: use sidelight's commands with --token-file, or a proxy that adds one or signs you in. The page on operations says how to set one up.");
+      "A browser sends no token. Use sidelight's commands with --token-file, or a proxy that adds one or signs you in. The page on operations describes the setup.");
   }
   const wait = parseRetryAfter(response.headers.get("Retry-After"), Date.now() / 1000);
   const text = await response.text().catch(() => "");

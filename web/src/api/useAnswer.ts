@@ -94,7 +94,7 @@ export function useAnswer<Answer>(url: string | null): AnswerRequest<Answer> {
   }, [retryTurn]);
 
   const cancel = () => controllerRef.current?.abort(
-    new Failure("given_up", "You stopped waiting.", "A shorter range or a narrower filter is answered sooner; Back returns to what was shown before."));
+    new Failure("given_up", "You stopped waiting.", "A shorter range or a narrower filter is faster. Back returns to the previous view."));
   const common = { reload, cancel, receivedAt: result?.receivedAt ?? 0, requestedAt: progress.requestedAt, isReceiving: progress.isReceiving, retryAt };
   if (url === null) return { ...common, answer: null, failure: null, loading: false, isCurrent: false };
   const isSameUrl = result?.url === url;

@@ -43,7 +43,7 @@ export function ServicePage({ refreshCount }: { refreshCount: number }) {
     <>
       <div class="heading">
         <h1><bdi>{here.service.slice(0, 200)}</bdi></h1>
-        <Link to={onPage(here, "captures")} class="button" title="Profile it closely for a minute">Capture now</Link>
+        <Link to={onPage(here, "captures")} class="button" title="Profile at a higher rate for a minute">Capture now</Link>
         <CompareLink timeline={timeline.answer} />
         <Share query={query} sides={flame.isCurrent ? flame.answer?.sides : null} />
       </div>
@@ -140,4 +140,4 @@ function HintDetails({ label, hint }: { label: string; hint: keyof HelpTexts["as
   return <details class="why" onToggle={() => setOpened(true)}><summary>{label}</summary>{isOpened && <HintText hint={hint} />}</details>;
 }
 
-const HintText = ({ hint }: { hint: keyof HelpTexts["aside"] }) => <AnswerView request={useHelp()} what="the words">{({ aside }) => <p>{aside[hint]}</p>}</AnswerView>;
+const HintText = ({ hint }: { hint: keyof HelpTexts["aside"] }) => <AnswerView request={useHelp()} what="the help">{({ aside }) => <p>{aside[hint]}</p>}</AnswerView>;

@@ -20,7 +20,7 @@ export function SettingsPage() {
         <section class="card" aria-labelledby="appearance">
           <h2 id="appearance">Appearance</h2>
           <SegmentedControl<Theme> label="Theme" value={place.value.theme} onSelect={(theme) => change({ theme }, "replace")}
-            options={[["", "As the system"], ["light", "Light"], ["dark", "Dark"]]} />
+            options={[["", "System"], ["light", "Light"], ["dark", "Dark"]]} />
           <KeySwitch />
         </section>
         <section class="card" aria-labelledby="collector">
@@ -30,11 +30,11 @@ export function SettingsPage() {
         <section class="card" aria-labelledby="keyboard"><h2 id="keyboard">Keyboard</h2><KeyTable /></section>
         <section class="card" aria-labelledby="numbers">
           <h2 id="numbers">How to read the numbers</h2>
-          <AnswerView request={useHelp()} what="the words">{({ numbers }) => <DefinitionList entries={numbers} class="facts" />}</AnswerView>
+          <AnswerView request={useHelp()} what="the help">{({ numbers }) => <DefinitionList entries={numbers} class="facts" />}</AnswerView>
         </section>
         <section class="card" aria-labelledby="more">
           <h2 id="more">More</h2>
-          <AnswerView request={useHelp()} what="the words">{({ more }) => (
+          <AnswerView request={useHelp()} what="the help">{({ more }) => (
             <ul>{more.map(([to, name, rest]) => <li key={rest}>{to !== "" && <a href={PREFIX + to}>{name}</a>}{rest}</li>)}</ul>
           )}</AnswerView>
         </section>
@@ -47,10 +47,10 @@ function CollectorState({ answer }: { answer: StatusAnswer }) {
   const { store, retention_days: retention, sidecars } = answer;
   const facts: readonly (readonly [string, string])[] = [
     ["Version", answer.version],
-    ["These pages", document.querySelector<HTMLMetaElement>('meta[name="sidelight-build"]')?.content ?? "unknown"],
-    ["Store", `${store.kind}: ${store.ok ? "answers" : "does not answer; look at the collector's log"}`],
-    ["Kept", retention ? `${plural(retention.window, "day")} as they came, ${plural(retention.hour, "day")} by the hour, ${plural(retention.day, "day")} by the day; single services may differ` : "this collector does not tell"],
-    ["Taken in", `${count(answer.windows_acknowledged)} windows since it started; last: ${answer.last_ingest ? formatWithZone(toEpochSeconds(answer.last_ingest)) : "never"}`],
+    ["UI build", document.querySelector<HTMLMetaElement>('meta[name="sidelight-build"]')?.content ?? "unknown"],
+    ["Store", `${store.kind}: ${store.ok ? "answers" : "does not answer; check the collector's log"}`],
+    ["Retention", retention ? `${plural(retention.window, "day")} in full, ${plural(retention.hour, "day")} hourly, ${plural(retention.day, "day")} daily; services can differ` : "unknown"],
+    ["Ingested", `${count(answer.windows_acknowledged)} windows since start; last: ${answer.last_ingest ? formatWithZone(toEpochSeconds(answer.last_ingest)) : "never"}`],
     ["Sidecars seen", `${count(sidecars.length)}${sidecars.length >= 1000 ? " or more" : ""}`],
   ];
   return <DefinitionList entries={facts} class="facts" />;

@@ -50,15 +50,15 @@ function OneVersionNotice({ version, range }: { version: string; range: Range })
     <div class="card zero">
       <h1>Nothing to compare yet: one version in this range</h1>
       <p>
-        All profiles here are of <code>{version || "(no version label)"}</code>. {version === ""
-          ? <>Start the sidecar with <code>--version</code> (or set <code>SIDELIGHT_VERSION</code>), for example to the image tag, and deployments can be compared. Until then, compare times or labels.</>
-          : "The next deployment shows up by itself; until then, compare times or labels of this one."}
+        All profiles in this range are of <code>{version || "(no version label)"}</code>. {version === ""
+          ? <>Start the sidecar with <code>--version</code> (or set <code>SIDELIGHT_VERSION</code>), for example to the image tag, to compare deployments. Until then, compare times or labels.</>
+          : "The next deployment appears here automatically. Until then, compare times or labels."}
       </p>
       <p class="row">
         {previous && <Link class="button primary" to={onPage(here, here.page, { ...versionSide("baseline", previous, range, now), comparison: side })}>Compare with {previous.version.slice(0, 60) || "(no version)"}, last seen {formatAgo(toEpochSeconds(previous.last_seen), now)}</Link>}
         <Link class={previous ? "button" : "button primary"} to={onPage(here, here.page, sameTimeYesterday(side, range))}>Compare with the same time yesterday</Link>
         <Link class="button" to={onPage(here, here.page, { baseline: side, comparison: "match:" })}>Choose two sides by label</Link>
-        {wider && <button type="button" onClick={() => change({ from: wider.from, until: wider.until })}>Look at the {wider.name}</button>}
+        {wider && <button type="button" onClick={() => change({ from: wider.from, until: wider.until })}>Show the {wider.name}</button>}
       </p>
     </div>
   );

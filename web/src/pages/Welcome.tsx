@@ -28,13 +28,13 @@ export function Welcome({ onArrival }: { onArrival: () => void }) {
     <section class="card zero" aria-label="No profiles yet">
       <h2>{acknowledged > 0 ? `No profiles in this range (${formatRange(range)})` : "No profiles yet"}</h2>
       {acknowledged > 0 && (
-        <p>This collector has acknowledged {plural(acknowledged, "window")}. <button type="button" class="primary" onClick={() => change({ from: "-30d", until: "now" })}>Look at the last 30 days</button></p>
+        <p>This collector has acknowledged {plural(acknowledged, "window")}. <button type="button" class="primary" onClick={() => change({ from: "-30d", until: "now" })}>Show the last 30 days</button></p>
       )}
       <SetupChecks answer={answer} agents={agents.answer?.agents ?? []} isUnreachable={status.failure !== null} />
-      <p class="quiet">This page looks again every {POLL_SECONDS} seconds and shows services by itself.</p>
+      <p class="quiet">This page refreshes every {POLL_SECONDS} seconds and lists services as they arrive.</p>
       <h3>1 · Profile a service</h3>
       <StartCommands help={help} />
-      <h3>2 · Or send what py-spy recorded</h3>
+      <h3>2 · Or send a py-spy recording</h3>
       <AnswerView request={help} what="the command">{({ send }) => <Command text={withCollector(send)} />}</AnswerView>
       <h3>3 · Or open demo data: four services, profiled and compared, on your machine</h3>
       <Command text="sidelight demo" />
@@ -51,8 +51,8 @@ function SetupChecks({ answer, agents, isUnreachable }: { answer: StatusAnswer |
   const latest = sidecars.map(({ last_seen }) => toEpochSeconds(last_seen)).reduce((a, b) => Math.max(a, b), 0);
   return (
     <div role="status"><ul class="checks">
-      <SetupCheck ok={answer !== null && !isUnreachable} text={isUnreachable ? "the collector's API does not answer just now" : answer ? `the collector's API answers (version ${answer.version})` : "asking the collector…"} />
-      <SetupCheck ok={answer?.store.ok ?? false} text={answer ? (answer.store.ok ? `store is reachable (${answer.store.kind})` : `store (${answer.store.kind}) does not answer: look at the collector's log`) : "asking about the store…"} />
+      <SetupCheck ok={answer !== null && !isUnreachable} text={isUnreachable ? "the collector's API does not answer" : answer ? `the collector's API answers (version ${answer.version})` : "checking the collector…"} />
+      <SetupCheck ok={answer?.store.ok ?? false} text={answer ? (answer.store.ok ? `store is reachable (${answer.store.kind})` : `store (${answer.store.kind}) does not answer: check the collector's log`) : "checking the store…"} />
       {sidecars.length > 0
         ? <SetupCheck ok text={`${plural(sidecars.length, "sidecar")} sent windows, the latest ${formatAgo(latest, Date.now() / 1000)}: ${formatList(sidecars.map(({ pod, service }) => formatOrigin(service, pod)))}`} />
         : <SetupCheck ok={agents.some(({ problem }) => problem === "")} text={agents.length > 0

@@ -3,7 +3,7 @@ import { formatAgo, toEpochSeconds, parseTime, formatWithZone, type Range } from
 /** A service is stale if it was last seen this many seconds before the end of the range. */
 export const STALE_SECONDS = 600;
 
-export const TROUBLESHOOTING = "If that is a surprise, check that its pods run, that the sidecar in them is ready (its /readyz names what keeps it from sampling), and that the sidecar's log shows no refusals by the collector.";
+export const TROUBLESHOOTING = "Check that its pods run, that their sidecar is ready (/readyz names the problem), and that the sidecar's log shows no refusals by the collector.";
 
 /** The notice about a stale service, if the range reaches to now. */
 export function staleNotices(versions: readonly { readonly last_seen: string | number }[], range: Range, now: number): string[] {

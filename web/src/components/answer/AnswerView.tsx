@@ -19,7 +19,7 @@ export function FailureCard({ failure, retry }: { failure: Failure; retry: () =>
   return (
     <ErrorCard message={failure.message} hint={failure.hint}>
       {at !== null && at <= selector.length && (
-        <p class="selector">The whole selector was <code>{selector.slice(0, at)}<mark>{selector[at] ?? "␣"}</mark>{selector.slice(at + 1)}</code></p>
+        <p class="selector">Selector: <code>{selector.slice(0, at)}<mark>{selector[at] ?? "␣"}</mark>{selector.slice(at + 1)}</code></p>
       )}
       <p class="quiet">reason: <code>{failure.reason}</code></p>
       <p class="row">

@@ -18,10 +18,10 @@ export function EmptyState({ what }: { what?: ProfileType }) {
   const wider = widerPreset(range, Date.now() / 1000);
   return (
     <div class="card zero">
-      <h2>No {what ? `${TYPE_NAMES[what]} samples` : "samples"} of <bdi>{service.slice(0, 100)}</bdi> here</h2>
+      <h2>No {what ? `${TYPE_NAMES[what]} samples` : "samples"} in this range</h2>
       <p>Range: {formatRange(range)}{query !== "" && <> · filter: <code>{query}</code></>}</p>
       <p class="row">
-        {wider && <button type="button" class="primary" onClick={() => change({ from: wider.from, until: wider.until })}>Look at the {wider.name}</button>}
+        {wider && <button type="button" class="primary" onClick={() => change({ from: wider.from, until: wider.until })}>Show the {wider.name}</button>}
         {query !== "" && <button type="button" onClick={() => change({ query: "" })}>Remove the filter</button>}
         {what && what !== "wall" && <button type="button" onClick={() => change({ type: "wall" })}>Show wall time</button>}
       </p>
@@ -34,15 +34,15 @@ export function EmptyState({ what }: { what?: ProfileType }) {
 function LastSeen() {
   const { service } = place.value;
   const request = useAnswer<ServicesAnswer>(apiUrl("services", { query: selectorOf(service, ""), from: "-30d", until: "now" }));
-  if (!request.answer) return request.failure ? null : <p class="quiet" role="status">Looking for when it was seen last…</p>;
+  if (!request.answer) return request.failure ? null : <p class="quiet" role="status">Looking for the last data…</p>;
   const row = request.answer.services.find((row) => row.service === service);
-  if (!row) return <p role="status">Nothing has come of a service of this name in 30 days. <Link to={{ ...START, theme: place.value.theme, keys: place.value.keys, from: "-30d" }}>See the services there are</Link></p>;
+  if (!row) return <p role="status">No data for <bdi>{service.slice(0, 100)}</bdi> in 30 days – check the name. <Link to={{ ...START, theme: place.value.theme, keys: place.value.keys, from: "-30d" }}>Show all services</Link></p>;
   const lastSeen = toEpochSeconds(row.last_seen);
   const now = Date.now() / 1000;
   return (
     <>
-      <p role="status">It was last seen {formatAgo(lastSeen, now)} ({formatWithZone(lastSeen)}).{now - lastSeen > STALE_SECONDS && ` ${TROUBLESHOOTING}`}</p>
-      <button type="button" onClick={() => change({ from: rfc3339(Math.floor(lastSeen) - 3600), until: rfc3339(Math.ceil(lastSeen)), query: "" })}>Look at the last hour of it</button>
+      <p role="status">Last seen {formatAgo(lastSeen, now)} ({formatWithZone(lastSeen)}).{now - lastSeen > STALE_SECONDS && ` ${TROUBLESHOOTING}`}</p>
+      <button type="button" onClick={() => change({ from: rfc3339(Math.floor(lastSeen) - 3600), until: rfc3339(Math.ceil(lastSeen)), query: "" })}>Jump to last data</button>
     </>
   );
 }

@@ -29,8 +29,8 @@ export function Loading<Answer>({ request, what }: { request: AnswerRequest<Answ
   return (
     <div class="card waiting row">
       <span class="spinner" aria-hidden="true" />
-      <span role="status">Loading {what}…{showDetails && (request.isReceiving ? " The answer is arriving." : " The collector reads what is stored and adds it up.")}
-        {elapsed >= SHOW_HINT_SECONDS && " A range is slow the first time; what was read is kept for the next."}</span>
+      <span role="status">Loading {what}…{showDetails && (request.isReceiving ? " The answer is arriving." : " The collector is reading and merging stored windows.")}
+        {elapsed >= SHOW_HINT_SECONDS && " The first query of a range is slow; later ones use the cache."}</span>
       {showDetails && <span class="quiet" aria-hidden="true">{Math.round(elapsed)} s</span>}
       {showDetails && <button type="button" onClick={request.cancel}>Stop waiting</button>}
     </div>
@@ -42,14 +42,14 @@ export function RetryLater<Answer>({ request, failure, what }: { request: Answer
   const { answer, retryAt, receivedAt } = request;
   // For a current answer the banner is enough.
   if (failure.kind === "unreachable" && request.isCurrent) return null;
-  const staleText = answer !== null && (request.isCurrent ? `What is shown came at ${formatClock(receivedAt / 1000)}.` : "What is shown still answers the question before.");
-  if (failure.kind === "unreachable") return <p class="card waiting" role="status">{staleText || `Waiting for the collector, to load ${what}.`}</p>;
+  const staleText = answer !== null && (request.isCurrent ? `Showing data from ${formatClock(receivedAt / 1000)}.` : "Showing the previous result.");
+  if (failure.kind === "unreachable") return <p class="card waiting" role="status">{staleText || `Waiting for the collector to load ${what}.`}</p>;
   return (
     <ErrorCard message={failure.message} hint={failure.hint}>
       {staleText && <p>{staleText}</p>}
       <p class="row">
-        {retryAt !== null && <span class="quiet">Retries by itself <Countdown to={retryAt} />.</span>}
-        <button type="button" class={retryAt === null ? "primary" : ""} onClick={request.reload}>{retryAt === null ? "Try again" : "Ask now"}</button>
+        {retryAt !== null && <span class="quiet">Retrying <Countdown to={retryAt} />.</span>}
+        <button type="button" class={retryAt === null ? "primary" : ""} onClick={request.reload}>{retryAt === null ? "Try again" : "Retry now"}</button>
         <span class="quiet">reason: <code>{failure.reason}</code></span>
       </p>
     </ErrorCard>
@@ -72,7 +72,7 @@ export function ConnectionBanner() {
         <div class="band">
           <span role="alert">
             {current.offline ? "This browser is offline." : "The collector does not answer."} {current.offline ? "" : "It may be restarting: check that it runs and that this page was opened from it. "}
-            What you see is old, from before {formatClock(current.since / 1000)}. The page goes on by itself.
+            Showing data from before {formatClock(current.since / 1000)}. The page reconnects automatically.
           </span>
           <span class="quiet">Next try <Countdown to={current.retryAt} /></span>
           <button type="button" onClick={retryNow}>Try again</button>
@@ -80,8 +80,8 @@ export function ConnectionBanner() {
       )}
       {mismatch && (
         <div class="band" role="status">
-          <span>The collector has changed: this page is of build <code>{mismatch.loaded.slice(0, 40)}</code>, its answers are of <code>{mismatch.served.slice(0, 40)}</code>. What you see may be misread until you load it again.</span>
-          <button type="button" class="primary" onClick={() => window.location.reload()}>Load again</button>
+          <span>The collector was updated: this page is build <code>{mismatch.loaded.slice(0, 40)}</code>, the collector is build <code>{mismatch.served.slice(0, 40)}</code>. Reload the page to avoid wrong numbers.</span>
+          <button type="button" class="primary" onClick={() => window.location.reload()}>Reload</button>
           <button type="button" onClick={ignoreBuild}>Not now</button>
         </div>
       )}

@@ -116,16 +116,16 @@ export function Share({ query, sides = null }: { query: ApiQuery; sides?: readon
   const longLink = () => collector() + absolutePath();
   const copyShortLink = async () => {
     const link = await createShortLink(absolutePath());
-    await copy(link === null ? longLink() : collector() + link, link === null ? "Long link" : "Link");
+    await copy(link === null ? longLink() : collector() + link, link === null ? "Full URL" : "Link");
   };
   const pinnedQuery = () => pinTimes(query, sides, Date.now() / 1000);
   return (
     <span class="exports">
       <button type="button" onClick={() => void copyShortLink()} title="Copy a short link to this view, with fixed times">Share</button>
       <Dropdown text="▾" label="More ways to share">
-        <CopyButton text={longLink} what="Long link">Copy the long link</CopyButton>
+        <CopyButton text={longLink} what="Full URL">Copy full URL</CopyButton>
         <CopyButton text={() => curlCommand(collector(), pinnedQuery())} what="curl command">Copy as curl</CopyButton>
-        <CopyButton text={() => cliCommand(collector(), pinnedQuery())} what="Command">Copy as CLI</CopyButton>
+        <CopyButton text={() => cliCommand(collector(), pinnedQuery())} what="Command">Copy CLI command</CopyButton>
       </Dropdown>
     </span>
   );

@@ -43,7 +43,7 @@ export function Filters({ range }: { range: Range }) {
         </span>
       ))}
       <button type="button" aria-expanded={open === matchers.length} onClick={() => setOpen(open === matchers.length ? null : matchers.length)}>+ filter</button>
-      <button type="button" title="Edit all filters as text" onClick={() => setAsText(true)}>as text</button>
+      <button type="button" title="Edit all filters as text" onClick={() => setAsText(true)}>Edit as query</button>
       {open !== null && <MatcherEditor key={open} range={range} matcher={matchers[open] ?? null} operatorLabels={OPERATOR_LABELS} onCancel={() => setOpen(null)} onDone={(matcher) => replaceAt(open, matcher)} />}
     </div>
   );
@@ -66,7 +66,7 @@ function TextFilter({ query, isInvalid, onDone }: { query: string; isInvalid: bo
       </label>
       <button class="primary">Apply</button>
       {query !== "" && <button type="button" onClick={() => { change({ query: "" }); onDone(); }}>Clear</button>}
-      {!isInvalid && <button type="button" onClick={onDone}>as chips</button>}
+      {!isInvalid && <button type="button" onClick={onDone}>Back to filters</button>}
     </form>
   );
 }

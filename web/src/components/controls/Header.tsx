@@ -33,7 +33,7 @@ export function Header({ refresh }: { refresh: () => void }) {
       </nav>
       <div class="right">
         <RangePicker />
-        <button type="button" onClick={refresh} title="Ask again">Refresh</button>
+        <button type="button" onClick={refresh} title="Refresh the data">Refresh</button>
         <ThemeSwitch />
         <Link to={{ ...homePlace(), page: "settings" }} class="button square" current={here.page === "settings"} title="Settings and help"><span aria-hidden="true">⚙</span><span class="unseen">Settings and help</span></Link>
         <button type="button" class="square" onClick={openHelp} aria-label="Keyboard and help" title="Keyboard and help (?)">?</button>

@@ -17,7 +17,7 @@ export function openHelp(): void {
 
 export function KeyTable() {
   return (
-    <AnswerView request={useHelp()} what="the keys">
+    <AnswerView request={useHelp()} what="the shortcuts">
       {({ keys, aside }) => <><dl class="keys">{keys.map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl><p class="quiet">{aside.address}</p></>}
     </AnswerView>
   );

@@ -51,7 +51,7 @@ export function MatcherEditor({ range, matcher, operatorLabels, onCancel, onDone
         {name !== "" && !names.includes(name) && <option value={name}>{name}</option>}
         {names.map((label) => <option key={label} value={label}>{label}</option>)}
       </select>
-      <select aria-label="How it is compared" value={op} onChange={(event) => setOp(event.currentTarget.value as MatchOperator)}>
+      <select aria-label="Operator" value={op} onChange={(event) => setOp(event.currentTarget.value as MatchOperator)}>
         {MATCH_OPERATORS.map((operator) => <option key={operator} value={operator}>{operator} {operatorLabels[operator]}</option>)}
       </select>
       <div class="values">
@@ -59,7 +59,7 @@ export function MatcherEditor({ range, matcher, operatorLabels, onCancel, onDone
           aria-activedescendant={active >= 0 ? `label-value-${active}` : undefined} value={typed} spellcheck={false} autocomplete="off"
           placeholder={pattern ? "regular expression (RE2), whole value" : "value; empty: without the label"} onInput={(event) => setTyped(event.currentTarget.value)} onKeyDown={press} />
         <div class="offered" hidden={name === ""}>
-          <ul id="label-values" role="listbox" aria-label="Values there are">
+          <ul id="label-values" role="listbox" aria-label="Values in this range">
             {shown.map((value, at) => (
               <li key={value} id={`label-value-${at}`} role="option" aria-selected={at === active} onPointerDown={(event) => event.preventDefault()} onClick={() => pick(value)}><bdi>{value}</bdi></li>
             ))}

@@ -51,7 +51,7 @@ export function RangePicker() {
         <form onSubmit={submit}>
           <label>from <input type="datetime-local" name="from" step="1" required defaultValue={field(range.from, now)} /></label>
           <label>until <input type="datetime-local" name="until" step="1" required defaultValue={field(range.until, now)} /></label>
-          <p class="quiet">Times are this browser's: {formatUtcOffset(now)}.</p>
+          <p class="quiet">Time zone of this browser: {formatUtcOffset(now)}.</p>
           <button class="primary">Show this range</button>
         </form>
       </div>

@@ -77,7 +77,7 @@ function SidePicker({ which, versions, range, answer }: { which: SideName; versi
           </select>
         </label>
         <Link to={onPage(here, "service", { baseline: "", comparison: "", baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "", ...singleSide(here, which, range) })} class="button"
-          title="This side alone, with the same focus">only {letter}</Link>
+          title="This side alone, with the same focus">Open {letter}</Link>
       </div>
       {kind === "capture" && <CapturePicker letter={letter} value={capture ?? ""} range={range} onSelect={(id) => change({ [which]: `match:${equals("capture", id)}` })} />}
       {kind === "match" && (
@@ -102,9 +102,9 @@ function SidePicker({ which, versions, range, answer }: { which: SideName; versi
       </p>
       {answer && answer.pods > 0 && <QualityLine source={answer} />}
       {answer?.pods === 0 && (
-        <p class="row"><span>No windows here.</span>
+        <p class="row"><span>No windows in this range.</span>
           {(ownRange.from !== "" || ownRange.until !== "") && <button type="button" onClick={() => change({ [`${which}_from`]: "", [`${which}_until`]: "" })}>Use the page's range</button>}
-          {earlierRanges(range, now).length > 0 && <button type="button" onClick={() => change({ [`${which}_from`]: VERSION_HISTORY, [`${which}_until`]: "now" })}>Look at the last 7 days</button>}
+          {earlierRanges(range, now).length > 0 && <button type="button" onClick={() => change({ [`${which}_from`]: VERSION_HISTORY, [`${which}_until`]: "now" })}>Show the last 7 days</button>}
         </p>
       )}
     </section>
