@@ -91,7 +91,7 @@ def captured(served: Collector, open_page: Open) -> None:
     expect(opened.value).to_have_title(re.compile("p-1, process"), timeout=30_000)
     opened.value.close()
 
-    page.get_by_role("link", name="Open flame").click()
+    page.get_by_role("link", name="Open flame graph").click()
     expect(page).to_have_url(re.compile(r"/s/shares\?.*capture"))
     assert any("seventy" in str(box) for box in boxes(page))
     page.go_back()
@@ -106,7 +106,7 @@ def captured(served: Collector, open_page: Open) -> None:
     page.get_by_role("button", name="Stop and keep").click()
     expect(page.locator(".steps [aria-current]")).to_have_text("✓ stopped", timeout=60_000)
     expect(page.get_by_role("button", name="Stop and keep")).to_have_count(0)
-    page.get_by_role("link", name="Open flame").click()
+    page.get_by_role("link", name="Open flame graph").click()
     assert boxes(page)
 
 
@@ -123,7 +123,7 @@ def test_a_capture_goes_on_when_the_collector_is_restarted_and_its_page_says_so(
         expect(page.locator(".live")).to_contain_text("shares.py", timeout=60_000)
         served.running.end()
         expect(page.get_by_role("alert")).to_contain_text("The collector does not answer.")
-        expect(page.get_by_role("alert")).to_contain_text("What you see is old")
+        expect(page.get_by_role("alert")).to_contain_text("Showing data from before")
         expect(page.locator(".live")).to_contain_text("shares.py")
         stack.enter_context(
             collector(tmp_path, store, "--listen", served.url.removeprefix("http://"), *QUICK)
@@ -144,7 +144,7 @@ def test_delete_asks_first_and_leads_back_to_the_list(quick: Collector, open_pag
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page).to_have_url(f"{served.url}/captures?service=nobody")
-    expect(page.get_by_text("None is kept.")).to_be_visible()
+    expect(page.get_by_text("No captures yet.")).to_be_visible()
     page.goto(f"{served.url}/captures/{made['id']}")
     expect(page.get_by_role("alert")).to_contain_text("there is no capture")
     page.get_by_role("link", name="All captures").click()
@@ -154,7 +154,7 @@ def test_delete_asks_first_and_leads_back_to_the_list(quick: Collector, open_pag
 def test_a_capture_that_nobody_takes_names_the_cause_and_the_next_step(serve: Serve, open_page: Open) -> None:
     served = serve(*QUICK, "--capture-wait-seconds", "1")
     page = open_page(f"{served.url}/captures")
-    expect(page.get_by_text("None asked lately.")).to_be_visible()
+    expect(page.get_by_text("No sidecar is connected.")).to_be_visible()
     start(page, Service="ghost")
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("no sidecar took it within 1 s: no sidecar polls this collector")
@@ -169,7 +169,7 @@ def test_paused_sidecar_is_named_before_a_capture_is_started(quick: Collector, o
     poll(quick, "sleepy", [], paused=True)
     page = open_page(f"{quick.url}/captures?service=sleepy", expected="400")
     status = page.get_by_role("status").filter(has_text="⚠")
-    expect(status).to_contain_text("No sidecar of it can take a capture now: the sidecar of")
+    expect(status).to_contain_text("No sidecar can take a capture now: the sidecar of")
     expect(status).to_contain_text("is paused.")
     poll(quick, "sleepy", [])
     expect(page.get_by_role("status").filter(has_text="✓ 1 sidecar")).to_be_visible(timeout=30_000)
@@ -187,10 +187,10 @@ def test_who_may_not_start_captures_is_told_what_to_use(
     page = open_page(f"{serve('--capture-tokens-file', str(tokens)).url}/captures", expected="401")
     start(page, Service="shop")
     expect(page.get_by_role("alert")).to_contain_text(
-        "Only those with a token may start and end captures here."
+        "Only users with a token may start and end captures here."
     )
     expect(page.get_by_role("alert")).to_contain_text("--token-file, or a proxy that adds one")
-    expect(page.get_by_text("None is kept.")).to_be_visible()
+    expect(page.get_by_text("No captures yet.")).to_be_visible()
 
 
 def test_where_nobody_may_start_captures_the_page_says_what_the_browser_needs(
@@ -211,8 +211,8 @@ def test_the_form_is_the_same_as_a_command_and_a_curl_that_work(
     page = open_page(f"{served.url}/captures")
     page.get_by_label("Service", exact=True).fill("it's $HOME")
     page.get_by_label("Seconds", exact=True).fill("7")
-    page.get_by_label("Only sidecars with").fill("version=\"2\", pod!='x'")
-    for button in ("Copy as command", "Copy as curl"):
+    page.get_by_label("Filter", exact=True).fill("version=\"2\", pod!='x'")
+    for button in ("Copy CLI command", "Copy as curl"):
         page.get_by_role("button", name=button).click()
         expect(page.locator(".toast")).to_contain_text("copied")
         copied = page.evaluate("navigator.clipboard.readText()")

@@ -22,7 +22,7 @@ test("a command says what is not usual, and nothing else", () => {
 
 test("the cost is told in words, for each pod", () => {
   assert.match(describeCost(WISH), /^The pod is sampled 100 times a second for 60 s: 6,000 ticks\. Only the thread with the GIL/);
-  assert.match(describeCost({ ...WISH, pods: "all", mode: "blocking" }), /^Each pod .* All threads stand still/);
+  assert.match(describeCost({ ...WISH, pods: "all", mode: "blocking" }), /^Each pod .* All threads stop/);
   assert.match(describeCost({ ...WISH, pods: ["a", "b"], mode: "nonblocking" }), /^Each of the pods .* stacks may be wrong/);
 });
 

@@ -26,7 +26,7 @@ export async function sendRequest<Answer>(method: "POST" | "DELETE", url: string
   } catch {
     throw new Failure("unreachable", "The collector does not answer.", "It may or may not have made the change: check once it answers.");
   }
-  if (!response.ok) throw await parseFailure(response, "Only those with a token may start and end captures here.");
+  if (!response.ok) throw await parseFailure(response, "Only users with a token may start and end captures here.");
   return response.status === 204 ? null : ((await response.json()) as Answer);
 }
 

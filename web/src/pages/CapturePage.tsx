@@ -25,7 +25,7 @@ export function CapturePage({ refreshCount }: { refreshCount: number }) {
   return (
     <>
       <h1>Capture {capture && <>of <bdi>{capture.service.slice(0, 200)}</bdi></>}</h1>
-      <p class="quiet"><code>{id.slice(0, 80)}</code> · <Link to={captureListPlace(capture?.service)}>{capture ? "All captures of it" : "All captures"}</Link></p>
+      <p class="quiet"><code>{id.slice(0, 80)}</code> · <Link to={captureListPlace(capture?.service)}>{capture ? <>All captures of <bdi>{capture.service.slice(0, 100)}</bdi></> : "All captures"}</Link></p>
       <AnswerView request={request} what="the capture">{(answer) => <CaptureView capture={answer} path={path} reload={request.reload} />}</AnswerView>
     </>
   );
@@ -37,7 +37,7 @@ function CaptureView({ capture, path, reload }: { capture: CaptureAnswer; path: 
   const hasProfile = capture.state === "ready" || (capture.state === "stopped" && capture.samples > 0);
   return (
     <>
-      <section class="panel" aria-label="How far it is">
+      <section class="panel" aria-label="Progress">
         <CaptureSteps capture={capture} />
         {capture.state === "sampling" && (
           <div class="row">
@@ -54,7 +54,7 @@ function CaptureView({ capture, path, reload }: { capture: CaptureAnswer; path: 
         )}
         {hasProfile && (
           <p class="row">
-            <Link class="button primary" to={onPage(place.value, "service", captureProfile(capture))}>Open flame</Link>
+            <Link class="button primary" to={onPage(place.value, "service", captureProfile(capture))}>Open flame graph</Link>
             <Link class="button" to={onPage(place.value, "compare", compareWithYesterday(capture))}>Compare with the same window yesterday</Link>
           </p>
         )}
@@ -128,7 +128,7 @@ function Recordings({ path }: { path: string }) {
   return (
     <section class="panel" aria-labelledby="order-title">
       <h2 id="order-title">Timeline recordings</h2>
-      {request.answer && recordings.length === 0 && <p>There are none: the pods below say why, or their sidecars are older.</p>}
+      {request.answer && recordings.length === 0 && <p>No recordings. The pods below state the reason; older sidecars do not record.</p>}
       <ul class="recordings">
         {recordings.map((recording) => {
           const profile = apiUrl(`${path}/${encodeURIComponent(recording.name)}.speedscope.json`);
@@ -136,7 +136,7 @@ function Recordings({ path }: { path: string }) {
           return (
             <li key={recording.name} class="row">
               <a class="button" target="_blank" rel="noopener" href={`${PREFIX}speedscope/index.html#profileURL=${encodeURIComponent(profile)}&title=${title}&view=time-ordered`}>Open time order in speedscope ↗</a>
-              <span><bdi>{recording.labels.pod ?? ""}</bdi> process {recording.pid}: {plural(recording.samples, "sample")} in {seconds(recording.seconds)}{recording.dropped > 0 && ` · the first ${count(recording.dropped)} samples were too many to keep`}</span>
+              <span><bdi>{recording.labels.pod ?? ""}</bdi> process {recording.pid}: {plural(recording.samples, "sample")} in {seconds(recording.seconds)}{recording.dropped > 0 && ` · first ${count(recording.dropped)} samples dropped`}</span>
             </li>
           );
         })}
@@ -167,7 +167,7 @@ function PodTable({ parts, isOver }: { parts: readonly CapturePart[]; isOver: bo
       </section>
       {top.length > 0 && (
         <section class="panel" aria-labelledby="top-title">
-          <h2 id="top-title">{isOver ? "Most samples of their own" : "Most samples of their own so far"}</h2>
+          <h2 id="top-title">{isOver ? "Hottest functions (self)" : "Hottest functions (self) so far"}</h2>
           <ol class="live">
             {top.map(([name, samples]) => <li key={name}><Bar part={samples / maximum}>{count(samples)}</Bar> <bdi>{name.slice(0, 300)}</bdi></li>)}
           </ol>

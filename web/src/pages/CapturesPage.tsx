@@ -25,16 +25,16 @@ export function CapturesPage({ refreshCount }: { refreshCount: number }) {
   return (
     <>
       <h1>Captures</h1>
-      <p class="quiet">A capture samples now, at a rate of your choice. It can record a timeline of single samples too.</p>
+      <p class="quiet">Profile selected pods now, at higher resolution, keeping sample order.</p>
       <StartForm services={agents.answer?.services ?? []} />
       <section class="panel" aria-labelledby="agents-title">
-        <h2 id="agents-title">Sidecars that ask for captures</h2>
+        <h2 id="agents-title">Connected sidecars</h2>
         <AnswerView request={agents} what="sidecars">{(answer) => <SidecarTable answer={answer} />}</AnswerView>
       </section>
       <section class="panel" aria-labelledby="past-title">
         <div class="row">
           <h2 id="past-title">Captures {service !== "" && <>of <bdi>{service.slice(0, 100)}</bdi></>}</h2>
-          {service !== "" && <button type="button" onClick={() => change({ service: "" })}>Show those of all services</button>}
+          {service !== "" && <button type="button" onClick={() => change({ service: "" })}>Show all services</button>}
         </div>
         <AnswerView request={past} what="captures">{({ captures }) => <CaptureTable captures={captures} />}</AnswerView>
       </section>
@@ -79,24 +79,24 @@ function StartForm({ services }: { services: AgentsAnswer["services"] }) {
           <input value={form.pods} required spellcheck={false} autocomplete="off" aria-describedby="pods-help" onInput={(event) => setForm({ ...form, pods: event.currentTarget.value })} />
         </label>
         {numberField("seconds", "Seconds", 86_400)}
-        {numberField("rate", "Samples a second", 10_000)}
+        {numberField("rate", "Rate (Hz)", 10_000)}
         <label>Mode
           <select value={form.mode} onChange={(event) => setForm({ ...form, mode: event.currentTarget.value })}>
             {MODES.map((mode) => <option key={mode} value={mode}>{mode}</option>)}
           </select>
         </label>
-        <label>Only sidecars with
+        <label>Filter
           <input class="matchers" value={form.query} spellcheck={false} autocomplete="off" placeholder='version="2", node!="n3"' onInput={(event) => setForm({ ...form, query: event.currentTarget.value })} />
         </label>
-        <label class="check"><input type="checkbox" checked={form.timeline} onChange={(event) => setForm({ ...form, timeline: event.currentTarget.checked })} /> record a timeline</label>
-        <label class="check" title="As an ephemeral container, which stays in the pod's list. The collector must be allowed to."><input type="checkbox" checked={form.attach} onChange={(event) => setForm({ ...form, attach: event.currentTarget.checked })} /> attach to pods without a sidecar</label>
+        <label class="check"><input type="checkbox" checked={form.timeline} onChange={(event) => setForm({ ...form, timeline: event.currentTarget.checked })} /> Keep timeline</label>
+        <label class="check" title="As an ephemeral container, which stays in the pod's list. The collector must be allowed to."><input type="checkbox" checked={form.attach} onChange={(event) => setForm({ ...form, attach: event.currentTarget.checked })} /> Attach to pods without a sidecar</label>
       </div>
-      <p class="quiet" id="pods-help">Pods: how many, chosen at random; names with commas between; or all.</p>
+      <p class="quiet" id="pods-help">Pods: a number (chosen at random), names separated by commas, or all.</p>
       <p>{describeCost(request)}</p>
       <Availability services={services} service={request.service} />
       <p class="row">
         <button class="primary" disabled={isSending || request.service === ""}>Start</button>
-        <CopyButton text={() => captureCommand(request, collector)} what="Command">Copy as command</CopyButton>
+        <CopyButton text={() => captureCommand(request, collector)} what="Command">Copy CLI command</CopyButton>
         <CopyButton text={() => captureCurl(request, collector)} what="curl">Copy as curl</CopyButton>
       </p>
       {failure && <ErrorCard message={failure.message} hint={failure.hint} />}
@@ -109,9 +109,9 @@ function Availability({ services, service }: { services: AgentsAnswer["services"
   const current = services.find((row) => row.service === service);
   return (
     <p role="status">
-      {!current ? <>⚠ No sidecar of <bdi>{service.slice(0, 100)}</bdi> asks for captures now: this one would wait for it.</>
-        : current.available === 0 ? `⚠ No sidecar of it can take a capture now: ${current.problem}.`
-          : `✓ ${plural(current.available, "sidecar")} of it can take a capture now${current.available < current.sidecars ? ` (of ${current.sidecars})` : ""}.`}
+      {!current ? <>⚠ No sidecar of <bdi>{service.slice(0, 100)}</bdi> is connected; the capture would wait.</>
+        : current.available === 0 ? `⚠ No sidecar can take a capture now: ${current.problem}.`
+          : `✓ ${plural(current.available, "sidecar")} can take a capture now${current.available < current.sidecars ? ` (of ${current.sidecars})` : ""}.`}
     </p>
   );
 }
@@ -119,12 +119,12 @@ function Availability({ services, service }: { services: AgentsAnswer["services"
 function SidecarTable({ answer: { agents, total } }: { answer: AgentsAnswer }) {
   const now = Date.now() / 1000;
   if (total === 0) {
-    return <p>None {place.value.service !== "" && "of this service "}polled lately. A sidecar with <code>--collector {window.location.origin}</code> polls by itself, unless it is older or has <code>--no-captures-from-collector</code>.</p>;
+    return <p>No sidecar {place.value.service !== "" && "of this service "}is connected. Start one with <code>--collector {window.location.origin}</code> and without <code>--no-captures-from-collector</code>.</p>;
   }
   const name = ({ labels }: Agent) => labels.service + labels.pod;
   return (
     <>
-      <Table label="Table of sidecars" heads={["Service", "Pod", "Version", "Available", "Last poll"]}>
+      <Table label="Table of sidecars" heads={["Service", "Pod", "Version", "Status", "Last seen"]}>
         {[...agents].sort((a, b) => (name(a) < name(b) ? -1 : 1)).map((agent) => (
           <tr key={agent.agent}>
             <th scope="row"><bdi>{agent.labels.service.slice(0, 200)}</bdi></th>
@@ -135,13 +135,13 @@ function SidecarTable({ answer: { agents, total } }: { answer: AgentsAnswer }) {
           </tr>
         ))}
       </Table>
-      {total > agents.length && <p class="quiet">and {count(total - agents.length)} more, which polled before these</p>}
+      {total > agents.length && <p class="quiet">and {count(total - agents.length)} more, last seen earlier</p>}
     </>
   );
 }
 
 function CaptureTable({ captures }: { captures: readonly CaptureAnswer[] }) {
-  if (captures.length === 0) return <p>None is kept. Start one above.</p>;
+  if (captures.length === 0) return <p>No captures yet.</p>;
   const now = Date.now() / 1000;
   return (
     <Table label="Table of captures" heads={["Started", "Service", "State", "#Pods", "#Seconds", "#Samples"]}>

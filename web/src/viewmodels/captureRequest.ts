@@ -43,8 +43,8 @@ export const captureCurl = (request: CaptureRequest, collector: string): string 
 /** Describes the cost of a capture. */
 export function describeCost({ pods, seconds, rate, mode }: CaptureRequest): string {
   const subject = pods === "all" ? "Each pod" : pods === 1 || (typeof pods === "object" && pods.length === 1) ? "The pod" : "Each of the pods";
-  const stop = mode === "nonblocking" ? "No thread stands still, so stacks may be wrong." : mode === "blocking" ? "All threads stand still meanwhile." : "Only the thread with the GIL stands still meanwhile.";
-  return `${subject} is sampled ${count(rate)} times a second for ${seconds} s: ${count(rate * seconds)} ticks. ${stop} The sidecar lowers the rate rather than take more than its --capture-budget-percent: by default 10 % of a core and of the process's time.`;
+  const stop = mode === "nonblocking" ? "No thread stops, so stacks may be wrong." : mode === "blocking" ? "All threads stop during a tick." : "Only the thread with the GIL stops during a tick.";
+  return `${subject} is sampled ${count(rate)} times a second for ${seconds} s: ${count(rate * seconds)} ticks. ${stop} The sidecar lowers the rate to stay within --capture-budget-percent (default: 10 % of a core and of the process's time).`;
 }
 
 /** Why a sidecar cannot take a capture now; empty if it can. */
