@@ -65,7 +65,7 @@ class Drawn:
         """The last columns without a gap in which a row was watched."""
         found: list[int] = []
         for at in reversed(range(self.columns)):
-            if "not watched" not in self.says(row, at):
+            if "no data" not in self.says(row, at):
                 found.insert(0, at)
             elif found:
                 break
@@ -119,7 +119,7 @@ def test_dragged_block_is_in_the_address_and_leads_to_its_flame_graph(shop: str,
     assert samples == "960 samples"
     page.reload()
     expect(page.locator(".heat-sum")).to_contain_text(samples)
-    page.get_by_role("link", name="Flame of selection").click()
+    page.get_by_role("link", name="Open flame graph").click()
     expect(page.locator(".viewbar .basis")).to_contain_text(f"{samples} · 2 pods · 6 windows")
     assert boxes(page)
     page.go_back()
@@ -179,10 +179,10 @@ def test_a_finger_selects_a_cell_and_then_the_other_corner(shop: str, open_page:
     drawn = Drawn(page)
     page.touchscreen.tap(*drawn.on_page(0, 0))
     expect(page.locator(".heat-sum")).to_contain_text("1 pod · ")
-    page.get_by_role("button", name="Extend").tap()
+    page.get_by_role("button", name="Extend selection").tap()
     page.touchscreen.tap(*drawn.on_page(2, drawn.columns - 1))
     expect(page.locator(".heat-sum")).to_contain_text("3 pods · ")
-    expect(page.get_by_role("button", name="Extend")).to_have_attribute("aria-pressed", "false")
+    expect(page.get_by_role("button", name="Extend selection")).to_have_attribute("aria-pressed", "false")
     page.touchscreen.tap(*drawn.on_page(1, 1))
     expect(page.locator(".heat-sum")).to_contain_text("1 pod · ")
 
@@ -202,7 +202,7 @@ def test_names_and_times_select_rows_and_columns_which_sorting_keeps(shop: str, 
     expect(page.locator(".heat-sum")).to_contain_text("1 pod · ")
     assert selected_samples(page) == "480 samples"
     assert drawn.says(0, 0).startswith("shop-v1-0 · ")
-    page.get_by_role("link", name="Flame of selection").click()
+    page.get_by_role("link", name="Open flame graph").click()
     assert first in given(page)["query"]
 
 
@@ -219,11 +219,11 @@ def test_hours_of_the_day_are_those_of_the_browser(shop: str, open_page: Open) -
     assert given(page)["from"] == "-7d"
     hour = page.evaluate("start => new Date(1000 * start).getHours()", start)
     column = next(
-        at for at in (drawn.columns - 1, drawn.columns - 2) if "not watched" not in drawn.says(hour, at)
+        at for at in (drawn.columns - 1, drawn.columns - 2) if "no data" not in drawn.says(hour, at)
     )
     drawn.drag((hour, column), (hour, column))
     assert selected_samples(page) == "480 samples"
-    page.get_by_role("link", name="Flame of selection").click()
+    page.get_by_role("link", name="Open flame graph").click()
     expect(page.locator(".viewbar .basis")).to_contain_text("480 samples · 1 pod · 3 windows")
 
 
@@ -232,7 +232,7 @@ def test_hours_of_several_days_are_not_one_profile_and_whole_days_are(shop: str,
     drawn = Drawn(page)
     drawn.drag((3, drawn.columns - 2), (5, drawn.columns - 1))
     expect(page.locator(".heat-sum")).to_contain_text("3 hours of 2 days")
-    expect(page.get_by_role("link", name="Flame of selection")).to_have_count(0)
+    expect(page.get_by_role("link", name="Open flame graph")).to_have_count(0)
     page.get_by_role("button", name="these days whole").click()
     expect(page.locator(".heat-sum")).to_contain_text("1,620 samples")
     page.get_by_role("link", name="Compare with the time before it").click()
@@ -242,11 +242,11 @@ def test_hours_of_several_days_are_not_one_profile_and_whole_days_are(shop: str,
 def test_pods_and_selections_that_are_not_drawn_are_said(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/wide/heatmap")
     assert Drawn(page).rows == 100
-    expect(page.get_by_text("30 pods more that took less are not drawn")).to_be_visible()
+    expect(page.get_by_text("30 cheaper pods hidden")).to_be_visible()
     page.goto(f"{shop}/s/shop/heatmap?cells=1000~2000~%2Fnobody")
-    expect(page.get_by_text("What this address selects is not in this picture")).to_be_visible()
+    expect(page.get_by_text("The selected cells are not in view")).to_be_visible()
     page.goto(f"{shop}/s/nobody/heatmap")
-    expect(page.get_by_role("heading", name="No samples of nobody here")).to_be_visible()
+    expect(page.get_by_role("heading", name="No samples in this range")).to_be_visible()
 
 
 def test_hostile_names_are_rows_like_any_other(shop: str, open_page: Open) -> None:
@@ -254,7 +254,7 @@ def test_hostile_names_are_rows_like_any_other(shop: str, open_page: Open) -> No
     drawn = Drawn(page)
     drawn.drag((0, 0), (0, drawn.columns - 1))
     samples = selected_samples(page)
-    page.get_by_role("link", name="Flame of selection").click()
+    page.get_by_role("link", name="Open flame graph").click()
     expect(page.locator(".viewbar .basis")).to_contain_text(f"{samples} · 1 pod")
 
 

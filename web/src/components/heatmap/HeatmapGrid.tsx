@@ -8,7 +8,7 @@ import { theme } from "../../lib/theme.ts";
 import { Toggle } from "../ui/Controls.tsx";
 import { useElementWidth } from "../ui/useElementWidth.ts";
 
-const HINT = "Point at a cell, or drag over some to select them. A name selects its row, a time its column.";
+const HINT = "Hover a cell for its value, drag to select cells. Click a name for its row, a time for its column.";
 
 /**
  * A grid that is drawn, pointed at and selected from by mouse, touch and keyboard. What is selected is in the
@@ -99,13 +99,13 @@ export function HeatmapGrid({ grid, actions, onOpen }: {
         <h2>{grid.title}</h2>
         <p class="legend" aria-label="Legend">
           <span>0</span> <span class="heat-scale" aria-hidden="true" /> <span>{short(maximum)} {grid.unit}</span>
-          <span><span class="swatch heat-missing" aria-hidden="true" /> not watched</span>
-          {grid.rows.some(({ marks }) => marks.length > 0) && <span><span class="heat-mark" aria-hidden="true" /> a version begins</span>}
+          <span><span class="swatch heat-missing" aria-hidden="true" /> no data</span>
+          {grid.rows.some(({ marks }) => marks.length > 0) && <span><span class="heat-mark" aria-hidden="true" /> new version</span>}
         </p>
       </div>
       <div class="heat-host" ref={host}>
         <canvas ref={canvas} tabIndex={0} role="application" aria-roledescription="heatmap" aria-describedby="heat-line"
-          aria-label={`${grid.title}: ${grid.rows.length} rows, ${grid.columns.length} columns, highest ${short(maximum)} ${grid.unit}. Arrow keys move, Shift extends, Enter opens the selection, Escape clears it. The table below has the same numbers.`}
+          aria-label={`${grid.title}: ${grid.rows.length} rows, ${grid.columns.length} columns, max ${short(maximum)} ${grid.unit}. Arrow keys move, Shift extends, Enter opens the selection, Escape clears it. The table below has the same numbers.`}
           onPointerDown={down} onPointerMove={over} onPointerUp={up} onPointerCancel={() => setDraft(null)} onPointerLeave={() => setPointed(null)} onKeyDown={press} onBlur={() => setCursor(null)} />
       </div>
       <p class="heat-line" id="heat-line" role="status">{described && described.row < grid.rows.length && described.column < grid.columns.length ? grid.describe(described) : selected ? "" : HINT}</p>
@@ -115,11 +115,11 @@ export function HeatmapGrid({ grid, actions, onOpen }: {
           <Toggle isOn={extending} onToggle={() => {
             anchor.current ??= { row: selected.rows[0], column: selected.first };
             setExtending(!extending);
-          }} title="The next cell that is touched becomes the other corner">Extend</Toggle>
+          }} title="The next cell you tap becomes the other corner">Extend selection</Toggle>
           <button type="button" onClick={() => store(null, "push")}>Clear</button>
         </div>
       )}
-      {!selected && place.value.cells !== "" && <p class="notices single">What this address selects is not in this picture any longer: its time or its rows are not here.</p>}
+      {!selected && place.value.cells !== "" && <p class="notices single">The selected cells are not in view. Change the range or the filters.</p>}
     </section>
   );
 }

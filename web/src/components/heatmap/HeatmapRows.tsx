@@ -88,7 +88,7 @@ function columnSpan(answer: HeatmapAnswer, at: number): Span {
 const formatSpan = (span: Span) => `${formatClock(span.from).slice(0, -3)} – ${formatClock(span.until).slice(formatClock(span.from).slice(0, 10) === formatClock(span.until).slice(0, 10) ? 11 : 0, -3)}`;
 
 function describeCell(rate: number | null, samples: number | null, type: ProfileType): string {
-  return rate === null ? "not watched" : `${short(rate)} ${UNIT[type]} · ${plural(samples ?? 0, "sample")}`;
+  return rate === null ? "no data" : `${short(rate)} ${UNIT[type]} · ${plural(samples ?? 0, "sample")}`;
 }
 
 function PodHeatmap({ answer, byName }: { answer: HeatmapAnswer; byName: boolean }) {
@@ -137,13 +137,13 @@ function PodHeatmap({ answer, byName }: { answer: HeatmapAnswer; byName: boolean
         const hasNameCollision = pods.some(({ name, namespace }) => answer.row.some((other, i) => other === name && answer.namespace[i] !== namespace));
         return (
           <>
-            <span class="heat-sum">{plural(pods.length, "pod")} · {formatSpan(span)} · {sum.podSeconds > 0 ? `${short(sum.seconds / sum.podSeconds)} ${UNIT[type]} · ${plural(sum.samples, "sample")}` : "not watched"}</span>
+            <span class="heat-sum">{plural(pods.length, "pod")} · {formatSpan(span)} · {sum.podSeconds > 0 ? `${short(sum.seconds / sum.podSeconds)} ${UNIT[type]} · ${plural(sum.samples, "sample")}` : "no data"}</span>
             <SelectionActions match={match} span={span} other={against} />
-            {hasNameCollision && match !== "" && <span class="quiet">Pods of the same name in other namespaces count with these: filter by namespace.</span>}
+            {hasNameCollision && match !== "" && <span class="quiet">Includes pods of the same name in other namespaces. Filter by namespace.</span>}
           </>
         );
       }} />
-      {answer.others.rows > 0 && <p class="quiet">{plural(answer.others.rows, "pod")} more that took less {answer.others.rows === 1 ? "is" : "are"} not drawn. Filter by labels to see others; a comparison with the rest has them.</p>}
+      {answer.others.rows > 0 && <p class="quiet">{plural(answer.others.rows, "cheaper pod")} hidden. A comparison with the rest includes them. Filter by labels to see them.</p>}
       <CellTable grid={grid} rowLabel="pod" />
     </>
   );
@@ -190,9 +190,9 @@ function HourHeatmap({ answer }: { answer: HeatmapAnswer }) {
         const sum = sumCells(selected, answer.seconds, answer.pod_seconds, answer.samples);
         return (
           <>
-            <span class="heat-sum">{span ? formatSpan(span) : `${plural(selected.rows.length, "hour")} of ${plural(selected.last - selected.first + 1, "day")}`} · {sum.podSeconds > 0 ? `${short(sum.seconds / sum.podSeconds)} ${UNIT[type]} · ${plural(sum.samples, "sample")}` : "not watched"}</span>
+            <span class="heat-sum">{span ? formatSpan(span) : `${plural(selected.rows.length, "hour")} of ${plural(selected.last - selected.first + 1, "day")}`} · {sum.podSeconds > 0 ? `${short(sum.seconds / sum.podSeconds)} ${UNIT[type]} · ${plural(sum.samples, "sample")}` : "no data"}</span>
             {span ? <SelectionActions match="" span={span} other={against(selected, span)} /> : (
-              <span class="quiet">A profile is of one range of time: select hours of one day, or <button type="button" onClick={() => change({ cells: wholeDays(answer, selected) })}>these days whole</button></span>
+              <span class="quiet">A profile covers one time range: select hours of one day, or <button type="button" onClick={() => change({ cells: wholeDays(answer, selected) })}>these days whole</button></span>
             )}
           </>
         );
@@ -211,17 +211,17 @@ function profilePlace(match: string, span: Span): Place {
 }
 
 function SelectionActions({ match, span, other }: { match: string; span: Span; other: { side: ComparedSide; name: string } | null }) {
-  if (match.length > MAX_MATCHER_CHARACTERS) return <span class="quiet">Too many pods for one address: select fewer, or all of them.</span>;
+  if (match.length > MAX_MATCHER_CHARACTERS) return <span class="quiet">Too many pods for one URL: select fewer, or all.</span>;
   const baseline = other && { ...spanToRange(other.side) };
   const selected = spanToRange(span);
   const isSameTime = baseline?.from === selected.from && baseline.until === selected.until;
   const times = !baseline ? {} : isSameTime ? { ...selected, baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "" } : { ...selected, baseline_from: baseline.from, baseline_until: baseline.until, comparison_from: selected.from, comparison_until: selected.until };
   return (
     <>
-      <Link class="button primary" to={profilePlace(match, span)} title="Enter">Flame of selection</Link>
+      <Link class="button primary" to={profilePlace(match, span)} title="Enter">Open flame graph</Link>
       {other
         ? <Link class="button" to={onPage(place.value, "compare", { baseline: matchSide(other.side.match), comparison: matchSide(match), ...times })} title={`A: ${other.name}; B: the selection`}>Compare with {other.name}</Link>
-        : <span class="quiet">All is selected: there is no rest to compare with.</span>}
+        : <span class="quiet">Everything is selected: nothing left to compare with.</span>}
     </>
   );
 }
@@ -234,7 +234,7 @@ function CellTable({ grid, rowLabel }: { grid: Grid; rowLabel: string }) {
       <summary>Cells as a table ({count(grid.rows.length)} × {count(grid.columns.length)})</summary>
       {open && (
         <>
-          <p class="quiet">{grid.unit}; times in {formatUtcOffset(grid.columns[0]?.start ?? 0)}; – where nothing was watched</p>
+          <p class="quiet">{grid.unit}; times in {formatUtcOffset(grid.columns[0]?.start ?? 0)}; – means no data</p>
           <Table label="Cells as a table" className="short" heads={[rowLabel, ...grid.columns.map(({ text }) => `#${text}`)]}>
             {grid.rows.map(({ key, name }, row) => (
               <tr key={key}><th scope="row"><bdi>{name}</bdi></th>{grid.value[row].map((value, column) => <td key={grid.columns[column].start} class="number">{value === null ? "–" : short(value)}</td>)}</tr>

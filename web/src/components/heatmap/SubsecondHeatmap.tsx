@@ -42,7 +42,7 @@ export function SubsecondHeatmap({ path }: { path: string }) {
         )}
       </div>
       <AnswerView request={request} what="the heat map">{(answer) => <SubsecondGridView answer={answer} />}</AnswerView>
-      {span !== "" && !selectedSpan && <p class="missing" role="status">This address is about a span that cannot be read. <button type="button" onClick={() => change({ span: "" }, "replace")}>Forget it</button></p>}
+      {span !== "" && !selectedSpan && <p class="missing" role="status">The span in this URL is invalid. <button type="button" onClick={() => change({ span: "" }, "replace")}>Clear span</button></p>}
       {selectedSpan && request.answer && <SpanProfile path={path} from={selectedSpan[0]} until={selectedSpan[1]} start={request.answer.start} />}
     </section>
   );
