@@ -25,11 +25,11 @@ WELL_SAID = [
     "mode gil, own reader",
     "100 Hz",
     "coverage 100 %",
-    "time lost 0.38 %, longest stop 210 µs",
+    "overhead: paused 0.38 %, max 210 µs",
 ]
 
 
-def test_profile_says_mode_coverage_and_time_lost_in_every_view(shop: str, open_page: Open) -> None:
+def test_profile_says_mode_coverage_and_overhead_in_every_view(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/mixed?query=version%3D%22good%22")
     assert said(page) == WELL_SAID
     page.get_by_role("button", name="Table", exact=True).click()
@@ -46,7 +46,7 @@ def test_each_side_of_a_comparison_says_its_own(shop: str, open_page: Open) -> N
         "A was sampled in mode gil, B in mode nonblocking: stacks of nonblocking are no match for the others'"
     )
     page = open_page(f"{shop}/s/mixed/compare?baseline=version%3Agood&comparison=version%3Aunsafe")
-    for view in ("Differential", "Side by side", "Table", "Stack depth of A and B"):
+    for view in ("Differential", "Side by side", "Table", "Stack depth"):
         page.get_by_role("link" if view.startswith("Stack") else "button", name=view, exact=True).click()
         if view.startswith("Stack"):
             expect(page.get_by_role("heading", level=1)).to_contain_text("Stack depth")
@@ -66,7 +66,7 @@ def test_stacks_that_may_be_wrong_are_marked_wherever_they_are_drawn(shop: str, 
     expect(page.get_by_role("list", name="Before you read this")).to_contain_text("stacks may be wrong")
     page.goto(f"{shop}/s/fallback")
     assert said(page)[0] == "⚠ mode command: fallback"
-    assert said(page)[3] == "time lost not counted"
+    assert said(page)[3] == "overhead unknown"
     line(page).click()
     expect(page.locator("details.quality dd").first).to_contain_text("waiting threads not recorded")
 
@@ -80,11 +80,11 @@ def test_failures_are_counted_and_explained_in_line_and_timeline(
         "100 Hz",
         "fewer ticks than requested (CPU limit, CPU budget)",
         "⚠ coverage 54.0 % (low)",
-        "time lost 0.38 %, longest stop 210 µs",
+        "overhead: paused 0.38 %, max 210 µs",
         "10.0 % of ticks failed",
         "1.9 % truncated",
         "1.0 % under (other)",
-        "paused 12.0 s",
+        "preempted 12.0 s",
     ]
     line(page).focus()
     page.keyboard.press("Enter")
@@ -93,20 +93,20 @@ def test_failures_are_counted_and_explained_in_line_and_timeline(
     assert violations(page, axe) == []
     timeline = page.get_by_role("region", name="Timeline", exact=True)
     expect(timeline.locator(".basis")).to_contain_text("coverage 54.0 %")
-    expect(timeline.locator(".basis")).to_contain_text("time lost 0.38 %, longest stop 210 µs")
+    expect(timeline.locator(".basis")).to_contain_text("overhead: paused 0.38 %, max 210 µs")
     timeline.get_by_text("Timeline as a table").click()
     cells = timeline.locator("tbody tr").first.locator("td").all_inner_texts()
     assert cells[-2:] == ["54.0 %", "0.38 %"]
 
 
-def test_filter_by_thread_selects_samples_and_not_time_lost(shop: str, open_page: Open) -> None:
+def test_filter_by_thread_selects_samples_and_not_overhead(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/pool?type=wall")
-    assert said(page)[3] == "time lost 0.38 %, longest stop 210 µs"
+    assert said(page)[3] == "overhead: paused 0.38 %, max 210 µs"
     page.get_by_role("button", name="+ filter").click()
     page.get_by_label("Label", exact=True).select_option("thread")
     page.get_by_role("option", name="other").click()
     expect(page).to_have_url(re.compile("thread"))
     expect(page.locator(".basis").filter(has_text="sample").last).to_contain_text("1,200 samples")
-    assert said(page)[3] == "time lost 0.38 %, longest stop 210 µs"
+    assert said(page)[3] == "overhead: paused 0.38 %, max 210 µs"
     assert any(box["name"].startswith("task") for box in boxes(page))
     assert not any(box["name"].startswith("handle") for box in boxes(page))

@@ -46,7 +46,7 @@ def drag(page: Page, start: float, end: float) -> None:
 def test_a_brushed_range_is_zoomed_to_and_come_back_from(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop")
     drag(page, 0.7, 0.998)
-    chosen = page.get_by_role("group", name="Chosen range")
+    chosen = page.get_by_role("group", name="Selected range")
     expect(chosen).to_contain_text("960 samples")
     assert "from" not in given(page)
     chosen.get_by_role("button", name="Zoom to range").click()
@@ -63,22 +63,22 @@ def test_the_keyboard_walks_chooses_zooms_and_lets_go(shop: str, open_page: Open
     # Time in which nothing was seen is a gap and not zero.
     timeline = page.get_by_role("region", name="Timeline", exact=True)
     expect(timeline.locator(".gap-band")).to_have_count(3)
-    expect(timeline.locator("svg")).to_contain_text("nothing seen")
+    expect(timeline.locator("svg")).to_contain_text("no data")
     expect(page.get_by_role("slider")).to_have_attribute("aria-label", re.compile("3 gaps"))
     table = timeline.get_by_text("Timeline as a table")
     table.click()
-    expect(timeline).to_contain_text("Nothing was watched:")
+    expect(timeline).to_contain_text("No data:")
     table.click()
     slider = page.get_by_role("slider")
     slider.focus()
     page.keyboard.press("Home")
-    expect(slider).to_have_attribute("aria-valuetext", re.compile("nothing was watched"))
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("no data"))
     page.keyboard.press("Shift+ArrowRight")
     page.keyboard.press("Shift+ArrowRight")
-    expect(slider).to_have_attribute("aria-valuetext", re.compile("chosen 20.* to 20"))
-    expect(page.get_by_role("group", name="Chosen range")).to_be_visible()
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("selected 20.* to 20"))
+    expect(page.get_by_role("group", name="Selected range")).to_be_visible()
     page.keyboard.press("Escape")
-    expect(page.get_by_role("group", name="Chosen range")).to_have_count(0)
+    expect(page.get_by_role("group", name="Selected range")).to_have_count(0)
     page.keyboard.press("End")
     for _ in range(5):
         page.keyboard.press("Shift+PageUp")
@@ -91,16 +91,16 @@ def test_a_flag_begins_a_comparison_and_a_second_side_ends_the_choice(shop: str,
     page = open_page(f"{shop}/s/shop")
     boxes(page)
     page.locator(".flag").filter(has_text="v1").click()
-    page.get_by_role("group", name="Chosen versions").get_by_role("button", name="as side A").click()
+    page.get_by_role("group", name="Selected versions").get_by_role("button", name="as side A").click()
     expect(page.locator(".tray")).to_contain_text("v1")
-    expect(page.locator(".tray")).to_contain_text("choose side B the same way")
-    page.get_by_role("button", name="Forget side A").click()
+    expect(page.locator(".tray")).to_contain_text("Select side B the same way")
+    page.get_by_role("button", name="Clear side A").click()
     expect(page.locator(".tray")).to_have_count(0)
     assert "baseline" not in given(page)
     page.go_back()
     expect(page.locator(".tray")).to_contain_text("v1")
     page.locator(".flag").filter(has_text="v2").click()
-    page.get_by_role("group", name="Chosen versions").get_by_role("button", name="as side B").click()
+    page.get_by_role("group", name="Selected versions").get_by_role("button", name="as side B").click()
     expect(page.locator(".verdict")).to_contain_text("(0.110 → 0.160 seconds per pod-second)")
     assert (given(page)["baseline"], given(page)["comparison"]) == (["version:v1"], ["version:v2"])
 
@@ -134,12 +134,12 @@ def test_a_finger_brushes_sideways_and_scrolls_up_and_down(shop: str, open_page:
     y = area["y"] + 40
     left, right = area["x"] + area["width"] * 0.35, area["x"] + area["width"] * 0.7
     touch(page, [(left + (right - left) * part / 8, y) for part in range(9)])
-    expect(page.get_by_role("group", name="Chosen range")).to_contain_text("660 samples")
+    expect(page.get_by_role("group", name="Selected range")).to_contain_text("660 samples")
     assert page.evaluate("scrollY") == 0
     page.get_by_role("button", name="Clear").click()
     touch(page, [(left, y - 10 * part) for part in range(12)])
     eventually("the page has scrolled", lambda: page.evaluate("scrollY") > 20)
-    expect(page.get_by_role("group", name="Chosen range")).to_have_count(0)
+    expect(page.get_by_role("group", name="Selected range")).to_have_count(0)
 
 
 def crossing(page: Page) -> list[Any]:
@@ -175,7 +175,7 @@ def test_many_deployments_stay_legible_and_none_is_lost(shop: str, open_page: Op
     page.locator(".flag").filter(has_text="+").first.click()
     more = re.search(r"\+(\d+)$", page.locator(".flag[aria-pressed=true]").inner_text())
     assert more
-    expect(page.get_by_role("group", name="Chosen versions").locator("p")).to_have_count(int(more[1]) + 1)
+    expect(page.get_by_role("group", name="Selected versions").locator("p")).to_have_count(int(more[1]) + 1)
 
 
 def test_what_is_kept_by_the_day_is_called_coarse(tmp_path: Path, serve: Serve, open_page: Open) -> None:
@@ -186,7 +186,7 @@ def test_what_is_kept_by_the_day_is_called_coarse(tmp_path: Path, serve: Serve, 
     service = answer["services"][0]["service"]
     around = f"from={coarse['from'] - 86400:.0f}&until={coarse['until'] + 86400:.0f}"
     page = open_page(f"{running.url}/s/{service}?type=wall&{around}")
-    expect(page.get_by_role("region", name="Timeline", exact=True)).to_contain_text("kept by the day until")
+    expect(page.get_by_role("region", name="Timeline", exact=True)).to_contain_text("stored per day until")
     expect(page.locator(".notices").last).to_contain_text("are stored as daily sums")
 
 

@@ -38,7 +38,7 @@ test("what sets two sides apart is left to the checks of their verdict", () => {
 
 test("one side that was taken in two ways says so", () => {
   assert.deepEqual(dataQualityNotices([side({ modes: ["blocking", "gil"] })], [""], BASIS), [
-    "Taken with different sampling modes (blocking, gil): they see waiting threads, and hold the process up, differently.",
+    "Sampled with different sampling modes (blocking, gil): they differ in waiting threads and in overhead.",
   ]);
 });
 
@@ -47,8 +47,8 @@ test("segments that could not be read are said", () => {
 });
 
 test("windows that are kept only together with others are said", () => {
-  assert.match(dataQualityNotices([side()], [""], { ...BASIS, unresolved_windows: 1 })[0], /^1 window of this time is left out: .* Filter by service/);
-  assert.match(dataQualityNotices([side()], [""], { ...BASIS, unresolved_windows: 20 })[0], /^20 windows of this time are left out/);
+  assert.match(dataQualityNotices([side()], [""], { ...BASIS, unresolved_windows: 1 })[0], /^1 window is missing: .* Filter by service/);
+  assert.match(dataQualityNotices([side()], [""], { ...BASIS, unresolved_windows: 20 })[0], /^20 windows are missing/);
 });
 
 test("windows kept by the day are said, and those by the hour are not, as they may be exact", () => {

@@ -7,25 +7,25 @@ import { formatClock } from "../lib/times.ts";
 export function dataQualityNotices(sides: readonly Side[], names: readonly string[], basis: AnswerBasis): string[] {
   const notices: string[] = [];
   if (basis.unreadable_segments) {
-    notices.push(`${plural(basis.unreadable_segments, "stored segment")} could not be read: what you see is too low. The collector's log names them.`);
+    notices.push(`${plural(basis.unreadable_segments, "stored segment")} could not be read: values are too low. The collector's log names them.`);
   }
   if (basis.unresolved_windows) {
-    notices.push(`${plural(basis.unresolved_windows, "window")} of this time ${basis.unresolved_windows === 1 ? "is" : "are"} left out: their stacks are kept only together with those of others. Filter by service, version, process or thread alone.`);
+    notices.push(`${plural(basis.unresolved_windows, "window")} ${basis.unresolved_windows === 1 ? "is" : "are"} missing: their stacks are stored merged with others. Filter by service, version, process or thread alone.`);
   }
   const byDay = basis.resolutions?.find(({ resolution }) => resolution === "day");
   if (byDay) {
     notices.push(`Coarse: ${plural(byDay.windows, "window")} from ${formatClock(byDay.from)} to ${formatClock(byDay.until)} are stored as daily sums. A day counts in the range in which it began, and its pods and nodes are merged.`);
   }
   const mixed = (what: string, pick: (side: Side) => readonly string[], why: string) => {
-    if (sides.some((side) => pick(side).length > 1)) notices.push(`Taken with different ${what} (${[...new Set(sides.flatMap(pick))].sort().join(", ")}): ${why}`);
+    if (sides.some((side) => pick(side).length > 1)) notices.push(`Sampled with different ${what} (${[...new Set(sides.flatMap(pick))].sort().join(", ")}): ${why}`);
   };
   mixed("samplers", (side) => side.samplers, "frame names can differ between them.");
-  mixed("sampling modes", (side) => side.modes, "they see waiting threads, and hold the process up, differently.");
+  mixed("sampling modes", (side) => side.modes, "they differ in waiting threads and in overhead.");
   mixed("readers", (side) => side.quality.readers, "doubt a difference that begins with the reader.");
   mixed("Python versions", (side) => side.python_versions, "the standard library's frames can differ.");
   sides.forEach((side, at) => {
     const prefix = sides.length > 1 ? `${names[at]}: ` : "";
-    if (side.modes.includes("nonblocking")) notices.push(`${prefix}stacks may be wrong. They were read while the program ran (mode nonblocking), and nothing tells which of them mix two moments.`);
+    if (side.modes.includes("nonblocking")) notices.push(`${prefix}stacks may be wrong. Mode nonblocking reads them while the program runs, so some mix two moments.`);
     if (side.missing_states.length > 0) {
       notices.push(`${prefix}the sampler did not record ${side.missing_states.join(" and ")} samples: ${affectedTypes(side.missing_states)} too low.`);
     }

@@ -20,15 +20,15 @@ export interface QualityRemark {
 const MODE_REMARKS: Record<string, Omit<QualityRemark, "text">> = {
   gil: { why: "At most the thread that held the GIL was stopped while stacks were read, so no stack could change." },
   blocking: { why: "Every thread was stopped while stacks were read, so no stack could change." },
-  nonblocking: { why: "Nothing was stopped while stacks were read: a stack may mix frames of different moments, and nothing tells which ones do.", isDoubtful: true },
-  command: { why: "py-spy record ran once per window, without the sampler's extension: gaps between windows, waiting threads not recorded, time lost not counted.", isDoubtful: true },
+  nonblocking: { why: "Nothing was stopped while stacks were read: a stack may mix frames of different moments, and these cannot be identified.", isDoubtful: true },
+  command: { why: "py-spy record ran once per window, without the sampler's extension: gaps between windows, waiting threads not recorded, overhead unknown.", isDoubtful: true },
 };
 
 const MODE_MARKS: Record<string, string> = { nonblocking: ": stacks may be wrong", command: ": fallback" };
 
 const REASONS: Record<string, string> = {
   cpu: "CPU budget",
-  stops: "budget of time lost",
+  stops: "stop budget",
   cgroup: "CPU limit",
   paused: "switched off",
 };
@@ -43,10 +43,10 @@ export function qualityRemarks(of: QualitySource): QualityRemark[] {
 
 /** The sampling modes, each with its effect on stacks. */
 export function modeRemarks({ modes: names, quality: { readers } }: QualitySource): QualityRemark[] {
-  if (names.length === 0) return [{ text: "mode unknown", why: "Their sender did not say how they were sampled." }];
+  if (names.length === 0) return [{ text: "mode unknown", why: "The sender did not report the sampling mode." }];
   return names.map((mode, at) => {
     const reader = at === 0 && readers.length > 0 ? `, ${readers.join(" and ")} reader` : "";
-    const remark = MODE_REMARKS[mode] ?? { why: "A mode that these pages do not know." };
+    const remark = MODE_REMARKS[mode] ?? { why: "This UI does not know the mode." };
     return { ...remark, text: `mode ${mode}${MODE_MARKS[mode] ?? ""}${reader}` };
   });
 }
@@ -61,24 +61,24 @@ function rateRemarks({ sampling_periods_us: periods = [], quality: { reduced } }
   const remarks = periods.length > 0 ? [{ text: formatRates(periods), why: "Ticks per second of each process; time is samples × period, so different rates add up." }] : [];
   if (reduced.length === 0) return remarks;
   const reasons = reduced.map((word) => REASONS[word] ?? word).join(", ");
-  return [...remarks, { text: `fewer ticks than requested (${reasons})`, why: "The sidecar lowered its rate or left windows out: what was sampled is right, and there is less of it." }];
+  return [...remarks, { text: `fewer ticks than requested (${reasons})`, why: "The sidecar lowered its rate or skipped windows. The samples are correct, but there are fewer." }];
 }
 
 export function coverageRemark({ coverage: part }: Pick<Quality, "coverage">): QualityRemark {
-  if (part === null) return { text: "coverage unknown", why: "The windows do not say how many ticks were made; they count as watched all the time." };
+  if (part === null) return { text: "coverage unknown", why: "The windows do not report their ticks. They count as sampled all the time." };
   const isLow = part < LOW_COVERAGE;
   return {
     text: `coverage ${formatShare(part)}${isLow ? " (low)" : ""}`,
-    why: `The part of the watched time in which ticks gave stacks. Rates are divided by it${isLow ? "; what was missed may differ from what was seen" : ""}.`,
+    why: `Share of time with successful ticks. Rates are divided by it${isLow ? "; the missed time may differ from the sampled time" : ""}.`,
     isDoubtful: isLow,
   };
 }
 
 export function stopRemark({ stopped_share: part, stopped_seconds: stood, stops, longest_stop_seconds: longest }: Quality): QualityRemark {
-  if (part === null) return { text: "time lost not counted", why: "This sampler stops the process and does not say for how long." };
+  if (part === null) return { text: "overhead unknown", why: "This sampler stops the process but does not report for how long." };
   return {
-    text: stops > 0 ? `time lost ${percent(part, 2)}, longest stop ${microseconds(longest * 1e6)}` : "time lost 0 (no stops)",
-    why: `Processes stood still for ${seconds(stood)} in ${plural(stops, "stop")} to have their stacks read.`,
+    text: stops > 0 ? `overhead: paused ${percent(part, 2)}, max ${microseconds(longest * 1e6)}` : "overhead: no pauses",
+    why: `Processes paused for ${seconds(stood)} in ${plural(stops, "stop")} while their stacks were read.`,
   };
 }
 
@@ -90,7 +90,7 @@ function lossRemarks({ quality, states, truncated_samples: cut = 0 }: QualitySou
     ...(failed ? [{ text: `${percent(failed)} of ticks failed`, why: `They gave no stacks and lower the coverage: ${kinds || "kinds unknown"}.` }] : []),
     ...(cut > 0 ? [{ text: `${part(cut)} truncated`, why: "These stacks were deeper than the sampler's limit and lost their middle." }] : []),
     ...(other > 0 ? [{ text: `${part(other)} under (other)`, why: "Windows had more different stacks than the sidecar keeps; the rest is counted as (other)." }] : []),
-    ...(paused > 0 ? [{ text: `paused ${seconds(paused)}`, why: "Nothing was sampled for so long between windows: a capture ran, or the rate was lowered to none." }] : []),
+    ...(paused > 0 ? [{ text: `preempted ${seconds(paused)}`, why: "Time without samples between windows: a capture ran, or the rate was 0." }] : []),
   ];
 }
 

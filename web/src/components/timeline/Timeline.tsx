@@ -14,7 +14,7 @@ import { useElementWidth } from "../ui/useElementWidth.ts";
 import type { ProfileType } from "../../lib/viewOptions.ts";
 
 export const UNIT: Record<ProfileType, string> = {
-  cpu: "CPU cores busy per pod",
+  cpu: "CPU cores per pod",
   wall: "Threads per pod (waiting or working)",
   gil: "Share of a core holding the GIL, per pod",
 };
@@ -81,11 +81,11 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
   const mean = sum(seconds) / Math.max(sum(pod_seconds), 1e-9);
   const pointed = at !== null && at < start.length ? at : null;
   const hasSamples = pointed !== null && value[pointed] !== null;
-  const describeStep = (i: number) => `${formatWithZone(start[i])} · ${value[i] === null ? "nothing was watched" : `${short(value[i] ?? 0)} · ${plural(pods[i], "pod")} · ${plural(samples[i], "sample")}`}`;
+  const describeStep = (i: number) => `${formatWithZone(start[i])} · ${value[i] === null ? "no data" : `${short(value[i] ?? 0)} · ${plural(pods[i], "pod")} · ${plural(samples[i], "sample")}`}`;
   const remarks = [
     ...modeRemarks({ modes: timeline.modes, quality: { ...quality, readers: [] } }),
     ...(hasSamples && pointed !== null
-      ? [coverageRemark({ coverage: timeline.coverage[pointed] }), { text: `time lost ${formatOrUnknown(timeline.stopped_share[pointed], part)}`, why: "" }]
+      ? [coverageRemark({ coverage: timeline.coverage[pointed] }), { text: `overhead: paused ${formatOrUnknown(timeline.stopped_share[pointed], part)}`, why: "" }]
       : [coverageRemark(quality), stopRemark(quality)]),
   ];
   const markers = useMemo(() => versions.map(({ version, first_seen, rollouts = [] }) => ({
@@ -94,16 +94,16 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
   const flags = width > 0 ? layoutFlags(markers, (moment) => LEFT + scale(moment), width) : [];
   const brushed = brush && brush.anchor !== null && start.length > 0 ? brushSpan(brush, start, step, visible) : null;
   const rough = coarseResolution(timeline.basis.resolutions ?? [], step, visible);
-  const summary = `${UNIT[type]}: mean ${short(mean)}, highest ${short(maximum)}, over ${plural(rates.length, "step")} of ${lasting(step)}${emptySpans.length > 0 ? `, ${plural(emptySpans.length, "gap")}` : ""}; versions seen: ${versions.map(({ version }) => version || "none").join(", ")}.`;
+  const summary = `${UNIT[type]}: mean ${short(mean)}, max ${short(maximum)}, over ${plural(rates.length, "step")} of ${lasting(step)}${emptySpans.length > 0 ? `, ${plural(emptySpans.length, "gap")}` : ""}; versions seen: ${versions.map(({ version }) => version || "none").join(", ")}.`;
   return (
     <section class="card timeline" aria-label="Timeline">
       <div class="caption">
         <h2>{UNIT[type]}</h2>
-        <span class="quiet">{pointed !== null ? describeStep(pointed) : `mean ${short(mean)} · highest ${short(maximum)} · drag to choose a range · times in ${formatUtcOffset(start[0] ?? Date.now() / 1000)}`}</span>
+        <span class="quiet">{pointed !== null ? describeStep(pointed) : `mean ${short(mean)} · max ${short(maximum)} · drag to select · times in ${formatUtcOffset(start[0] ?? Date.now() / 1000)}`}</span>
       </div>
       <p class="basis">
         {remarks.map((remark, i) => <Fragment key={remark.text}>{i > 0 && " · "}<RemarkText remark={remark} /></Fragment>)}
-        {rough && <> · <strong class="doubt">kept by the {rough.every} until {formatClock(rough.until)}: a bar is a whole {rough.every}</strong></>}
+        {rough && <> · <strong class="doubt">stored per {rough.every} until {formatClock(rough.until)}: one bar is one {rough.every}</strong></>}
       </p>
       <div class="timeline-flags" style={{ height: `${Math.max(...flags.map(({ row }) => row + 1), 0) * 26}px` }}>
         {flags.map((one) => {
@@ -119,18 +119,18 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
       </div>
       <div class="chart" ref={host} role="slider" tabIndex={0} aria-label={summary} aria-describedby="timeline-keys"
         aria-valuemin={0} aria-valuemax={Math.max(start.length - 1, 0)} aria-valuenow={brush?.head ?? Math.max(start.length - 1, 0)}
-        aria-valuetext={brush && start.length > 0 ? describeStep(brush.head) + (brushed ? `; chosen ${formatClock(brushed.from)} to ${formatClock(brushed.until)}` : "") : "nothing chosen"}
+        aria-valuetext={brush && start.length > 0 ? describeStep(brush.head) + (brushed ? `; selected ${formatClock(brushed.from)} to ${formatClock(brushed.until)}` : "") : "nothing selected"}
         onKeyDown={press} onPointerDown={down} onPointerMove={move} onPointerUp={() => { pressed.current = null; }} onPointerCancel={cancel} onPointerLeave={() => setHovered(null)}>
         {width > 0 && <TimelinePlot width={width} left={LEFT} range={visible} start={start} step={step} value={value} markers={markers} gaps={emptySpans} brush={brushed} cursor={pointed} />}
       </div>
-      <span class="unseen" id="timeline-keys">Arrows move, Shift and arrows choose a range, Enter zooms to it, Escape lets go.</span>
+      <span class="unseen" id="timeline-keys">Arrow keys move, Shift selects a range, Enter zooms to it, Escape clears it.</span>
       {brushed && <TimelineSelection span={brushed} range={range} samples={samplesBetween(samples, brush as BrushSelection)} onClear={() => setBrush(null)} />}
       {flag && <TimelineSelection versions={versions.filter(({ version, first_seen }) => flag.markers.some(({ at: when, text }) => when === toEpochSeconds(first_seen) && text === (version || "(no version)")))}
         span={visible} range={range} onClear={() => setFlag(null)} />}
       <div class="row"><ZoomBack range={range} /><PendingSides /></div>
       <details class="numbers">
         <summary>Timeline as a table</summary>
-        <Table label="Timeline as a table" className="short" heads={[`from (${formatUtcOffset(start[0] ?? 0)})`, "#rate", "#samples", "#pods", "#coverage", "#time lost"]}>
+        <Table label="Timeline as a table" className="short" heads={[`from (${formatUtcOffset(start[0] ?? 0)})`, "#rate", "#samples", "#pods", "#coverage", "#paused"]}>
           {start.map((moment, i) => value[i] !== null && (
             <tr key={moment}>
               <th scope="row">{formatClock(moment)}</th>
@@ -138,7 +138,7 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
             </tr>
           ))}
         </Table>
-        {emptySpans.length > 0 && <p class="quiet">Nothing was watched: {emptySpans.map(({ from, until }) => `${formatClock(from)} – ${formatClock(until)}`).join("; ")}</p>}
+        {emptySpans.length > 0 && <p class="quiet">No data: {emptySpans.map(({ from, until }) => `${formatClock(from)} – ${formatClock(until)}`).join("; ")}</p>}
       </details>
     </section>
   );

@@ -30,7 +30,7 @@ export function TimelinePlot({ width, left, range, start, step, value, markers, 
           <text x={left - 6} y={Math.min(Math.max(y(top * share) + 4, 9), HEIGHT)} text-anchor="end">{short(top * share)}</text>
         </g>
       ))}
-      {gaps.map((gap) => <g key={gap.from}>{spanRectangle(gap, "gap-band")}{x(gap.until) - x(gap.from) > 90 && <text x={(x(gap.from) + x(gap.until)) / 2} y={HEIGHT / 2} text-anchor="middle">nothing seen</text>}</g>)}
+      {gaps.map((gap) => <g key={gap.from}>{spanRectangle(gap, "gap-band")}{x(gap.until) - x(gap.from) > 90 && <text x={(x(gap.from) + x(gap.until)) / 2} y={HEIGHT / 2} text-anchor="middle">no data</text>}</g>)}
       <path class="bars" d={bars} />
       {markers.flatMap(({ rollouts = [] }) => rollouts.map((span) => span.until >= range.from && span.from < range.until && spanRectangle(span, "rollout")))}
       {markers.map((marker, i) => <line key={marker.at} class={i === 0 ? "marker first" : "marker"} x1={x(marker.at)} x2={x(marker.at)} y1={0} y2={HEIGHT} />)}

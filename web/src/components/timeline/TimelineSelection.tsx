@@ -40,12 +40,12 @@ export function TimelineSelection({ span, range, versions, samples, onClear }: {
 }) {
   if (versions) {
     return (
-      <div class="picked" role="group" aria-label="Chosen versions">
+      <div class="picked" role="group" aria-label="Selected versions">
         {versions.map(({ version, first_seen, last_seen }) => (
           <p class="row" key={version}>
             <bdi class="version">{version.slice(0, 100) || "(no version)"}</bdi>
             <span class="quiet">first seen {formatWithZone(toEpochSeconds(first_seen))}, last {formatWithZone(toEpochSeconds(last_seen))}</span>
-            <button type="button" onClick={() => zoomTo({ from: toEpochSeconds(first_seen), until: span.until }, range)}>Zoom to what follows</button>
+            <button type="button" onClick={() => zoomTo({ from: toEpochSeconds(first_seen), until: span.until }, range)}>Zoom to this and later</button>
             <SetSideButtons to={{ side: `version:${version}`, from: "", until: "" }} />
           </p>
         ))}
@@ -55,7 +55,7 @@ export function TimelineSelection({ span, range, versions, samples, onClear }: {
   }
   const { from, until } = toRange(span);
   return (
-    <div class="picked row" role="group" aria-label="Chosen range">
+    <div class="picked row" role="group" aria-label="Selected range">
       <strong>{formatRange({ from, until })}</strong>
       <span class="quiet">{seconds(span.until - span.from)} · {plural(samples ?? 0, "sample")}</span>
       <button type="button" class="primary" onClick={() => zoomTo(span, range)}>Zoom to range</button>
@@ -81,8 +81,8 @@ function SetSideButtons({ to }: { to: SideChoice }) {
   };
   return (
     <>
-      <button type="button" onClick={() => setSide("baseline")} title="Make this side A of a comparison"><span class="side side-a" aria-hidden="true">A</span> ⟵ set<span class="unseen"> as side A</span></button>
-      <button type="button" onClick={() => setSide("comparison")} title="Make this side B of a comparison"><span class="side side-b" aria-hidden="true">B</span> ⟵ set<span class="unseen"> as side B</span></button>
+      <button type="button" onClick={() => setSide("baseline")} title="Make this side A of a comparison">Use as <span class="side side-a" aria-hidden="true">A</span><span class="unseen">side A</span></button>
+      <button type="button" onClick={() => setSide("comparison")} title="Make this side B of a comparison">Use as <span class="side side-b" aria-hidden="true">B</span><span class="unseen">side B</span></button>
     </>
   );
 }
@@ -95,14 +95,14 @@ export function PendingSides() {
     <span class="row">
       <span class={`side side-${LETTERS[which].toLowerCase()}`}>{LETTERS[which]}</span> <bdi>{sideName(here[which]).slice(0, 80)}</bdi>
       {here[`${which}_from`] !== "" && <span class="quiet">{formatRange({ from: here[`${which}_from`], until: here[`${which}_until`] })}</span>}
-      <button type="button" class="square" aria-label={`Forget side ${LETTERS[which]}`} onClick={() => change({ [which]: "", [`${which}_from`]: "", [`${which}_until`]: "" })}>×</button>
+      <button type="button" class="square" aria-label={`Clear side ${LETTERS[which]}`} onClick={() => change({ [which]: "", [`${which}_from`]: "", [`${which}_until`]: "" })}>×</button>
     </span>
   );
   const everything = timeRangeSide(here.query);
   return (
     <span class="row tray" role="status">
       {sideChip("baseline")}{sideChip("comparison")}
-      {(here.baseline === "" || here.comparison === "") && <span class="quiet">choose side {here.baseline === "" ? "A" : "B"} the same way, or</span>}
+      {(here.baseline === "" || here.comparison === "") && <span class="quiet">Select side {here.baseline === "" ? "A" : "B"} the same way, or</span>}
       <Link class="button primary" to={onPage(here, "compare", { baseline: here.baseline || everything, comparison: here.comparison || everything })}>
         {here.baseline !== "" && here.comparison !== "" ? "Compare A and B" : "compare with everything shown"}
       </Link>
