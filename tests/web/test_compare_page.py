@@ -129,11 +129,11 @@ def test_three_clicks_lead_from_the_front_page_to_the_changed_functions(shop: st
     expect(sentence(page)).to_contain_text("B takes 89.9 % more CPU time than A")
     assert len(asked) == 1, "pressing the link asks once"
     assert (given(page)["baseline"], given(page)["comparison"]) == ("version:v1", "version:v2")
-    expect(region(page)).to_contain_text("99 % of it comes from 2 call paths:")
+    expect(region(page)).to_contain_text("2 call paths explain 99 % of the change:")
     assert region(page).locator(".why").get_by_role("link").all_inner_texts() == ["parse", "price"]
     region(page).get_by_role("link", name="parse").click()
     expect(page.locator(".chosen strong")).to_have_text("parse (json/decoder.py)")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
 
 
 def test_differential_graph_shows_each_call_path_with_its_change(shop: str, open_page: Open) -> None:
@@ -167,7 +167,7 @@ def test_differential_graph_shows_each_call_path_with_its_change(shop: str, open
     assert "60.0 ms/s · 37.50 % · 3.60 s · 360 samples" in told
     assert "▲ takes more time in B (+200.0 %)" in told
     assert "slower" not in page.locator("main").inner_text()
-    expect(region(page)).to_contain_text("It comes from 3 call paths:")
+    expect(region(page)).to_contain_text("3 call paths explain the change:")
     assert texts(region(page).locator(".why li")) == [
         "loop ▲ +60.0 ms/s (120 %)",
         "cached ▲ +40.0 ms/s (80 %)",
@@ -178,8 +178,8 @@ def test_differential_graph_shows_each_call_path_with_its_change(shop: str, open
 def test_shares_are_a_switch_and_per_request_is_not_offered(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop/compare?{SIDES}")
     norms = page.get_by_role("group", name="Normalise by").get_by_role("button")
-    expect(norms).to_have_text(["Per pod-second", "Share of side"])
-    expect(page.locator(".norm")).to_contain_text("in milliseconds per second a pod was watched")
+    expect(norms).to_have_text(["Per pod", "% of total"])
+    expect(page.locator(".norm")).to_contain_text("in milliseconds per pod-second")
     norms.nth(1).click()
     expect(page.locator(".norm")).to_contain_text("shares")
     assert "A total\n54.55 % · 3.60 s" in hover(page, "query")
@@ -188,7 +188,7 @@ def test_shares_are_a_switch_and_per_request_is_not_offered(shop: str, open_page
     expect(page.locator(".norm")).to_contain_text("percentage points")
     page.go_back()
     page.go_back()
-    expect(page.locator(".norm")).to_contain_text("in milliseconds per second a pod was watched")
+    expect(page.locator(".norm")).to_contain_text("in milliseconds per pod-second")
 
 
 def test_side_by_side_links_pointer_search_and_zoom(shop: str, open_page: Open) -> None:
@@ -204,14 +204,14 @@ def test_side_by_side_links_pointer_search_and_zoom(shop: str, open_page: Open) 
     page.locator("#search").fill("query")
     eventually("both sides mark the hit", lambda: all(box(page, "query", side)["hit"] for side in (0, 1)))
     click(page, "render", 1)
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     for side in (0, 1):
         eventually(
             "both sides zoom", lambda side=side: not any("query" in line for line in outline(page, side))
         )
-    page.get_by_role("link", name="only B").click()
+    page.get_by_role("link", name="Open B").click()
     expect(page.locator(".chosen strong")).to_have_text("render (jinja2/runtime.py)")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     assert given(page)["query"] == 'version="v2"'
 
 
@@ -240,7 +240,7 @@ def test_every_check_is_listed_and_those_that_warn_are_lines(shop: str, open_pag
     assert [words.split(" ")[0] for words in warned.all_inner_texts()] == ["python"]
     checks = page.locator(".checks")
     summary = checks.locator("summary")
-    expect(summary).to_have_text("Nothing else speaks against comparing them; not known: load, contention")
+    expect(summary).to_have_text("✓ 10 comparability checks passed; unknown: load, contention")
     assert checks.get_attribute("open") is None
     summary.click()
     found = {
@@ -257,7 +257,7 @@ def test_every_check_is_listed_and_those_that_warn_are_lines(shop: str, open_pag
     assert found["mode"] == "gil on both sides"
     assert found["load"].startswith("not known")
     page.get_by_label("Version of side B").select_option("version:v1")
-    expect(summary).to_have_text("Nothing speaks against comparing them; not known: load, contention")
+    expect(summary).to_have_text("✓ 11 comparability checks passed; unknown: load, contention")
     expect(page.locator(".doubts")).to_have_count(0)
 
 
@@ -271,7 +271,7 @@ def test_table_lists_changes_and_only_significant_ones_if_asked(shop: str, open_
     rows = page.locator(".panel tbody tr")
     expect(rows.filter(has_text="l.py")).to_have_count(1)
     before = rows.count()
-    page.get_by_role("button", name="Only significant").click()
+    page.get_by_role("button", name="Hide noise").click()
     expect(rows.filter(has_text="l.py")).to_have_count(0)
     assert 0 < rows.count() < before
     assert given(page)["sig"] == "1"
@@ -279,7 +279,7 @@ def test_table_lists_changes_and_only_significant_ones_if_asked(shop: str, open_
     grey = {each["name"].split(" ")[0] for each in boxes(page) if each["fill"] == GREY}
     assert "log" in grey
     assert not grey & {"parse", "price"}
-    page.get_by_role("button", name="Only significant").click()
+    page.get_by_role("button", name="Hide noise").click()
     eventually(
         "colours are back", lambda: all(each["fill"] != GREY or each["level"] == 0 for each in boxes(page))
     )
@@ -362,7 +362,7 @@ def test_one_version_alone_offers_other_sides(shop: str, open_page: Open) -> Non
     expect(sentence(page)).to_have_text("A has no windows here, so there is nothing to compare.")
     assert {each["hatch"] for each in boxes(page)} == {""}
     expect(page.locator(".besides, .why, .changes, .checks")).to_have_count(0)
-    expect(page.get_by_role("region", name="Side A")).to_contain_text("No windows here.")
+    expect(page.get_by_role("region", name="Side A")).to_contain_text("No windows in this range.")
     assert "alike" not in page.locator("main").inner_text()
     page.go_back()
     expect(page.get_by_role("heading", name="Nothing to compare yet")).to_be_visible()
@@ -378,7 +378,7 @@ def test_unknown_load_colours_nothing_until_equal_load_is_assumed(shop: str, ope
         "Not enough data to say whether CPU time changed (0.110 → 0.160 seconds per pod-second): "
         "they ran at different times, and their load may differ."
     )
-    expect(page.get_by_text("No colours: differences may be caused by load.")).to_be_visible()
+    expect(page.get_by_text("Not colour-coded: A and B ran at different times")).to_be_visible()
     doubts = page.get_by_role("list", name="Before you compare").get_by_role("listitem")
     expect(doubts.filter(has_text="time")).to_contain_text("load=equal")
     shown = {box["fill"] for box in boxes(page)}
@@ -386,7 +386,7 @@ def test_unknown_load_colours_nothing_until_equal_load_is_assumed(shop: str, ope
     equal.click()
     expect(sentence(page)).to_contain_text("B takes 45.5 % more CPU time than A")
     assert given(page)["load"] == "equal"
-    expect(page.get_by_text("differences may be caused by load")).to_have_count(0)
+    expect(page.get_by_text("a load change could explain this")).to_have_count(0)
     eventually("what changed has its colour", lambda: {box["fill"] for box in boxes(page)} - shown)
     equal.click()
     expect(sentence(page)).to_contain_text("their load may differ")
@@ -457,19 +457,19 @@ def test_graph_and_table_mark_what_is_outside_noise_alone(shop: str, open_page: 
     page = opened(shop, open_page, verdict())
     assert coloured(page) == {"render"}
     assert {each["hatch"] for each in boxes(page)} == {""}
-    page.get_by_role("button", name="Raw differences").click()
-    eventually("raw differences", lambda: {"render", "loop", "legacy", "cached"} <= coloured(page))
+    page.get_by_role("button", name="Show all differences").click()
+    eventually("all differences", lambda: {"render", "loop", "legacy", "cached"} <= coloured(page))
     assert "raw=1" in page.url
     page.go_back()
     eventually("only what is outside noise", lambda: coloured(page) == {"render"})
-    page.get_by_role("button", name="Only significant").click()
+    page.get_by_role("button", name="Hide noise").click()
     page.get_by_role("button", name="Side by side").click()
     eventually("sides turn grey too", lambda: coloured(page) == {"render", "total"})
     page.get_by_role("button", name="Table", exact=True).click()
     table = page.locator(".panel tbody tr")
     expect(table).to_have_count(1)
-    page.get_by_role("button", name="Only significant").click()
-    expect(page.get_by_role("columnheader", name="Pods agree")).to_be_visible()
+    page.get_by_role("button", name="Hide noise").click()
+    expect(page.get_by_role("columnheader", name="FDR q")).to_be_visible()
     assert " ".join(cells(page, "render")).endswith(" +200.0 % 5 of 6 <.001")
     assert cells(page, "legacy")[-3:] == ["within noise", "\N{EN DASH}", "\N{EN DASH}"]
 
@@ -481,11 +481,11 @@ def test_explanation_leads_to_its_place_from_any_other_view(shop: str, open_page
     page.goto(f"{shop}/s/shop/compare?{SIDES}&invert=1&t=drop%3Aquery&q=x&by=file")
     why = region(page).locator(".why")
     assert re.sub(r"\s+", " ", why.inner_text()) == (
-        "80 % of it comes from one call path: render ▲ +40.0 ms/s (80 %)"
+        "1 call path explains 80 % of the change: render ▲ +40.0 ms/s (80 %)"
     )
     why.get_by_role("link", name="render").click()
     expect(page.locator(".chosen strong")).to_have_text("render (jinja2/runtime.py)")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     assert boxes(page)
 
 
@@ -503,16 +503,16 @@ def test_incomparable_sides_say_why_once_and_are_not_coloured(shop: str, open_pa
     assert coloured(page) == set()
     expect(page.locator(".besides, .changes")).to_have_count(0)
     expect(page.locator(".chosen")).to_contain_text("not comparable")
-    page.get_by_role("button", name="Show raw differences").click()
-    eventually("raw differences", lambda: "render" in coloured(page))
-    expect(page.get_by_text("No colours")).to_have_count(0)
+    page.get_by_role("button", name="Colour all differences").click()
+    eventually("all differences", lambda: "render" in coloured(page))
+    expect(page.get_by_text("Not colour-coded")).to_have_count(0)
 
 
 def test_answer_without_a_verdict_is_shown_by_counting_noise(shop: str, open_page: Open) -> None:
     page = opened(shop, open_page, None)
     expect(region(page)).to_contain_text("This answer has no verdict")
     assert "render" in coloured(page)
-    expect(page.get_by_role("button", name="Raw differences")).to_have_count(0)
+    expect(page.get_by_role("button", name="Show all differences")).to_have_count(0)
     expect(page.locator(".checks")).to_have_count(0)
     page.get_by_role("button", name="Table", exact=True).click()
     expect(page.locator(".panel tbody tr").filter(has_text="query")).to_contain_text("within counting noise")
@@ -524,13 +524,13 @@ def test_requests_scale_the_graph(shop: str, open_page: Open) -> None:
     found = full(method=method, sampling_only=effect(0.0011, 0.0008, 0.0001), summary="B takes less.")
     page = opened(shop, open_page, found, names=("query", "render"))
     note = page.locator(".norm")
-    expect(note).to_contain_text("B is shown as if it had served as many requests as A.")
+    expect(note).to_contain_text("B is scaled to A's number of requests.")
     query = hover(page, "query")
     assert "60.0 ms/s · 54.55 %" in query
     assert "30.0 ms/s · 37.50 %" in query
     assert f"▼ takes less time in B ({MINUS}50.0 %)" in query
     assert "▲ takes more time in B (+50.0 %)" in hover(page, "render")
-    page.get_by_role("button", name="Share of side").click()
+    page.get_by_role("button", name="% of total").click()
     expect(note).not_to_contain_text("requests")
 
 

@@ -47,7 +47,7 @@ def drag(page: Page, chart: Locator, from_part: float, to_part: float) -> None:
 
 
 def chosen(page: Page) -> Locator:
-    return page.get_by_role("region", name="Chosen depths")
+    return page.get_by_role("region", name="Selected depths")
 
 
 def test_dragging_across_the_histogram_shows_the_flame_graph_of_only_those_samples(
@@ -128,7 +128,7 @@ def test_the_keyboard_moves_the_band_and_types_it(shop: str, open_page: Open) ->
     ):
         page.keyboard.press(key)
         eventually(f"{key} moves the band", lambda expected=expected: band(page) == expected)
-    expect(histogram).to_have_attribute("aria-label", re.compile("Chosen: 3 frames deep"))
+    expect(histogram).to_have_attribute("aria-label", re.compile("Selected: 3 frames deep"))
     page.keyboard.press("Escape")
     eventually("Escape clears it", lambda: band(page) == [None, None])
     page.get_by_label("Depth from").fill("9")
@@ -157,7 +157,7 @@ def test_the_distribution_of_samples_with_a_function(shop: str, open_page: Open)
     eventually("the graph has these only", lambda: "3 query (db/sql.py)" not in outline(page))
     field.fill("nowhere")
     page.get_by_role("button", name="Show", exact=True).click()
-    expect(page.get_by_role("heading", name="No sample here has nowhere on its stack")).to_be_visible()
+    expect(page.get_by_role("heading", name="No samples with nowhere on the stack")).to_be_visible()
     page.locator(".zero").get_by_role("button", name="All samples").click()
     expect(rows.nth(1)).to_contain_text("900")
 
@@ -165,7 +165,7 @@ def test_the_distribution_of_samples_with_a_function(shop: str, open_page: Open)
 def test_the_distribution_under_a_focus(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/one")
     click(page, "query")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     page.get_by_role("main").get_by_role("link", name="Depth").click()
     page.get_by_role("button", name="Under focus").click()
     expect(page.locator(".depths tbody tr")).to_contain_text("360")
@@ -175,7 +175,7 @@ def test_the_distribution_under_a_focus(shop: str, open_page: Open) -> None:
     page.get_by_role("group", name="Samples").get_by_role("button", name="All samples").click()
     expect(page.locator(".depths tbody tr")).to_contain_text("900")
     page.goto(f"{shop}/s/one/depth?scope=focus&focus=0123456789abcdef.gone%20(x.py)")
-    expect(page.get_by_role("heading", name="No sample here lies below gone (x.py)")).to_be_visible()
+    expect(page.get_by_role("heading", name="No samples below gone (x.py)")).to_be_visible()
     page.goto(f"{shop}/s/one/depth?scope=focus")
     expect(page.get_by_text("No frame is focused")).to_be_visible()
     expect(page.locator(".depths tbody tr")).to_contain_text("900")
@@ -212,7 +212,7 @@ def test_packages_recursion_and_new_stacks_say_what_made_stacks_deeper(shop: str
     assert path(stacks) == "main > get > (to > rep) x3 > dump"
     stacks.get_by_role("link", name="open").click()
     assert "9 dump (json/enc.py)" in outline(page)
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     expect(page.locator(".chosen strong")).to_have_text("dump (json/enc.py)")
 
 

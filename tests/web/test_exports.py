@@ -108,7 +108,7 @@ def test_what_is_too_large_to_export_is_said(limited: str, open_page: Open) -> N
 def test_the_menu_closes_with_escape_and_leaves_the_zoom(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop")
     click(page, "handle")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     summary = page.get_by_text("Export ▾", exact=True)
     summary.focus()
     page.keyboard.press("Enter")
@@ -117,7 +117,7 @@ def test_the_menu_closes_with_escape_and_leaves_the_zoom(shop: str, open_page: O
     page.keyboard.press("Escape")
     expect(page.get_by_role("link", name="HTML page")).to_be_hidden()
     expect(summary).to_be_focused()
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
 
 
 def test_export_and_share_menus_are_accessible_and_fit_a_phone(shop: str, open_page: Open, axe: str) -> None:
@@ -171,7 +171,7 @@ def test_the_page_from_a_disk_is_the_same_flame_graph(shop: str, open_page: Open
     page.reload()
     assert len(outline(page)) == 5
     page.go_back()
-    expect(page.get_by_role("button", name="Whole graph")).to_be_disabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_disabled()
     assert outline(page) == there
     page.keyboard.press("/")
     page.keyboard.type("jinja2")
@@ -189,9 +189,9 @@ def test_the_page_from_a_disk_is_the_same_flame_graph(shop: str, open_page: Open
     page.keyboard.press("ArrowDown")
     expect(page.locator("p.unseen[role=status]")).to_contain_text("main (app.py)")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     page.keyboard.press("0")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_disabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_disabled()
 
 
 def test_a_comparison_from_a_disk_has_its_verdict_and_both_sides(
@@ -216,7 +216,7 @@ def test_a_comparison_from_a_disk_has_its_verdict_and_both_sides(
     page.get_by_role("button", name="Side by side").click()
     assert box(page, "loop", 1)["width"] > 0
     expect(page.locator(".graph h2").first).to_contain_text('version="v1"')
-    page.get_by_role("button", name="Share of side").click()
+    page.get_by_role("button", name="% of total").click()
     page.get_by_role("button", name="Table").click()
     expect(page.get_by_role("row").filter(has_text="cached")).to_contain_text("new in B")
 
@@ -258,7 +258,7 @@ def test_a_page_opened_at_the_collector_reaches_nothing_of_it(shop: str, open_pa
     page = open_page(f"{shop}/api/v1/export?format=html&type=cpu&query=service%3D%22shop%22")
     boxes(page)
     click(page, "handle")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     assert page.evaluate("self.origin") == "null"
 
 
@@ -273,10 +273,10 @@ def test_a_link_to_a_comparison_pins_the_times_of_its_sides_too(shop: str, open_
         time[0].startswith(("-", "now")) for name, time in given.items() if name[-4:] in ("from", "ntil")
     )
     assert {"baseline_from", "comparison_until", "from", "until"} <= set(given)
-    # The long link is offered beside the short one.
+    # The full URL is offered beside the short link.
     page.goto(f"{shop}/s/shop?from=-30m")
     boxes(page)
-    shared = urlsplit(copied(page, "Copy the long link"))
+    shared = urlsplit(copied(page, "Copy full URL"))
     assert shared.path == "/s/shop"
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT[\d:]+Z", parse_qs(shared.query)["from"][0])
 
@@ -285,7 +285,7 @@ def test_where_no_links_are_kept_the_long_address_is_shared(limited: str, open_p
     page = open_page(f"{limited}/s/shop?from=-30m", expected="403")
     boxes(page)
     page.get_by_role("button", name="Share", exact=True).click()
-    expect(page.locator(".toast")).to_have_text("Long link copied")
+    expect(page.locator(".toast")).to_have_text("Full URL copied")
     assert page.evaluate("navigator.clipboard.readText()").startswith(f"{limited}/s/shop?from=20")
 
 
@@ -295,7 +295,7 @@ def test_store_that_refuses_a_link_leaves_the_long_address(shop: str, open_page:
     refusal = {"error": "store_unavailable", "message": "the store takes nothing", "hint": "Look at the log."}
     page.route("**/api/v1/links", lambda route: route.fulfill(status=503, json=refusal))
     page.get_by_role("button", name="Share", exact=True).click()
-    expect(page.locator(".toast")).to_have_text("Long link copied")
+    expect(page.locator(".toast")).to_have_text("Full URL copied")
     assert "/s/shop?from=20" in page.evaluate("navigator.clipboard.readText()")
 
 
@@ -307,7 +307,7 @@ def test_what_is_taken_away_is_of_the_depths_in_view(shop: str, open_page: Open,
     page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22&min_depth=4")
     expect(page.locator(".basis", has_text="360 samples").first).to_be_visible()
     assert total(json.loads(ran(copied(page, "Copy as curl")))) == [360]
-    folded = ran(copied(page, "Copy as CLI"))
+    folded = ran(copied(page, "Copy CLI command"))
     assert folded.splitlines() == saved(page, "Folded text", tmp_path).read_text().splitlines()[1:]
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == 360
 
@@ -317,7 +317,7 @@ def test_commands_of_depths_tables_and_grids_give_them(shop: str, open_page: Ope
     expect(page.locator("figure").first).to_be_visible()
     by_curl = json.loads(ran(copied(page, "Copy as curl")))
     assert len(by_curl["sides"]) == 2
-    assert json.loads(ran(copied(page, "Copy as CLI"))) == by_curl
+    assert json.loads(ran(copied(page, "Copy CLI command"))) == by_curl
     for view, question in (("/services", "overview"), ("/s/shop/heatmap?rows=hours&from=-2d", "heatmap")):
         page.goto(shop + view)
         expect(page.locator(".basis").first).to_be_visible()
@@ -325,7 +325,7 @@ def test_commands_of_depths_tables_and_grids_give_them(shop: str, open_page: Ope
         assert not re.search(r"(from|until)=(-|now)", command)
         by_curl = json.loads(ran(command))
         assert by_curl["basis"]["windows"] > 0
-        command = copied(page, "Copy as CLI")
+        command = copied(page, "Copy CLI command")
         assert command.startswith(f"sidelight query {question} ")
         assert set(json.loads(ran(command))) == set(by_curl)
 
@@ -341,13 +341,13 @@ def test_commands_give_the_view_and_survive_hostile_labels(
     page = open_page(f"{shop}/s/shell?query={query}")
     boxes(page)
     assert total(json.loads(ran(copied(page, "Copy as curl")))) == [660]
-    folded = ran(copied(page, "Copy as CLI"))
+    folded = ran(copied(page, "Copy CLI command"))
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == 660
     side = quote(f"version:{label}", safe="")
     page.goto(f"{shop}/s/shell/compare?baseline={side}&comparison=version%3Av2")
     boxes(page)
     verdict = page.locator(".verdict").inner_text().split(" (")[0]
-    command = copied(page, "Copy as CLI")
+    command = copied(page, "Copy CLI command")
     assert command.isprintable() or set(filter(lambda letter: not letter.isprintable(), command)) == {"\n"}
     assert ran(command).splitlines()[0].startswith(verdict)
     assert total(json.loads(ran(copied(page, "Copy as curl")))) == [660, 960]

@@ -42,12 +42,12 @@ def test_states_are_mixed_by_their_part_of_each_frame(shop: str, open_page: Open
 def test_where_there_are_no_states_it_says_so_and_how_to_see_them(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}&colour=state")
     boxes(page)
-    said = page.get_by_text("Only wall time is told apart into waiting, running and holding the GIL")
+    said = page.get_by_text("Only wall time has states (waiting, running, holding the GIL)")
     expect(said).to_be_visible()
-    assert legend(page, "Packages by own time")[0].startswith("Application")
+    assert legend(page, "Packages by self time")[0].startswith("Application")
     before = box(page, "loop")["fill"]
     click(page, "render")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     assert box(page, "loop")["fill"] == before, "a zoomed box keeps its colour"
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Show wall time").click()
@@ -57,7 +57,7 @@ def test_where_there_are_no_states_it_says_so_and_how_to_see_them(shop: str, ope
     eventually(
         "packages come by whose code they are",
         lambda: (
-            legend(page, "Packages by own time")
+            legend(page, "Packages by self time")
             == ["Application shop 45.5 %", "Third party jinja2 27.3 %", "Standard library selectors 27.3 %"]
         ),
     )
@@ -68,8 +68,8 @@ def test_own_time_is_heat_and_a_difference_keeps_the_colours_of_change(shop: str
     assert box(page, "handle")["fill"] == "#f4ede0"
     assert box(page, "loop")["fill"] == box(page, "query")["fill"] == "#7d1028"
     assert sum(channels(box(page, "cached")["fill"])) > sum(channels(box(page, "loop")["fill"]))
-    assert legend(page, "Own time")[0] == "no own time"
-    assert legend(page, "Own time")[-1] == "most: query (shop/db.py) 3.60 s, 37.5 %"
+    assert legend(page, "Self time")[0] == "no self time"
+    assert legend(page, "Self time")[-1] == "most: query (shop/db.py) 3.60 s, 37.5 %"
 
     page.goto(f"{shop}/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&colour=self")
     boxes(page)

@@ -38,10 +38,10 @@ def test_a_right_click_offers_what_can_be_done_with_the_frame_under_it(shop: str
     expect(menu(page)).to_have_count(0)
     eventually("it is zoomed into", lambda: widths(page)["render"] == widths(page)["total"])
     right_click(page, "render")
-    menu(page).get_by_role("menuitem", name="Whole graph").click()
+    menu(page).get_by_role("menuitem", name="Reset zoom").click()
     eventually("all is in view", lambda: len(boxes(page)) == 7)
     right_click(page, "query")
-    menu(page).get_by_role("menuitem", name="Find everywhere").click()
+    menu(page).get_by_role("menuitem", name="Highlight all").click()
     expect(page.locator(".matched")).to_contain_text("1 frame · 37.5 %")
 
 
@@ -111,7 +111,7 @@ def test_docked_numbers_stay_with_the_frame_and_can_be_selected(shop: str, open_
     assert page.evaluate("getSelection().toString()") == "render (jinja2/runtime.py)"
     dock.get_by_text("Called through 2 frames").click()
     assert dock.locator("li").all_inner_texts() == ["main (app.py)", "handle (shop/views.py)"]
-    dock.get_by_role("button", name="Undock").click()
+    dock.get_by_role("button", name="Details panel").click()
     expect(page.locator(".chosen.docked")).to_have_count(0)
 
 

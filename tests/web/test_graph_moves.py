@@ -51,14 +51,14 @@ def test_wheel_with_ctrl_zooms_around_the_pointer_and_without_it_scrolls(shop: s
     assert page.url == address
     assert page.evaluate("history.length") == history
     expect(minimap(page)).to_be_visible()
-    page.get_by_role("button", name="Whole graph").click()
+    page.get_by_role("button", name="Reset zoom").click()
     eventually("the whole is in view", lambda: widths(page) == before)
     expect(minimap(page)).to_have_count(0)
     wheel(page, "query", 6)
     eventually("it is wider", lambda: widths(page)["query"] > before["query"] * 2)
     wheel(page, "query", -20)
     eventually("the whole is in view", lambda: widths(page) == before)
-    expect(page.get_by_role("button", name="Whole graph")).to_be_disabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_disabled()
     # Without Ctrl it scrolls the page.
     page.set_viewport_size({"width": 1280, "height": 500})
     before = widths(page)
@@ -314,5 +314,5 @@ def test_very_many_call_paths_are_drawn_zoomed_searched_and_inverted(
     expect(page.locator(".matched")).to_contain_text("1 frame")
     assert [each["width"] for each in boxes(page) if each["hit"]] == [2]
     page.get_by_label("Search frames").fill("")
-    page.get_by_role("button", name="Inverted").click()
+    page.get_by_role("button", name="Bottom-up").click()
     eventually("it is inverted", lambda: outline(page)[1].startswith(f"1 c{depth - 1} "))

@@ -26,8 +26,8 @@ def test_hostile_names_are_drawn_listed_and_pointed_at_as_they_are(shop: str, op
     assert page.locator("main img, main script, main b").count() == 0
     page.goto(f"{shop}{URL}")
     click(page, "xxxx")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
-    page.get_by_role("button", name="Find everywhere").click()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
+    page.get_by_role("button", name="Highlight all").click()
     expect(page.locator(".matched")).to_contain_text("1 frame · 100.0 %")
     page.reload()
     assert len(outline(page)) == 3
@@ -40,9 +40,9 @@ def test_a_stack_of_3500_frames_is_drawn_scrolled_and_collapsed(shop: str, open_
     page.locator(".flame canvas").focus()
     page.keyboard.press("ArrowDown")
     page.locator(".flame-scroll").evaluate("host => { host.scrollTop = host.scrollHeight }")
-    page.get_by_role("button", name="Collapse recursion").click()
+    page.get_by_role("button", name="Fold recursion").click()
     assert len(boxes(page)) == 3501
-    page.get_by_role("button", name="Inverted").click()
+    page.get_by_role("button", name="Bottom-up").click()
     assert len(boxes(page)) == 3501
     page.get_by_role("button", name="Table").click()
     expect(page.locator(".panel tbody tr")).to_have_count(2)

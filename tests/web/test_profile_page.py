@@ -32,7 +32,7 @@ def test_services_lead_to_a_flame_graph_whose_sums_are_the_collectors(shop: str,
     expect(page.get_by_role("heading", name="Services")).to_be_visible()
     page.get_by_role("link", name="shop", exact=True).click()
     expect(page.get_by_role("heading", name="shop")).to_be_visible()
-    page.get_by_role("button", name="as text").click()
+    page.get_by_role("button", name="Edit as query").click()
     page.get_by_label("Filter by labels").fill('version="v2"')
     page.get_by_role("button", name="Apply").click()
     expect(page.locator(".viewbar .basis")).to_contain_text(
@@ -50,29 +50,29 @@ def test_services_lead_to_a_flame_graph_whose_sums_are_the_collectors(shop: str,
 def test_zoom_is_in_the_address_and_back_and_reload_keep_it(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}")
     click(page, "render")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     zoomed = outline(page)
     assert zoomed == [*WHOLE[:3], *WHOLE[5:]]
     page.reload()
     assert outline(page) == zoomed
     page.go_back()
-    expect(page.get_by_role("button", name="Whole graph")).to_be_disabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_disabled()
     assert outline(page) == WHOLE
     page.go_forward()
     assert outline(page) == zoomed
     page.keyboard.press("Escape")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_disabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_disabled()
 
 
 def test_a_zoom_whose_frame_is_gone_says_so(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop?query=version%3D%22v1%22")
     click(page, "legacy")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     focus = given(page)["focus"][0]
     page.goto(f"{shop}/s/shop{V2}&focus={focus}")
     expect(page.locator(".missing")).to_contain_text("legacy (shop/old.py), is not in this profile")
     assert outline(page) == WHOLE
-    page.get_by_role("button", name="Forget the zoom").click()
+    page.get_by_role("button", name="Clear zoom").click()
     expect(page.locator(".missing")).to_have_count(0)
 
 
@@ -109,10 +109,10 @@ def test_the_keyboard_walks_zooms_inverts_and_says_where_it_is(shop: str, open_p
         "cached (shop/cache.py): total 25.00 %, 2.40 s, 240 samples"
     )
     page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     page.keyboard.press("0")
     page.keyboard.press("i")
-    expect(page.get_by_role("button", name="Inverted")).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_role("button", name="Bottom-up")).to_have_attribute("aria-pressed", "true")
     eventually("the graph is inverted", lambda: outline(page)[1].startswith("1 cached"))
     assert [line for line in outline(page) if line.startswith("1 ")] == [
         "1 cached (shop/cache.py)", "1 loop (jinja2/runtime.py)", "1 query (shop/db.py)",
@@ -122,7 +122,7 @@ def test_the_keyboard_walks_zooms_inverts_and_says_where_it_is(shop: str, open_p
     page.get_by_label("Single-key shortcuts on").uncheck()
     page.keyboard.press("Escape")
     page.keyboard.press("i")
-    expect(page.get_by_role("button", name="Inverted")).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_role("button", name="Bottom-up")).to_have_attribute("aria-pressed", "true")
 
 
 def test_the_table_has_the_graphs_numbers_and_leads_back_to_it(shop: str, open_page: Open) -> None:

@@ -54,7 +54,7 @@ def test_sampled_versions_are_read_compared_and_differ_in_depth(sampled: str, op
     page.get_by_role("link", name="shares", exact=True).click()
     assert box(page, "seventy (shares.py)")["level"] == 3
     click(page, "thirty (shares.py)")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     page.keyboard.press("/")
     page.keyboard.type("spin")
     expect(page.locator(".matched")).to_contain_text(re.compile(r"\d+ frames?"))

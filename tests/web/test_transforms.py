@@ -43,10 +43,10 @@ def transformed(url: str, *transforms: str) -> str:
 def test_what_a_transform_leaves_out_is_said_and_reload_and_back_keep_it(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}&view=table")
     row(page, "loop").get_by_role("button", name="More").click()
-    page.get_by_role("menuitem", name="Leave out stacks with it").click()
+    page.get_by_role("menuitem", name="Hide stacks containing it").click()
     left = page.locator(".lensbar .left")
     expect(left).to_have_text(
-        "Left out: 37.5 % of the samples (360 of 960). Shares are of the rest.", use_inner_text=True
+        "Hidden: 37.5 % of the samples (360 of 960). Shares are of the rest.", use_inner_text=True
     )
     expect(crumbs(page)).to_have_text(re.compile(f"without {re.escape(LOOP)}"))
     assert given(page, "t") == f"drop:{LOOP}"
@@ -93,18 +93,16 @@ def test_transforms_that_do_nothing_or_leave_nothing_say_so(shop: str, open_page
     page = open_page(transformed(f"{shop}/s/shop{V2}", "drop:gone (old.py)", "explode:main", "path:00.x"))
     assert len(outline(page)) == 7
     expect(crumbs(page)).to_have_count(3)
-    expect(crumbs(page).first).to_contain_text("does nothing")
+    expect(crumbs(page).first).to_contain_text("no effect")
     notices = page.locator(".lensbar .notices li")
     expect(notices.nth(0)).to_have_text(
-        "without gone (old.py) finds nothing in this profile, so it does nothing."
+        "without gone (old.py) matches nothing in this profile, so it has no effect."
     )
-    expect(notices.nth(1)).to_have_text(
-        "explode:main is no transform that these pages know, so it does nothing."
-    )
+    expect(notices.nth(1)).to_have_text("explode:main is an unknown transform, so it has no effect.")
     crumbs(page).nth(1).click()
     expect(notices).to_have_count(2)
     page.goto(transformed(f"{shop}/s/shop{V2}", "drop:main (app.py)"))
-    expect(page.get_by_role("heading", name="These transforms leave out every sample")).to_be_visible()
+    expect(page.get_by_role("heading", name="These transforms hide every sample")).to_be_visible()
     page.get_by_role("button", name="Remove all transforms").last.click()
     assert len(outline(page)) == 7
 
@@ -145,7 +143,7 @@ def test_frames_are_merged_by_what_is_chosen(shop: str, open_page: Open) -> None
     expect(rows.first).to_contain_text("shop")
     expect(page.locator(".lensbar .left")).to_contain_text("37.5 %")
     row(page, "app").get_by_role("button", name="More").click()
-    page.get_by_role("menuitem", name="Fold it into its callers").click()
+    page.get_by_role("menuitem", name="Merge into callers").click()
     expect(rows).to_have_count(1)
     assert given(page, "t") == f"drop:{LOOP}*fold-package:app"
 
@@ -153,7 +151,7 @@ def test_frames_are_merged_by_what_is_chosen(shop: str, open_page: Open) -> None
 def test_a_sandwich_shows_callers_and_callees_and_zooms_into_both(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}")
     click(page, "render")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     page.keyboard.press("s")
     expect(page.get_by_role("heading", name="render (jinja2/runtime.py)")).to_be_visible()
     callers = ["0 render (jinja2/runtime.py)", f"1 {HANDLE}", "2 main (app.py)"]
@@ -169,7 +167,7 @@ def test_a_sandwich_shows_callers_and_callees_and_zooms_into_both(shop: str, ope
     page.reload()
     expect(page.locator(".chosen strong")).to_have_text(HANDLE)
     page.keyboard.press("Escape")
-    expect(page.get_by_role("button", name="Whole graphs")).to_be_disabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_disabled()
     page.locator("#search").fill("main")
     expect(page.locator(".sandwich .matched")).to_have_text("1 frame")
     page.locator("#search").press("Escape")
@@ -199,7 +197,7 @@ def test_a_function_that_is_not_there_leads_to_one_that_is(shop: str, open_page:
     expect(row(page, "query").get_by_role("button", name="query")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="query (shop/db.py)")).to_be_visible()
-    expect(page.locator(".half.callees")).to_contain_text("nothing: all of its time is its own")
+    expect(page.locator(".half.callees")).to_contain_text("nothing: all of its time is self time")
     page.get_by_role("button", name="Other function").click()
     expect(page.locator(".panel tbody tr")).to_have_count(6)
 
@@ -215,7 +213,7 @@ def test_a_sandwich_of_two_sides_shows_their_difference(shop: str, open_page: Op
 def test_lines_of_a_function_are_those_of_the_samples_of_each_side(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop")
     click(page, "handle")
-    expect(page.get_by_role("button", name="Whole graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     page.keyboard.press("l")
     rows = page.locator(".lines tbody tr")
     expect(rows).to_have_count(3)

@@ -52,7 +52,7 @@ export function Histogram({ sides, names, deepest, summary, range }: DepthChartP
   );
 }
 
-/** The part of samples at most so deep, as steps; B is dashed. */
+/** The cumulative share of samples, as steps; B is dashed. */
 export function Ecdf({ sides, names, deepest, summary, gapAt, range }: DepthChartProps & { gapAt: number | null }) {
   const steps = sides.map((side) => cumulative(side, deepest));
   const path = (parts: readonly number[]) =>
@@ -60,7 +60,7 @@ export function Ecdf({ sides, names, deepest, summary, gapAt, range }: DepthChar
   const [a, b] = steps;
   return (
     <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={summary}>
-      <Axes deepest={deepest + 1} highest={1} label="stack depth (frames), part of samples at most so deep" />
+      <Axes deepest={deepest + 1} highest={1} label="stack depth (frames), cumulative share of samples" />
       <SelectedDepths range={range} top={deepest + 1} />
       {gapAt !== null && b && (
         <line class="gap-line" x1={xAt((gapAt + 0.5) / (deepest + 1))} x2={xAt((gapAt + 0.5) / (deepest + 1))} y1={yAt(a[gapAt])} y2={yAt(b[gapAt])}>

@@ -1,8 +1,8 @@
 import type { ViewName, Normalisation } from "./viewOptions.ts";
 
 const SCALES = {
-  rate: "milliseconds per second a pod was watched (ms/s)",
-  share: "shares of a side's own total: unchanged code seems to shrink when something else grows",
+  rate: "milliseconds per pod-second (ms/s)",
+  share: "shares of each side's total: unchanged code seems to shrink when other code grows",
 };
 
 const SUBJECTS: Record<Exclude<ViewName, "sandwich">, string> = {

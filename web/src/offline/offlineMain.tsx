@@ -2,7 +2,7 @@ import { render } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import type { FlameAnswer } from "../api/answers.ts";
 import { dataQualityNotices } from "../viewmodels/dataQualityNotices.ts";
-import { count } from "../lib/numbers.ts";
+import { plural } from "../lib/numbers.ts";
 import { SegmentedControl, Toggle } from "../components/ui/Controls.tsx";
 import { ChangeTable } from "../components/profile/ChangeTable.tsx";
 import { CopyDialog } from "../components/ui/CopyButton.tsx";
@@ -55,7 +55,7 @@ function Page({ about, flame }: OfflineFile) {
     <>
       <header class="top">
         <strong class="brand">Sidelight</strong>
-        <span class="quiet">a profile in a file, by {about.exporter}</span>
+        <span class="quiet">profile file, exported by {about.exporter}</span>
         <div class="right">
           <button type="button" onClick={() => change({ theme: other }, "replace")}>{other === "dark" ? "Dark" : "Light"}</button>
         </div>
@@ -74,15 +74,15 @@ function Page({ about, flame }: OfflineFile) {
         ))}
         <Notices notices={verdict ? dataQualityNotices([], [], flame.basis) : dataQualityNotices(flame.sides, isComparison ? ["A", "B"] : [""], flame.basis)} />
         {verdict && <ComparabilityChecks verdict={verdict} isCauseShown />}
-        {flame.pruned.nodes > 0 && <p class="notices single">{count(flame.pruned.nodes)} of the smallest call paths are summed into <code>(other)</code>; totals are exact.</p>}
+        {flame.pruned.nodes > 0 && <p class="notices single">{plural(flame.pruned.nodes, "tiny call path")} grouped into <code>(other)</code>; totals are exact.</p>}
         <div class="viewbar">
           <SegmentedControl<ViewName> label="View" value={view === "sides" && !isComparison ? "flame" : view} onSelect={(next) => change({ view: next })}
             options={isComparison ? [["flame", "Differential"], ["sides", "Side by side"], ...LIST_VIEWS] : [["flame", "Flame graph"], ...LIST_VIEWS]} />
-          {isComparison && <SegmentedControl label="Normalise by" value={norm} onSelect={(next) => change({ norm: next })} options={[["rate", "Per pod-second"], ["share", "Share of side"]]} />}
-          {verdict && <Toggle isOn={raw} title="All that is beyond counting noise" onToggle={() => change({ raw: !raw })}>Raw differences</Toggle>}
+          {isComparison && <SegmentedControl label="Normalise by" value={norm} onSelect={(next) => change({ norm: next })} options={[["rate", "Per pod"], ["share", "% of total"]]} />}
+          {verdict && <Toggle isOn={raw} title="Colour all differences beyond counting noise" onToggle={() => change({ raw: !raw })}>Show all differences</Toggle>}
         </div>
         {flame.sides.every(({ samples }) => samples === 0)
-          ? <div class="card zero"><h2>There are no {about.type} samples in this file</h2><p>Export another type, selector or range.</p></div>
+          ? <div class="card zero"><h2>No {about.type} samples in this file</h2><p>Export another type, selector or range.</p></div>
           : <ProfileView answer={flame} names={isComparison ? names : [""]} below={() => verdict && verdict.direction !== "not_comparable" && verdict.functions.function.length > 0 && <ChangeTable verdict={verdict} />} />}
         <details class="numbers card">
           <summary>Keyboard</summary>
@@ -98,7 +98,7 @@ function DamagedFile() {
   return (
     <main><div class="card zero" role="alert">
       <h1>This file cannot be shown</h1>
-      <p>The profile in it is damaged or was cut off, or this browser is too old to unpack it. Export it once more, or open it in a newer browser.</p>
+      <p>The profile is damaged or incomplete, or this browser is too old. Export it again, or open it in a newer browser.</p>
     </div></main>
   );
 }

@@ -37,7 +37,7 @@ function Comparison({ refreshCount }: { refreshCount: number }) {
       <div class="heading">
         <h1>Compare <bdi>{here.service.slice(0, 200)}</bdi></h1>
         <div class="controls"><TypePicker /><Filters range={range} /></div>
-        <Link to={onPage(here, "depth", { focus: here.focus })} class="button">Stack depth of A and B</Link>
+        <Link to={onPage(here, "depth", { focus: here.focus })} class="button">Stack depth</Link>
         {answered && <ComparisonExports sides={answered} query={query} name={here.service} />}
         <Share query={query} sides={answered} />
       </div>
@@ -65,12 +65,12 @@ function ComparisonView({ answer, isCurrent }: { answer: FlameAnswer; isCurrent:
         <SegmentedControl<ViewName> label="View" value={view} onSelect={(next) => change({ view: next })}
           options={[["flame", "Differential"], ["sides", "Side by side"], ["table", "Table"], ["sandwich", "Sandwich"], ["lines", "Lines"]]} />
         <SegmentedControl label="Normalise by" value={norm} onSelect={(next) => change({ norm: next })}
-          options={[["rate", "Per pod-second"], ["share", "Share of side"]]} />
-        <Toggle isOn={sig} title="Leave out what is within noise: rows of tables; frames turn grey" onToggle={() => change({ sig: !sig })}>Only significant</Toggle>
-        {verdict && <Toggle isOn={raw} title="All that is beyond counting noise, though pods and times may differ by as much anyway" onToggle={() => change({ raw: !raw })}>Raw differences</Toggle>}
-        {(isLoadUnknown || load) && <Toggle isOn={load !== ""} title="Compare the sides as if they had the same load, as in a load test" onToggle={() => change({ load: load ? "" : "equal" })}>Assume equal load</Toggle>}
+          options={[["rate", "Per pod"], ["share", "% of total"]]} />
+        <Toggle isOn={sig} title="Hide table rows within noise and draw their frames grey" onToggle={() => change({ sig: !sig })}>Hide noise</Toggle>
+        {verdict && <Toggle isOn={raw} title="Colour all differences beyond counting noise; pods and times can differ by as much" onToggle={() => change({ raw: !raw })}>Show all differences</Toggle>}
+        {(isLoadUnknown || load) && <Toggle isOn={load !== ""} title="Compare as if both sides had the same load, as in a load test" onToggle={() => change({ load: load ? "" : "equal" })}>Assume equal load</Toggle>}
       </div>
-      {(isNotComparable || isLoadUnknown) && !raw && <p class="notices single">No colours: {isNotComparable ? "the sides cannot be compared" : "differences may be caused by load"}. <button type="button" onClick={() => change({ raw: true })}>Show raw differences</button></p>}
+      {(isNotComparable || isLoadUnknown) && !raw && <p class="notices single">Not colour-coded: {isNotComparable ? "A and B are not comparable" : "A and B ran at different times, so a load change could explain this"}. <button type="button" onClick={() => change({ raw: true })}>Colour all differences</button></p>}
       <PrunedNotice pruned={answer.pruned} />
       {answer.sides.every(({ samples }) => samples === 0)
         ? <div class="card zero"><h2>Neither side has {type} samples in this range</h2><p>Choose other sides, another type or a longer range.</p></div>

@@ -71,8 +71,8 @@ export function DepthPage({ refreshCount }: { refreshCount: number }) {
 function NoMatchingSamples({ fn, focus }: { fn: string; focus: string }) {
   return (
     <div class="card zero">
-      <h2>{fn !== "" ? <>No sample here has <bdi><code>{fn.slice(0, 300)}</code></bdi> on its stack</> : <>No sample here lies below <bdi><code>{pathKeyName(focus)}</code></bdi></>}</h2>
-      <p>{fn !== "" ? "A name alone finds that function in any file." : "Call paths change with deployments: another range or side may have it."}</p>
+      <h2>{fn !== "" ? <>No samples with <bdi><code>{fn.slice(0, 300)}</code></bdi> on the stack</> : <>No samples below <bdi><code>{pathKeyName(focus)}</code></bdi></>}</h2>
+      <p>{fn !== "" ? "A name without a file matches it in any file." : "Call paths change with deployments: try another range or side."}</p>
       <button type="button" class="primary" onClick={() => change({ scope: "" })}>All samples</button>
     </div>
   );
@@ -138,7 +138,7 @@ function TruncationNotice({ sides }: { sides: readonly DepthSide[] }) {
   return (
     <p class="notices single">
       Truncation differs (A {a}, B {b}): stacks deeper than the sampler's limit lost their middle, so p99, max and the right end of both charts are not
-      comparable. They are shown as they are; a higher <code>--max-depth</code> of the sidecar reads whole stacks.
+      comparable. A higher <code>--max-depth</code> of the sidecar reads whole stacks.
     </p>
   );
 }
@@ -156,7 +156,7 @@ function DepthRow({ side, name }: { side: DepthSide; name: string }) {
     <tr>
       <th scope="row"><bdi>{name}</bdi></th>
       {number(side.mean)}{integer(side.p50)}{integer(side.p95)}{integer(side.p99)}
-      <td class="number">{side.max === null ? "–" : count(side.max)}{truncated > 0 && <span title="deeper stacks were cut here">+</span>}</td>
+      <td class="number">{side.max === null ? "–" : count(side.max)}{truncated > 0 && <span title="deeper stacks were truncated">+</span>}</td>
       <td class="number">{percent(truncated)}</td>{integer(side.samples_at.reduce((all, value) => all + value, 0))}
     </tr>
   );

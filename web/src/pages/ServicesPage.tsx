@@ -52,7 +52,7 @@ function ServiceList({ answer, range, refreshCount }: { answer: OverviewAnswer; 
   const order = useMemo(() => filterByName(sorted, lower, q), [sorted, q]);
   const pods = order.reduce((sum, at) => sum + answer.pods_now[at], 0);
   const staleCount = order.filter((at) => answer.until - answer.last_seen[at] > STALE_SECONDS).length;
-  const omittedNotice = answer.omitted > 0 ? [`${plural(answer.omitted, "service")} that took less time than these ${answer.omitted === 1 ? "is" : "are"} not listed: filter, or raise the collector's --max-rows.`] : [];
+  const omittedNotice = answer.omitted > 0 ? [`${plural(answer.omitted, "service")} with less CPU time ${answer.omitted === 1 ? "is" : "are"} not listed. Filter, or raise the collector's --max-rows.`] : [];
   return (
     <section class="panel" aria-label="List of services">
       <Notices notices={[...dataQualityNotices([], [], answer.basis), ...omittedNotice]} />
@@ -72,7 +72,7 @@ function ServiceList({ answer, range, refreshCount }: { answer: OverviewAnswer; 
       </div>
       {order.length > 0 && <ServiceTable answer={answer} order={order} changes={changes} deploys={deploys} sort={key} range={range} />}
       {order.length === 0 && answer.service.length > 0 && (
-        <p>No service is called like “<bdi>{q}</bdi>”. <button type="button" onClick={() => change({ q: "" }, "replace")}>Show all</button></p>
+        <p>No service matches “<bdi>{q}</bdi>”. <button type="button" onClick={() => change({ q: "" }, "replace")}>Show all</button></p>
       )}
       {answer.service.length === 0 && (
         <p>No service has windows with <code>{query}</code> in this range. <button type="button" onClick={() => change({ query: "" })}>Remove the filter</button></p>

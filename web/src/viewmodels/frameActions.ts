@@ -31,25 +31,25 @@ export function nameActions(tree: Tree, name: number, here: Place, path = ""): r
     ({ label, key: "", changes: { t: appendTransform(here.t, transform(verb, subject, about)), focus: "" } });
   const actions: FrameAction[] = [
     { label: "Callers and callees", key: "s", changes: sandwichPlace(fn) },
-    ...(tree.by ? [] : [{ label: "Lines of it", key: "l", changes: linesPlace(fn) }]),
-    add("Focus on it", "focus", subject, fn),
+    ...(tree.by ? [] : [{ label: "Lines", key: "l", changes: linesPlace(fn) }]),
+    add(`Focus on ${subject}`, "focus", subject, fn),
     ...(path === "" ? [] : [add("Focus on this call path", "path", "function", path)]),
-    add("Only stacks with it", "with", subject, fn),
-    add("Leave out stacks with it", "drop", subject, fn),
-    add("Fold it into its callers", "fold", subject, fn),
-    add("Fold its callees into it", "below", subject, fn),
-    ...(tree.by ? [] : [add("Collapse its recursion", "collapse", "function", fn)]),
+    add("Keep stacks containing it", "with", subject, fn),
+    add("Hide stacks containing it", "drop", subject, fn),
+    add("Merge into callers", "fold", subject, fn),
+    add("Merge callees", "below", subject, fn),
+    ...(tree.by ? [] : [add("Fold recursion", "collapse", "function", fn)]),
   ];
   const packageName = packageOf(tree.names[name]).name;
   if (tree.by || packageName === "") return actions;
   const short = [...packageName.slice(0, 80)].slice(0, 40).join("");
   return [
     ...actions,
-    add(`Only stacks with package ${short}`, "with", "package", packageName),
-    add(`Leave out stacks with package ${short}`, "drop", "package", packageName),
-    add(`Fold package ${short} into its callers`, "fold", "package", packageName),
-    add(`Draw package ${short} as one frame`, "one", "package", packageName),
-    add("Draw its file as one frame", "one", "file", frameParts(fn).file),
+    add(`Keep stacks containing package ${short}`, "with", "package", packageName),
+    add(`Hide stacks containing package ${short}`, "drop", "package", packageName),
+    add(`Merge package ${short} into callers`, "fold", "package", packageName),
+    add(`Group package ${short}`, "one", "package", packageName),
+    add("Group file", "one", "file", frameParts(fn).file),
   ];
 }
 

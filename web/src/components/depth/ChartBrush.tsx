@@ -24,7 +24,7 @@ export function ChartBrush({ name, bins, width, deepest, range, onDraft, onSelec
   };
   return (
     <div class="brush" role="group" tabIndex={0}
-      aria-label={`${name}. ${range ? `Chosen: ${formatDepthRange(range)}.` : "Nothing chosen."} Drag, or press the arrow keys, to choose depths; with Shift they widen; Escape clears.`}
+      aria-label={`${name}. ${range ? `Selected: ${formatDepthRange(range)}.` : "Nothing selected."} Drag or use the arrow keys to select depths. Shift extends, Escape clears.`}
       onPointerDown={(event) => {
         if (event.button !== 0) return;
         event.currentTarget.setPointerCapture(event.pointerId);

@@ -15,7 +15,7 @@ export function DepthRangePanel({ range, sides, names, deepest, onSelect, url }:
   range: DepthRange | null; sides: readonly DepthSide[]; names: readonly string[]; deepest: number; onSelect: (next: DepthRange | null) => void; url: string;
 }) {
   return (
-    <section class="card" aria-label="Chosen depths">
+    <section class="card" aria-label="Selected depths">
       <DepthRangeForm range={range} deepest={deepest} onSelect={onSelect} />
       {range && (
         <>
@@ -46,7 +46,7 @@ function DepthRangeForm({ range, deepest, onSelect }: { range: DepthRange | null
       <label>until {field(until, setUntil)}</label>
       <button>Show these samples</button>
       {range ? <button type="button" onClick={() => onSelect(null)}>All depths</button>
-        : <span class="quiet">Drag across a chart, or name depths here, to see the flame graph of only those samples.</span>}
+        : <span class="quiet">Drag across a chart or enter depths to see the flame graph of those samples.</span>}
     </form>
   );
 }
@@ -65,7 +65,7 @@ function DepthFlameGraph({ url, names }: { url: string; names: readonly string[]
             </Link>
           </p>
           <PrunedNotice pruned={answer.pruned} />
-          {answer.sides.every(({ samples }) => samples === 0) ? <p>No sample is so deep.</p> : <ProfileView answer={answer} names={isComparison ? names : [""]} />}
+          {answer.sides.every(({ samples }) => samples === 0) ? <p>No samples at these depths.</p> : <ProfileView answer={answer} names={isComparison ? names : [""]} />}
         </>
       )}
     </AnswerView>

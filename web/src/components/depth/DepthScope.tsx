@@ -15,7 +15,7 @@ export function DepthScope({ parameters }: { parameters: Record<string, string> 
       <SegmentedControl<Scope> label="Samples" value={scope} onSelect={(next) => change({ scope: next })}
         options={[["", "All samples"], ["focus", "Under focus"], ["function", "With a function"]]} />
       {scope === "focus" && (focus === "" || invert
-        ? <span class="quiet" role="status">{invert ? "An inverted graph has no path from the root:" : "No frame is focused:"} zoom into one in a flame graph, here (choose depths below) or on the profile, and come back by its Depth link. All samples are shown.</span>
+        ? <span class="quiet" role="status">{invert ? "A bottom-up graph has no path from the root." : "No frame is focused."} Zoom into a frame, below or on the profile, and return by its Depth link. Showing all samples.</span>
         : <span>Below <bdi><code>{pathKeyName(focus)}</code></bdi> <button type="button" onClick={() => change({ focus: "", scope: "" })}>All samples</button></span>)}
       {scope === "function" && <FunctionForm key={fn} fn={fn} parameters={parameters} />}
     </div>
@@ -36,7 +36,7 @@ function FunctionForm({ fn, parameters }: { fn: string; parameters: Record<strin
         {answer?.rows.function.map((name, at) => <option key={at} value={answer.rows.file[at] ? `${name} (${answer.rows.file[at]})` : name} />)}
       </datalist>
       <button>Show</button>
-      {fn === "" && <span class="quiet">All samples are shown until a function is named.</span>}
+      {fn === "" && <span class="quiet">Showing all samples. Enter a function.</span>}
     </form>
   );
 }

@@ -19,7 +19,7 @@ const MAX_ROWS = 20;
 export function StackComposition({ request: parameters }: { request: Record<string, string> }) {
   const request = useAnswer<StackCompositionAnswer>(apiUrl("stack-composition", { ...parameters, limit: String(MAX_ROWS) }));
   return (
-    <AnswerView request={request} what="what the stacks are made of">
+    <AnswerView request={request} what="the stack composition">
       {(answer) => <><PackageTable answer={answer} /><RecursionTable answer={answer} /><DeepestStacks answer={answer} /></>}
     </AnswerView>
   );
@@ -31,7 +31,7 @@ function Section({ title, summary, total, rowCount, children }: { title: string;
   return (
     <section class="card" aria-label={title}>
       <h2>{title}</h2>
-      <p class="quiet">{summary}{total > rowCount && ` The first ${count(rowCount)} of ${count(total)} are shown.`}</p>
+      <p class="quiet">{summary}{total > rowCount && ` Showing the first ${count(rowCount)} of ${count(total)}.`}</p>
       {children}
     </section>
   );
@@ -42,7 +42,7 @@ function PackageTable({ answer }: { answer: StackCompositionAnswer }) {
   const isComparison = sides.length === 2;
   const maximum = Math.max(...sides.flatMap((side) => [...side.package_frames]), 1e-9);
   return (
-    <Section title="Frames per package" summary="How many frames of each package the stack of a sample has, in the mean." total={totals.packages} rowCount={names.length}>
+    <Section title="Frames per package" summary="Average frames per stack, by package." total={totals.packages} rowCount={names.length}>
       <Table label="Frames per package, as a table" className="anatomy" heads={["Package", ...letters(answer).map((letter) => `#Frames ${letter}`.trim()), ...(isComparison ? ["#Δ frames"] : [])]}>
         {names.map((name, row) => {
           const delta = isComparison ? sides[1].package_frames[row] - sides[0].package_frames[row] : 0;
@@ -64,9 +64,9 @@ function RecursionTable({ answer }: { answer: StackCompositionAnswer }) {
   const here = place.value;
   const page = sides.length === 2 ? "compare" : "service";
   return (
-    <Section title="Recursion" summary={names.length > 0 ? "Functions that are more than once on a stack: in what part of the samples, how often in those, and how often at most." : "No function is more than once on a stack."} total={totals.functions} rowCount={names.length}>
+    <Section title="Recursion" summary={names.length > 0 ? "Functions that recur within one stack." : "No function recurs within one stack."} total={totals.functions} rowCount={names.length}>
       {names.length > 0 && (
-        <Table label="Functions that recur" className="anatomy" heads={["Function", ...letters(answer).flatMap((letter) => ["samples", "mean times", "most"].map((what) => `#${`${letter} ${what}`.trim()}`))]}>
+        <Table label="Functions that recur" className="anatomy" heads={["Function", ...letters(answer).flatMap((letter) => ["samples", "avg repeats", "max"].map((what) => `#${`${letter} ${what}`.trim()}`))]}>
           {names.map((name, row) => (
             <tr key={`${name} ${file[row]}`}>
               <th scope="row">
@@ -96,9 +96,9 @@ function DeepestStacks({ answer }: { answer: StackCompositionAnswer }) {
   const isComparison = sides.length === 2;
   const here = place.value;
   const title = isComparison ? "Deepest new stacks" : "Deepest stacks";
-  const summary = !isComparison ? "Whole stacks, the root first; what repeats is written once."
-    : deepest.length > 0 ? "Call paths of B that no sample of A went through; what repeats is written once."
-    : "B has no call path that A does not have.";
+  const summary = !isComparison ? "Whole stacks from the root; repeated parts are folded."
+    : deepest.length > 0 ? "Call paths only in B, from the root; repeated parts are folded."
+    : "No call path is only in B.";
   return (
     <Section title={title} summary={summary} total={totals.stacks} rowCount={deepest.length}>
       <ol class="stacks">

@@ -29,7 +29,7 @@ export function ChangeTable({ verdict: { functions, functions_total: all, method
     <section class="card changes" aria-label="Largest changes">
       <div class="caption"><h2>Largest changes</h2><Link to={{ ...here, view: "table", sort: "-total", q: "" }}>All {count(all)} functions</Link></div>
       {rows.length === 0 ? <p class="quiet">No function changed beyond noise.</p> : (
-        <Table label="Functions that changed most" heads={["Function", "#A total", "#B total", `#Δ total, ${confidenceLabel(level)}`, "#Δ self", "#Pods agree", "#q", "~Leads to"]}>
+        <Table label="Functions that changed most" heads={["Function", "#A total", "#B total", `#Δ total, ${confidenceLabel(level)}`, "#Δ self", "#Pods", "#FDR q", "~Leads to"]}>
           {rows.map((at) => {
             const [fn, file, previousName] = [functions.function[at], functions.file[at], functions.renamed_from[at]];
             const text = formatFrame(fn, file);

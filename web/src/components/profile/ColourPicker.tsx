@@ -10,7 +10,7 @@ export function ColourPicker() {
     <span class="colouring">
       <span class="quiet" aria-hidden="true">Colour</span>
       <SegmentedControl<ColourBy> label="Colour by" value={place.value.colour} onSelect={(colour) => change({ colour })}
-        options={[["package", "Package", "By whose code it is"], ["state", "State", "Waiting, running, holding the GIL"], ["self", "Self", "Own time"]]} />
+        options={[["package", "Package", "Application, third party, standard library"], ["state", "State", "Waiting, running, holding the GIL"], ["self", "Self", "Self time"]]} />
     </span>
   );
 }
@@ -19,8 +19,8 @@ export function ColourPicker() {
 export function missingStatesReason(metrics: TreeMetrics): string {
   if (metrics.states) return "";
   return place.value.type === "wall"
-    ? "This answer has no states to colour by, so packages are coloured."
-    : "Only wall time is split into waiting, running and holding the GIL, so packages are coloured.";
+    ? "This answer has no states. Colours show packages."
+    : "Only wall time has states (waiting, running, holding the GIL). Colours show packages.";
 }
 
 /** What a legend shows for the colours in force, of what is zoomed into. */

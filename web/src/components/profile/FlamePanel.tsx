@@ -90,9 +90,9 @@ export function FlamePanel({ metrics, names, sides = [] }: { metrics: TreeMetric
     const { function: name, file, line } = frameParts(description.title);
     return [[
       ...(current === focus && !isMoved ? [] : [{ label: "Zoom in", key: "Enter", act: () => zoom(current) }]),
-      ...(focusKey === "" && !isMoved ? [] : [{ label: "Whole graph", key: "Esc", act: () => zoom(0) }]),
-      ...(current === 0 ? [] : [{ label: "Find everywhere", act: () => change({ q: searchable(description.title) }) }]),
-      { label: isDocked.value ? "Undock details" : "Dock details", key: "d", act: () => (isDocked.value = !isDocked.value) },
+      ...(focusKey === "" && !isMoved ? [] : [{ label: "Reset zoom", key: "Esc", act: () => zoom(0) }]),
+      ...(current === 0 ? [] : [{ label: "Highlight all", act: () => change({ q: searchable(description.title) }) }]),
+      { label: isDocked.value ? "Hide details panel" : "Show details panel", key: "d", act: () => (isDocked.value = !isDocked.value) },
     ], frameActions(tree, current, place.value).map(({ label, key, changes: to }) => ({ label, key, act: () => change(to) })), [
       { label: "Copy function", act: () => void copy(name, "Function") },
       { label: "Copy stack", key: "c", act: () => void copy(stack(), "Stack") },
@@ -106,8 +106,8 @@ export function FlamePanel({ metrics, names, sides = [] }: { metrics: TreeMetric
       {side !== null && <MissingStatesNotice metrics={metrics} />}
       {focusNode < 0 && (
         <p class="missing" role="status">
-          The frame this address is zoomed into, <bdi><code>{pathKeyName(focusKey)}</code></bdi>, is not in this profile at that place.
-          You see the whole graph. <button type="button" onClick={() => change({ focus: "" }, "replace")}>Forget the zoom</button>
+          The zoomed frame, <bdi><code>{pathKeyName(focusKey)}</code></bdi>, is not in this profile.
+          Showing the whole graph. <button type="button" onClick={() => change({ focus: "" }, "replace")}>Clear zoom</button>
         </p>
       )}
       <div class={isDocked.value ? "beside" : ""}>
@@ -125,7 +125,7 @@ export function FlamePanel({ metrics, names, sides = [] }: { metrics: TreeMetric
         <CopyButton text={stack} what="Stack">Copy stack</CopyButton>
         <button type="button" onClick={() => change(sandwichPlace(functionText(tree, tree.name[current])))} disabled={current === 0} title="s">Sandwich</button>
         {!tree.by && <button type="button" onClick={() => change(linesPlace(functionText(tree, tree.name[current])))} disabled={current === 0} title="l">Lines</button>}
-        <button type="button" onClick={() => change({ q: searchable(description.title) })} disabled={current === 0}>Find everywhere</button>
+        <button type="button" onClick={() => change({ q: searchable(description.title) })} disabled={current === 0}>Highlight all</button>
       </FrameDetails>
       </div>
       {menu && <ContextMenu label={`Actions for ${description.title.slice(0, 80)}`} x={menu.x} y={menu.y} groups={actions()} close={() => setMenu(null)} />}
@@ -135,12 +135,12 @@ export function FlamePanel({ metrics, names, sides = [] }: { metrics: TreeMetric
         <PictureButtons views={() => kinds.flatMap((_, at) => views.current[at]?.visible() ?? [])} captionFor={captionFor} sides={sides}
           legend={() => (side === null ? CHANGE_LEGEND : legend.map(({ name, value: number, colour: fill }) => ({ name: `${name} ${number}`.trim(), colour: fill })))} />
       </div>
-      {place.value.invert && <p class="quiet">Inverted: callers below each function; groups under 0.025 % of the whole are not opened further.</p>}
+      {place.value.invert && <p class="quiet">Bottom-up: callers below each function. Groups under 0.025 % of the total stay closed.</p>}
     </section>
   );
 }
 
-const LEGEND_LABELS = { package: "Packages by own time", state: "States", self: "Own time" } as const;
+const LEGEND_LABELS = { package: "Packages by self time", state: "States", self: "Self time" } as const;
 
 function Toolbar({ matches, step, zoomed, showAll, hasColours }: {
   matches: { frames: number; share: number } | null; step: (by: 1 | -1) => void; zoomed: boolean; showAll: () => void; hasColours: boolean;
@@ -158,9 +158,9 @@ function Toolbar({ matches, step, zoomed, showAll, hasColours }: {
       )}
       <span class="gap" />
       {hasColours && <ColourPicker />}
-      <Toggle isOn={invert} title="i" onToggle={() => change({ invert: !invert, focus: "" })}>Inverted</Toggle>
-      <Toggle isOn={collapse} title="r: a function directly below itself is drawn once" onToggle={() => change({ collapse: !collapse })}>Collapse recursion</Toggle>
-      <button type="button" disabled={!zoomed} title="Esc" onClick={showAll}>Whole graph</button>
+      <Toggle isOn={invert} title="i" onToggle={() => change({ invert: !invert, focus: "" })}>Bottom-up</Toggle>
+      <Toggle isOn={collapse} title="r: a function directly below itself is drawn once" onToggle={() => change({ collapse: !collapse })}>Fold recursion</Toggle>
+      <button type="button" disabled={!zoomed} title="Esc" onClick={showAll}>Reset zoom</button>
     </div>
   );
 }

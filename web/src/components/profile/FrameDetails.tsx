@@ -24,7 +24,7 @@ export function FrameDetails({ description, callers, children }: { description: 
       </div>
       <div class="acts">
         {children}
-        <button type="button" class="toggle" aria-pressed={showsCallers} title="d" onClick={() => (isDocked.value = !showsCallers)}>{showsCallers ? "Undock" : "Dock"}</button>
+        <button type="button" class="toggle" aria-pressed={showsCallers} title="d" onClick={() => (isDocked.value = !showsCallers)}>Details panel</button>
       </div>
     </div>
   );

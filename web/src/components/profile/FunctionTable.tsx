@@ -90,9 +90,9 @@ export function FunctionTable({ metrics, names, onSelect }: { metrics: TreeMetri
               {showPackages && <SortHeading id="package" text="Package" sort={key} />}
               {isComparison ? (
                 <>{heading("selfa", "Self A")}{heading("selfb", "Self B")}{heading("self", "Δ self")}
-                  {heading("totala", "Total A")}{heading("totalb", "Total B")}{heading("total", "Δ total")}<th scope="col" class="number">Total, relative</th>{metrics.significance && <><th scope="col" class="number">Pods agree</th><th scope="col" class="number">q</th></>}</>
+                  {heading("totala", "Total A")}{heading("totalb", "Total B")}{heading("total", "Δ total")}<th scope="col" class="number" title="Change of total time, relative to A">Change %</th>{metrics.significance && <><th scope="col" class="number" title="Pods of B that changed in the same direction">Pods</th><th scope="col" class="number" title="Expected share of false findings (false-discovery rate)">FDR q</th></>}</>
               ) : (
-                <>{heading("self", "Self")}<th scope="col" class="number">of all</th>{heading("total", "Total")}<th scope="col" class="number">of all</th></>
+                <>{heading("self", "Self")}<th scope="col" class="number">% self</th>{heading("total", "Total")}<th scope="col" class="number">% total</th></>
               )}
             </tr>
           </thead>
@@ -118,7 +118,7 @@ export function FunctionTable({ metrics, names, onSelect }: { metrics: TreeMetri
             <SpacerRow pixels={shown.below} />
           </tbody>
         </table>
-        {rows.length === 0 && <p class="quiet">{q === "" ? "No samples here." : <>No {unit} match the search. <button type="button" onClick={() => change({ q: "" })}>Clear it</button></>}</p>}
+        {rows.length === 0 && <p class="quiet">{q === "" ? "No samples here." : <>No {unit} match the search. <button type="button" onClick={() => change({ q: "" })}>Clear search</button></>}</p>}
       </div>
       {menu && (
         <ContextMenu label={tree.names[menu.name].slice(0, 200)} x={menu.x} y={menu.y} close={() => setMenu(null)} groups={[

@@ -17,7 +17,7 @@ export function ColourLegend({ entries, label }: { entries: readonly LegendEntry
 }
 
 const GROUP_TITLES: Record<LegendEntry["group"], string> = {
-  "application": "Packages that are neither in the standard library nor well known from elsewhere",
+  "application": "Packages that are neither third party nor in the standard library",
   "third party": "Packages in site-packages, or known from PyPI by their name",
   "standard library": "Modules that come with Python",
   "no file": "", "": "",

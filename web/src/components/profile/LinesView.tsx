@@ -62,7 +62,7 @@ function LineTable({ answer, names }: { answer: LinesAnswer; names: readonly str
       <p class="basis">
         {sides.map(({ whole, samples }, side) =>
           `${isComparison ? `${"AB"[side]}: ` : ""}total ${percent(samples > 0 ? whole.total_samples / samples : 0, 2)} of all (${microseconds(whole.total_us)}, ${plural(whole.total_samples, "sample")}), self ${microseconds(whole.self_us)}. `)}
-        Shares are of the function's total. No source code is stored, so lines have numbers alone: those of the version that ran.
+        Shares are of the function's total. Line numbers are of the version that ran. No source code is stored.
         {t !== "" && " Transforms do not change this table."}
         {answer.lines_total > line.length && ` The ${count(line.length)} heaviest of ${count(answer.lines_total)} lines.`}
       </p>
@@ -95,7 +95,7 @@ function LineTable({ answer, names }: { answer: LinesAnswer; names: readonly str
 }
 
 const LineHeadings = ({ of }: { of: string }) => (
-  <><th scope="col" class="number">Self{of}</th><th scope="col" class="number">share</th><th scope="col" class="number">Total{of}</th><th scope="col" class="number">share</th></>
+  <><th scope="col" class="number">Self{of}</th><th scope="col" class="number">% self</th><th scope="col" class="number">Total{of}</th><th scope="col" class="number">% total</th></>
 );
 
 const LineCells = ({ side, at }: { side: LinesSide; at: number }) => (

@@ -36,10 +36,10 @@ export function PictureButtons({ views, captionFor, sides, legend }: {
   };
   useKeys({ p: () => void save("png"), P: () => void save("svg") });
   return (
-    <span class="picture-files" role="group" aria-label="Picture of what is in view">
+    <span class="picture-files" role="group" aria-label="Picture of the view">
       <span class="quiet">Picture</span>
-      <button type="button" title="p: what is in view, as pixels" onClick={() => void save("png")}>PNG</button>
-      <button type="button" title="P: what is in view, as a drawing that tells its numbers" onClick={() => void save("svg")}>SVG</button>
+      <button type="button" title="p: save the view as PNG" onClick={() => void save("png")}>PNG</button>
+      <button type="button" title="P: save the view as SVG, with numbers" onClick={() => void save("svg")}>SVG</button>
       {theme.value === "dark" && (
         <label class="check"><input type="checkbox" checked={light} onChange={(event) => setLight(event.currentTarget.checked)} /> on white</label>
       )}
@@ -60,8 +60,8 @@ export function buildCaption(metrics: TreeMetrics, names: readonly string[], foc
     `In view: ${focus === 0 ? "all" : tree.names[tree.name[focus]]}, ${shares.join(", ")}`,
     ...(query === "" ? [] : [`Filter: ${query}`]),
     ...(matched ? [`Search: ${q}, ${plural(matched.frames, "frame")}, ${percent(matched.share)}`] : []),
-    ...(invert ? ["Inverted: callers are below"] : []),
-    ...(collapse ? ["Recursion is collapsed"] : []),
+    ...(invert ? ["Bottom-up: callers are below"] : []),
+    ...(collapse ? ["Recursion is folded"] : []),
   ];
   return { title: `${service || `Capture ${capture}`}: ${title}`, lines };
 }

@@ -58,7 +58,7 @@ function observedPodSeconds(podSeconds: number[], tree: Tree, verdict: FlameAnsw
 function EmptyTransform() {
   return (
     <div class="card zero">
-      <h2>These transforms leave out every sample</h2>
+      <h2>These transforms hide every sample</h2>
       <p>Remove one of them above, or all.</p>
       <button type="button" class="primary" onClick={() => change({ t: "", focus: "" })}>Remove all transforms</button>
     </div>

@@ -97,9 +97,9 @@ function SandwichPanel({ whole, callers, callees, names }: { whole: TreeMetrics;
         <span class="gap" />
         <SearchBox />
         <span class="matched" role="status">{q === "" ? "" : plural(halves.callers.hits + halves.callees.hits, "frame")}</span>
-        <button type="button" disabled={focusKey === ""} title="Esc" onClick={showWholeGraphs}>Whole graphs</button>
+        <button type="button" disabled={focusKey === ""} title="Esc" onClick={showWholeGraphs}>Reset zoom</button>
       </div>
-      <p class="basis">{describeTotals(whole, callees, names)} Below, shares are of its total; a stack counts once, however often the function is in it.</p>
+      <p class="basis">{describeTotals(whole, callees, names)} Shares below are of its total. A stack counts once, even if the function recurs.</p>
       {half("callers", "Called by", "its callers, the nearest first")}
       {half("callees", "Calls", "what it calls")}
       <div class="chosen">
@@ -110,7 +110,7 @@ function SandwichPanel({ whole, callers, callees, names }: { whole: TreeMetrics;
         <div class="acts">
           <button type="button" onClick={() => zoom(active, at.selected)} disabled={at.selected === at.focus} title="Enter">Zoom in</button>
           <CopyButton text={stack} what="Stack">Copy stack</CopyButton>
-          <button type="button" disabled={selectedFunction === functionName} title="s" onClick={() => change(sandwichPlace(selectedFunction))}>Sandwich of it</button>
+          <button type="button" disabled={selectedFunction === functionName} title="s" onClick={() => change(sandwichPlace(selectedFunction))}>Sandwich of this function</button>
         </div>
       </div>
       <p class="unseen" role="status" aria-live="polite">{active === "callers" ? "Caller" : "Callee"} {descriptionSentence(description)}</p>
@@ -159,8 +159,8 @@ function SandwichHalf({ part, title, hint, half, names, zoom, select }: {
   const isRootOnly = metrics.tree.level.length === 1;
   return (
     <div class={`half ${part}`}>
-      <h3>{title} <span class="quiet">{isRootOnly ? (part === "callers" ? "nothing: it is where stacks begin" : "nothing: all of its time is its own") : hint}</span></h3>
-      {half.isFocusMissing && <p class="missing" role="status">The frame this address is zoomed into is not here. You see the whole graph.</p>}
+      <h3>{title} <span class="quiet">{isRootOnly ? (part === "callers" ? "nothing: stacks begin here" : "nothing: all of its time is self time") : hint}</span></h3>
+      {half.isFocusMissing && <p class="missing" role="status">The zoomed frame is not here. Showing the whole graph.</p>}
       {!isRootOnly && <FlameGraph picture={picture} selected={selected} hovered={hovered} zoom={zoom} select={select} hover={setHovered} scroll={setTop} top={top} />}
     </div>
   );

@@ -14,8 +14,8 @@ export function TransformBar({ transformed, names, perRequest }: { transformed: 
     <div class="lensbar">
       <span class="quiet" aria-hidden="true">Frames by</span>
       <SegmentedControl<MergeBy> label="Frames by" value={by} onSelect={(next) => change({ by: next, focus: "", fn: "" })}
-        options={[["function", "Function"], ["line", "Line", "Tell a function's lines apart"], ["file", "File"], ["package", "Package"]]} />
-      {names.length > 1 && <span class="quiet norm">{describeNormalisation(norm, view)}{norm === "rate" && view !== "lines" && perRequest && " B is shown as if it had served as many requests as A."}</span>}
+        options={[["function", "Function"], ["line", "Line", "Separate the lines of a function"], ["file", "File"], ["package", "Package"]]} />
+      {names.length > 1 && <span class="quiet norm">{describeNormalisation(norm, view)}{norm === "rate" && view !== "lines" && perRequest && " B is scaled to A's number of requests."}</span>}
       {t === "" && !collapse ? null : <Breadcrumb transformed={transformed} names={names} />}
     </div>
   );
@@ -45,15 +45,15 @@ function Breadcrumb({ transformed, names }: { transformed: TransformedTree; name
             <li key={`${at} ${transform.text}`}>
               <button type="button" class={fate} title={`Remove: ${describeTransform(transform).slice(0, 400)}`} onClick={() => applyTransforms(removeTransform(t, at))}>
                 <bdi>{describeTransform(transform).slice(0, 200)}</bdi>
-                {fate !== "made" && <span> · does nothing</span>}
+                {fate !== "made" && <span> · no effect</span>}
                 <span class="unseen">, remove</span> <span aria-hidden="true">×</span>
               </button>
             </li>
           ))}
           {collapse && (
             <li>
-              <button type="button" title="Remove: collapse recursion (r)" onClick={() => applyTransforms(t, false)}>
-                collapse recursion<span class="unseen">, remove</span> <span aria-hidden="true">×</span>
+              <button type="button" title="Remove: fold recursion (r)" onClick={() => applyTransforms(t, false)}>
+                fold recursion<span class="unseen">, remove</span> <span aria-hidden="true">×</span>
               </button>
             </li>
           )}
@@ -65,7 +65,7 @@ function Breadcrumb({ transformed, names }: { transformed: TransformedTree; name
           {ineffective.map(({ transform, fate }, at) => (
             <li key={`${at} ${transform.text}`}>
               <bdi><code>{describeTransform(transform).slice(0, 200)}</code></bdi>{" "}
-              {STATUS_TEXT[fate]}, so it does nothing.
+              {STATUS_TEXT[fate]}, so it has no effect.
             </li>
           ))}
         </ul>
@@ -76,8 +76,8 @@ function Breadcrumb({ transformed, names }: { transformed: TransformedTree; name
 
 const STATUS_TEXT: Readonly<Record<TransformStatus, string>> = {
   made: "",
-  unknown: "is no transform that these pages know",
-  missing: "finds nothing in this profile",
+  unknown: "is an unknown transform",
+  missing: "matches nothing in this profile",
   beyond: `is beyond the first ${MAX_TRANSFORMS}`,
 };
 
@@ -86,5 +86,5 @@ function describeOmitted({ omitted }: TransformedTree, names: readonly string[])
   if (omitted.every(({ samples }) => samples === 0)) return "";
   const parts = omitted.map(({ samples, total }, side) =>
     `${names.length > 1 ? `${"AB"[side]} ` : ""}${percent(total > 0 ? samples / total : 0)} of the samples (${count(samples)} of ${count(total)})`);
-  return `Left out: ${parts.join(", ")}. Shares are of the rest.`;
+  return `Hidden: ${parts.join(", ")}. Shares are of the rest.`;
 }

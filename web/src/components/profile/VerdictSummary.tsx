@@ -5,12 +5,12 @@ import { formatFrame } from "../../flamegraph/analysis/significance.ts";
 import { sandwichPlace } from "../../viewmodels/frameActions.ts";
 import { frameParts } from "../../flamegraph/tree/packages.ts";
 import { place } from "../../lib/location.ts";
-import { interval, percent, short, signed, confidenceLabel } from "../../lib/numbers.ts";
+import { interval, percent, plural, short, signed, confidenceLabel } from "../../lib/numbers.ts";
 import { onPage, type Place } from "../../lib/url.ts";
 import { DefinitionList, Link } from "../ui/Controls.tsx";
 import { formatRate } from "./ChangeTable.tsx";
 
-const NO_VERDICT = "This answer has no verdict. Colours are beyond counting noise, which is less than what pods and times differ by anyway.";
+const NO_VERDICT = "This answer has no verdict. Colours mark differences beyond counting noise; pods and times can differ by more.";
 
 /**
  * What differs, in the collector's own words: then the call paths it comes from, and what became of depth, idle
@@ -31,7 +31,7 @@ function Explanation({ verdict: { explanation: { share, paths }, method: { unit 
   if (paths.length === 0) return null;
   return (
     <div class="why">
-      <span>{share === null ? "These moved, though:" : `${share > 1.005 ? "It" : `${percent(share, 0)} of it`} comes from ${paths.length === 1 ? "one call path" : `${paths.length} call paths`}:`}</span>
+      <span>{share === null ? "Functions that changed anyway:" : `${plural(paths.length, "call path")} ${paths.length === 1 ? "explains" : "explain"} ${share > 1.005 ? "the change" : `${percent(share, 0)} of the change`}:`}</span>
       <ul>
         {paths.map(({ names, delta, share: part }) => (
           <li key={names.join("\n")}>
@@ -47,15 +47,15 @@ function Explanation({ verdict: { explanation: { share, paths }, method: { unit 
   );
 }
 
-/** What something is, and its words for more, less and neither. */
-type EffectWording = readonly [subject: string, more: string, less: string, same: string];
+/** A subject, its words for more, less and neither, and its name. */
+type EffectWording = readonly [subject: string, more: string, less: string, same: string, name: string];
 
-const DEPTH: EffectWording = ["Stacks are", "deeper", "shallower", "as deep"];
-const IDLE: EffectWording = ["Threads wait", "more", "less", "as much"];
-const LOOP: EffectWording = ["The event loop is", "busier", "less busy", "as busy"];
+const DEPTH: EffectWording = ["Stacks are", "deeper", "shallower", "as deep", "Stack depth"];
+const IDLE: EffectWording = ["Threads wait", "more", "less", "as much", "Wait time"];
+const LOOP: EffectWording = ["The event loop is", "busier", "less busy", "as busy", "Event loop"];
 
-const describeEffect = ([subject, more, less, same]: EffectWording, direction: Direction, delta: number): string => (direction === "increased" || direction === "new" ? `${subject} ${more} in B`
-  : direction === "decreased" || direction === "removed" ? `${subject} ${less} in B` : direction === "unchanged" ? `${subject} ${same} in B as in A` : `Whether ${subject.toLowerCase()} ${delta < 0 ? less : more} in B cannot be told yet`);
+const describeEffect = ([subject, more, less, same, name]: EffectWording, direction: Direction): string => (direction === "increased" || direction === "new" ? `${subject} ${more} in B`
+  : direction === "decreased" || direction === "removed" ? `${subject} ${less} in B` : direction === "unchanged" ? `${subject} ${same} in B as in A` : `${name}: inconclusive`);
 
 const formatPoints = (value: number): string => (value * 100).toFixed(1);
 
@@ -64,10 +64,11 @@ function SecondaryEffects({ verdict: { depth, idle, thread_kinds: kinds, loop, m
   const here = place.value;
   const effectLine = (wording: EffectWording, { baseline: a, comparison: b, delta, low, high, direction }: Effect, unit: string, to: Place | null, more?: ComponentChildren) => {
     const [formatValue, formatDelta] = wording === DEPTH ? [short, (value: number) => value.toFixed(1)] : [percent, formatPoints];
-    const sentence = describeEffect(wording, direction, delta);
+    const sentence = describeEffect(wording, direction);
+    const separator = sentence.includes(":") ? "," : ":";
     return (
       <li>
-        {to && !isOffline ? <Link to={to}>{sentence}</Link> : sentence}: {formatValue(a)} → {formatValue(b)} {unit} <span class="quiet" title={confidenceLabel(level)}>({signed(formatDelta(delta), delta)}{wording !== DEPTH && " points"}{low !== null && high !== null && `, between ${interval(low, high, formatDelta, "and")}`})</span>{more}.
+        {to && !isOffline ? <Link to={to}>{sentence}</Link> : sentence}{separator} {formatValue(a)} → {formatValue(b)} {unit} <span class="quiet" title={confidenceLabel(level)}>({signed(formatDelta(delta), delta)}{wording !== DEPTH && " points"}{low !== null && high !== null && `, between ${interval(low, high, formatDelta, "and")}`})</span>{more}.
       </li>
     );
   };
@@ -81,7 +82,7 @@ function SecondaryEffects({ verdict: { depth, idle, thread_kinds: kinds, loop, m
         <span key={thread}>; {thread === "main" ? "main threads" : "others"} {percent(effect.baseline)} → {percent(effect.comparison)}</span>
       )))}
       {loop && effectLine(LOOP, loop.busy, "of its time", null, blockers.map(({ function: fn, file, effect }, at) => (
-        <span key={fn + file}>{at > 0 ? ", " : "; it is held by "}<Link to={{ ...here, ...sandwichPlace(formatFrame(fn, file)) }}><bdi>{fn.slice(0, 120)}</bdi></Link> ({percent(effect.baseline)} → {percent(effect.comparison)})</span>
+        <span key={fn + file}>{at > 0 ? ", " : "; held by "}<Link to={{ ...here, ...sandwichPlace(formatFrame(fn, file)) }}><bdi>{fn.slice(0, 120)}</bdi></Link> ({percent(effect.baseline)} → {percent(effect.comparison)})</span>
       )))}
     </ul>
   );
@@ -106,8 +107,8 @@ export function ComparabilityChecks({ verdict: { checks, direction, sampling_onl
         </ul>
       )}
       <details class="numbers checks">
-        <summary>Nothing {warnings.length > 0 && "else "}speaks against comparing them{unknown.length > 0 && `; not known: ${unknown.join(", ")}`}</summary>
-        <DefinitionList entries={[...others.map(({ name, text }) => [name, text] as const), ["measured", source === "clock" && sampled ? `the whole by the kernel's clock; samples of call paths add up to ${formatRate(sampled.baseline, unit)} → ${formatRate(sampled.comparison, unit)}` : "in samples"]]} />
+        <summary>✓ {plural(others.length - unknown.length, "comparability check")} passed{unknown.length > 0 && `; unknown: ${unknown.join(", ")}`}</summary>
+        <DefinitionList entries={[...others.map(({ name, text }) => [name, text] as const), ["measured", source === "clock" && sampled ? `total from the kernel's clock; call path samples add up to ${formatRate(sampled.baseline, unit)} → ${formatRate(sampled.comparison, unit)}` : "in samples"]]} />
       </details>
     </>
   );

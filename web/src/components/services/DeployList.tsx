@@ -8,7 +8,7 @@ import { parsePlace, type Place } from "../../lib/url.ts";
 import { Link } from "../ui/Controls.tsx";
 
 const STATE_LABELS: Readonly<Record<string, string>> = {
-  watching: "… being watched", pass: "pass", regressed: "▲ regressed", inconclusive: "not enough data", not_comparable: "not comparable", finished: "finished",
+  watching: "Analysing", pass: "pass", regressed: "▲ regressed", inconclusive: "not enough data", not_comparable: "not comparable", finished: "finished",
 };
 
 /** How a deploy stands, in a word or two. */
@@ -31,12 +31,12 @@ export function DeployList({ service, refreshCount }: { service: string; refresh
   if (deploys.length === 0) return null;
   return (
     <details class="deploys">
-      <summary>Deploys, the last: <bdi>{deploys[0].version.slice(0, 100)}</bdi> <DeployState deploy={deploys[0]} /></summary>
+      <summary>Latest deploy <bdi>{deploys[0].version.slice(0, 100)}</bdi> · <DeployState deploy={deploys[0]} /></summary>
       <ul>
         {deploys.map((deploy) => (
           <li key={deploy.id}>
             <Link to={deployPlace(deploy)} title={`Compare with ${deploy.previous.slice(0, 100)}`}><bdi>{deploy.version.slice(0, 100)}</bdi></Link>{deploy.namespace !== "" && <> in <bdi>{deploy.namespace}</bdi></>}
-            {" "}<DeployState deploy={deploy} /> <bdi>{deploy.summary}</bdi>
+            {" · "}<DeployState deploy={deploy} />{deploy.summary !== "" && <> · <bdi>{deploy.summary}</bdi></>}
           </li>
         ))}
       </ul>
@@ -45,5 +45,5 @@ export function DeployList({ service, refreshCount }: { service: string; refresh
 }
 
 const DeployState = ({ deploy }: { deploy: Deploy }) => (
-  <><span class="quiet" title={formatWithZone(toEpochSeconds(deploy.first_seen))}>{formatAgo(toEpochSeconds(deploy.first_seen), Date.now() / 1000)}</span> <strong>{formatDeployState(deploy)}</strong></>
+  <><span class="quiet" title={formatWithZone(toEpochSeconds(deploy.first_seen))}>{formatAgo(toEpochSeconds(deploy.first_seen), Date.now() / 1000)}</span> · <strong>{formatDeployState(deploy)}</strong></>
 );

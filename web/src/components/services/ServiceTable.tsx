@@ -87,10 +87,10 @@ export function ServiceTable({ answer, order, changes, deploys, sort, range }: S
         <thead>
           <tr aria-rowindex={1}>
             <SortHeading id="service" text="Service" sort={sort} />
-            <SortHeading id="cores" text="CPU cores, all pods" sort={sort} isNumeric />
+            <SortHeading id="cores" text="CPU (cores)" sort={sort} isNumeric />
             <SortHeading id="cpu" text="per pod" sort={sort} isNumeric />
-            <th scope="col" title="CPU cores per pod; a marker where a version was seen first">Trend, {formatRange(range)}</th>
-            <th scope="col">Current version (since)</th>
+            <th scope="col" title="CPU cores per pod, with a marker at each new version">Trend, {formatRange(range)}</th>
+            <th scope="col">Version (age)</th>
             <SortHeading id="change" text="vs previous" sort={sort} isNumeric />
             <SortHeading id="pods" text="Pods" sort={sort} isNumeric />
             <SortHeading id="seen" text="Last seen" sort={sort} />
@@ -153,7 +153,7 @@ function VersionCell({ answer, index, now }: { answer: OverviewAnswer; index: nu
   const version = answer.current.version[index];
   const since = answer.current.first_seen[index] ?? now;
   if (!version) {
-    return <span class="quiet">no version label <Link to={onPage(place.value, "service", { service: answer.service[index] })} class="how" title="How to add one">how</Link></span>;
+    return <span class="quiet">No version label – <Link to={onPage(place.value, "service", { service: answer.service[index] })} class="how" title="How to add a version label">fix</Link></span>;
   }
   const isRollback = (answer.previous.first_seen[index] ?? 0) > since;
   const isWholeRange = since - answer.from < STALE_SECONDS && answer.versions[index] === 1;
@@ -173,7 +173,7 @@ function DeployVerdict({ deploy }: { deploy: Deploy }) {
   const { relative, relative_low: low, relative_high: high } = rate ?? { relative: null, relative_low: null, relative_high: null };
   return (
     <Link to={deployPlace(deploy)} class={`drift ${direction}`} title={summary}>
-      {direction === "unchanged" ? "≈ unchanged" : direction === "new" ? "▲ from nothing" : direction === "removed" ? "▼ to nothing" : direction === "inconclusive" ? "… inconclusive"
+      {direction === "unchanged" ? "≈ unchanged" : direction === "new" ? "▲ from 0" : direction === "removed" ? "▼ to 0" : direction === "inconclusive" ? "… inconclusive"
         : relative !== null && (direction === "increased" || direction === "decreased") ? <>{direction === "increased" ? "▲" : "▼"} {signedPercent(relative)}{low !== null && high !== null && <span class="quiet"> {interval(low, high, (part) => (part * 100).toFixed(1))}</span>}</>
         : formatDeployState(deploy)}<span class="unseen"> against {previous.slice(0, 100) || "no version"}: compare</span>
     </Link>
@@ -183,12 +183,12 @@ function DeployVerdict({ deploy }: { deploy: Deploy }) {
 /** A change that nobody has looked at: numbers, without saying that it is one. */
 function VersionChangeCell({ answer, index, change, now }: { answer: OverviewAnswer; index: number; change: VersionChange; now: number }) {
   const [previous, current] = [answer.previous.version[index], answer.current.version[index]];
-  if (change.kind === "none" || previous === null) return <span class="quiet">one version</span>;
+  if (change.kind === "none" || previous === null) return <span class="quiet">–</span>;
   const isRecent = now - (answer.current.first_seen[index] ?? now) < 3600;
   const to = onPage(place.value, "compare", { service: answer.service[index], baseline: `version:${previous}`, comparison: `version:${current}` });
   return (
-    <Link to={to} class="drift" title={`CPU per pod-second of ${current || "(no version)"} against ${previous || "(no version)"}: whether that is a change, the comparison tells.`}>
-      <span class="quiet">{change.kind === "no_data" ? "not watched" : change.kind === "few" ? (isRecent ? "… collecting" : "… few samples") : change.kind === "new" ? "from nothing" : `${signedPercent(change.relative)} ?`}</span><span class="unseen"> against {previous.slice(0, 100) || "no version"}: compare</span>
+    <Link to={to} class="drift" title={`CPU per pod of ${current || "(no version)"} against ${previous || "(no version)"}, unverified: open the comparison for a verdict.`}>
+      <span class="quiet">{change.kind === "no_data" ? "no data" : change.kind === "few" ? (isRecent ? "Collecting" : "Too few samples") : change.kind === "new" ? "from 0" : `${signedPercent(change.relative)} unverified`}</span><span class="unseen"> against {previous.slice(0, 100) || "no version"}: compare</span>
     </Link>
   );
 }

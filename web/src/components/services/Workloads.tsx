@@ -10,11 +10,11 @@ import { Notices } from "../answer/Notices.tsx";
 
 const MAX_NOTICES = 3;
 
-/** How pods lack a profile: "2 of 6 pods have no sidecar, 1 is stale"; empty when none does. */
+/** Unprofiled pods: "2/6 pods: no sidecar, 1/6 pods: sidecar stale"; empty if all are profiled. */
 export function describeMissing({ pod_counts: pods, profiling_expected: expected }: Workload): string {
-  const counts = ([["no_sidecar", "without a sidecar"], ["dead", "with one that does not run"], ["stale", "with one that says nothing"]] as const)
-    .flatMap(([status, text]) => (pods[status] > 0 ? [`${pods[status]} ${text}`] : []));
-  return expected && counts.length > 0 ? `${counts.join(", ")}, of ${plural(pods.total, "pod")}` : "";
+  const counts = ([["no_sidecar", "no sidecar"], ["dead", "sidecar not running"], ["stale", "sidecar stale"]] as const)
+    .flatMap(([status, text]) => (pods[status] > 0 ? [`${pods[status]}/${plural(pods.total, "pod")}: ${text}`] : []));
+  return expected && counts.length > 0 ? counts.join(", ") : "";
 }
 
 function useWorkloads(service: string, refreshCount: number): WorkloadsAnswer | null {
@@ -25,17 +25,17 @@ function useWorkloads(service: string, refreshCount: number): WorkloadsAnswer | 
   return request.answer;
 }
 
-/** Why the cluster is not seen, where it should be. */
+/** Why discovery does not see the cluster. */
 const discoveryProblems = ({ discovery: { state, problem, hint } }: WorkloadsAnswer) =>
-  (problem !== "" && state !== "off" ? [`${problem}: pods without a sidecar may not be seen. ${hint}`] : []);
+  (problem !== "" && state !== "off" ? [`${problem}: pods without a sidecar may be missing here. ${hint}`] : []);
 
 /** Which workloads have pods that nobody profiles, and what to do. */
 export function UnprofiledPods({ refreshCount }: { refreshCount: number }) {
   const answer = useWorkloads("", refreshCount);
   if (!answer) return null;
-  const notices = answer.workloads.slice(0, MAX_NOTICES).map((workload) => `${workload.service} (${workload.namespace}): ${describeMissing(workload)}. ${workload.pods[0]?.hint ?? ""}`);
+  const notices = answer.workloads.slice(0, MAX_NOTICES).map((workload) => `${workload.service} (${workload.namespace}), ${describeMissing(workload)}. ${workload.pods[0]?.hint ?? ""}`);
   const more = answer.total - notices.length;
-  return <Notices notices={[...discoveryProblems(answer), ...notices, ...(more > 0 ? [`${plural(more, "more workload")} with such pods: GET /api/v1/workloads?unprofiled=1 lists them.`] : [])]} />;
+  return <Notices notices={[...discoveryProblems(answer), ...notices, ...(more > 0 ? [`${plural(more, "more workload")} with unprofiled pods: GET /api/v1/workloads?unprofiled=1 lists them.`] : [])]} />;
 }
 
 /** Where the pods of a service stand; nothing where no cluster is seen. */
@@ -50,7 +50,7 @@ export function ServicePods({ service, refreshCount }: { service: string; refres
       {workloads.length > 0 && (
         <details class="numbers pods">
           <summary>{missing.length > 0 ? `⚠ ${missing.join("; ")}` : plural(workloads.reduce((sum, { pod_counts: { total } }) => sum + total, 0), "pod")}</summary>
-          <Table label="Table of pods" className="short" heads={["Pod", "Workload", "Version", "Stands", "What to do"]}>
+          <Table label="Table of pods" className="short" heads={["Pod", "Workload", "Version", "Status", "What to do"]}>
             {workloads.flatMap((workload) => workload.pods.map((pod) => (
               <tr key={`${workload.namespace} ${pod.pod}`}>
                 <th scope="row"><bdi>{pod.pod}</bdi></th>

@@ -120,7 +120,7 @@ export function selfLegend({ tree, us }: TreeMetrics, side: number): LegendEntry
   const hottest = indexOfMax(self);
   const share = (part: number) => `${microseconds(self[hottest] * part)}, ${percent(us[side][0] > 0 ? (self[hottest] * part) / us[side][0] : 0)}`;
   return [0, 0.04, 0.25, 1].map((part, at) => ({
-    name: part === 0 ? "no own time" : part === 1 ? `most: ${tree.names[tree.name[hottest]].slice(0, 80)}` : "",
+    name: part === 0 ? "no self time" : part === 1 ? `most: ${tree.names[tree.name[hottest]].slice(0, 80)}` : "",
     colour: css(HEAT[[0, 6, 16, 32][at]]), value: part === 0 ? "" : share(part), group: "",
   }));
 }

@@ -37,7 +37,7 @@ export class Minimap {
     this.element.className = "minimap";
     this.frame.className = "minimap-frame";
     const hint = document.createElement("p");
-    hint.textContent = "Ctrl and wheel, or a pinch, zooms around the pointer; a drag moves.";
+    hint.textContent = "Ctrl + wheel or pinch to zoom, drag to move.";
     this.element.append(hint, this.canvas, this.frame);
     this.element.addEventListener("pointerdown", (event) => this.pointerDown(event));
     this.element.addEventListener("pointermove", (event) => this.pointerMove(event));
