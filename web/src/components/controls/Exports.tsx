@@ -35,7 +35,7 @@ export function Exports({ side, name, nodeCount = 0 }: { side: Side; name: strin
       </Dropdown>
       <ExportStatus />
       <a class="button" target="_blank" rel="noopener" href={`${PREFIX}speedscope/index.html#profileURL=${encodeURIComponent(profile)}&title=${title}&view=left-heavy`}>Open in speedscope ↗</a>
-      {isTooLarge && <span class="quiet">speedscope gets the {count(SPEEDSCOPE_NODES)} heaviest of {count(nodeCount)} call paths; its file has all.</span>}
+      {isTooLarge && <span class="quiet">speedscope shows the {count(SPEEDSCOPE_NODES)} heaviest of {count(nodeCount)} call paths. The file has all.</span>}
     </span>
   );
 }

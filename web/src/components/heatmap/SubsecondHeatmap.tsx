@@ -63,10 +63,10 @@ function SubsecondGridView({ answer }: { answer: SubsecondHeatmapAnswer }) {
   return (
     <>
       <p class="quiet">
-        A column for each second from {formatWithZone(answer.start)}, a row for each {grid.step} ms of it, the beginning of the second at the bottom. Drag over a span, or walk with the arrow keys: Shift extends, Enter picks.
+        One column per second from {formatWithZone(answer.start)}, one row per {grid.step} ms, from the bottom up. Drag or use the arrow keys to select a span: Shift extends, Enter picks.
       </p>
       <p class="legend" aria-label="Legend">
-        <span>no samples of this type</span> <span class="heat-scale" aria-hidden="true" /> <span>{plural(grid.maximum, "sample")} in {grid.step} ms</span> <span>· empty: nothing was sampled</span>
+        <span>no samples of this type</span> <span class="heat-scale" aria-hidden="true" /> <span>{plural(grid.maximum, "sample")} in {grid.step} ms</span> <span>· empty: no data</span>
       </p>
       <SubsecondCanvas grid={grid} cursor={at} span={shown} setCursor={setCursor} setDraft={setDraft} onSelect={pick} />
       <p class="basis" role="status" aria-live="polite">{describeCell(grid, at)}{draft && ` · ${formatSpan(grid, draft).replace("-", " to ")} s`}</p>

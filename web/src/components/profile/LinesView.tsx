@@ -74,14 +74,14 @@ function LineTable({ answer, names }: { answer: LinesAnswer; names: readonly str
               {sides.map((_, side) => (
                 <LineHeadings key={side} of={isComparison ? ` ${"AB"[side]}` : ""} />
               ))}
-              {isComparison && <th scope="col">Total, in words</th>}
+              {isComparison && <th scope="col">Change of total</th>}
               <th scope="col"><span class="unseen">Copy</span></th>
             </tr>
           </thead>
           <tbody>
             {line.map((number, at) => (
               <tr key={number} class={at > 0 && number > line[at - 1] + 1 ? "gap-before" : ""}>
-                <th scope="row"><code><bdi class="quiet">{file.slice(-80)}</bdi>{number > 0 ? `:${number}` : " (line not known)"}</code></th>
+                <th scope="row"><code><bdi class="quiet">{file.slice(-80)}</bdi>{number > 0 ? `:${number}` : " (line unknown)"}</code></th>
                 {sides.map((side, which) => <LineCells key={which} side={side} at={at} />)}
                 {isComparison && <td>{describeChange(changeOf(pairOf(sides, (side) => side.total_us[at]), pairOf(sides, (side) => side.total_samples[at]), divisor))}</td>}
                 <td><CopyButton text={() => `${file}:${number}`} what="Line">Copy</CopyButton></td>
