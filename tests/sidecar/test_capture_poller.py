@@ -187,7 +187,7 @@ def test_a_collector_that_knows_no_captures_is_left_in_peace(
     sidecar = start_sidecar("--pid", str(target.pid), url=orders.url)
     eventually("windows arrive", lambda: len(orders.taken) >= 3)
     assert len(orders.polls) == 1
-    assert "asked again now and then" in sidecar.running.said()
+    assert "polled again now and then" in sidecar.running.said()
     assert sidecar.get("/readyz")[0] == 200
     assert sidecar.running.end(signal.SIGTERM) == 0
 

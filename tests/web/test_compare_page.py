@@ -399,7 +399,7 @@ def test_unknown_load_colours_nothing_until_equal_load_is_assumed(shop: str, ope
 def test_side_can_be_a_capture_any_label_or_another_time(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/same/compare?{SIDES}", expected="404")
     expect(region(page)).to_contain_text(
-        re.compile(r"Not enough data to tell .*\. Take at least .+ more of both sides\.")
+        re.compile(r"Not enough data to say .*\. Take at least .+ more of both sides\.")
     )
     a = page.get_by_role("region", name="Side A")
     expect(a.locator(".basis")).to_contain_text("79 samples")

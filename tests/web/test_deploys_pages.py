@@ -61,7 +61,7 @@ def test_a_deploy_that_is_not_the_step_to_the_current_version_says_nothing_of_it
     page = open_page(f"{shop}/settings")
     deployed(page, deploy(version="v3", previous="v2"), deploy(service="lone"))
     page.goto(f"{shop}/services")
-    expect(row(page)).to_contain_text("+45.5 % ?")
+    expect(row(page)).to_contain_text("+45.5 % unverified")
     assert "▲" not in shown(page)
     row(page).click()
     given = parse_qs(urlsplit(page.url).query)

@@ -21,7 +21,7 @@ def charts(page: Page) -> tuple[Locator, Locator]:
     )
     for chart in both:
         expect(chart).to_be_visible()
-    if "b=" in page.url:
+    if "comparison=" in page.url:
         # they come later, and move the charts down
         expect(page.locator(".checks")).to_be_visible()
     return both

@@ -37,7 +37,7 @@ class ClaimVerdict(StrEnum):
     AGREES = "agrees"
     PARTLY_AGREES = "partly agrees"
     DIFFERS = "differs"
-    INCONCLUSIVE = "cannot tell"
+    INCONCLUSIVE = "inconclusive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def _evaluate_waiting(aiohttp: MeasuredVersion) -> StoryFinding:
     idle = aiohttp.profile.idle_share
     if idle is None:
         return StoryFinding(
-            "Waiting", ClaimVerdict.INCONCLUSIVE, f"the sampler could not tell when {AIOHTTP} waited."
+            "Waiting", ClaimVerdict.INCONCLUSIVE, f"the sampler could not see when {AIOHTTP} waited."
         )
     if idle > 0.5:
         return StoryFinding(

@@ -64,7 +64,7 @@ def test_a_run_that_came_out_as_published_agrees_in_every_claim() -> None:
     [
         (30.0, AGREES, "about twice as deep, as published"),
         (20.0, PARTLY, "smaller than published"),
-        (15.1, UNCLEAR, "too close to tell apart"),
+        (15.1, UNCLEAR, "too close to distinguish"),
         (9.0, DIFFERS, "not deeper"),
         (None, UNCLEAR, "no busy sample"),
     ],
@@ -114,7 +114,7 @@ def test_the_frames_themselves_are_compared_with_the_published_ones(
     [
         (0.93, AGREES, "mostly idle, as published: 93.0 %"),
         (0.4, DIFFERS, "idle only 40.0 %"),
-        (None, UNCLEAR, "could not tell"),
+        (None, UNCLEAR, "could not see"),
     ],
 )
 def test_aiohttp_is_mostly_idle_or_not(idle: float | None, verdict: ClaimVerdict, says: str) -> None:
@@ -129,7 +129,7 @@ def test_aiohttp_is_mostly_idle_or_not(idle: float | None, verdict: ClaimVerdict
         (0.7, AGREES, "Tornado idles less, as published"),
         (0.85, UNCLEAR, "too close"),
         (0.95, DIFFERS, "does not idle less"),
-        (None, UNCLEAR, "could not tell"),
+        (None, UNCLEAR, "could not see"),
     ],
 )
 def test_tornado_idles_less_or_not(idle: float | None, verdict: ClaimVerdict, says: str) -> None:
@@ -165,7 +165,7 @@ def test_what_uvloop_and_async_change_is_said_in_both_directions() -> None:
 
 
 def test_latency_tells_nothing_until_it_does() -> None:
-    assert "tells nothing" in finding("Latency", run()).text
+    assert "shows none" in finding("Latency", run()).text
     apart_ = finding("Latency", run(tornado_async={"p99_ms": 80.0})).text
     assert "from 53.0 ms" in apart_
     assert "to 80.0 ms (tornado-async)" in apart_
