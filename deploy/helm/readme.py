@@ -25,8 +25,8 @@ Which values does the chart have? For operators who install Sidelight.
 
 The chart refuses values that are not listed here. Settings of the programs
 ([collector](../../../docs/collector.md#options), [sidecar](../../../docs/sidecar.md#options)) go into
-`collector.settings`, `compactor.settings` and `sidecar.settings`, in snake_case. `make chart` writes this page
-from [values.yaml](values.yaml).
+`collector.settings`, `compactor.settings` and `sidecar.settings`, in snake_case. `make chart` writes this
+page from [values.yaml](values.yaml).
 """
 
 

@@ -88,7 +88,14 @@ async def test_the_same_view_has_the_same_link_from_every_collector_of_a_store()
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/services?q=x", "/s/a%2Fb", "/s/%3Cb%3E/compare?baseline=version%3A1", "/captures/c_1", "/settings"],
+    [
+        "/",
+        "/services?q=x",
+        "/s/a%2Fb",
+        "/s/%3Cb%3E/compare?baseline=version%3A1",
+        "/captures/c_1",
+        "/settings",
+    ],
 )
 async def test_every_page_can_be_linked_to(path: str) -> None:
     async with serving(MemoryStore()) as client:
