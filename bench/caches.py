@@ -43,9 +43,7 @@ from sidelight_collector.http.api.responses import encode_json_response
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_limits import QueryLimits
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.storage.backends.disk_cache import DiskCachedStore
 from sidelight_collector.storage.backends.open_store import open_store
 from sidelight_collector.storage.objects import ObjectStore

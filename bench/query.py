@@ -35,9 +35,7 @@ from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_limits import QueryLimits
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy

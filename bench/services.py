@@ -28,9 +28,7 @@ from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_context import Deadline, QueryContext
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.select.matchers import parse_re2_selector
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.objects import ObjectStore

@@ -46,9 +46,7 @@ from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.select.matchers import parse_re2_selector
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.stack_hashing import HashedWindow
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.memory import MemoryStore

@@ -32,9 +32,7 @@ from sidelight_collector.kubernetes_discovery.watcher import (
 )
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.times import SECOND_NS

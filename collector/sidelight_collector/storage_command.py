@@ -28,9 +28,7 @@ from sidelight.settings import (
 from sidelight_collector.answers.catalog import ServiceList, list_services
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_limits import QueryLimits
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.settings.types import DAY_SECONDS
 from sidelight_collector.settings_wiring import build_retention_policy

@@ -13,9 +13,7 @@ from sidelight_collector.answers.timeline import query_timeline
 from sidelight_collector.query.query_cache import TableCache
 from sidelight_collector.query.query_context import Deadline, QueryContext, SegmentUnreadable
 from sidelight_collector.query.select.matchers import parse_re2_selector
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.tables import HOUR_NS
 from sidelight_model.counts import ProfileType

@@ -17,9 +17,7 @@ from sidelight_collector.query.query_context import (
 )
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.select.matchers import parse_re2_selector
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import event_day, write_segment

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from sidelight_collector.captures.capture import (
     JOIN_SECONDS,
@@ -50,6 +51,7 @@ from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectDamaged, ObjectStore
 from sidelight_model.capture_protocol import CaptureReport, CaptureState, ProcessReport, TopFunction
 from sidelight_sidecar.settings import parse_sidecar_settings
+from tests.collector.counting_store import Counting
 from tests.collector.fake_sidecars import recording
 from tests.collector.faults import FaultyStore
 
@@ -435,3 +437,15 @@ def test_the_arguments_of_an_attached_sidecar_are_settings_of_the_sidecar() -> N
     settings = parse_sidecar_settings(argv, {})
     assert (command, settings.service, settings.capture_max_seconds) == ("sidecar", "shop", 60.0)
     assert settings.on_demand
+
+
+def test_a_damaged_capture_is_logged_once_and_not_read_again() -> None:
+    store = Counting(MemoryStore())
+    capture, damaged = made(), made()
+    with closing(CaptureRepository(store)) as repository, capture_logs() as logs:
+        repository.create(capture)
+        store.put(f"v1/captures/{damaged.id}/state.json", b"{")
+        for _ in range(3):
+            assert repository.list_since(0.0) == [capture]
+    assert [entry["event"] for entry in logs] == ["a stored document cannot be read"]
+    assert set(store.gets.values()) == {1}

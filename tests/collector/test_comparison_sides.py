@@ -33,9 +33,7 @@ from sidelight_collector.query.data_basis import summarize_side
 from sidelight_collector.query.engine.stack_text import iter_stack_rows, weigh_stacks
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.stack_filter import NO_FILTER, StackFilter
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.aggregate import rank_functions

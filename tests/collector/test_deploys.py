@@ -35,9 +35,7 @@ from sidelight_collector.deploys.version_registry import VersionRegistry
 from sidelight_collector.doctor.layout import survey_store
 from sidelight_collector.kubernetes_discovery.rollouts import Rollout
 from sidelight_collector.query.query_errors import QueryTimeout
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage import lease
 from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable

@@ -33,9 +33,7 @@ from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.engines.prometheus import PrometheusClient, RequestCountFailure
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.stack_filter import NO_FILTER
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType

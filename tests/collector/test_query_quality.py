@@ -18,9 +18,7 @@ from sidelight_collector.answers.top_and_depth import query_depth
 from sidelight_collector.query.data_basis import SideSummary
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.select.matchers import parse_re2_selector
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType

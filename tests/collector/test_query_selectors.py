@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from sidelight_collector.answers.catalog import list_label_names, list_label_values
 from sidelight_collector.query.select.matchers import parse_re2_selector
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_model.errors import BadSelector
 from sidelight_model.selectors import Matcher, Op, Selector
 from tests.collector.stored_windows import START_NS, asked, question, stored, window

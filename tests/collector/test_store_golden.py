@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from sidelight_collector.answers.export import ExportedProfile, export_folded
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.stack_hashing import hash_window
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.directory import DirectoryStore

@@ -27,9 +27,7 @@ from sidelight_sidecar.overhead.budget import (
     rebalance_rates,
     record_usage,
 )
-from sidelight_sidecar.samplers.sampler import (
-    SamplingCost,
-)
+from sidelight_sidecar.samplers.sampler import SamplingCost
 
 BUDGET = Budget(cpu_share=0.01, stop_share=0.01)
 WINDOW = 10.0

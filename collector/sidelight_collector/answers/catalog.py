@@ -11,12 +11,8 @@ from sidelight_collector.arrow_ops import combine_chunks, list_unique_strings, t
 from sidelight_collector.query.data_basis import DataBasis, build_basis
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.select.matchers import get_label_column
-from sidelight_collector.query.select.window_query import (
-    select_windows,
-)
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.select.window_query import select_windows
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 from sidelight_model.labels import RESERVED_LABELS

@@ -6,12 +6,8 @@ from dataclasses import dataclass
 
 from sidelight_collector.arrow_ops import list_unique_strings, to_ints, to_strings
 from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.select.window_query import (
-    select_windows,
-)
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.select.window_query import select_windows
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.times import SECOND_NS
 
 

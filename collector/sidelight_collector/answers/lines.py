@@ -8,13 +8,9 @@ from sidelight_collector.query.data_basis import DataBasis, SideSummary, build_b
 from sidelight_collector.query.engine.stack_text import weigh_stacks
 from sidelight_collector.query.engine.window_sums import sum_stacks
 from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.select.window_query import (
-    select_side_windows,
-)
+from sidelight_collector.query.select.window_query import select_side_windows
 from sidelight_collector.query.stack_filter import NO_FILTER, StackFilter, apply_filter, narrow_summary
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_model.aggregate import FunctionCost
 from sidelight_model.counts import ProfileType
 from sidelight_model.frames import Frame, escape_frame, strip_line_number, unescape_frame

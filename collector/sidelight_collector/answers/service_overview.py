@@ -12,12 +12,8 @@ from typing import Final, TypedDict
 from sidelight_collector.answers.usage import WindowUsage, summarize_usage
 from sidelight_collector.query.data_basis import DataBasis, build_basis
 from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.select.window_query import (
-    select_windows,
-)
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.select.window_query import select_windows
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 

@@ -27,9 +27,7 @@ from sidelight_collector.query.engine.stack_text import StackWeights, resolve_st
 from sidelight_collector.query.engine.stack_text import read_stacks as spelled
 from sidelight_collector.query.engine.window_sums import sum_stacks
 from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.select.window_query import (
-    select_side_windows,
-)
+from sidelight_collector.query.select.window_query import select_side_windows
 from sidelight_collector.query.stack_filter import StackFilter, apply_filter, narrow_summary
 from sidelight_collector.query.stack_paths import FrameTable, StackPathPool
 from sidelight_collector.query.windows import (

@@ -19,12 +19,8 @@ from sidelight_collector.query.sampling_quality import (
     summarize_quality,
 )
 from sidelight_collector.query.select.pod_time import filter_process_rows, iter_pod_seconds
-from sidelight_collector.query.select.window_query import (
-    select_windows,
-)
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.select.window_query import select_windows
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 

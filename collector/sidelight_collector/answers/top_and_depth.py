@@ -12,9 +12,7 @@ from sidelight_collector.query.data_basis import DataBasis, SideSummary, build_b
 from sidelight_collector.query.engine.stack_text import StackWeights, resolve_stacks, weigh_stacks
 from sidelight_collector.query.engine.window_sums import sum_stacks
 from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.select.window_query import (
-    select_side_windows,
-)
+from sidelight_collector.query.select.window_query import select_side_windows
 from sidelight_collector.query.stack_filter import (
     NO_FILTER,
     DepthPool,

@@ -4,7 +4,7 @@ capture              the state of a capture, as pure functions
 capture_requests     parses the requests of users and sidecars
 routes               HTTP handlers
 coordinator          assigns capture jobs to sidecars and tracks them
-poll_response        what a poll is answered
+poll_response        the response to a poll
 agents               the sidecars that poll
 agent_polls          their long polls
 capture_repository   captures in the object store

@@ -1,4 +1,4 @@
-"""What a poll of a sidecar is answered: jobs to start and captures to stop."""
+"""The response to a sidecar's poll: jobs to start and captures to stop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ActiveCapture:
     """A capture that has not ended, as this process knows it. Times are Unix seconds.
 
     `parts` are the last reports by agent, `written_at` says when each was last stored, and `sent_at` when
-    each agent was last sent the job, or told to stop a capture that it has not started.
+    each agent was last sent the job, or the stop of a capture that it has not started.
     """
 
     capture: Capture

@@ -8,9 +8,7 @@ from typing import Final
 from sidelight_collector.answers.catalog import list_label_values
 from sidelight_collector.captures.capture import Capture
 from sidelight_collector.query.engine.query_engine import QueryEngine
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.selectors import Matcher, Op, Selector
 

@@ -34,13 +34,9 @@ from sidelight_collector.query.call_tree import (
 )
 from sidelight_collector.query.data_basis import DataBasis, SideSummary, build_basis, summarize_side
 from sidelight_collector.query.engine.stack_text import StackWeights, weigh_stacks
-from sidelight_collector.query.engines.prometheus import (
-    RequestCountUnavailable,
-)
+from sidelight_collector.query.engines.prometheus import RequestCountUnavailable
 from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.request_counts import (
-    TimeBlocks,
-)
+from sidelight_collector.query.request_counts import TimeBlocks
 from sidelight_collector.query.stack_filter import StackFilter, apply_filter, narrow_summary
 from sidelight_collector.query.windows import (
     SelectedWindows,

@@ -20,9 +20,7 @@ from sidelight_collector.arrow_ops import (
     to_float64_numpy,
     to_int64_numpy,
 )
-from sidelight_collector.comparison.matrix import (
-    SideObservations,
-)
+from sidelight_collector.comparison.matrix import SideObservations
 from sidelight_collector.query.call_tree import I32, CallTree, Flags, PooledSide, PooledStacks
 from sidelight_collector.times import SECOND_NS
 

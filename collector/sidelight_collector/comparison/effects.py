@@ -14,26 +14,18 @@ from sidelight_collector.arrow_ops import (
     F64,
     I64,
 )
-from sidelight_collector.comparison.cost_tables import (
-    CostTable,
-)
+from sidelight_collector.comparison.cost_tables import CostTable
 from sidelight_collector.comparison.model import (
     ComparisonMethod,
     EffectColumns,
     finite_or_none,
     to_effect_columns,
 )
-from sidelight_collector.comparison.request import (
-    ComparisonOptions,
-)
+from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.query.call_tree import Flags
-from sidelight_collector.statistics.comparability import (
-    CheckResult,
-)
+from sidelight_collector.statistics.comparability import CheckResult
 from sidelight_collector.statistics.inference.bootstrap import DEFAULT_ROUNDS, MIN_PODS
-from sidelight_collector.statistics.inference.cluster_variance import (
-    Effects,
-)
+from sidelight_collector.statistics.inference.cluster_variance import Effects
 from sidelight_collector.statistics.inference.design import (
     Design,
     LoadAssumption,

@@ -42,9 +42,7 @@ from sidelight_collector.query.engine.window_sums import (
 from sidelight_collector.query.engine.window_sums import SUM_SCHEMA as SUMS
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.select.pod_time import filter_process_rows, iter_pod_time
-from sidelight_collector.query.select.window_query import (
-    select_side_windows,
-)
+from sidelight_collector.query.select.window_query import select_side_windows
 from sidelight_collector.query.windows import (
     SelectedWindows,
     WindowQuery,

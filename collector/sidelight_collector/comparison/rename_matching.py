@@ -19,9 +19,7 @@ from sidelight_collector.comparison.cost_tables import CostTable, FunctionCosts
 from sidelight_collector.query.call_tree import CallTree, Flags, compute_costs
 from sidelight_collector.query.engine.stack_text import StackWeights
 from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.windows import (
-    SelectedWindows,
-)
+from sidelight_collector.query.windows import SelectedWindows
 from sidelight_collector.statistics.renames import (
     FunctionRename,
     LinesByFunction,

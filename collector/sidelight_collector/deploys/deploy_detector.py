@@ -28,9 +28,7 @@ from sidelight_collector.deploys.version_registry import (
 from sidelight_collector.kubernetes_discovery.rollouts import Rollout
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.query_errors import QueryTimeout
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.storage.lease import ShouldStop
 from sidelight_collector.storage.objects import ObjectChanged, ObjectDamaged, ObjectExists
 from sidelight_collector.times import SECOND_NS

@@ -16,9 +16,7 @@ from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.select.matchers import make_pattern_check
 from sidelight_collector.query.stack_filter import StackFilter
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 from sidelight_model.gates import combine_statuses, parse_condition

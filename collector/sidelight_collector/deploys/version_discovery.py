@@ -17,12 +17,8 @@ from sidelight_collector.arrow_ops import (
 )
 from sidelight_collector.deploys.deploy import ObservedSpan
 from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.select.window_query import (
-    select_windows,
-)
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.select.window_query import select_windows
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.selectors import Matcher, Op, Selector
 

@@ -36,9 +36,7 @@ from sidelight_collector.query.engine.stack_text import (
     resolve_stacks,
 )
 from sidelight_collector.query.query_context import QueryContext, SegmentView
-from sidelight_collector.query.windows import (
-    SelectedWindows,
-)
+from sidelight_collector.query.windows import SelectedWindows
 from sidelight_model.aggregate import FunctionCost, rank_functions
 from sidelight_model.tree import build_tree_from_rows, find_end_nodes, prune_with_mapping
 

@@ -25,9 +25,7 @@ from sidelight_collector.query.sampling_quality import (
     summarize_quality,
 )
 from sidelight_collector.query.select.pod_time import filter_process_rows, sum_pod_seconds
-from sidelight_collector.query.select.window_query import (
-    deduplicate_windows,
-)
+from sidelight_collector.query.select.window_query import deduplicate_windows
 from sidelight_collector.query.windows import (
     SelectedWindows,
     WindowQuery,

@@ -32,9 +32,7 @@ from sidelight_collector.arrow_ops import (
 from sidelight_collector.query.data_basis import SideSummary
 from sidelight_collector.query.engine.stack_text import MISSING_STACK, StackPool, StackWeights, resolve_stacks
 from sidelight_collector.query.query_context import QueryContext, SegmentView
-from sidelight_collector.query.windows import (
-    SelectedWindows,
-)
+from sidelight_collector.query.windows import SelectedWindows
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.frames import Frame, strip_line_number, unescape_frame
 

@@ -64,7 +64,7 @@ class DocumentStore(Generic[Document]):
         self._decode = decode
         self._measure = measure
         self._summarize = summarize
-        self._cache: LruCache[Stored[Document]] = LruCache(cache_bytes)
+        self._cache: LruCache[tuple[Document | None]] = LruCache(cache_bytes)
         self._read_pool = ThreadPoolExecutor(READ_CONCURRENCY, thread_name_prefix=f"{name}-read")
 
     def close(self) -> None:
@@ -146,16 +146,19 @@ class DocumentStore(Generic[Document]):
 
     def _load_cached(self, entry: ObjectEntry) -> Document | None:
         if entry.etag is not None and (cached := self._cache.get((entry.key, entry.etag))):
-            return cached.document
+            return cached[0]
         try:
             content, etag = self._store.get_with_etag(entry.key)
-            document = self._summarize(self._decode(entry.key, content))
         except ObjectMissing:
             return None
+        document, size = None, len(content)
+        try:
+            document = self._summarize(self._decode(entry.key, content))
+            size = self._measure(document, size)
         except ObjectDamaged as error:
-            _log.warning("a stored document cannot be read", error=error.message)
-            return None
-        self._cache.put((entry.key, etag), Stored(document, etag), self._measure(document, len(content)))
+            # Cached as well, so that each listing neither reads nor logs it again.
+            _log.warning("a stored document cannot be read", error=error.message, hint=error.hint)
+        self._cache.put((entry.key, etag), (document,), size)
         return document
 
 
@@ -177,5 +180,5 @@ def parse_document(key: str, content: bytes, newest_format: int) -> dict[str, An
 
 
 def rename_fields(document: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """The same object with other names for some of its fields."""
+    """Return the object with other names for some of its fields."""
     return {names.get(name, name): value for name, value in document.items()}

@@ -12,9 +12,7 @@ from collections.abc import Callable
 from sidelight.waiting import wait_for_event
 from sidelight_sidecar.discovery.processes import ProcessKey
 from sidelight_sidecar.metrics import SidecarMetrics
-from sidelight_sidecar.overhead.budget import (
-    RateLimit,
-)
+from sidelight_sidecar.overhead.budget import RateLimit
 from sidelight_sidecar.overhead.governor import Governor
 from sidelight_sidecar.samplers.sampler import (
     SampleBatch,

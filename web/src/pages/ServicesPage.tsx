@@ -20,7 +20,7 @@ import { AnswerView } from "../components/answer/AnswerView.tsx";
 import { BasisLine, Notices } from "../components/answer/Notices.tsx";
 import { STALE_SECONDS } from "../viewmodels/staleness.ts";
 
-/** Labels by which services are told apart in a cluster: a filter for each that there is. */
+/** Labels that distinguish services of a cluster, with a filter for each. */
 const FILTER_LABELS = ["cluster", "namespace"];
 
 export function ServicesPage({ refreshCount }: { refreshCount: number }) {

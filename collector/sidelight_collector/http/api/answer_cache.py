@@ -23,9 +23,7 @@ from sidelight_collector.lru import LruCache
 from sidelight_collector.query.engine.query_engine import QueryEngine, run_until_complete
 from sidelight_collector.query.query_context import Deadline, QueryContext
 from sidelight_collector.query.query_errors import QueryTimeout
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 
 OVERHEAD_BYTES: Final = 1024
 """Estimated memory that a cached response takes besides its body."""

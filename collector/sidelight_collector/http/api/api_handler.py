@@ -46,19 +46,18 @@ class ApiHandler:
         self._limits = context.engine.limits
 
     def read_parameters(self, request: web.Request, path: str) -> QueryParameters:
-        # Whole milliseconds: the range that an answer names can be asked for again exactly, by a browser too.
+        # Whole milliseconds, so that a browser can request the range in an answer again exactly.
         now_ns = self._context.clock_ns() // 1_000_000 * 1_000_000
-        must = get_principal(request).selector
-        return QueryParameters(request.query, PARAMETERS[path], self._limits, now_ns, must)
+        required = get_principal(request).selector
+        return QueryParameters(request.query, PARAMETERS[path], self._limits, now_ns, required)
 
     async def respond(
         self, request: web.Request, build_answer: Callable[[], partial[JsonAnswer]]
     ) -> web.Response:
         gzip = accepts_gzip(request)
 
-        def encode_answer(make: partial[JsonAnswer], reading: QueryContext) -> EncodedResponse:
-            made = make(reading)
-            return encode_json_response(made, gzip=gzip, headers=build_engine_headers(reading))
+        def encode_answer(make: partial[JsonAnswer], context: QueryContext) -> EncodedResponse:
+            return encode_json_response(make(context), gzip=gzip, headers=build_engine_headers(context))
 
         def build_query() -> CacheableQuery:
             make = build_answer()
@@ -70,11 +69,11 @@ class ApiHandler:
 def build_cacheable_query(
     make: partial[Answer], gzip: bool, compute: Callable[[QueryContext], EncodedResponse]
 ) -> CacheableQuery:
-    # `make` is a function of the query package with its keywords, of which one is `query` or `sides`. They
-    # are the words, so that no parameter can be missing from them.
-    given = make.keywords
-    words = (make.func.__name__, *sorted((name, repr(value)) for name, value in given.items()), gzip)
-    return CacheableQuery(repr(words), given.get("sides") or [given["query"]], compute)
+    # The key is the function with all of its keywords, so that no parameter can be missing from it. One
+    # keyword is `query` or `sides`.
+    keywords = make.keywords
+    key = (make.func.__name__, *sorted((name, repr(value)) for name, value in keywords.items()), gzip)
+    return CacheableQuery(repr(key), keywords.get("sides") or [keywords["query"]], compute)
 
 
 def build_engine_headers(context: QueryContext) -> Mapping[str, str]:

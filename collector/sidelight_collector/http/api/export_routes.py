@@ -30,18 +30,14 @@ from sidelight_collector.http.api.exports import (
     build_content_security_policy,
     build_export_headers,
 )
-from sidelight_collector.http.api.parameters import (
-    QueryParameters,
-)
+from sidelight_collector.http.api.parameters import QueryParameters
 from sidelight_collector.http.api.responses import (
     EncodedResponse,
     accepts_gzip,
     encode_response,
 )
 from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import Reason, SidelightError
 
@@ -54,85 +50,114 @@ class ExportApi(ApiHandler):
         self._offline_page = offline_page
 
     async def export(self, request: web.Request) -> web.Response:
-        given = self.read_parameters(request, "/export")
+        parameters = self.read_parameters(request, "/export")
         return await self._respond_export(
-            request, given, PROFILE_FORMATS, lambda: [given.parse_window_query()]
+            request, parameters, PROFILE_FORMATS, lambda: [parameters.parse_window_query()]
         )
 
     async def export_comparison(self, request: web.Request) -> web.Response:
-        given = self.read_parameters(request, "/export/compare")
-        return await self._respond_export(request, given, COMPARISON_FORMATS, given.parse_sides)
+        parameters = self.read_parameters(request, "/export/compare")
+        return await self._respond_export(request, parameters, COMPARISON_FORMATS, parameters.parse_sides)
 
     async def export_for_speedscope(self, request: web.Request) -> web.Response:
-        given = self.read_parameters(request, "/export/{name}.speedscope.json")
+        parameters = self.read_parameters(request, "/export/{name}.speedscope.json")
         name = request.match_info["name"]
         return await self._respond_export(
-            request, given, ("speedscope",), lambda: [given.parse_window_query()], name
+            request, parameters, ("speedscope",), lambda: [parameters.parse_window_query()], name
         )
 
     async def _respond_export(
         self,
         request: web.Request,
-        given: QueryParameters,
+        parameters: QueryParameters,
         formats: Sequence[str],
         sides: Callable[[], list[WindowQuery]],
         name: str = "",
     ) -> web.Response:
-        gzip, wanted = accepts_gzip(request), given.parse_choice("format", formats)
-        make = self._build_exporter(given, wanted)
-        content_type, headers = CONTENT_TYPES[wanted], dict(FORMAT_HEADERS.get(wanted, {}))
-        if wanted == "html":
+        gzip, export_format = accepts_gzip(request), parameters.parse_choice("format", formats)
+        make = self._build_exporter(parameters, export_format)
+        content_type, headers = CONTENT_TYPES[export_format], dict(FORMAT_HEADERS.get(export_format, {}))
+        if export_format == "html":
             headers["Content-Security-Policy"] = build_content_security_policy(self._offline_template().text)
 
-        def encode_export(made_by: partial[ExportedProfile], reading: QueryContext) -> EncodedResponse:
-            made = made_by(reading)
-            told = {**build_export_headers(made, wanted), **build_engine_headers(reading), **headers}
-            # What is packed already only grows.
-            return encode_response(made.content, content_type, gzip=gzip and wanted != "pprof", headers=told)
+        def encode_export(exporter: partial[ExportedProfile], context: QueryContext) -> EncodedResponse:
+            exported = exporter(context)
+            export_headers = {
+                **build_export_headers(exported, export_format),
+                **build_engine_headers(context),
+                **headers,
+            }
+            # pprof is compressed already.
+            return encode_response(
+                exported.content, content_type, gzip=gzip and export_format != "pprof", headers=export_headers
+            )
 
         def build_query() -> CacheableQuery:
-            of = sides()
-            called = (
-                name or " against ".join(str(side.selector) for side in of) + f" {given.parse_profile_type()}"
+            queries = sides()
+            title = (
+                name
+                or " against ".join(str(query.selector) for query in queries)
+                + f" {parameters.parse_profile_type()}"
             )
-            made_by = partial(make, sides=of, name=called)
-            return build_cacheable_query(made_by, gzip, partial(encode_export, made_by))
+            exporter = partial(make, sides=queries, name=title)
+            return build_cacheable_query(exporter, gzip, partial(encode_export, exporter))
 
         return (await self._answers.get(build_query)).to_response(request)
 
-    def _build_exporter(self, given: QueryParameters, export_format: str) -> partial[ExportedProfile]:
+    def _build_exporter(self, parameters: QueryParameters, export_format: str) -> partial[ExportedProfile]:
         """Parse all parameters; return a function that exports sides under a name."""
-        kind, pick, nodes, limits = (
-            given.parse_profile_type(),
-            given.parse_stack_filter(),
-            given.parse_max_nodes(),
+        kind, stack_filter, nodes, limits = (
+            parameters.parse_profile_type(),
+            parameters.parse_stack_filter(),
+            parameters.parse_max_nodes(),
             self._limits,
         )
-        lines = given.parse_switch("lines", default=export_format == "pprof")
-        states, says = given.parse_switch("states", default=True), given.parse_switch("about", default=False)
-        judged = given.parse_comparison_options()
-        most = limits.max_export_frames
+        lines = parameters.parse_switch("lines", default=export_format == "pprof")
+        states, with_header = (
+            parameters.parse_switch("states", default=True),
+            parameters.parse_switch("about", default=False),
+        )
+        comparison_options = parameters.parse_comparison_options()
+        max_frames = limits.max_export_frames
         if export_format == "csv":
             return partial(
-                export_csv, kind=kind, stack_filter=pick, with_comments=says, max_rows=limits.max_rows
+                export_csv,
+                kind=kind,
+                stack_filter=stack_filter,
+                with_comments=with_header,
+                max_rows=limits.max_rows,
             )
         if export_format == "html":
-            page, apart = self._offline_template(), states and kind is ProfileType.WALL
-            drawing = partial(
-                export_html, kind=kind, stack_filter=pick, lines=lines, states=apart, template=page
+            page, with_states = self._offline_template(), states and kind is ProfileType.WALL
+            exporter = partial(
+                export_html,
+                kind=kind,
+                stack_filter=stack_filter,
+                lines=lines,
+                states=with_states,
+                template=page,
             )
-            return partial(drawing, nodes=nodes, max_nodes=limits.max_nodes, comparison_options=judged)
-        if export_format == "folded":
-            of = partial(export_folded, kind=kind, stack_filter=pick, lines=lines, max_frames=most)
-            return partial(of, states=states, with_header=says)
-        if export_format == "speedscope":
-            few = min(nodes or limits.max_nodes, limits.max_nodes) if given.has("nodes") else None
             return partial(
-                export_speedscope, kind=kind, stack_filter=pick, lines=lines, max_frames=most, nodes=few
+                exporter, nodes=nodes, max_nodes=limits.max_nodes, comparison_options=comparison_options
+            )
+        if export_format == "folded":
+            exporter = partial(
+                export_folded, kind=kind, stack_filter=stack_filter, lines=lines, max_frames=max_frames
+            )
+            return partial(exporter, states=states, with_header=with_header)
+        if export_format == "speedscope":
+            node_limit = min(nodes or limits.max_nodes, limits.max_nodes) if parameters.has("nodes") else None
+            return partial(
+                export_speedscope,
+                kind=kind,
+                stack_filter=stack_filter,
+                lines=lines,
+                max_frames=max_frames,
+                nodes=node_limit,
             )
         if export_format == "svg":
-            return partial(export_svg, kind=kind, stack_filter=pick, lines=lines)
-        return partial(export_pprof, kind=kind, stack_filter=pick, lines=lines, max_frames=most)
+            return partial(export_svg, kind=kind, stack_filter=stack_filter, lines=lines)
+        return partial(export_pprof, kind=kind, stack_filter=stack_filter, lines=lines, max_frames=max_frames)
 
     def _offline_template(self) -> PageTemplate:
         if self._offline_page is None:

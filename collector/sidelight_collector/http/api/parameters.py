@@ -14,9 +14,7 @@ from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.select.matchers import make_pattern_check, parse_re2_selector
 from sidelight_collector.query.stack_filter import StackFilter
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.times import SECOND_NS, parse_time
 from sidelight_model.counts import ProfileType
 from sidelight_model.gates import Condition, parse_condition

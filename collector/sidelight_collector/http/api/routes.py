@@ -24,18 +24,14 @@ from sidelight_collector.http.api import openapi
 from sidelight_collector.http.api.answer_cache import AnswerCache, AnswerOrigin
 from sidelight_collector.http.api.api_handler import ApiContext, ApiHandler
 from sidelight_collector.http.api.export_routes import ExportApi
-from sidelight_collector.http.api.parameters import (
-    QueryParameters,
-)
+from sidelight_collector.http.api.parameters import QueryParameters
 from sidelight_collector.http.api.responses import (
     EncodedResponse,
     encode_json_response,
 )
 from sidelight_collector.ingest.stats import IngestStats
 from sidelight_collector.query.engine.query_engine import QueryEngine
-from sidelight_collector.query.windows import (
-    WindowQuery,
-)
+from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.settings.types import RetentionDays
 from sidelight_collector.times import format_rfc3339
 
@@ -105,53 +101,66 @@ class _QueryApi(ApiHandler):
         self._retention_days = retention_days
 
     async def services(self, request: web.Request) -> web.Response:
-        given = self.read_parameters(request, "/services")
-        return await self.respond(request, lambda: partial(list_services, query=given.parse_window_query()))
+        parameters = self.read_parameters(request, "/services")
+        return await self.respond(
+            request, lambda: partial(list_services, query=parameters.parse_window_query())
+        )
 
     async def overview(self, request: web.Request) -> web.Response:
-        given = self.read_parameters(request, "/overview")
-        kind, most = given.parse_profile_type(), given.parse_limit(self._limits.max_rows)
+        parameters = self.read_parameters(request, "/overview")
+        kind, max_services = parameters.parse_profile_type(), parameters.parse_limit(self._limits.max_rows)
         return await self.respond(
             request,
             lambda: partial(
-                query_service_overview, query=given.parse_window_query(), kind=kind, max_services=most
+                query_service_overview,
+                query=parameters.parse_window_query(),
+                kind=kind,
+                max_services=max_services,
             ),
         )
 
     async def labels(self, request: web.Request) -> web.Response:
-        given = self.read_parameters(request, "/labels")
+        parameters = self.read_parameters(request, "/labels")
         return await self.respond(
-            request, lambda: partial(list_label_names, query=given.parse_window_query())
+            request, lambda: partial(list_label_names, query=parameters.parse_window_query())
         )
 
     async def label_values(self, request: web.Request) -> web.Response:
-        given, name = self.read_parameters(request, "/labels/{name}/values"), request.match_info["name"]
+        parameters, name = self.read_parameters(request, "/labels/{name}/values"), request.match_info["name"]
         return await self.respond(
-            request, lambda: partial(list_label_values, query=given.parse_window_query(), name=name)
+            request, lambda: partial(list_label_values, query=parameters.parse_window_query(), name=name)
         )
 
     async def timeline(self, request: web.Request) -> web.Response:
-        given = self.read_parameters(request, "/timeline")
-        kind, step, most = given.parse_profile_type(), given.parse_step_ns(), self._limits.max_points
+        parameters = self.read_parameters(request, "/timeline")
+        kind, step, max_steps = (
+            parameters.parse_profile_type(),
+            parameters.parse_step_ns(),
+            self._limits.max_points,
+        )
 
         def build_timeline() -> partial[Timeline]:
-            question = given.parse_window_query()
-            drawn = partial(query_timeline, query=question, kind=kind, step_ns=step, max_steps=most)
-            # They are part of the question, so that an answer that is kept has all that are known by now.
-            return partial(drawn, rollouts=self._find_rollouts(question))
+            window_query = parameters.parse_window_query()
+            query = partial(query_timeline, query=window_query, kind=kind, step_ns=step, max_steps=max_steps)
+            # A part of the query, so that a cached answer has all rollouts known by now.
+            return partial(query, rollouts=self._find_rollouts(window_query))
 
         return await self.respond(request, build_timeline)
 
     async def heatmap(self, request: web.Request) -> web.Response:
-        given, limits = self.read_parameters(request, "/heatmap"), self._limits
-        kind, step, rows = given.parse_profile_type(), given.parse_step_ns(), given.parse_heatmap_rows()
-        zone = given.get_text("zone", "UTC")
-        bounds = HeatmapLimits(limits.max_points, given.parse_limit(DEFAULT_ROWS), limits.max_cells)
+        parameters, limits = self.read_parameters(request, "/heatmap"), self._limits
+        kind, step, rows = (
+            parameters.parse_profile_type(),
+            parameters.parse_step_ns(),
+            parameters.parse_heatmap_rows(),
+        )
+        zone = parameters.get_text("zone", "UTC")
+        bounds = HeatmapLimits(limits.max_points, parameters.parse_limit(DEFAULT_ROWS), limits.max_cells)
         return await self.respond(
             request,
             lambda: partial(
                 query_heatmap,
-                query=given.parse_window_query(),
+                query=parameters.parse_window_query(),
                 kind=kind,
                 rows=rows,
                 step_ns=step,
@@ -161,94 +170,96 @@ class _QueryApi(ApiHandler):
         )
 
     async def flamegraph(self, request: web.Request) -> web.Response:
-        given = self.read_parameters(request, "/flamegraph")
-        return await self._respond_flame_graph(request, given, two=False)
+        parameters = self.read_parameters(request, "/flamegraph")
+        return await self._respond_flame_graph(request, parameters, two=False)
 
     async def compare(self, request: web.Request) -> web.Response:
-        given = self.read_parameters(request, "/compare")
-        return await self._respond_flame_graph(request, given, two=True)
+        parameters = self.read_parameters(request, "/compare")
+        return await self._respond_flame_graph(request, parameters, two=True)
 
     async def verdict(self, request: web.Request) -> web.Response:
-        given, most = self.read_parameters(request, "/verdict"), self._limits.max_nodes
-        kind, pick, wanted = (
-            given.parse_profile_type(),
-            given.parse_stack_filter(),
-            given.parse_comparison_options(),
+        parameters, max_nodes = self.read_parameters(request, "/verdict"), self._limits.max_nodes
+        kind, stack_filter, comparison_options = (
+            parameters.parse_profile_type(),
+            parameters.parse_stack_filter(),
+            parameters.parse_comparison_options(),
         )
-        judged = partial(
+        query = partial(
             query_verdict,
             kind=kind,
-            stack_filter=pick,
-            options=wanted,
-            max_nodes=min(given.parse_max_nodes() or most, most),
+            stack_filter=stack_filter,
+            options=comparison_options,
+            max_nodes=min(parameters.parse_max_nodes() or max_nodes, max_nodes),
         )
-        return await self.respond(request, lambda: partial(judged, sides=given.parse_sides()))
+        return await self.respond(request, lambda: partial(query, sides=parameters.parse_sides()))
 
     async def depth(self, request: web.Request) -> web.Response:
-        given = self.read_parameters(request, "/depth")
-        kind, pick = given.parse_profile_type(), given.parse_stack_filter()
+        parameters = self.read_parameters(request, "/depth")
+        kind, stack_filter = parameters.parse_profile_type(), parameters.parse_stack_filter()
         return await self.respond(
             request,
-            lambda: partial(query_depth, sides=given.parse_one_or_two_sides(), kind=kind, stack_filter=pick),
+            lambda: partial(
+                query_depth, sides=parameters.parse_one_or_two_sides(), kind=kind, stack_filter=stack_filter
+            ),
         )
 
     async def stack_composition(self, request: web.Request) -> web.Response:
-        given = self.read_parameters(request, "/stack-composition")
-        kind, pick, limit = (
-            given.parse_profile_type(),
-            given.parse_stack_filter(),
-            given.parse_limit(DEFAULT_ROWS),
+        parameters = self.read_parameters(request, "/stack-composition")
+        kind, stack_filter, limit = (
+            parameters.parse_profile_type(),
+            parameters.parse_stack_filter(),
+            parameters.parse_limit(DEFAULT_ROWS),
         )
         return await self.respond(
             request,
             lambda: partial(
                 query_stack_composition,
-                sides=given.parse_one_or_two_sides(),
+                sides=parameters.parse_one_or_two_sides(),
                 kind=kind,
-                stack_filter=pick,
+                stack_filter=stack_filter,
                 limit=limit,
             ),
         )
 
     async def top(self, request: web.Request) -> web.Response:
-        given = self.read_parameters(request, "/top")
-        kind, pick, limit = (
-            given.parse_profile_type(),
-            given.parse_stack_filter(),
-            given.parse_limit(DEFAULT_ROWS),
+        parameters = self.read_parameters(request, "/top")
+        kind, stack_filter, limit = (
+            parameters.parse_profile_type(),
+            parameters.parse_stack_filter(),
+            parameters.parse_limit(DEFAULT_ROWS),
         )
-        by = CostOrder(given.parse_choice("by", [by.value for by in CostOrder]))
+        by = CostOrder(parameters.parse_choice("by", [by.value for by in CostOrder]))
         return await self.respond(
             request,
             lambda: partial(
                 query_top,
-                sides=given.parse_one_or_two_sides(),
+                sides=parameters.parse_one_or_two_sides(),
                 kind=kind,
                 by=by,
                 limit=limit,
-                stack_filter=pick,
+                stack_filter=stack_filter,
             ),
         )
 
     async def lines(self, request: web.Request) -> web.Response:
-        given = self.read_parameters(request, "/lines")
-        kind, limit = given.parse_profile_type(), given.parse_limit(DEFAULT_LINES)
+        parameters = self.read_parameters(request, "/lines")
+        kind, limit = parameters.parse_profile_type(), parameters.parse_limit(DEFAULT_LINES)
         # Here it is the function whose lines are listed, and leaves no samples out.
-        function, file, pick = (
-            given.get_text("function"),
-            given.get_text("file"),
-            replace(given.parse_stack_filter(), function=""),
+        function, file, stack_filter = (
+            parameters.get_text("function"),
+            parameters.get_text("file"),
+            replace(parameters.parse_stack_filter(), function=""),
         )
         return await self.respond(
             request,
             lambda: partial(
                 query_function_lines,
-                sides=given.parse_one_or_two_sides(),
+                sides=parameters.parse_one_or_two_sides(),
                 kind=kind,
                 function=function,
                 file=file,
                 limit=limit,
-                stack_filter=pick,
+                stack_filter=stack_filter,
             ),
         )
 
@@ -277,29 +288,33 @@ class _QueryApi(ApiHandler):
         )
 
     async def _respond_flame_graph(
-        self, request: web.Request, given: QueryParameters, *, two: bool
+        self, request: web.Request, parameters: QueryParameters, *, two: bool
     ) -> web.Response:
-        given_states = given.parse_switch("states", default=False)
+        with_states = parameters.parse_switch("states", default=False)
         kind, nodes, lines = (
-            given.parse_profile_type(),
-            given.parse_max_nodes(),
-            given.parse_switch("lines", default=False),
+            parameters.parse_profile_type(),
+            parameters.parse_max_nodes(),
+            parameters.parse_switch("lines", default=False),
         )
-        wanted = (
-            given.parse_comparison_options() if two and given.parse_switch("verdict", default=True) else None
+        comparison_options = (
+            parameters.parse_comparison_options()
+            if two and parameters.parse_switch("verdict", default=True)
+            else None
         )
-        drawing = partial(
+        query = partial(
             query_flame_graph,
             kind=kind,
             lines=lines,
             nodes=nodes,
             max_nodes=self._limits.max_nodes,
-            states=given_states,
-            stack_filter=given.parse_stack_filter(),
-            comparison_options=wanted,
+            states=with_states,
+            stack_filter=parameters.parse_stack_filter(),
+            comparison_options=comparison_options,
         )
 
         def build_flame_graph() -> partial[FlameGraph]:
-            return partial(drawing, sides=given.parse_sides() if two else [given.parse_window_query()])
+            return partial(
+                query, sides=parameters.parse_sides() if two else [parameters.parse_window_query()]
+            )
 
         return await self.respond(request, build_flame_graph)

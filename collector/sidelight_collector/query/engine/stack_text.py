@@ -27,9 +27,7 @@ from sidelight_collector.arrow_ops import (
     to_strings,
 )
 from sidelight_collector.query.query_context import QueryContext, SegmentView
-from sidelight_collector.query.windows import (
-    SelectedWindows,
-)
+from sidelight_collector.query.windows import SelectedWindows
 from sidelight_collector.storage.tables import STATES
 from sidelight_model.counts import ProfileType
 from sidelight_model.frames import strip_line_number

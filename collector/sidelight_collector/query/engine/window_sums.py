@@ -31,9 +31,7 @@ from sidelight_collector.arrow_ops import (
     to_ints,
 )
 from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.windows import (
-    SelectedWindows,
-)
+from sidelight_collector.query.windows import SelectedWindows
 from sidelight_collector.storage.segments import SegmentRef
 from sidelight_collector.storage.tables import SAMPLES, STATES, SegmentPart
 

@@ -7,7 +7,7 @@ import { count, percent } from "../../lib/numbers.ts";
 import { SegmentedControl } from "../ui/Controls.tsx";
 import type { MergeBy } from "../../lib/viewOptions.ts";
 
-/** What frames are told apart by, what two sides are compared in, the transforms in force, and what they did to the samples. */
+/** How frames are distinguished, the unit of a comparison, the active transforms, and their effect on the samples. */
 export function TransformBar({ transformed, names, perRequest }: { transformed: TransformedTree; names: readonly string[]; perRequest: boolean }) {
   const { by, t, collapse, norm, view } = place.value;
   return (

@@ -29,7 +29,7 @@ interface ServiceTableProps {
 
 /**
  * The table of services, of which only the rows in view are in the page. The row that has the focus stays,
- * wherever it is scrolled to, and screen readers are told how many rows there are and which ones these are.
+ * wherever it is scrolled to, and screen readers get the number of rows and the index of each.
  */
 export function ServiceTable({ answer, order, changes, deploys, sort, range }: ServiceTableProps) {
   const host = useRef<HTMLDivElement>(null);

@@ -50,7 +50,7 @@ interface CallerWalk {
 
 /**
  * Hands weights up, group by group. A group is a box of the new tree and a run of `start`, each with the frame its way
- * has reached; its callers are told apart by sorting the run in place, for lists of lists of half a million starts
+ * has reached; its callers are separated by sorting the run in place, for lists of lists of half a million starts
  * take longer to make than to read.
  */
 function addCallers(builder: TreeBuilder, tree: Tree, { parent, starts, frames, self, samples, weight, minShare }: CallerWalk): void {

@@ -25,7 +25,7 @@ export function frameParts(text: string): FrameParts {
   };
 }
 
-/** A frame's text as it is when lines are not told apart. */
+/** A frame's text without its line. */
 export function withoutLine(text: string): string {
   if (!text.endsWith(")")) return text;
   const parts = frameParts(text);

@@ -26,9 +26,7 @@ from sidelight_collector.query.engines.clickhouse.clickhouse_client import (
 from sidelight_collector.query.engines.clickhouse.sql import build_statements
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_errors import EngineUnavailable
-from sidelight_collector.query.windows import (
-    SelectedWindows,
-)
+from sidelight_collector.query.windows import SelectedWindows
 from sidelight_collector.settings.engine_url import ClickHouseUrl
 from sidelight_collector.storage.tables import STATES
 
