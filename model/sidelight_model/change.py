@@ -19,9 +19,10 @@ from enum import StrEnum
 class Direction(StrEnum):
     """How the comparison differs from the baseline.
 
-    `no_data`: a side has no windows. `inconclusive`: there is not enough data. `not_comparable`: the sides
-    were sampled so differently that a difference would mean nothing. `sidelight_collector.statistics`
-    reports the last two; this module does not.
+    `minor`: beyond chance, but smaller than the smallest relevant size. `inconclusive`: there is not enough
+    data. `not_judged`: load alone may explain the difference. `not_comparable`: the sides were sampled so
+    differently that a difference would mean nothing. Only `sidelight_collector.statistics` reports these
+    four. `no_data`: a side has no windows.
     """
 
     UNCHANGED = "unchanged"
@@ -29,7 +30,9 @@ class Direction(StrEnum):
     DECREASED = "decreased"
     NEW = "new"
     REMOVED = "removed"
+    MINOR = "minor"
     INCONCLUSIVE = "inconclusive"
+    NOT_JUDGED = "not_judged"
     NO_DATA = "no_data"
     NOT_COMPARABLE = "not_comparable"
 

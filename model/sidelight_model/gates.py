@@ -209,6 +209,9 @@ def evaluate_condition(
         return (
             GateStatus.REGRESSED if beyond else GateStatus.PASS
         ), f"{change}, {_describe_limit(condition, is_beyond=beyond)}."
+    # A condition has a threshold of its own, so it also decides about minor changes.
+    if direction == "minor":
+        direction = "increased" if scaled.estimate > 0 else "decreased"
     grew = direction in (("increased", "new") if condition.sign > 0 else ("decreased", "removed"))
     if grew and condition.sign * scaled.estimate > condition.threshold:
         return GateStatus.REGRESSED, f"{change}, {_describe_limit(condition, is_beyond=True)}."

@@ -97,7 +97,7 @@ def said(store: ObjectStore, kind: ProfileType = CPU, **wanted: Any) -> Verdict:
     return judged(store, kind, **wanted)["verdict"]
 
 
-def drawn(store: ObjectStore, *, lines: bool = False, states: bool = False) -> FlameGraph:
+def drawn(store: ObjectStore, *, lines: bool = False, states: bool = False, **wanted: Any) -> FlameGraph:
     return asked(
         store,
         lambda reading: query_flame_graph(
@@ -108,7 +108,7 @@ def drawn(store: ObjectStore, *, lines: bool = False, states: bool = False) -> F
             nodes=None,
             max_nodes=50_000,
             states=states,
-            comparison_options=ComparisonOptions(),
+            comparison_options=ComparisonOptions(**wanted),
         ),
     )
 

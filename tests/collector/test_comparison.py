@@ -14,6 +14,7 @@ from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.select.window_query import WindowQuery
 from sidelight_collector.query.stack_filter import NO_FILTER, StackFilter
+from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.gates import parse_condition
@@ -153,7 +154,7 @@ def test_rates_are_per_request_where_requests_are_given() -> None:
     found = said(store, request_counts=(1e6, 1.5e6))
     assert found["method"]["unit"] == "request"
     assert found["direction"] == "unchanged"
-    assert "seconds per request" in found["summary"]
+    assert "ms/request" in found["summary"]
     assert found["rate"]["baseline"] * 1e6 == pytest.approx(judged(store)["sides"][0]["seconds"])
     assert check(found, "load") == ("mismatch", "warn", "load_differs")
 
@@ -175,7 +176,7 @@ def test_sides_of_other_modes_and_types_that_lack_a_state_are_refused() -> None:
     assert check(found, "states") == ("mismatch", "blocking", "states_missing")
     assert set(functions(found).values()) == {"not_comparable"}
     assert found["explanation"]["paths"] == []
-    assert set(drawn(store)["changed"]) == {0}
+    assert set(drawn(store)["changed"]) == {2}
     assert check(said(store), "mode") == ("mismatch", "blocking", "mode_differs")
 
 
@@ -428,23 +429,23 @@ def apart(store: ObjectStore, sides: list[WindowQuery], **wanted: Any) -> Verdic
     )["verdict"]
 
 
-def test_sides_of_different_times_report_no_change_however_large() -> None:
+def test_the_total_of_sides_of_different_times_is_not_judged() -> None:
     rng = random.Random(4)
     store = stored([*shop("1", rng, thread="main"), *shop("2", rng, busy=3.0, at=3600, thread="main")])
     sides = [question('{version="1"}'), question('{version="2"}', start=3600, end=7200)]
     found = apart(store, sides, conditions=(parse_condition("cpu>+5%"),))
     rate = found["rate"]
-    assert found["method"]["load"] == "unknown"
-    assert (found["direction"], rate["direction"]) == ("inconclusive", "inconclusive")
+    assert found["basis"] == "composition"
+    assert (found["direction"], rate["direction"]) == ("not_judged", "not_judged")
     assert rate["relative"] == pytest.approx(2, rel=0.1)
     assert rate["relative_low"] is rate["relative_high"] is rate["low"] is rate["high"] is None
     assert rate["min_detectable_effect"] is None
-    assert set(functions(found).values()) == {"inconclusive"}
-    assert found["idle"]["direction"] == found["thread_kinds"][0]["idle"]["direction"] == "inconclusive"
+    assert not {"increased", "decreased"} & set(functions(found).values())
+    assert found["idle"]["direction"] == found["thread_kinds"][0]["idle"]["direction"] == "not_judged"
     assert found["explanation"]["paths"] == []
     assert [one["state"] for one in found["conditions"]] == ["inconclusive"]
     assert found["required"] is None
-    assert found["summary"].endswith("they ran at different times, and their load may differ.")
+    assert found["summary"].endswith("; may be load.")
     assert found["depth"]["mean"]["low"] is not None, "depth is no time"
     time = next(one for one in found["checks"] if one["name"] == "time")
     assert (time["severity"], time["reason"]) == ("warn", "time_differs")
@@ -455,21 +456,29 @@ def test_sides_of_different_times_report_changes_if_equal_load_is_assumed() -> N
     rng = random.Random(5)
     store = stored([*shop("1", rng), *shop("2", rng, busy=1.15, at=3600)])
     sides = [question('{version="1"}'), question('{version="2"}', start=3600, end=7200)]
-    found = apart(store, sides, assume_equal_load=True)
-    assert (found["direction"], found["method"]["load"]) == ("increased", "assumed_equal")
+    found = apart(store, sides, basis=Basis.EQUAL_LOAD)
+    assert (found["direction"], found["basis"]) == ("increased", "equal_load")
     assert found["rate"]["relative_low"] < 0.15 < found["rate"]["relative_high"]
     assert functions(found)["render"] == "increased"
     time = next(one for one in found["checks"] if one["name"] == "time")
     assert time["severity"] == "ok"
 
 
-async def test_a_parameter_assumes_equal_load() -> None:
+async def test_a_parameter_chooses_the_basis() -> None:
     halves = {"baseline_until": str(START_NS // 10**9 + 900), "comparison_from": str(START_NS // 10**9 + 900)}
     async with serving(two()) as client:
-        for load, known in (("", "unknown"), ("unknown", "unknown"), ("equal", "assumed_equal")):
-            given = {**ASKED, **halves, **({"load": load} if load else {})}
+        for parameters, basis in (
+            ({}, "composition"),
+            ({"load": "unknown"}, "composition"),
+            ({"basis": "concurrent"}, "composition"),
+            ({"load": "equal"}, "equal_load"),
+        ):
             for path in ("verdict", "compare"):
-                assert (await get(client, path, **given))["verdict"]["method"]["load"] == known
+                given = {**ASKED, **halves, **parameters}
+                assert (await get(client, path, **given))["verdict"]["basis"] == basis
+        for wrong in ({"basis": "equally"}, {"min_relevant_share": "1.1"}, {"min_relevant_depth": "0"}):
+            status, refusal = await refused(client, "verdict", **ASKED, **wrong)
+            assert (status, next(iter(wrong)) in refusal["message"]) == (400, True)
         for form in ("csv", "html"):
             asked_for = {**ASKED, **halves, "load": "equally", "format": form}
             status, _ = await refused(client, "export/compare", **asked_for)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight_collector.statistics.inference.cluster_variance import Effects, compute_effects
-from sidelight_collector.statistics.inference.design import Design, LoadAssumption, SideMatrix, build_design
+from sidelight_collector.statistics.inference.design import Design, SideMatrix, build_design
 
 F64 = NDArray[np.float64]
 
@@ -21,12 +21,12 @@ def even(pods: int, blocks: int = 16) -> SideMatrix:
 
 def judge(a: F64, b: F64, **how: object) -> tuple[Design, Effects]:
     """Effects of seconds (K, P, T) of sides that were watched evenly, no counting noise; the first is the
-    whole. At different times their own course tells how slowly they change, unless said otherwise."""
+    whole."""
     return judged_on(even(*a.shape[1:]), even(*b.shape[1:]), a, b, **how)
 
 
 def judged_on(one: SideMatrix, two: SideMatrix, a: F64, b: F64, **how: object) -> tuple[Design, Effects]:
-    plan = build_design(one, two, a[0], b[0], **{"load": LoadAssumption.OWN_SERIES, **how})  # type: ignore[arg-type]
+    plan = build_design(one, two, a[0], b[0], **how)  # type: ignore[arg-type]
     none = np.full(len(a), np.inf)
     return plan, compute_effects(plan, a, b, none, none)
 

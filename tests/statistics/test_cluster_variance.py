@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -16,9 +18,9 @@ from sidelight_collector.statistics.inference.cluster_variance import (
 )
 from sidelight_collector.statistics.inference.design import (
     SINGLE_TEST_LEVEL_FACTOR,
-    LoadAssumption,
     build_design,
 )
+from sidelight_collector.statistics.inference.empirical_null import EmpiricalNull
 from sidelight_collector.statistics.inference.power import advise_sample_size
 from sidelight_collector.statistics.inference.residuals import BATCH_QUANTITIES
 from sidelight_model.change import Direction
@@ -160,7 +162,7 @@ def test_two_cells_alone_are_told_apart_by_their_samples_only() -> None:
     """Two local files: one row, one block each."""
     one = even(1, 1)
     a, b = np.array([[[6.0]]]), np.array([[[9.0]]])
-    plan = build_design(one, one, a[0], b[0], load=LoadAssumption.ASSUMED_EQUAL)
+    plan = build_design(one, one, a[0], b[0], is_uncorrelated=True)
     many = compute_effects(plan, a, b, np.array([600.0]), np.array([900.0]))
     few = compute_effects(plan, a, b, np.array([6.0]), np.array([9.0]))
     assert many.direction == (Direction.INCREASED,)
@@ -206,31 +208,11 @@ def test_rows_and_blocks_that_were_not_watched_change_nothing() -> None:
     assert found.df == pytest.approx(plain.df)
 
 
-@pytest.mark.parametrize("how", [{}, {"same_time": True, "other_days": True}])
-def test_where_nothing_tells_what_load_does_no_change_is_told_and_no_interval(how: dict[str, bool]) -> None:
-    a, b = pods(1, 6, quantities=3), 3 * pods(2, 6, quantities=3)
-    a[1], b[2] = 0, 0
-    plan, found = judge(a, b, load=LoadAssumption.UNKNOWN, **how)
-    assert plan.load is LoadAssumption.UNKNOWN
-    assert found.direction == (Direction.INCONCLUSIVE,) * 3
-    assert found.p.tolist() == [1.0] * 3
-    assert np.isnan([found.low, found.high, found.relative_low, found.relative_high]).all()
-    assert np.isinf(found.min_detectable_effect).all()
-    assert found.relative[0] == pytest.approx(2, rel=0.2)
-    both = np.zeros((1, 6, 16))
-    assert judge(both, both, load=LoadAssumption.UNKNOWN, **how)[1].direction == (Direction.UNCHANGED,), (
-        "neither took any"
-    )
-
-
 def test_assumed_equal_load_leaves_noise_that_does_not_last() -> None:
     a, b = pods(1, 6), 1.2 * pods(2, 6)
-    equal, course = (
-        judge(a, b, load=load)[1] for load in (LoadAssumption.ASSUMED_EQUAL, LoadAssumption.OWN_SERIES)
-    )
+    equal, course = (judge(a, b, is_uncorrelated=is_uncorrelated)[1] for is_uncorrelated in (True, False))
     assert equal.direction == (Direction.INCREASED,)
     assert equal.min_detectable_effect[0] < course.min_detectable_effect[0]
-    assert judge(a, b, load=LoadAssumption.ASSUMED_EQUAL, same_time=True)[0].load is LoadAssumption.CONCURRENT
 
 
 @pytest.mark.long
@@ -239,10 +221,34 @@ def test_equal_sides_with_assumed_equal_load_keep_the_level() -> None:
     a, b = (
         pods(seed, 4, quantities=trials) * np.exp(luck.normal(0, 0.1, (trials, 1, 16))) for seed in (5, 6)
     )
-    plan = build_design(even(4), even(4), a[0], b[0], load=LoadAssumption.ASSUMED_EQUAL)
+    plan = build_design(even(4), even(4), a[0], b[0], is_uncorrelated=True)
     none = np.full(trials, np.inf)
     share = float((compute_effects(plan, a, b, none, none).p <= 0.05).mean())
     assert 0.02 <= share <= 0.05 + 4 * sqrt(0.05 * 0.95 / trials)
+
+
+def test_a_change_must_exceed_the_variance_between_periods_and_the_common_shift() -> None:
+    a, b = pods(1, 6), 1.2 * pods(2, 6)
+    plan, plain = judge(a, b, is_uncorrelated=True)
+    none = np.full(1, np.inf)
+    spread, shift = EmpiricalNull(variance=0.2**2, df=50.0), EmpiricalNull(shift=math.log(1.2), df=50.0)
+    wide, shifted = (compute_effects(replace(plan, null=null), a, b, none, none) for null in (spread, shift))
+    assert plain.direction == (Direction.INCREASED,)
+    assert (wide.direction, shifted.direction) == ((Direction.INCONCLUSIVE,),) * 2
+    assert wide.variance[0] == pytest.approx(plain.variance[0] + (0.2 * 22) ** 2 / 60**2, rel=0.05)
+    assert wide.relative_low[0] < 0 < wide.relative[0]
+    # The interval reaches from 0, as the shift alone would have it, to the whole change.
+    assert shifted.relative_low[0] < 0 < 0.2 < shifted.relative_high[0]
+
+
+def test_a_change_below_the_smallest_relevant_size_is_minor() -> None:
+    a, b = pods(1, 6), 1.2 * pods(2, 6)
+    plan, found = judge(a, b, is_uncorrelated=True)
+    delta = float(found.delta[0])
+    for least, direction in ((delta * 0.99, Direction.INCREASED), (delta * 1.01, Direction.MINOR)):
+        assert assign_directions(found, replace(plan, min_relevant=least), np.array([True])).direction == (
+            direction,
+        )
 
 
 def test_a_family_may_tell_less_than_each_test_alone() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.statistics.comparability import (
     CheckContext,
     CheckResult,
@@ -38,7 +39,7 @@ WELL = SamplingSummary(
     start_seconds=NOON,
     end_seconds=NOON + 1200,
 )
-TERMS = CheckContext(ProfileType.WALL, "time", has_pod_rows=True)
+TERMS = CheckContext(ProfileType.WALL, "time", True, Basis.CONCURRENT)
 
 
 def found(
@@ -125,7 +126,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], CheckSeverity, str]] = [
     (
         "time",
         {"start_seconds": NOON + 7200, "end_seconds": NOON + 9000},
-        {"pairing": "", "assume_equal_load": True},
+        {"pairing": "", "basis": Basis.EQUAL_LOAD},
         CheckSeverity.OK,
         "",
     ),
@@ -173,12 +174,12 @@ def test_texts_have_the_numbers_of_both_sides() -> None:
 
 
 def test_requests_tell_the_load_where_they_are_known() -> None:
-    one = found({"request_rate": 11.0}, {"request_rate": 10.0}, is_per_request=True)["load"]
+    one = found({"request_rate": 11.0}, {"request_rate": 10.0}, basis=Basis.PER_REQUEST)["load"]
     assert (one.state, one.text) == (
         CheckState.MATCH,
         "A 10.0, B 11.0 requests per pod-second; times are per request",
     )
-    other = found({"request_rate": 13.0}, {"request_rate": 10.0}, is_per_request=True)["load"]
+    other = found({"request_rate": 13.0}, {"request_rate": 10.0}, basis=Basis.PER_REQUEST)["load"]
     assert (other.state, other.severity) == (CheckState.MISMATCH, CheckSeverity.WARN)
 
 

@@ -19,7 +19,7 @@ from sidelight_collector.statistics.event_loop import (
     attribute_loop_time,
     compare_loops,
 )
-from sidelight_collector.statistics.inference.design import LoadAssumption, SideMatrix, build_design
+from sidelight_collector.statistics.inference.design import SideMatrix, build_design
 from sidelight_model.change import Direction
 from sidelight_model.frames import GIL, IDLE
 from sidelight_model.tree import StackRow, build_tree_from_rows
@@ -136,7 +136,7 @@ def test_a_holder_that_takes_twice_of_the_loop_is_found() -> None:
         (400, 100, 500), (400, 200, 400)
     ))  # fmt: skip
     side = SideMatrix(np.full((6, 16), 60.0), tuple((str(at),) for at in range(6)), 60.0)
-    of = build_design(side, side, a.sum(0), b.sum(0), load=LoadAssumption.OWN_SERIES)
+    of = build_design(side, side, a.sum(0), b.sum(0))
     found = compare_loops(of, LoopAttribution(np.array([0, 1, LOOP_WAITING]), ("f (a.py)", "g (a.py)")), a, b)
     assert found is not None
     assert found.busy.direction == (Direction.INCREASED,)
@@ -145,17 +145,6 @@ def test_a_holder_that_takes_twice_of_the_loop_is_found() -> None:
         "f (a.py)": Direction.UNCHANGED,
         "g (a.py)": Direction.INCREASED,
     }
-
-
-def test_of_a_loop_nothing_is_told_where_nothing_tells_what_load_does() -> None:
-    """A busier loop is held for longer."""
-    a, b = np.full((2, 4, 16), 100.0), np.stack([np.full((4, 16), 150.0), np.full((4, 16), 50.0)])
-    side = SideMatrix(np.full((4, 16), 60.0), tuple((str(at),) for at in range(4)), 60.0)
-    for how in ({}, {"same_time": True, "other_days": True}):
-        of = build_design(side, side, a.sum(0), b.sum(0), **how)
-        found = compare_loops(of, LoopAttribution(np.array([0, LOOP_WAITING]), ("f (a.py)",)), a, b)
-        assert found is not None
-        assert found.busy.direction == found.shares.direction == (Direction.INCONCLUSIVE,)
 
 
 def test_without_a_loop_on_either_side_there_is_nothing_to_say() -> None:

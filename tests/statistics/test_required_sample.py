@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sidelight_collector.statistics.inference.cluster_variance import Effects, compute_effects
-from sidelight_collector.statistics.inference.design import Design, LoadAssumption, SideMatrix, build_design
+from sidelight_collector.statistics.inference.design import Design, SideMatrix, build_design
 from sidelight_collector.statistics.inference.power import MAX_PODS, SampleSizeAdvice, advise_sample_size
 from tests.statistics.sides import even, judge, judged_on, pods
 
@@ -26,7 +26,7 @@ def brief(count: int, samples: float = np.inf, seed: int = 1) -> tuple[Design, E
     """A side of one stretch of time, a minute."""
     one = even(count, 1)
     a, b = (pods(seed + at, count)[:, :, :1] for at in range(2))
-    plan = build_design(one, one, a[0], b[0], load=LoadAssumption.ASSUMED_EQUAL)
+    plan = build_design(one, one, a[0], b[0], is_uncorrelated=True)
     return plan, compute_effects(plan, a, b, np.array([samples]), np.array([samples]))
 
 
@@ -56,17 +56,6 @@ def test_of_what_was_not_watched_nothing_lacks() -> None:
     one, none = even(2), SideMatrix(np.zeros((2, 16)), (("a",), ("b",)), 60.0)
     plan, found = judged_on(one, none, pods(1, 2), np.zeros((1, 2, 16)))
     assert advise_sample_size(found, plan) is None
-
-
-def test_where_nothing_tells_what_load_does_neither_time_nor_pods_would_do() -> None:
-    a, b = pods(1, 4), pods(2, 4)
-    assert lacking(judge(a, b, load=LoadAssumption.UNKNOWN)) is None
-    one = even(4, 1)
-    plan = build_design(one, one, a[0, :, :1], b[0, :, :1])
-    none = np.full(1, np.inf)
-    assert enough(
-        advise_sample_size(compute_effects(plan, a[:, :, :1], b[:, :, :1], none, none), plan)
-    ).is_too_brief
 
 
 def test_load_is_said_to_be_what_blurs_unless_both_had_it() -> None:

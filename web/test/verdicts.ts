@@ -27,14 +27,14 @@ export const depthOf = (mean: Effect): Verdict["depth"] => ({ mean, p50: mean, p
 
 const METHOD: Verdict["method"] = {
   alpha: 0.05, analysis_index: 1, alpha_spent: 0.05, min_effect: 0.05, fdr: 0.05, unit: "pod-second", pods: [6, 6], pod_groups: [6, 6], time_blocks: [10, 10],
-  frequencies: 1, paired: "", same_pods: false, bootstrap: "pods", bootstrap_rounds: 2000, over_dispersion: [1, 1], rate_source: "samples", load: "unknown",
+  frequencies: 1, paired: "", same_pods: false, bootstrap: "pods", bootstrap_rounds: 2000, over_dispersion: [1, 1], rate_source: "samples",
 };
 
 /** `render` took 40 ms/s more and `query` the same. */
 export function verdict(changes: Partial<Verdict> = {}): Verdict {
   const total = columns([effect(0.02, 0.06, 0.004), effect(0.06, 0.06, 0.004)], [[5, 6], [3, 6]], [0.0004, 0.61]);
   return {
-    summary: "B takes 45.5 % more CPU time than A.", direction: "increased", rate: effect(0.11, 0.16, 0.01), sampling_only: effect(0.11, 0.16, 0.01), idle: effect(0.58, 0.62, 0.01),
+    summary: "B takes 45.5 % more CPU time than A.", basis: "concurrent", basis_reason: "Both sides ran 10:00–11:00 UTC.", available_bases: ["concurrent", "composition"], min_relevant_share: 0.01, min_relevant_depth: 0.1, direction: "increased", rate: effect(0.11, 0.16, 0.01), sampling_only: effect(0.11, 0.16, 0.01), idle: effect(0.58, 0.62, 0.01),
     depth: depthOf(effect(40.7, 46.1, 0.5)), loop: null, thread_kinds: [],
     checks: [check("mode", { text: "gil on both sides" }), check("load", { state: "unknown", text: "requests are not counted" })],
     explanation: { share: 0.8, paths: [path(0)], functions: [] },

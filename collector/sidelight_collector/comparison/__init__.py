@@ -5,7 +5,8 @@ answer            the response of /api/v1/verdict
 matrix            observations: pods by blocks of time
 cost_tables       costs of functions and call paths
 inputs            the stacks, and loaders of more
-builder           effects, tests and summary
+side_comparison   two sides, and the effects between them
+builder           functions, nodes, conditions and summary
 effects           effects of many functions, and how they were tested
 rename_matching   functions that changed their name
 blocking_summary  functions that block the event loop

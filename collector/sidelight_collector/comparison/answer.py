@@ -19,12 +19,14 @@ from sidelight_collector.comparison.matrix import (
     PairedObservations,
     SideObservations,
     build_observations,
+    measure_observed_time,
     select_comparison_windows,
     sum_stacks_by_cell,
 )
 from sidelight_collector.comparison.model import Verdict
 from sidelight_collector.comparison.rename_matching import match_renames
 from sidelight_collector.comparison.request import ComparisonOptions, distribute_requests
+from sidelight_collector.comparison.side_comparison import SideComparison
 from sidelight_collector.query.call_tree import (
     CallTree,
     PooledStacks,
@@ -42,6 +44,7 @@ from sidelight_collector.query.windows import (
     SelectedWindows,
     WindowQuery,
 )
+from sidelight_collector.statistics.basis import Basis, choose_basis, find_overlap
 from sidelight_collector.statistics.renames import FunctionRename
 from sidelight_model.counts import ProfileType
 
@@ -71,8 +74,17 @@ class Comparison:
 def load_comparison(
     context: QueryContext, sides: Sequence[WindowQuery], options: ComparisonOptions
 ) -> Comparison:
-    """Load both sides with their samples by cell and stack."""
-    observations = build_observations(sides, select_comparison_windows(context, sides, options.max_rows))
+    """Load both sides with their samples by cell and stack.
+
+    Sides that overlap are cut to the time in which both were observed, if rates are compared.
+    """
+    selected = select_comparison_windows(context, sides, options.max_rows)
+    observations = build_observations(sides, selected)
+    overlap = find_overlap(*map(measure_observed_time, selected))
+    is_by_rate = options.basis in (None, Basis.CONCURRENT) and options.request_counts is None
+    if overlap and is_by_rate and observations.pairing != "time":
+        sides = [replace(side, from_ns=overlap.start_ns, until_ns=overlap.end_ns) for side in sides]
+        observations = build_observations(sides, select_comparison_windows(context, sides, options.max_rows))
     return Comparison(
         sides,
         observations,
@@ -101,7 +113,7 @@ def query_verdict(
         "type": kind.value,
         "sides": [
             narrow_summary(summarize_side(query, windows, kind), weights, stack_filter)
-            for query, (windows, weights) in zip(sides, pairs, strict=True)
+            for query, (windows, weights) in zip(comparison.sides, pairs, strict=True)
         ],
         "verdict": verdict,
         "basis": build_basis(comparison.windows, kind, context.unreadable_count),
@@ -166,16 +178,29 @@ def build_verdict(
         return match_renames(context, pairs, tree, functions, pod_seconds)
 
     requests, final_options = _load_requests(context, comparison.observations, options)
-    builder = ComparisonBuilder(
+    overlap = (
+        find_overlap(*map(measure_observed_time, comparison.windows))
+        if comparison.observations.pairing == "time"
+        else None
+    )
+    basis_choice = choose_basis(
+        options.basis,
+        overlap,
+        has_requests=requests is not None,
+        missing_requests_reason=final_options.missing_requests_reason,
+    )
+    both = SideComparison(
         comparison.observations,
         ComparedStacks(tree, pooled, stacks, is_complete=stack_filter.accepts_all, has_lines=lines),
         kind,
         final_options,
         ComparisonLoaders(load_rows, build_wall_tree, find_renames),
+        basis_choice,
         requests,
     )
+    builder = ComparisonBuilder(both)
     context.deadline.remaining()
-    return builder.build(), builder.list_node_flags(), builder.renames
+    return builder.build(), builder.list_node_flags(), both.renames
 
 
 def _load_requests(

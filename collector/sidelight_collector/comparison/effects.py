@@ -25,16 +25,24 @@ from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.query.call_tree import Flags
 from sidelight_collector.statistics.comparability import CheckResult
 from sidelight_collector.statistics.inference.bootstrap import DEFAULT_ROUNDS, MIN_PODS
-from sidelight_collector.statistics.inference.cluster_variance import Effects
+from sidelight_collector.statistics.inference.cluster_variance import NO_PRIOR, Effects, compute_effects
 from sidelight_collector.statistics.inference.design import (
     Design,
-    LoadAssumption,
     spend_alpha,
 )
+from sidelight_collector.statistics.inference.empirical_null import (
+    EmpiricalNull,
+    estimate_empirical_null,
+)
+from sidelight_collector.statistics.inference.shrinkage import PriorVariance
 from sidelight_collector.statistics.summary_text import SummaryInput
 from sidelight_model.change import Direction
 from sidelight_model.frames import Frame, unescape_frame
 
+MIN_NULL_SAMPLES: Final = 10
+"""Functions with fewer samples on a side do not show how far functions differ between periods."""
+_LEAST_REST: Final = 1e-9
+"""A function whose complement is a smaller share has no counting noise."""
 CHANGED_DIRECTIONS: Final = frozenset(
     (Direction.INCREASED, Direction.DECREASED, Direction.NEW, Direction.REMOVED)
 )
@@ -61,6 +69,48 @@ def mark_not_comparable(effects: Effects, blocking_checks: Sequence[CheckResult]
     if not blocking_checks:
         return effects
     return replace(effects, direction=(Direction.NOT_COMPARABLE,) * len(effects.direction))
+
+
+def mark_not_judged(effects: Effects) -> Effects:
+    """Remove the statements about effects that load alone may explain."""
+    nan = np.full(len(effects.p), np.nan)
+    is_observed = Direction.NO_DATA not in effects.direction
+    return replace(
+        effects, p=np.ones_like(nan), low=nan, high=nan, relative_low=nan, relative_high=nan,
+        min_detectable_effect=np.full_like(nan, np.inf),
+        direction=(Direction.NOT_JUDGED,) * len(nan) if is_observed else effects.direction,
+    )  # fmt: skip
+
+
+def compute_table_effects(
+    design: Design,
+    table: CostTable,
+    *,
+    are_shares: bool,
+    with_shrinkage: bool = False,
+    is_family: bool = False,
+    prior: PriorVariance = NO_PRIOR,
+) -> Effects:
+    """Compute the effects of a table of functions or nodes, as rates or as shares.
+
+    A share scatters less than a rate of as many samples, because the whole contains it.
+    """
+    samples = [table.samples_a, table.samples_b]
+    if are_shares:
+        for side, (matrix, cells) in enumerate(((design.a, table.a), (design.b, table.b))):
+            rest = 1 - cells.sum((1, 2)) / (matrix.total_exposure or 1.0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                samples[side] = np.where(rest > _LEAST_REST, samples[side] / rest, np.inf)
+    return compute_effects(
+        design, table.a, table.b, *samples, with_shrinkage=with_shrinkage, is_family=is_family, prior=prior
+    )
+
+
+def estimate_null(effects: Effects, table: CostTable) -> EmpiricalNull:
+    """Estimate from functions how far unchanged ones differ between the sides."""
+    usable = (np.minimum(table.samples_a, table.samples_b) >= MIN_NULL_SAMPLES) & (effects.variance > 0)
+    a, b, variance = effects.baseline[usable], effects.comparison[usable], effects.variance[usable]
+    return estimate_empirical_null(np.log(b / a), variance / ((a + b) / 2) ** 2)
 
 
 def exceeds_counting_noise(table: CostTable, design: Design) -> Flags:
@@ -127,7 +177,6 @@ def describe_method(
             for variance, counted in counting
         ],
         "rate_source": rate_source,
-        "load": design.load.value,
     }
 
 
@@ -144,5 +193,4 @@ def build_summary_input(rate: Effects, design: Design, samples: int, unit: str) 
         samples,
         1 - design.alpha,
         unit,
-        is_load_known=design.load is not LoadAssumption.UNKNOWN,
     )

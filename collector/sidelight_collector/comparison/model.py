@@ -159,7 +159,6 @@ class ComparisonMethod(TypedDict):
     bootstrap_rounds: int
     over_dispersion: list[float | None]
     rate_source: str
-    load: str
 
 
 class SampleSizeJson(TypedDict):
@@ -202,6 +201,11 @@ class Verdict(TypedDict):
     """The result of a comparison (see docs/api.md)."""
 
     summary: str
+    basis: str
+    basis_reason: str
+    available_bases: list[str]
+    min_relevant_share: float
+    min_relevant_depth: float
     direction: str
     rate: EffectJson
     sampling_only: EffectJson

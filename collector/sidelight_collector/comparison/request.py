@@ -33,6 +33,7 @@ from sidelight_collector.query.sampling_quality import (
     sum_seconds,
 )
 from sidelight_collector.query.select.pod_time import filter_process_rows
+from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.statistics.comparability import MIN_COVERAGE, SamplingSummary
 from sidelight_collector.statistics.inference.design import SideMatrix
 from sidelight_collector.storage.tables import STATES
@@ -52,7 +53,8 @@ class ComparisonOptions:
     `request_counts` makes rates per request; `missing_requests_reason` says why there are no counts. A
     coverage below `min_coverage` gives a warning. Beyond `max_rows` windows whole hours are read. At most
     `max_functions` functions are listed, and at most `max_tests` functions and as many nodes are tested.
-    `conditions` are evaluated. `assume_equal_load` says that sides at different times had the same load.
+    `conditions` are evaluated. `basis` is what is tested; None chooses the best that is possible. Changes
+    below `min_relevant_share` of the profile or `min_relevant_depth` frames are minor.
     """
 
     min_effect: float = 0.05
@@ -65,7 +67,9 @@ class ComparisonOptions:
     min_coverage: float = MIN_COVERAGE
     max_rows: int = 5_000_000
     max_tests: int = 10_000
-    assume_equal_load: bool = False
+    basis: Basis | None = None
+    min_relevant_share: float = 0.01
+    min_relevant_depth: float = 0.1
 
 
 def measure_idle_time(observations: SideObservations, thread: str | None) -> tuple[F64, SideMatrix, float]:

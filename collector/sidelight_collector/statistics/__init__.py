@@ -1,5 +1,6 @@
 """Statistics of comparisons: pure code over numpy arrays.
 
+basis          rates, costs per request or shares of the profile
 comparability  whether two sides can be compared
 inference      effects, tests and intervals
 attribution    the call paths that a change comes from

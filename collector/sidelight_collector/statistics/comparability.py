@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
+from sidelight_collector.statistics.basis import Basis
 from sidelight_model.change import format_number, format_percent
 from sidelight_model.counts import ProfileType
 from sidelight_model.export_formats.provenance import format_count
@@ -28,7 +29,7 @@ MAX_LOAD_DIFFERENCE: Final = 0.2
 REQUIRED_STATES: Final = {ProfileType.CPU: "", ProfileType.WALL: "idle", ProfileType.GIL: "gil"}
 """The state without whose samples a profile type reads too low."""
 TIME_HINT: Final = (
-    "Compare the versions while both run. "
+    "Compare the versions while both run, or give request counts. "
     "If both had the same load, assume it: load=equal, or --assume-equal-load."
 )
 FALLBACK_MODES: Final = frozenset(("command", "nonblocking"))
@@ -100,18 +101,17 @@ class CheckContext:
     """What is compared, and how.
 
     `kind` is the profile type. `pairing` says how columns of the sides belong together (`time`, `hours` or
-    empty). `assume_equal_load` means that the caller says that both sides had the same load.
+    empty).
     """
 
     kind: ProfileType
     pairing: str
     has_pod_rows: bool
+    basis: Basis
     has_lines: bool = False
-    is_per_request: bool = False
     min_coverage: float = MIN_COVERAGE
     missing_requests_reason: str = ""
     """Why request counts are missing that should be available."""
-    assume_equal_load: bool = False
 
 
 def run_checks(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -> list[CheckResult]:
@@ -323,7 +323,7 @@ def _check_load(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -
         hint = "See the collector's --prometheus-url and --prometheus-requests-query, or give both numbers."
         text = f"not known, as there are no request counts: {context.missing_requests_reason}"
         return _make_unknown("load", text, hint, CheckSeverity.WARN)
-    if context.is_per_request and a.request_rate is not None and b.request_rate is not None:
+    if context.basis is Basis.PER_REQUEST and a.request_rate is not None and b.request_rate is not None:
         text = f"A {format_number(a.request_rate)}, B {format_number(b.request_rate)} requests per pod-second"
         if _is_similar_load(a.request_rate, b.request_rate):
             return _make_match("load", f"{text}; times are per request")
@@ -377,9 +377,12 @@ def _check_time(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -
     if context.pairing == "time":
         return _make_match("time", "both sides were watched at the same time")
     ranges = f"A was watched {_format_time_range(a)}, B {_format_time_range(b)} (UTC)"
-    if context.assume_equal_load:
+    if context.basis is Basis.EQUAL_LOAD:
         return _make_match("time", f"{ranges}; their load is assumed to be equal")
-    return _make_mismatch("time", f"{ranges}: their load may differ, so no change is reported", TIME_HINT)
+    if context.basis is Basis.PER_REQUEST:
+        return _make_match("time", f"{ranges}; times are per request")
+    text = f"{ranges}: their load may differ, so the total is not judged"
+    return _make_mismatch("time", text, TIME_HINT)
 
 
 def _is_similar_load(a: float, b: float) -> bool:

@@ -30,7 +30,7 @@ from sidelight_collector.statistics.inference.cluster_variance import (
     assign_directions,
     compute_effects,
 )
-from sidelight_collector.statistics.inference.design import Design, LoadAssumption, SideMatrix, build_design
+from sidelight_collector.statistics.inference.design import Design, SideMatrix, build_design
 from sidelight_collector.statistics.inference.student_t import POWER, t_quantile, two_sided_p_value
 
 F64 = NDArray[np.float64]
@@ -74,8 +74,8 @@ def compare_depths(
 ) -> DepthComparison | None:
     """Compare the samples of both sides by stack depth.
 
-    `a` and `b` are the samples, (D, P, T) of each side; `depth_values` are the D depths, ascending. Returns
-    None if a side has no samples.
+    `a` and `b` are the samples, (D, P, T) of each side; `depth_values` are the D depths, ascending. The
+    smallest relevant size of `design` is in frames. Returns None if a side has no samples.
     """
     if not a.sum() or not b.sum():
         return None
@@ -123,11 +123,6 @@ def build_per_sample_design(design: Design, a: F64, b: F64, whole_a: F64, whole_
     The samples are the exposure. Autocorrelation in time is estimated on the compared quantity itself.
     """
     side_a, side_b = replace(design.a, exposure=a), replace(design.b, exposure=b)
-    load = (
-        LoadAssumption.ASSUMED_EQUAL
-        if design.load is LoadAssumption.ASSUMED_EQUAL
-        else LoadAssumption.OWN_SERIES
-    )
     per_sample = build_design(
         side_a,
         side_b,
@@ -136,7 +131,8 @@ def build_per_sample_design(design: Design, a: F64, b: F64, whole_a: F64, whole_
         same_time=design.same_time,
         same_pods=design.same_pods,
         min_effect=design.min_effect,
-        load=load,
+        min_relevant=design.min_relevant,
+        is_uncorrelated=design.is_uncorrelated,
     )
     return replace(per_sample, alpha=design.alpha)
 

@@ -17,11 +17,10 @@ TYPE_NAMES: Final = {
 }
 POD_SECOND: Final = "pod-second"
 REQUEST: Final = "request"
+SHARE: Final = "share"
+MAX_LISTED: Final = 3
+"""The most functions that a summary names."""
 _INCONCLUSIVE: Final = "Not enough data to say whether"
-_UNKNOWN_LOAD_REASONS: Final = {
-    POD_SECOND: "they ran at different times, and their load may differ",
-    REQUEST: "they ran at different times, and their requests may differ",
-}
 MAX_DAYS: Final = 30
 """A longer duration is not stated exactly."""
 HOUR_MINUTES: Final = 60
@@ -33,8 +32,7 @@ class SummaryInput:
     """The numbers of a summary: rates, relative change and detectable change.
 
     `relative`, `low` and `high` are the relative change and its interval: NaN where A is 0, infinite where
-    they have no bound. `detectable` is the relative change that would have been detected. `is_load_known`
-    tells whether it is known how far load alone makes the sides differ.
+    they have no bound. `detectable` is the relative change that would have been detected.
     """
 
     a: float
@@ -47,7 +45,15 @@ class SummaryInput:
     samples: int
     level: float = 0.95
     unit: str = POD_SECOND
-    is_load_known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFunction:
+    """A function that changed; `relative` is None if one side does not have it."""
+
+    name: str
+    direction: Direction
+    relative: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +81,13 @@ def summarize_difference(
     unobserved: Sequence[str] = (),
     blocking_reason: str = "",
     required: RequiredSample | None = None,
+    changed_functions: Sequence[ChangedFunction] | None = None,
 ) -> str:
-    """Summarize the whole difference in one or two sentences."""
+    """Summarize the whole difference in one or two sentences.
+
+    `changed_functions`, largest change first, are those of a comparison of shares, in which the total is
+    not judged.
+    """
     quantity = TYPE_NAMES[kind]
     if unobserved:
         subject = "Neither A nor B has" if len(unobserved) > 1 else f"{unobserved[0]} has no"
@@ -85,9 +96,9 @@ def summarize_difference(
         return f"{quantity[0].upper()}{quantity[1:]} cannot be compared: {blocking_reason.rstrip('.')}."
     if not (summary.samples or summary.a or summary.b):
         return f"Neither side took any {quantity}."
-    numbers = f"{format_number(summary.a)} → {format_number(summary.b)} seconds per {summary.unit}"
-    if not summary.is_load_known and not (required and required.is_too_brief):
-        return f"{_INCONCLUSIVE} {quantity} changed ({numbers}): {_UNKNOWN_LOAD_REASONS[summary.unit]}."
+    numbers = format_rates(summary.a, summary.b, kind, summary.unit)
+    if changed_functions is not None:
+        return f"{_summarize_functions(changed_functions)} {_summarize_total(summary, quantity, numbers)}"
     if summary.direction is Direction.NEW:
         return f"B takes {quantity}, and A took none ({numbers})."
     if summary.direction is Direction.REMOVED:
@@ -96,14 +107,51 @@ def summarize_difference(
         more = "more" if summary.direction is Direction.INCREASED else "less"
         by = f"{format_percent(abs(summary.relative))} {more}"
         return f"B takes {by} {quantity} than A ({_format_interval(summary)}; {numbers})."
+    if summary.direction is Direction.MINOR:
+        return f"No relevant change in {quantity} ({_format_interval(summary)}; {numbers})."
     if summary.direction is Direction.UNCHANGED:
         sensitivity = f"a change of {_format_share(summary.detectable)} would have shown"
         return f"No detectable change in {quantity} ({_format_interval(summary)}; {numbers}): {sensitivity}."
     if not summary.a:
         return f"B took so little {quantity} that it may be chance that A took none ({numbers})."
-    interval = f"{_format_interval(summary)}; " if summary.is_load_known else ""
-    inconclusive = f"{_INCONCLUSIVE} {quantity} changed ({interval}{numbers})"
+    inconclusive = f"{_INCONCLUSIVE} {quantity} changed ({_format_interval(summary)}; {numbers})"
     return inconclusive + _describe_required_sample(summary, required)
+
+
+def format_rates(a: float, b: float, kind: ProfileType, unit: str) -> str:
+    """Format two rates in one unit.
+
+    Examples: `71 → 77 m/pod`, `1.2 → 1.4 threads/pod`, `3.1 → 3.4 ms/request`.
+    """
+    if unit == REQUEST:
+        scale, name = 1000.0, "ms/request"
+    elif kind is ProfileType.WALL:
+        scale, name = 1.0, "threads/pod"
+    elif max(a, b) < 1:
+        scale, name = 1000.0, "m/pod"
+    else:
+        scale, name = 1.0, "cores/pod"
+    return f"{format_number(a * scale)} → {format_number(b * scale)} {name}"
+
+
+def _summarize_functions(changed: Sequence[ChangedFunction]) -> str:
+    if not changed:
+        return "No function takes a different share of the profile."
+    names = [f"{one.name} ({_describe_function_change(one)})" for one in changed[:MAX_LISTED]]
+    more = f" and {len(changed) - MAX_LISTED} more" if len(changed) > MAX_LISTED else ""
+    count = "1 function changed" if len(changed) == 1 else f"{len(changed)} functions changed"
+    return f"{count}: {', '.join(names)}{more}."
+
+
+def _describe_function_change(changed: ChangedFunction) -> str:
+    if changed.relative is None or changed.direction in (Direction.NEW, Direction.REMOVED):
+        return changed.direction.value
+    return format_signed(format_percent(abs(changed.relative), 0), changed.relative)
+
+
+def _summarize_total(summary: SummaryInput, quantity: str, numbers: str) -> str:
+    change = f"{format_signed(format_percent(summary.relative), summary.relative)}, " if summary.a else ""
+    return f"Total {quantity}: {change}{numbers}; may be load."
 
 
 def _format_interval(summary: SummaryInput) -> str:

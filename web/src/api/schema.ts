@@ -754,8 +754,8 @@ export interface components {
             readonly sides: readonly components["schemas"]["FlameSide"][];
             readonly pruned: components["schemas"]["Pruning"];
             readonly basis: components["schemas"]["Basis"];
-            /** @description With a verdict: 1 for each node whose total differs by more than noise, else 0. */
-            readonly changed?: readonly (0 | 1)[];
+            /** @description 0: within noise, 1: changed, 2: not judged, for each node. */
+            readonly changed?: readonly (0 | 1 | 2)[];
             readonly verdict?: components["schemas"]["Verdict"];
         };
         /** @description One side of a call tree. */
@@ -1472,10 +1472,10 @@ export interface components {
             readonly deploys: readonly components["schemas"]["Deploy"][];
         };
         /**
-         * @description `increased`, `decreased`, `new` and `removed`: the difference exceeds noise. `unchanged`: no detectable change. `inconclusive`: not enough data. `no_data`: a side has no windows. `not_comparable`: a check is `blocking`.
+         * @description `increased`, `decreased`, `new` and `removed`: the difference exceeds noise. `minor`: it does, but it is smaller than the smallest relevant size. `unchanged`: no detectable change. `inconclusive`: not enough data. `not_judged`: load alone may explain the difference. `no_data`: a side has no windows. `not_comparable`: a check is `blocking`.
          * @enum {string}
          */
-        readonly Direction: "increased" | "decreased" | "new" | "removed" | "unchanged" | "inconclusive" | "no_data" | "not_comparable";
+        readonly Direction: "increased" | "decreased" | "new" | "removed" | "unchanged" | "minor" | "inconclusive" | "not_judged" | "no_data" | "not_comparable";
         /** @description Difference between comparison and baseline in one quantity. `low` to `high` is the confidence interval of `delta`, `relative_low` to `relative_high` that of `relative`; `method` has the level. A missing bound is null. */
         readonly Effect: {
             /** @description Baseline value: a rate in seconds per pod-second (or per request), a share from 0 to 1, or frames. */
@@ -1531,6 +1531,19 @@ export interface components {
         /** @description Result of a comparison with its uncertainty; see docs/verdicts.md. */
         readonly Verdict: {
             readonly summary: string;
+            /**
+             * @description What was compared. With `composition` the quantities of functions are shares of the profile, from 0 to 1, and the total is not judged.
+             * @enum {string}
+             */
+            readonly basis: "per_request" | "concurrent" | "composition" | "equal_load";
+            /** @description Why this basis was chosen. */
+            readonly basis_reason: string;
+            /** @description The bases that can be requested here. */
+            readonly available_bases: readonly ("per_request" | "concurrent" | "composition" | "equal_load")[];
+            /** @description Changes below this share of the profile are `minor`. */
+            readonly min_relevant_share: number;
+            /** @description Changes of stack depth below this number of frames are `minor`. */
+            readonly min_relevant_depth: number;
             readonly direction: components["schemas"]["Direction"];
             readonly rate: components["schemas"]["Effect"];
             readonly sampling_only: components["schemas"]["Effect"];
@@ -1607,7 +1620,7 @@ export interface components {
                 readonly min_effect: number;
                 readonly fdr: number;
                 /** @enum {string} */
-                readonly unit: "pod-second" | "request";
+                readonly unit: "pod-second" | "request" | "share";
                 readonly pods: readonly number[];
                 /** @description Groups of pods on each side: one pod each, up to 16 groups. */
                 readonly pod_groups: readonly number[];
@@ -1630,11 +1643,6 @@ export interface components {
                  * @enum {string}
                  */
                 readonly rate_source: "clock" | "samples";
-                /**
-                 * @description Load of the two sides: at the same time (concurrent), assumed equal by the caller, or unknown. With unknown load, no change is reported.
-                 * @enum {string}
-                 */
-                readonly load: "concurrent" | "assumed_equal" | "unknown";
             };
             readonly required: {
                 /** @description Additional minutes required on both sides; null if more time alone is not enough. */
@@ -2283,10 +2291,25 @@ export interface components {
          */
         readonly deploy: string;
         /**
+         * @description What is compared. `concurrent`: CPU per pod of sides that ran at the same time. `per_request`: cost per request. `composition`: the share of the profile that each function takes. `auto`: the first of per_request, concurrent and composition that is possible.
+         * @example composition
+         */
+        readonly basis: "auto" | "concurrent" | "per_request" | "composition";
+        /**
          * @description Minimum effect to detect, as a relative change.
          * @example 0.03
          */
         readonly min_effect: number;
+        /**
+         * @description Smallest relevant change, as a share of the profile. Smaller changes are `minor`.
+         * @example 0.005
+         */
+        readonly min_relevant_share: number;
+        /**
+         * @description Smallest relevant change of stack depth, in frames. Smaller changes are `minor`.
+         * @example 0.5
+         */
+        readonly min_relevant_depth: number;
         /**
          * @description Number of this interim analysis, starting at 1, if you compare repeatedly while data arrives. Each analysis uses part of `alpha`; together they use at most `alpha`. Omit it if you compare only once.
          * @example 2
@@ -2303,7 +2326,7 @@ export interface components {
          */
         readonly min_coverage: number;
         /**
-         * @description `equal`: assume that sides at different times had the same load, as in a load test. Without it, such a comparison reports no change.
+         * @description `equal`: assume that sides at different times had the same load, as in a load test, and compare their CPU per pod.
          * @example equal
          */
         readonly load: "unknown" | "equal";
@@ -3388,10 +3411,25 @@ export interface operations {
                  */
                 readonly verdict?: components["parameters"]["judged"];
                 /**
+                 * @description What is compared. `concurrent`: CPU per pod of sides that ran at the same time. `per_request`: cost per request. `composition`: the share of the profile that each function takes. `auto`: the first of per_request, concurrent and composition that is possible.
+                 * @example composition
+                 */
+                readonly basis?: components["parameters"]["basis"];
+                /**
                  * @description Minimum effect to detect, as a relative change.
                  * @example 0.03
                  */
                 readonly min_effect?: components["parameters"]["min_effect"];
+                /**
+                 * @description Smallest relevant change, as a share of the profile. Smaller changes are `minor`.
+                 * @example 0.005
+                 */
+                readonly min_relevant_share?: components["parameters"]["min_relevant_share"];
+                /**
+                 * @description Smallest relevant change of stack depth, in frames. Smaller changes are `minor`.
+                 * @example 0.5
+                 */
+                readonly min_relevant_depth?: components["parameters"]["min_relevant_depth"];
                 /**
                  * @description Number of this interim analysis, starting at 1, if you compare repeatedly while data arrives. Each analysis uses part of `alpha`; together they use at most `alpha`. Omit it if you compare only once.
                  * @example 2
@@ -3408,7 +3446,7 @@ export interface operations {
                  */
                 readonly min_coverage?: components["parameters"]["min_coverage"];
                 /**
-                 * @description `equal`: assume that sides at different times had the same load, as in a load test. Without it, such a comparison reports no change.
+                 * @description `equal`: assume that sides at different times had the same load, as in a load test, and compare their CPU per pod.
                  * @example equal
                  */
                 readonly load?: components["parameters"]["load"];
@@ -5489,7 +5527,7 @@ export interface operations {
                  */
                 readonly nodes?: components["parameters"]["exportNodes"];
                 /**
-                 * @description `equal`: assume that sides at different times had the same load, as in a load test. Without it, such a comparison reports no change.
+                 * @description `equal`: assume that sides at different times had the same load, as in a load test, and compare their CPU per pod.
                  * @example equal
                  */
                 readonly load?: components["parameters"]["load"];
@@ -6433,10 +6471,25 @@ export interface operations {
                  */
                 readonly focus?: components["parameters"]["focus"];
                 /**
+                 * @description What is compared. `concurrent`: CPU per pod of sides that ran at the same time. `per_request`: cost per request. `composition`: the share of the profile that each function takes. `auto`: the first of per_request, concurrent and composition that is possible.
+                 * @example composition
+                 */
+                readonly basis?: components["parameters"]["basis"];
+                /**
                  * @description Minimum effect to detect, as a relative change.
                  * @example 0.03
                  */
                 readonly min_effect?: components["parameters"]["min_effect"];
+                /**
+                 * @description Smallest relevant change, as a share of the profile. Smaller changes are `minor`.
+                 * @example 0.005
+                 */
+                readonly min_relevant_share?: components["parameters"]["min_relevant_share"];
+                /**
+                 * @description Smallest relevant change of stack depth, in frames. Smaller changes are `minor`.
+                 * @example 0.5
+                 */
+                readonly min_relevant_depth?: components["parameters"]["min_relevant_depth"];
                 /**
                  * @description Number of this interim analysis, starting at 1, if you compare repeatedly while data arrives. Each analysis uses part of `alpha`; together they use at most `alpha`. Omit it if you compare only once.
                  * @example 2
@@ -6453,7 +6506,7 @@ export interface operations {
                  */
                 readonly min_coverage?: components["parameters"]["min_coverage"];
                 /**
-                 * @description `equal`: assume that sides at different times had the same load, as in a load test. Without it, such a comparison reports no change.
+                 * @description `equal`: assume that sides at different times had the same load, as in a load test, and compare their CPU per pod.
                  * @example equal
                  */
                 readonly load?: components["parameters"]["load"];

@@ -54,7 +54,7 @@ function ComparisonView({ answer, isCurrent }: { answer: FlameAnswer; isCurrent:
   const verdict = answer.verdict ?? null;
   const isNotComparable = verdict?.direction === "not_comparable";
   const isCompared = verdict && !isNotComparable && verdict.direction !== "no_data";
-  const isLoadUnknown = isCompared && verdict.method.load === "unknown";
+  const isByShares = isCompared && verdict.basis === "composition";
   return (
     <>
       <VerdictSummary verdict={isCurrent ? verdict : undefined} />
@@ -68,9 +68,9 @@ function ComparisonView({ answer, isCurrent }: { answer: FlameAnswer; isCurrent:
           options={[["rate", "Per pod"], ["share", "% of total"]]} />
         <Toggle isOn={sig} title="Hide table rows within noise and draw their frames grey" onToggle={() => change({ sig: !sig })}>Hide noise</Toggle>
         {verdict && <Toggle isOn={raw} title="Colour all differences beyond counting noise; pods and times can differ by as much" onToggle={() => change({ raw: !raw })}>Show all differences</Toggle>}
-        {(isLoadUnknown || load) && <Toggle isOn={load !== ""} title="Compare as if both sides had the same load, as in a load test" onToggle={() => change({ load: load ? "" : "equal" })}>Assume equal load</Toggle>}
+        {(isByShares || load) && <Toggle isOn={load !== ""} title="Compare as if both sides had the same load, as in a load test" onToggle={() => change({ load: load ? "" : "equal" })}>Assume equal load</Toggle>}
       </div>
-      {(isNotComparable || isLoadUnknown) && !raw && <p class="notices single">Not colour-coded: {isNotComparable ? "A and B are not comparable" : "A and B ran at different times, so a load change could explain this"}. <button type="button" onClick={() => change({ raw: true })}>Colour all differences</button></p>}
+      {isNotComparable && !raw && <p class="notices single">Not colour-coded: A and B are not comparable. <button type="button" onClick={() => change({ raw: true })}>Colour all differences</button></p>}
       <PrunedNotice pruned={answer.pruned} />
       {answer.sides.every(({ samples }) => samples === 0)
         ? <div class="card zero"><h2>Neither side has {type} samples in this range</h2><p>Choose other sides, another type or a longer range.</p></div>

@@ -15,6 +15,7 @@ from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.select.matchers import make_pattern_check, parse_re2_selector
 from sidelight_collector.query.stack_filter import StackFilter
 from sidelight_collector.query.windows import WindowQuery
+from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.times import SECOND_NS, parse_time
 from sidelight_model.counts import ProfileType
 from sidelight_model.gates import Condition, parse_condition
@@ -35,8 +36,14 @@ REQUEST_COUNT_PARAMETERS: Final = ("baseline_requests", "comparison_requests")
 LOAD_VALUES: Final = ("unknown", "equal")
 """Whether the load of two sides at different times is unknown or assumed equal."""
 
+BASIS_VALUES: Final = ("auto", "concurrent", "per_request", "composition")
+"""What a comparison may test; `auto` chooses the best that is possible."""
+
 COMPARISON_PARAMETERS: Final = (
+    "basis",
     "min_effect",
+    "min_relevant_share",
+    "min_relevant_depth",
     "analysis_index",
     "alpha",
     "min_coverage",
@@ -214,8 +221,20 @@ class QueryParameters:
             min_coverage=self._parse_number("min_coverage", defaults.min_coverage, maximum=1),
             max_rows=limits.max_verdict_rows,
             max_tests=limits.max_verdict_tests,
-            assume_equal_load=self.parse_choice("load", LOAD_VALUES) == "equal",
+            basis=self._parse_basis(),
+            min_relevant_share=self._parse_number(
+                "min_relevant_share", defaults.min_relevant_share, maximum=1
+            ),
+            min_relevant_depth=self._parse_number(
+                "min_relevant_depth", defaults.min_relevant_depth, maximum=100
+            ),
         )
+
+    def _parse_basis(self) -> Basis | None:
+        name = self.parse_choice("basis", BASIS_VALUES)
+        if self.parse_choice("load", LOAD_VALUES) == "equal":
+            return Basis.EQUAL_LOAD
+        return None if name == "auto" else Basis(name)
 
     def _parse_conditions(self) -> tuple[Condition, ...]:
         check = make_pattern_check()

@@ -19,6 +19,9 @@ W)/ΣW (linearisation; Cochran, Sampling Techniques, 1977, §6.3), so its varian
   both, and their common part cancels.
 - n samples scatter by the square root of n. Half an interval is at least one standard error of that. In a
   family, or where nothing else is observed, it is at least half an interval of that.
+- Sides of different times also vary between periods, and all unchanged functions may have a common shift
+  (`empirical_null`). A change must exceed the variance about both 0 and the shift, and intervals include
+  both.
 - A quantity that only one side has may be more certain than Student's t allows (`zero_counts`).
 
 Degrees of freedom are Satterthwaite's. The interval of the relative change is Fieller's (1954). It contains
@@ -37,9 +40,9 @@ from numpy.typing import NDArray
 from sidelight_collector.statistics.inference.design import (
     SINGLE_TEST_LEVEL_FACTOR,
     Design,
-    LoadAssumption,
     SideMatrix,
 )
+from sidelight_collector.statistics.inference.fieller import compute_fieller_interval
 from sidelight_collector.statistics.inference.residuals import (
     Residuals,
     compute_between_variance,
@@ -89,10 +92,10 @@ class Effects:
     variances are their squares. `required_errors` is the size of a change, in standard errors, that is
     detected with a probability of 80 %. `min_detectable_effect` is that size as a relative change, infinite
     where A is 0. `relative` is B/A - 1 with its interval: NaN where A is 0 (`relative` and both ends),
-    infinite where an end is not bounded. If the effect of load is unknown, all ends are NaN and p is 1.
-    `lasting_variance` is the part of `variance` that more time does not reduce: the lasting differences
-    between pods. `variance_a` and `counting_variance_a` are of side A alone; their ratio is its
-    over-dispersion. `prior` is the usual variance of the family.
+    infinite where an end is not bounded. `lasting_variance` is the part of `variance` that more time does
+    not reduce: the lasting differences between pods and between periods. `variance_a` and
+    `counting_variance_a` are of side A alone; their ratio is its over-dispersion. `prior` is the
+    usual variance of the family.
     """
 
     baseline: F64
@@ -155,50 +158,55 @@ def compute_effects(
     is_counting_limited, df = half_counted > half_seen, both.df
     # The floor holds at this level; beyond it, the tails are those of the observed variance.
     variance = np.where(is_counting_limited, (half_counted / least) ** 2, both.variance)
-    half = np.maximum(half_seen, half_counted)
+    part = np.where(is_counting_limited, _compute_share_a(counting_a, counting_b), both.share_a)
+    steady = least * (surest + t_quantile(POWER, MAX_DF)) / counted
+    period = design.null.variance * mean**2
+    if design.null.variance:
+        part = _compute_share_a(part * variance + period / 2, (1 - part) * variance + period / 2)
+        df = _compute_df(variance + period, variance**2 / df + period**2 / design.null.df)
+        variance, least = variance + period, t_quantile(level, df)
+    half = least * np.sqrt(variance)
     delta = side_b.rate - side_a.rate
+    # What all unchanged functions have in common is no change of one of them.
+    shifted = side_b.rate * np.exp(-design.null.shift)
+    nearest = np.where(
+        delta * (shifted - side_a.rate) > 0, _nearest_to_zero(delta, shifted - side_a.rate), 0.0
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.where(
-            variance > 0, two_sided_p_value(delta / np.sqrt(variance), df), np.where(delta == 0, 1.0, 0.0)
+            variance > 0,
+            two_sided_p_value(nearest / np.sqrt(variance), df),
+            np.where(nearest == 0, 1.0, 0.0),
         )
         p = np.minimum(p / level_factor, 1.0)
         relative = np.where(side_a.rate > 0, side_b.rate / side_a.rate - 1, np.nan)
-    part = np.where(is_counting_limited, _compute_share_a(counting_a, counting_b), both.share_a)
-    steady = least * (surest + t_quantile(POWER, MAX_DF)) / counted
     needed = np.where(is_counting_limited, steady, compute_required_errors(level, df, both.replication_df))
     detectable = _compute_detectable(side_a.rate, needed**2 * variance, part)
-    ratio_low, ratio_high = _compute_fieller_interval(
-        side_a.rate, side_b.rate, part * half**2, (1 - part) * half**2
-    )
+    ends = [
+        compute_fieller_interval(side_a.rate, rate, part * half**2, (1 - part) * half**2)
+        for rate in (side_b.rate, shifted)
+    ]
+    ratio_low, ratio_high = np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
+    low = np.minimum(delta, shifted - side_a.rate) - half
+    high = np.maximum(delta, shifted - side_a.rate) + half
     is_observed = design.a.total_exposure > 0 and design.b.total_exposure > 0
     if not is_observed:
         p = np.ones_like(p)
     effects = Effects(
-        side_a.rate, side_b.rate, delta, variance, df, needed, delta - half, delta + half,
+        side_a.rate, side_b.rate, delta, variance, df, needed, low, high,
         relative, ratio_low - 1, ratio_high - 1, p, detectable, (),
-        np.minimum(both.lasting_variance, variance), np.maximum(alone_a, counting_a),
+        np.minimum(both.lasting_variance + period, variance), np.maximum(alone_a, counting_a),
         np.maximum(alone_b, counting_b), counting_a, counting_b, prior,
     )  # fmt: skip
     effects = _apply_zero_count_test(effects, design, (a, b), (samples_a, samples_b))
-    if design.load is LoadAssumption.UNKNOWN:
-        effects = _drop_intervals(effects)
     return assign_directions(effects, design, effects.p <= design.alpha)
-
-
-def _drop_intervals(effects: Effects) -> Effects:
-    """Remove intervals and p-values, for sides with an unknown effect of load."""
-    nan = np.full(len(effects.p), np.nan)
-    return replace(
-        effects, p=np.ones_like(nan), low=nan, high=nan, relative_low=nan, relative_high=nan,
-        min_detectable_effect=np.full_like(nan, np.inf),
-    )  # fmt: skip
 
 
 def _apply_zero_count_test(
     effects: Effects, design: Design, cells: Sequence[F64], samples: Sequence[F64]
 ) -> Effects:
     """Apply `zero_counts` to what all pods of one side have and none of the other."""
-    if not design.same_time or design.other_days:
+    if not design.is_concurrent:
         return effects
     p, low, high = effects.p.copy(), effects.low.copy(), effects.high.copy()
     relative_high = effects.relative_high.copy()
@@ -237,18 +245,20 @@ def _compute_detectable(rate: F64, square: F64, share_a: F64) -> F64:
 def assign_directions(effects: Effects, design: Design, is_significant: Flags) -> Effects:
     """Return the effects with their directions.
 
-    `is_significant` (K,) marks the effects outside noise, by one test or by a family's.
+    `is_significant` (K,) marks the effects outside noise, by one test or by a family's. Those smaller than
+    the smallest relevant size are minor.
     """
     if design.a.total_exposure <= 0 or design.b.total_exposure <= 0:
         return replace(effects, direction=(Direction.NO_DATA,) * len(effects.p))
     words = np.select(
-        [is_significant & (effects.baseline == 0),
+        [is_significant & (np.abs(effects.delta) < design.min_relevant),
+         is_significant & (effects.baseline == 0),
          is_significant & (effects.comparison == 0),
          is_significant & (effects.delta > 0),
          is_significant,
          (effects.min_detectable_effect <= design.min_effect)
          | ((effects.baseline == 0) & (effects.comparison == 0))],
-        [2, 3, 0, 1, 4], 5,
+        [6, 2, 3, 0, 1, 4], 5,
     )  # fmt: skip
     return replace(effects, direction=tuple(_DIRECTIONS[word] for word in words.tolist()))
 
@@ -260,6 +270,7 @@ _DIRECTIONS = (
     Direction.REMOVED,
     Direction.UNCHANGED,
     Direction.INCONCLUSIVE,
+    Direction.MINOR,
 )
 
 
@@ -302,7 +313,7 @@ class _VarianceEstimate:
 def _build_error_matrix(design: Design, a: Residuals, b: Residuals) -> F64:
     """Return the components of each error, (K, D): pods, and times if not concurrent."""
     rows = [b.row_residuals - a.row_residuals] if design.same_pods else [a.row_residuals, b.row_residuals]
-    if design.same_time and not design.other_days:
+    if design.is_concurrent:
         return np.concatenate(rows, 1)
     times = [side.series * np.sqrt(side.wave_weights) for side in (a, b)]
     return np.concatenate([*rows, *times], 1)
@@ -403,7 +414,7 @@ def _estimate_common_variance(design: Design, series: F64, residuals: Residuals,
     """
     total = series**2
     shared: F64 = (total - squares) @ residuals.wave_weights
-    if design.same_time and not design.other_days:
+    if design.is_concurrent:
         return np.where(total.sum(1) > MAX_COMMON_RATIO * squares.sum(1), np.maximum(shared, 0.0), 0.0)
     return np.maximum(shared, 0.0)
 
@@ -470,27 +481,12 @@ def _compute_counting_variance(own: Residuals, other: Residuals, samples: F64, o
     return least
 
 
+def _nearest_to_zero(first: F64, second: F64) -> F64:
+    return np.where(np.abs(first) < np.abs(second), first, second)
+
+
 def _compute_share_a(a: F64, b: F64) -> F64:
     """Return A's part of the sum."""
     with np.errstate(divide="ignore", invalid="ignore"):
         part: F64 = np.where(a + b > 0, a / (a + b), 0.5)
     return part
-
-
-def _compute_fieller_interval(a: F64, b: F64, square_a: F64, square_b: F64) -> tuple[F64, F64]:
-    """Return Fieller's interval: ratios r with b - r a within half an interval of 0.
-
-    `square_a` and `square_b` are the squares of half the intervals of A and B.
-    """
-    first, third = a * a - square_a, b * b - square_b
-    inner = (a * b) ** 2 - first * third
-    root = np.sqrt(np.maximum(inner, 0.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = (a * b - root) / first, (a * b + root) / first
-    # If A may be 0, any large ratio is possible, and the lower end is the larger root.
-    bounded = first > 0
-    least = np.where(bounded, low, np.where((inner > 0) & (third > 0), low, 0.0))
-    return (
-        np.where(a > 0, np.maximum(least, 0.0), np.nan),
-        np.where(a > 0, np.where(bounded, high, np.inf), np.nan),
-    )

@@ -8,7 +8,6 @@ of equal length. Each compared quantity has an array of the same shape with its 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from hashlib import blake2b
 from typing import Final
 
@@ -20,6 +19,7 @@ from sidelight_collector.statistics.inference.autocorrelation import (
     HarWeights,
     estimate_har_weights,
 )
+from sidelight_collector.statistics.inference.empirical_null import NO_NULL, EmpiricalNull
 
 F64 = NDArray[np.float64]
 
@@ -35,21 +35,6 @@ SINGLE_TEST_LEVEL_FACTOR: Final = 0.8
 How often few pods differ by chance depends on the pods. In recordings (`bench/verdicts`) the rate of false
 changes is up to a quarter above the level that is spent.
 """
-
-
-class LoadAssumption(StrEnum):
-    """What is known about how far load alone makes two sides differ.
-
-    `CONCURRENT`: both sides had the same load at the same time. `ASSUMED_EQUAL`: the caller says that both
-    had the same load, so variation in time within the sides is noise with a short memory. `OWN_SERIES`: the
-    compared quantity is not time, and its own series within the sides shows how slowly it changes.
-    `UNKNOWN`: nothing is known, so no difference is reported.
-    """
-
-    CONCURRENT = "concurrent"
-    ASSUMED_EQUAL = "assumed_equal"
-    OWN_SERIES = "course"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +72,9 @@ class Design:
     sides) or, with `other_days`, they are the same hours of other days, whose loads are similar but not
     equal. `same_pods`: a row of A and the same row of B are the same pods. `har_weights`: the weights for
     variation in time, for each side, or once for their difference if columns are paired. `alpha`: the level
-    that this analysis spends. `min_effect`: the relative change to detect. `load`: what is known about
-    load.
+    that this analysis spends. `min_effect`: the relative change to detect. `min_relevant`: smaller changes
+    are minor, in the unit of the rates. `is_uncorrelated`: blocks of time vary independently. `null`: the
+    differences of unchanged functions, for sides of different times.
     """
 
     a: SideMatrix
@@ -99,7 +85,14 @@ class Design:
     har_weights: HarWeights
     alpha: float
     min_effect: float
-    load: LoadAssumption = LoadAssumption.UNKNOWN
+    min_relevant: float = 0.0
+    is_uncorrelated: bool = False
+    null: EmpiricalNull = NO_NULL
+
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether both sides had the same load at the same time."""
+        return self.same_time and not self.other_days
 
     @property
     def single_test_alpha(self) -> float:
@@ -124,12 +117,13 @@ def build_design(
     alpha: float = 0.05,
     analysis_index: int = 0,
     min_effect: float = 0.05,
-    load: LoadAssumption = LoadAssumption.UNKNOWN,
+    min_relevant: float = 0.0,
+    is_uncorrelated: bool = False,
 ) -> Design:
     """Build the design that compares two sides.
 
     `whole_a` and `whole_b` are the total time in each cell, (P, T). They show how slowly the compared
-    quantity changes. `load` is what is known about load if the sides are not of the same time.
+    quantity changes. For the other arguments see `Design` and `spend_alpha`.
 
     Raises ValueError if a side does not match its sums, or if sides that are to be paired have different
     numbers of columns (or rows).
@@ -149,17 +143,16 @@ def build_design(
         series = [series[1] - series[0]]
     level = spend_alpha(alpha, analysis_index)
     seconds = [a.block_seconds] if same_time else [a.block_seconds, b.block_seconds]
-    at_different_times = not same_time or other_days
-    fast = load is LoadAssumption.ASSUMED_EQUAL
     har_weights = estimate_har_weights(
         series,
         seconds,
         SINGLE_TEST_LEVEL_FACTOR * level,
         None if same_time else DAY_SECONDS,
-        is_uncorrelated=fast,
+        is_uncorrelated=is_uncorrelated,
     )
-    assumption = load if at_different_times else LoadAssumption.CONCURRENT
-    return Design(a, b, same_time, other_days, same_pods, har_weights, level, min_effect, assumption)
+    return Design(
+        a, b, same_time, other_days, same_pods, har_weights, level, min_effect, min_relevant, is_uncorrelated
+    )
 
 
 def spend_alpha(alpha: float, analysis_index: int) -> float:

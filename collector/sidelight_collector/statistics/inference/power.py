@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from sidelight_collector.statistics.inference.cluster_variance import Effects
-from sidelight_collector.statistics.inference.design import MAX_ROWS, Design, LoadAssumption, SideMatrix
+from sidelight_collector.statistics.inference.design import MAX_ROWS, Design, SideMatrix
 from sidelight_collector.statistics.inference.student_t import MAX_DF, compute_required_errors
 
 MAX_PODS: Final = 1000
@@ -40,8 +40,8 @@ class SampleSizeAdvice:
 def advise_sample_size(effects: Effects, design: Design, index: int = 0) -> SampleSizeAdvice | None:
     """Return the sample size that is lacking.
 
-    It is None if nothing is lacking, or if the effect of load is unknown. Minutes are the total of each
-    side. More time reduces only the variance that does not last.
+    It is None if nothing is lacking. Minutes are the total of each side. More time reduces only the
+    variance that does not last.
     """
     rate, other, variance, lasting, needed, detectable = (
         float(values[index])
@@ -66,9 +66,7 @@ def advise_sample_size(effects: Effects, design: Design, index: int = 0) -> Samp
     observed_seconds = max(side.exposure.shape[1] * side.block_seconds for side in sides)
     is_too_brief = not design.frequency_count
     is_variance_unknown = is_too_brief and min(side.row_count for side in sides) == 1
-    if not is_variance_unknown and (
-        detectable <= design.min_effect or (design.load is LoadAssumption.UNKNOWN and not is_too_brief)
-    ):
+    if not is_variance_unknown and detectable <= design.min_effect:
         return None
     if is_too_brief:
         surest = float(compute_required_errors(level, np.array(MAX_DF), np.array(MAX_DF)))
@@ -82,7 +80,7 @@ def advise_sample_size(effects: Effects, design: Design, index: int = 0) -> Samp
     pods = _find_pod_count(variance, own, design, target) if has_several_rows else None
     if lasting < target_variance:
         passes = 2 * (variance - lasting - counting_variance) > variance - lasting
-        can_more_pods_help = not passes or (design.same_time and not design.other_days)
+        can_more_pods_help = not passes or (design.is_concurrent)
         minutes = observed_seconds * (variance - lasting) / (target_variance - lasting) / 60
         long = minutes - observed_seconds / 60 > MAX_MINUTES_WITHOUT_PODS
         return SampleSizeAdvice(

@@ -21,7 +21,7 @@ export interface Significance {
 export function significanceOf(tree: Tree, changed: ArrayLike<number>, { functions, direction }: Verdict, by?: "file" | "package"): Significance {
   const names = new Set<string>();
   const isNotComparable = direction === "not_comparable";
-  if (!isNotComparable) tree.name.forEach((name, node) => { if (changed[node]) names.add(tree.names[name]).add(withoutLine(tree.names[name])); });
+  if (!isNotComparable) tree.name.forEach((name, node) => { if (changed[node] === 1) names.add(tree.names[name]).add(withoutLine(tree.names[name])); });
   return {
     level: tree.level, changed: isNotComparable ? [] : changed, functions, label: isNotComparable ? "not comparable" : "within noise",
     names: by ? new Set([...names].map((name) => ownerOf(name, by))) : names,

@@ -1,0 +1,124 @@
+"""The basis of a comparison: concurrent sides, costs of requests, and shares of the profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sidelight_collector.statistics.basis import Basis
+from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.window import Window
+from tests.collector.comparison_data import said
+from tests.collector.stored_windows import stored, window
+
+HOUR = 3600.0
+FUNCTIONS = 30
+
+
+def service(
+    version: str, rng: np.random.Generator, *, at: float, load: float = 1.0, doubled: int | None = None,
+    pods: int = 3, minutes: int = 60, each: float = 123.0,
+) -> Iterator[Window]:  # fmt: skip
+    """Thirty functions of equal cost below a handler; one of them may take twice its time."""
+    for pod in range(pods):
+        for minute in range(minutes):
+            busy = load * rng.normal(1, 0.05)
+            counts = [rng.poisson(each * busy * (2 if name == doubled else 1)) for name in range(FUNCTIONS)]
+            lines = [f"main (app.py:1);handle (app.py:5);step_{name} (steps.py:{name}) {count}"
+                     for name, count in enumerate(counts)]  # fmt: skip
+            yield window(
+                " | ".join(lines),
+                version=version,
+                pod=f"shop-{version}-{pod}",
+                at=at + minute * 60,
+                seconds=60,
+            )
+
+
+def changed_functions(found: Any, part: str = "self") -> dict[str, str]:
+    of = found["functions"]
+    words = dict(zip(of["function"], of[part]["direction"], strict=True))
+    return {name: word for name, word in words.items() if word not in ("unchanged", "inconclusive", "minor")}
+
+
+@pytest.fixture(scope="module")
+def sequential() -> ObjectStore:
+    """Version 1 for an hour, then version 2 for an hour at twice the load, one function doubled."""
+    rng = np.random.default_rng(1)
+    return stored([*service("1", rng, at=-HOUR), *service("2", rng, at=0, load=2.0, doubled=7)])
+
+
+def test_versions_one_after_the_other_are_compared_by_shares(sequential: ObjectStore) -> None:
+    found = said(sequential)
+    assert (found["basis"], found["direction"], found["method"]["unit"]) == (
+        "composition",
+        "not_judged",
+        "share",
+    )
+    assert "different times" in found["basis_reason"]
+    assert found["available_bases"] == ["composition"]
+    assert changed_functions(found) == {"step_7": "increased"}
+    of = found["functions"]
+    assert of["function"][0] == "step_7"
+    own = of["self"]
+    assert own["q"][0] < 0.01
+    assert own["relative_low"][0] < 1.0 < own["relative_high"][0] < 1.3
+    assert own["baseline"][0] == pytest.approx(1 / 30, rel=0.05)
+    assert own["comparison"][0] == pytest.approx(2 / 31, rel=0.05)
+    assert found["summary"].startswith("1 function changed: step_7 (+9")
+    assert found["summary"].endswith("may be load.")
+
+
+def test_versions_that_are_alike_have_no_changed_function() -> None:
+    rng = np.random.default_rng(2)
+    found = said(stored([*service("1", rng, at=-HOUR), *service("2", rng, at=0, load=0.4)]))
+    assert found["basis"] == "composition"
+    assert changed_functions(found) == changed_functions(found, "total") == {}
+    assert found["summary"].startswith("No function takes a different share of the profile. Total CPU time: ")
+
+
+def test_a_canary_is_compared_over_the_time_that_both_ran() -> None:
+    rng = np.random.default_rng(3)
+    stable = service("1", rng, at=-HOUR, minutes=120)
+    canary = service("2", rng, at=0, minutes=60, pods=1, doubled=7)
+    found = said(stored([*stable, *canary]))
+    assert found["basis"] == "concurrent"
+    assert found["direction"] == "increased"
+    assert found["rate"]["relative"] == pytest.approx(1 / 30, abs=0.02)
+    assert changed_functions(found) == {"step_7": "increased"}
+
+
+def test_composition_can_be_asked_of_concurrent_sides() -> None:
+    rng = np.random.default_rng(4)
+    store = stored([*service("1", rng, at=0), *service("2", rng, at=0, doubled=7)])
+    assert said(store)["basis"] == "concurrent"
+    found = said(store, basis=Basis.COMPOSITION)
+    assert (found["basis"], found["available_bases"]) == ("composition", ["concurrent", "composition"])
+    assert changed_functions(found) == {"step_7": "increased"}
+
+
+def test_request_counts_compare_the_cost_per_request(sequential: ObjectStore) -> None:
+    found = said(sequential, request_counts=(1e6, 2e6))
+    assert (found["basis"], found["method"]["unit"]) == ("per_request", "request")
+    assert found["rate"]["relative"] == pytest.approx(1 / 30, abs=0.02)
+    assert changed_functions(found) == {"step_7": "increased"}
+
+
+def test_a_basis_that_is_not_possible_falls_back_and_says_why(sequential: ObjectStore) -> None:
+    for basis, reason in (
+        (Basis.PER_REQUEST, "Cost per request cannot be compared"),
+        (Basis.CONCURRENT, "did not run at the same time"),
+    ):
+        found = said(sequential, basis=basis)
+        assert found["basis"] == "composition"
+        assert reason in found["basis_reason"]
+
+
+def test_a_change_below_the_smallest_relevant_size_is_minor(sequential: ObjectStore) -> None:
+    found = said(sequential, min_relevant_share=0.05)
+    of = found["functions"]
+    assert of["self"]["direction"][of["function"].index("step_7")] == "minor"
+    assert changed_functions(found) == {}
