@@ -156,7 +156,12 @@ def test_ctrl_c_while_services_start_leaves_nothing_behind(tmp_path: Path) -> No
 
 def test_a_child_that_dies_ends_the_demo_and_is_named(tmp_path: Path) -> None:
     with started(tmp_path, after="collector ") as (demo, children):
-        (service,) = [child for child in children if child.cmdline()[1].endswith("aiohttp_uvloop.py")]
+        # A child has no arguments, or its parent's, until it has executed its own program.
+        def services() -> list[psutil.Process]:
+            every = psutil.Process(demo.pid).children(recursive=True)
+            return [one for one in every if one.cmdline()[1:2] and "aiohttp_uvloop.py" in one.cmdline()[1]]
+
+        (service,) = eventually("the service runs", services)
         service.kill()
         assert demo.process.wait(60) == 1
         assert "error: the service aiohttp-uvloop was ended by SIGKILL; its last output:" in demo.said()
