@@ -1,8 +1,9 @@
-"""Parse and format times of query parameters, as nanoseconds since the epoch."""
+"""Times of query parameters, parsed and formatted, and spans of time."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Final
@@ -21,6 +22,14 @@ _RFC3339 = re.compile(
     r"(?P<zone>[Zz]|[+ -]\d{2}:\d{2})",
     re.ASCII,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedSpan:
+    """When something was first and last seen, in Unix seconds."""
+
+    first: float
+    last: float
 
 
 class BadTime(SidelightError):

@@ -23,22 +23,22 @@ from sidelight_collector.deploys.deploy import (
     DeployPolicy,
     DeployState,
     FinishReason,
-    ObservedSpan,
     build_deploy_id,
     create_deploy,
     list_analysis_offsets,
 )
 from sidelight_collector.deploys.query_client import QueryEngineBusy
 from sidelight_collector.deploys.rate_limiter import AnalysisRateLimiter
-from sidelight_collector.deploys.version_discovery import VersionSpan, list_version_spans
 from sidelight_collector.deploys.version_registry import VersionRegistry
 from sidelight_collector.doctor.layout import survey_store
 from sidelight_collector.kubernetes_discovery.rollouts import Rollout
 from sidelight_collector.query.query_errors import QueryTimeout
+from sidelight_collector.query.select.observed_time import VersionSpan, list_version_spans
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage import lease
 from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
+from sidelight_collector.times import ObservedSpan
 from sidelight_model.selectors import Selector
 from tests.collector.deploy_world import DAY, HOUR, MINUTE, START, Asked, Looker, World, states
 from tests.collector.test_api_caching import compact

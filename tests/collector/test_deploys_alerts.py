@@ -24,7 +24,6 @@ from sidelight_collector.deploys.deploy import (
     DeployPolicy,
     DeployState,
     FinishReason,
-    ObservedSpan,
     TimeRange,
     add_analysis,
     create_deploy,
@@ -41,6 +40,7 @@ from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.backends.s3 import S3Store
 from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.times import ObservedSpan
 from tests.collector.alertmanagers import Alertmanager, Webhook, alertmanager, webhook, webhook_away
 from tests.collector.deploy_world import HOUR, ships_until_now, working
 from tests.collector.processes import Process, metric

@@ -21,13 +21,13 @@ from sidelight_collector.deploys.deploy import (
     DeployRollout,
     DeployState,
     FinishReason,
-    ObservedSpan,
     TimeRange,
     create_deploy,
 )
 from sidelight_collector.deploys.deploy_repository import DeployRepository
 from sidelight_collector.deploys.routes import PARAMETERS, PATH
 from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.times import ObservedSpan
 from tests.collector.alertmanagers import Webhook, webhook
 from tests.collector.conftest import Answer, Serve
 from tests.collector.deploy_world import HOUR, MINUTE, ships_until_now, working

@@ -20,7 +20,6 @@ from sidelight_collector.deploys.deploy import (
     DeployPolicy,
     DeployState,
     FinishReason,
-    ObservedSpan,
     TimeRange,
     create_deploy,
 )
@@ -44,6 +43,7 @@ from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.backends.s3 import S3Store
 from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
+from sidelight_collector.times import ObservedSpan
 from tests.collector.alertmanagers import Webhook, webhook
 from tests.collector.deploy_world import DAY, HOUR, MINUTE, START, Looker, World, given, working
 from tests.processes import S3Server

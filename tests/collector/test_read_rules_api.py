@@ -23,11 +23,12 @@ from sidelight_collector.auth.authorizer import Permission, required_permission
 from sidelight_collector.auth.read_rules import parse_network
 from sidelight_collector.auth_wiring import load_tokens
 from sidelight_collector.deploys.deploy import DeployPolicy as DeployRules
-from sidelight_collector.deploys.deploy import ObservedSpan, create_deploy
+from sidelight_collector.deploys.deploy import create_deploy
 from sidelight_collector.deploys.deploy_repository import DeployRepository as DeployShelf
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.times import ObservedSpan
 from sidelight_model.window import Window, encode_windows
 from tests.collector.conftest import Answer, Running, Serve
 from tests.collector.fake_sidecars import JSON, Sidecar, until

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from sidelight_collector.deploys.deploy import Deploy, DeployPolicy, ObservedSpan, TimeRange
+from sidelight_collector.deploys.deploy import Deploy, DeployPolicy, TimeRange
+from sidelight_collector.times import ObservedSpan
 
 MAX_DAYS_BACK: Final = 14
 """Maximum number of days between the two sides."""

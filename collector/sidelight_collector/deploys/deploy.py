@@ -26,6 +26,8 @@ from hashlib import sha256
 from math import sqrt
 from typing import Any, Final
 
+from sidelight_collector.times import ObservedSpan
+
 DEPLOY_ID_PATTERN: Final = re.compile(r"\d{8}-[a-z2-7]{16}", re.ASCII)
 
 
@@ -66,14 +68,6 @@ class DeployPolicy:
     ingest_delay_seconds: float = 120.0
     fail_on: tuple[str, ...] = ("cpu>+5%",)
     min_effect: float = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedSpan:
-    """When something was first and last seen."""
-
-    first: float
-    last: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from sidelight_collector.deploys.deploy import (
     DeployRollout,
     DeployState,
     FinishReason,
-    ObservedSpan,
     TimeRange,
 )
 from sidelight_collector.storage.documents import parse_document, rename_fields
 from sidelight_collector.storage.objects import ObjectDamaged
+from sidelight_collector.times import ObservedSpan
 
 FORMAT: Final = 2
 _FORMAT_1: Final[Mapping[str, Mapping[str, str]]] = {

@@ -18,7 +18,7 @@ from sidelight_collector.deploys.deploy import Deploy, DeployPolicy, DeployRollo
 from sidelight_collector.deploys.deploy_repository import DeployNotFound, DeployRepository
 from sidelight_collector.deploys.query_client import QueryClient
 from sidelight_collector.deploys.rate_limiter import AnalysisRateLimiter
-from sidelight_collector.deploys.version_discovery import list_version_spans, split_range
+from sidelight_collector.deploys.version_discovery import split_range
 from sidelight_collector.deploys.version_registry import (
     VersionArrival,
     VersionRegistry,
@@ -28,6 +28,7 @@ from sidelight_collector.deploys.version_registry import (
 from sidelight_collector.kubernetes_discovery.rollouts import Rollout
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.query_errors import QueryTimeout
+from sidelight_collector.query.select.observed_time import list_version_spans
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.storage.lease import ShouldStop
 from sidelight_collector.storage.objects import ObjectChanged, ObjectDamaged, ObjectExists

@@ -10,14 +10,14 @@ from typing import Any, Final
 from sidelight_collector.comparison.answer import query_verdict
 from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.deploys.baseline_selection import DeploySides, select_sides
-from sidelight_collector.deploys.deploy import Deploy, DeployPolicy, DeployState, ObservedSpan, TimeRange
+from sidelight_collector.deploys.deploy import Deploy, DeployPolicy, DeployState, TimeRange
 from sidelight_collector.deploys.version_discovery import build_version_selector, find_observed_span
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.select.matchers import make_pattern_check
 from sidelight_collector.query.stack_filter import StackFilter
 from sidelight_collector.query.windows import WindowQuery
-from sidelight_collector.times import SECOND_NS
+from sidelight_collector.times import SECOND_NS, ObservedSpan
 from sidelight_model.counts import ProfileType
 from sidelight_model.gates import combine_statuses, parse_condition
 

@@ -19,8 +19,9 @@ import orjson
 import zstandard
 
 from sidelight_collector.decompress import decompress_body
-from sidelight_collector.deploys.deploy import Deploy, DeployEnd, FinishReason, ObservedSpan
-from sidelight_collector.deploys.version_discovery import VersionSpan
+from sidelight_collector.deploys.deploy import Deploy, DeployEnd, FinishReason
+from sidelight_collector.query.select.observed_time import VersionSpan, find_previous_version
+from sidelight_collector.times import ObservedSpan
 from sidelight_model.errors import SidelightError
 
 FORMAT: Final = 2
@@ -222,13 +223,17 @@ def _build_arrival(
     absent_seconds: float,
 ) -> list[VersionArrival]:
     """Build the arrival of a version; an empty list if it follows no other."""
-    others = {name: run for name, run in versions.items() if name != version_span.version}
-    previous = _find_previous_version(others, version_span.span.first, absent_seconds)
+    others = {
+        name: ObservedSpan(run.first_seen, run.last_seen)
+        for name, run in versions.items()
+        if name != version_span.version
+    }
+    previous = find_previous_version(others, version_span.span.first, absent_seconds)
     if previous is None:
         return []
     labels = version_span.namespace, version_span.service, version_span.version
-    previous_span = ObservedSpan(others[previous].first_seen, others[previous].last_seen)
-    return [VersionArrival(*labels, version_span.span.first, previous, previous_span, previous_last_seen)]
+    first = version_span.span.first
+    return [VersionArrival(*labels, first, previous, others[previous], previous_last_seen)]
 
 
 def _mark_absent(versions: dict[str, VersionRun], at: float, absent_seconds: float) -> None:
@@ -251,20 +256,3 @@ def _measure_absence(versions: Mapping[str, VersionRun], name: str, at: float) -
             observed_seconds += last - max(start, since)
             start = last
     return observed_seconds
-
-
-def _find_previous_version(
-    versions: Mapping[str, VersionRun], first_seen: float, absent_seconds: float
-) -> str | None:
-    """Return the version before one that appears; None if there is none.
-
-    It is the youngest of the versions still present, or else the one seen last. A version that appeared at
-    about the same time, or later, runs beside it and does not precede it.
-    """
-    earlier = {name: span for name, span in versions.items() if span.first_seen < first_seen}
-    if not earlier:
-        return None
-    present = [name for name, span in earlier.items() if span.last_seen > first_seen - absent_seconds]
-    if present:
-        return max(present, key=lambda name: (earlier[name].first_seen, name))
-    return max(earlier, key=lambda name: (earlier[name].last_seen, earlier[name].first_seen, name))

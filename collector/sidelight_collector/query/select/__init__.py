@@ -1,7 +1,8 @@
 """Select windows.
 
-window_query  select the windows of each side, each window once
-matchers      evaluate selectors
-pod_time      pod-seconds
-local_time    hours and days of a time zone
+window_query   select the windows of each side, each window once
+matchers       evaluate selectors
+observed_time  when versions and sides were observed
+pod_time       pod-seconds
+local_time     hours and days of a time zone
 """
