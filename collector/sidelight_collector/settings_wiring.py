@@ -122,6 +122,7 @@ def build_query_limits(settings: Settings) -> QueryLimits:
         cache_bytes=settings.query_cache_bytes,
         answer_bytes=settings.answer_cache_bytes,
         max_range_days=settings.max_range_days,
+        comparison_lookback_days=settings.comparison_lookback_days,
         default_nodes=settings.default_nodes,
         max_nodes=settings.max_nodes,
         max_points=settings.max_points,

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
-from sidelight_collector.auth.authorizer import BearerTokens
+from sidelight_collector.auth.authorizer import Authorizer, BearerTokens
 from sidelight_collector.http.api.answer_cache import AnswerOrigin
 from sidelight_collector.http.api.routes import routes
 from sidelight_collector.http.app import Readiness, build_app
@@ -42,13 +42,14 @@ async def serving(
     limits: QueryLimits | None = None,
     *,
     activity: IngestStats | None = None,
-    tokens: BearerTokens | None = None,
+    tokens: Authorizer | BearerTokens | None = None,
+    clock_ns: Callable[[], int] = lambda: NOW_NS,
     told: Callable[[AnswerOrigin], None] = lambda _: None,
     page: str | None = None,
 ) -> AsyncIterator[Client]:
     """A client of a collector's read API on a free port."""
     engine = QueryEngine(store, limits or QueryLimits())
-    api = routes(engine, activity or IngestStats(), store.kind, lambda: NOW_NS, told, offline_page=page)
+    api = routes(engine, activity or IngestStats(), store.kind, clock_ns, told, offline_page=page)
     app = build_app(api, Metrics(), tokens or BearerTokens(), Readiness())
     try:
         async with TestClient(TestServer(app)) as client:

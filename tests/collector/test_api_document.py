@@ -60,6 +60,12 @@ def filled(path: str) -> str:
     return re.sub(r"{(\w+)}", lambda found: str(names[found[1]]["example"]), path)
 
 
+def two_sided(path: str) -> dict[str, str]:
+    """Of the shop of these tests, a service with two versions where an answer has two sides."""
+    always = ("/compare", "/verdict", "/export/compare")
+    return {"query": 'service="shop"'} if path.removeprefix(PREFIX) in always else {}
+
+
 def shop() -> ObjectStore:
     stacks = "main (a.py:1);wait (a.py:5);[idle] 9 | main (a.py:1);work (b.py:7) 6 | main (a.py:1);[gil] 4"
     command = Quality(mode="command", sampler="py-spy 0.4.3", missing_states=("gil", "idle"), truncated=3)
@@ -117,6 +123,8 @@ async def test_every_documented_parameter_is_accepted_as_its_example_has_it(path
     async with serving(shop()) as client:
         for name, parameter in known.items():
             given = {name: str(parameter["example"])}
+            if "baseline" in known:
+                given = {"query": 'service="shop"', **given}
             async with client.get(filled(path), params=given) as response:
                 assert response.status == 200, await response.text()
         together = {name: str(parameter["example"]) for name, parameter in known.items()}
@@ -127,11 +135,11 @@ async def test_every_documented_parameter_is_accepted_as_its_example_has_it(path
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_parameter_left_out_means_what_the_document_says(path: str) -> None:
     async with serving(shop()) as client:
-        plain = await body(client, path, {})
+        plain = await body(client, path, two_sided(path))
         for name, parameter in parameters(path, "query").items():
             default = resolved(parameter["schema"]).get("default", parameter["schema"].get("default"))
             if default is not None:
-                assert await body(client, path, {name: str(default)}) == plain
+                assert await body(client, path, {**two_sided(path), name: str(default)}) == plain
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -139,7 +147,7 @@ async def test_a_parameter_left_out_means_what_the_document_says(path: str) -> N
 async def test_an_answer_is_as_the_document_describes_it(path: str, holding: str) -> None:
     content = resolved(PATHS[path]["responses"]["200"])["content"]
     async with serving(shop() if holding == "a shop" else MemoryStore()) as client:
-        async with client.get(filled(path)) as response:
+        async with client.get(filled(path), params=two_sided(path)) as response:
             assert response.status == 200
             assert response.content_type in content
             if response.content_type == "application/json":
@@ -147,7 +155,8 @@ async def test_an_answer_is_as_the_document_describes_it(path: str, holding: str
         if "speedscope" in resolved(parameters(path, "query").get("format", {})).get("schema", {}).get(
             "enum", ()
         ):
-            async with client.get(filled(path), params={"format": "speedscope"}) as response:
+            speedscope = {**two_sided(path), "format": "speedscope"}
+            async with client.get(filled(path), params=speedscope) as response:
                 check(await response.json(), content["application/json"]["schema"])
         if "baseline" in parameters(path, "query") and "application/json" in content:
             sides = {"baseline": 'version="1"', "comparison": 'version="2"'}

@@ -25,6 +25,7 @@ CENTURY = {
     "retention_day_days": 36_525,
     "max_age_days": 36_525.0,
     "max_range_days": 36_525.0,
+    "comparison_lookback_days": 36_525.0,
     "max_future_seconds": 36_525 * 86_400.0,
 }
 

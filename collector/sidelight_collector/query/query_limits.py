@@ -8,6 +8,7 @@ class QueryLimits:
     """Limits of queries; every field is a setting.
 
     max_range_days: the longest span between `from` and `until`.
+    comparison_lookback_days: how far before now the times and versions of a comparison are looked for.
     default_nodes: the flame graph nodes of a response if the request names no number.
     max_nodes: the most nodes of any response, also with `nodes=all`.
     max_points: the most steps of a timeline, or columns of a heatmap.
@@ -25,6 +26,7 @@ class QueryLimits:
     """
 
     max_range_days: float = 400
+    comparison_lookback_days: float = 7
     default_nodes: int = 50_000
     max_nodes: int = 1_000_000
     max_points: int = 5_000
@@ -45,8 +47,9 @@ class QueryLimits:
         for name in (*positive, "max_cells", "max_export_frames", "max_verdict_rows", "max_verdict_tests"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
-        if self.timeout_seconds <= 0 or self.max_range_days <= 0:
-            raise ValueError("timeout_seconds and max_range_days must be above zero")
+        for name in ("timeout_seconds", "max_range_days", "comparison_lookback_days"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be above zero")
         for name in ("waiting", "cache_bytes", "answer_bytes"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")

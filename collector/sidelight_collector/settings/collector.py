@@ -64,6 +64,7 @@ _SETTING_MAXIMUMS = {
     "retention_day_days": _CENTURY_DAYS,
     "max_age_days": _CENTURY_DAYS,
     "max_range_days": _CENTURY_DAYS,
+    "comparison_lookback_days": _CENTURY_DAYS,
     "link_retention_days": _CENTURY_DAYS,
     "max_future_seconds": _CENTURY_DAYS * DAY_SECONDS,
     "capture_max_pods": 100,
@@ -257,6 +258,12 @@ class Settings(KubernetesSettings):
     )
     max_range_days: float = setting(
         400.0, "longest time range of a query, in days", parse=parse_positive_float
+    )
+    comparison_lookback_days: float = setting(
+        7.0,
+        "time before now in which a comparison without times or versions finds them, in days, at most "
+        "--max-range-days",
+        parse=parse_positive_float,
     )
     default_nodes: int = setting(
         50_000,

@@ -757,6 +757,7 @@ export interface components {
             /** @description 0: within noise, 1: changed, 2: not judged, for each node. */
             readonly changed?: readonly (0 | 1 | 2)[];
             readonly verdict?: components["schemas"]["Verdict"];
+            readonly ranges?: components["schemas"]["Ranges"];
         };
         /** @description One side of a call tree. */
         readonly FlameSide: components["schemas"]["Side"] & {
@@ -793,6 +794,7 @@ export interface components {
                 readonly gap: number;
             };
             readonly basis: components["schemas"]["Basis"];
+            readonly ranges?: components["schemas"]["Ranges"];
         };
         /** @description Distribution of one side; statistics are null without samples. */
         readonly DepthSide: components["schemas"]["Side"] & {
@@ -823,6 +825,7 @@ export interface components {
             /** @description Number of all functions, listed or not. */
             readonly functions_total: number;
             readonly basis: components["schemas"]["Basis"];
+            readonly ranges?: components["schemas"]["Ranges"];
         };
         /** @description Columns of one side. */
         readonly TopSide: components["schemas"]["Side"] & {
@@ -1012,6 +1015,7 @@ export interface components {
             /** @description Number of all lines, listed or not. */
             readonly lines_total: number;
             readonly basis: components["schemas"]["Basis"];
+            readonly ranges?: components["schemas"]["Ranges"];
         };
         readonly CaptureRequest: {
             readonly service?: string;
@@ -1667,6 +1671,7 @@ export interface components {
             readonly sides: readonly components["schemas"]["Side"][];
             readonly verdict: components["schemas"]["Verdict"];
             readonly basis: components["schemas"]["Basis"];
+            readonly ranges: components["schemas"]["Ranges"];
         };
         readonly CaptureReport: {
             readonly capture: string;
@@ -1802,6 +1807,7 @@ export interface components {
                 readonly stacks: number;
             };
             readonly basis: components["schemas"]["Basis"];
+            readonly ranges?: components["schemas"]["Ranges"];
         };
         /** @description Columns of one side. */
         readonly StackCompositionSide: components["schemas"]["Side"] & {
@@ -1893,6 +1899,24 @@ export interface components {
             readonly self_samples_by_state?: components["schemas"]["StateColumns"];
             /** @description Self time of each node by state, in microseconds. */
             readonly self_us_by_state?: components["schemas"]["StateColumns"];
+        };
+        /** @description Which times are compared, and why. Chosen times are whole minutes. */
+        readonly Ranges: {
+            /**
+             * @description given: by the request. overlap: while both sides ran. rollout: equal spans before and after the comparison replaced the baseline. latest: the latest equal spans, or the last hour if a side has no windows.
+             * @enum {string}
+             */
+            readonly reason: "given" | "overlap" | "rollout" | "latest";
+            /** @description One sentence, with times in UTC. */
+            readonly text: string;
+            /** @description Other times to compare. */
+            readonly alternatives: readonly {
+                readonly label: string;
+                /** @description Query parameters that replace those of the request. */
+                readonly parameters: {
+                    readonly [key: string]: string;
+                };
+            }[];
         };
     };
     responses: {
@@ -2146,7 +2170,7 @@ export interface components {
          */
         readonly states: 0 | 1;
         /**
-         * @description Matchers of the baseline, added to `query`.
+         * @description Matchers of the baseline, added to `query`. Default: the version before the newest one of the comparison; if a side has a time of its own, all of `query`.
          * @example version="1"
          */
         readonly baseline: string;
@@ -2161,7 +2185,7 @@ export interface components {
          */
         readonly baseline_until: string;
         /**
-         * @description Matchers of the comparison side, added to `query`.
+         * @description Matchers of the comparison side, added to `query`. Default: the newest version; if a side has a time of its own, all of `query`.
          * @example version="2"
          */
         readonly comparison: string;
@@ -2355,6 +2379,16 @@ export interface components {
          * @example cpu>+3%
          */
         readonly conditions: readonly string[];
+        /**
+         * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it. Default: chosen by the collector if the request gives no time at all, else `-1h`. The answer's `ranges` says which times are compared and why.
+         * @example -15m
+         */
+        readonly compared_from: string;
+        /**
+         * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). Default: chosen by the collector if the request gives no time at all, else `now`. The answer's `ranges` says which times are compared and why.
+         * @example now
+         */
+        readonly compared_until: string;
     };
     requestBodies: never;
     headers: {
@@ -3326,17 +3360,17 @@ export interface operations {
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it. Default: chosen by the collector if the request gives no time at all, else `-1h`. The answer's `ranges` says which times are compared and why.
                  * @example -15m
                  */
-                readonly from?: components["parameters"]["from"];
+                readonly from?: components["parameters"]["compared_from"];
                 /**
-                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). Default: chosen by the collector if the request gives no time at all, else `now`. The answer's `ranges` says which times are compared and why.
                  * @example now
                  */
-                readonly until?: components["parameters"]["until"];
+                readonly until?: components["parameters"]["compared_until"];
                 /**
-                 * @description Matchers of the baseline, added to `query`.
+                 * @description Matchers of the baseline, added to `query`. Default: the version before the newest one of the comparison; if a side has a time of its own, all of `query`.
                  * @example version="1"
                  */
                 readonly baseline?: components["parameters"]["baseline"];
@@ -3351,7 +3385,7 @@ export interface operations {
                  */
                 readonly baseline_until?: components["parameters"]["baseline_until"];
                 /**
-                 * @description Matchers of the comparison side, added to `query`.
+                 * @description Matchers of the comparison side, added to `query`. Default: the newest version; if a side has a time of its own, all of `query`.
                  * @example version="2"
                  */
                 readonly comparison?: components["parameters"]["comparison"];
@@ -3681,7 +3715,7 @@ export interface operations {
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Matchers of the baseline, added to `query`.
+                 * @description Matchers of the baseline, added to `query`. Default: the version before the newest one of the comparison; if a side has a time of its own, all of `query`.
                  * @example version="1"
                  */
                 readonly baseline?: components["parameters"]["baseline"];
@@ -3696,7 +3730,7 @@ export interface operations {
                  */
                 readonly baseline_until?: components["parameters"]["baseline_until"];
                 /**
-                 * @description Matchers of the comparison side, added to `query`.
+                 * @description Matchers of the comparison side, added to `query`. Default: the newest version; if a side has a time of its own, all of `query`.
                  * @example version="2"
                  */
                 readonly comparison?: components["parameters"]["comparison"];
@@ -3871,7 +3905,7 @@ export interface operations {
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Matchers of the baseline, added to `query`.
+                 * @description Matchers of the baseline, added to `query`. Default: the version before the newest one of the comparison; if a side has a time of its own, all of `query`.
                  * @example version="1"
                  */
                 readonly baseline?: components["parameters"]["baseline"];
@@ -3886,7 +3920,7 @@ export interface operations {
                  */
                 readonly baseline_until?: components["parameters"]["baseline_until"];
                 /**
-                 * @description Matchers of the comparison side, added to `query`.
+                 * @description Matchers of the comparison side, added to `query`. Default: the newest version; if a side has a time of its own, all of `query`.
                  * @example version="2"
                  */
                 readonly comparison?: components["parameters"]["comparison"];
@@ -4079,7 +4113,7 @@ export interface operations {
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Matchers of the baseline, added to `query`.
+                 * @description Matchers of the baseline, added to `query`. Default: the version before the newest one of the comparison; if a side has a time of its own, all of `query`.
                  * @example version="1"
                  */
                 readonly baseline?: components["parameters"]["baseline"];
@@ -4094,7 +4128,7 @@ export interface operations {
                  */
                 readonly baseline_until?: components["parameters"]["baseline_until"];
                 /**
-                 * @description Matchers of the comparison side, added to `query`.
+                 * @description Matchers of the comparison side, added to `query`. Default: the newest version; if a side has a time of its own, all of `query`.
                  * @example version="2"
                  */
                 readonly comparison?: components["parameters"]["comparison"];
@@ -5462,17 +5496,17 @@ export interface operations {
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it. Default: chosen by the collector if the request gives no time at all, else `-1h`. The answer's `ranges` says which times are compared and why.
                  * @example -15m
                  */
-                readonly from?: components["parameters"]["from"];
+                readonly from?: components["parameters"]["compared_from"];
                 /**
-                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). Default: chosen by the collector if the request gives no time at all, else `now`. The answer's `ranges` says which times are compared and why.
                  * @example now
                  */
-                readonly until?: components["parameters"]["until"];
+                readonly until?: components["parameters"]["compared_until"];
                 /**
-                 * @description Matchers of the baseline, added to `query`.
+                 * @description Matchers of the baseline, added to `query`. Default: the version before the newest one of the comparison; if a side has a time of its own, all of `query`.
                  * @example version="1"
                  */
                 readonly baseline?: components["parameters"]["baseline"];
@@ -5487,7 +5521,7 @@ export interface operations {
                  */
                 readonly baseline_until?: components["parameters"]["baseline_until"];
                 /**
-                 * @description Matchers of the comparison side, added to `query`.
+                 * @description Matchers of the comparison side, added to `query`. Default: the newest version; if a side has a time of its own, all of `query`.
                  * @example version="2"
                  */
                 readonly comparison?: components["parameters"]["comparison"];
@@ -6401,17 +6435,17 @@ export interface operations {
                  */
                 readonly query?: components["parameters"]["query"];
                 /**
-                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it. Default: chosen by the collector if the request gives no time at all, else `-1h`. The answer's `ranges` says which times are compared and why.
                  * @example -15m
                  */
-                readonly from?: components["parameters"]["from"];
+                readonly from?: components["parameters"]["compared_from"];
                 /**
-                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). Default: chosen by the collector if the request gives no time at all, else `now`. The answer's `ranges` says which times are compared and why.
                  * @example now
                  */
-                readonly until?: components["parameters"]["until"];
+                readonly until?: components["parameters"]["compared_until"];
                 /**
-                 * @description Matchers of the baseline, added to `query`.
+                 * @description Matchers of the baseline, added to `query`. Default: the version before the newest one of the comparison; if a side has a time of its own, all of `query`.
                  * @example version="1"
                  */
                 readonly baseline?: components["parameters"]["baseline"];
@@ -6426,7 +6460,7 @@ export interface operations {
                  */
                 readonly baseline_until?: components["parameters"]["baseline_until"];
                 /**
-                 * @description Matchers of the comparison side, added to `query`.
+                 * @description Matchers of the comparison side, added to `query`. Default: the newest version; if a side has a time of its own, all of `query`.
                  * @example version="2"
                  */
                 readonly comparison?: components["parameters"]["comparison"];
@@ -6581,7 +6615,7 @@ export interface operations {
                  */
                 readonly until?: components["parameters"]["until"];
                 /**
-                 * @description Matchers of the baseline, added to `query`.
+                 * @description Matchers of the baseline, added to `query`. Default: the version before the newest one of the comparison; if a side has a time of its own, all of `query`.
                  * @example version="1"
                  */
                 readonly baseline?: components["parameters"]["baseline"];
@@ -6596,7 +6630,7 @@ export interface operations {
                  */
                 readonly baseline_until?: components["parameters"]["baseline_until"];
                 /**
-                 * @description Matchers of the comparison side, added to `query`.
+                 * @description Matchers of the comparison side, added to `query`. Default: the newest version; if a side has a time of its own, all of `query`.
                  * @example version="2"
                  */
                 readonly comparison?: components["parameters"]["comparison"];

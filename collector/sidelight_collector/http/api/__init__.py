@@ -6,6 +6,7 @@ api_handler    what handlers share
 parameters    parsing of query parameters
 responses     JSON, ETag, compression
 answer_cache  the cache of responses
+sides_cache   the cache of chosen sides
 exports       headers of exported files
 openapi       the OpenAPI document
 """

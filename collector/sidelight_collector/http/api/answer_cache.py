@@ -73,7 +73,7 @@ class AnswerCache:
         self._lock = threading.Lock()
         self._in_flight: dict[str, _InFlightAnswer] = {}
 
-    async def get(self, build_query: Callable[[], CacheableQuery]) -> EncodedResponse:
+    async def get(self, build_query: Callable[[QueryContext], CacheableQuery]) -> EncodedResponse:
         """Return the response to a query, with an etag if it is complete.
 
         `build_query` runs in a query's thread. A query that waits for the response of another query waits
@@ -85,7 +85,7 @@ class AnswerCache:
             async with asyncio.timeout(limit):
                 while True:
                     result = await self._engine.run(
-                        lambda reading: self._get_or_compute(build_query(), reading)
+                        lambda reading: self._get_or_compute(build_query(reading), reading)
                     )
                     if isinstance(result, EncodedResponse):
                         return result
@@ -102,7 +102,7 @@ class AnswerCache:
 
         If another query already computes it, returns that computation instead.
         """
-        key = _compute_cache_key(query, context)
+        key = compute_cache_key(query.identity, query.sides, context)
         in_flight = _InFlightAnswer(context.deadline)
         in_flight.future.set_running_or_notify_cancel()  # so that no waiter can cancel it
         with self._lock:
@@ -152,10 +152,10 @@ async def _wait_for_answer(in_flight: _InFlightAnswer) -> EncodedResponse | None
         in_flight.deadline.abandon()
 
 
-def _compute_cache_key(query: CacheableQuery, context: QueryContext) -> str:
+def compute_cache_key(identity: str, sides: Sequence[WindowQuery], context: QueryContext) -> str:
     """Compute the cache key of a query and the segments and blocks that it reads."""
-    digest = sha256(query.identity.encode())
-    for side in query.sides:
+    digest = sha256(identity.encode())
+    for side in sides:
         refs = context.list_segments(side.from_ns, side.until_ns)
         counting = (f"{ref.key_prefix} {' '.join(sorted(ref.parts))}" for ref in refs)
         digest.update(b"\0" + "\n".join(counting).encode())

@@ -8,6 +8,7 @@ from typing import TypeVar
 from aiohttp import web
 
 from sidelight_collector.auth.authorizer import get_principal
+from sidelight_collector.comparison.sides.default_sides import describe_ranges
 from sidelight_collector.http.api.answer_cache import AnswerCache, CacheableQuery
 from sidelight_collector.http.api.parameters import (
     PARAMETERS,
@@ -18,6 +19,7 @@ from sidelight_collector.http.api.responses import (
     accepts_gzip,
     encode_json_response,
 )
+from sidelight_collector.http.api.sides_cache import SidesCache
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_context import QueryContext
 
@@ -27,10 +29,11 @@ JsonAnswer = TypeVar("JsonAnswer", bound=Mapping[str, object])
 
 @dataclass(frozen=True, slots=True)
 class ApiContext:
-    """The engine, the cache of its answers, and the clock (Unix nanoseconds)."""
+    """The engine, caches of answers and of sides, and the clock (Unix nanoseconds)."""
 
     engine: QueryEngine
     answers: AnswerCache
+    sides: SidesCache
     clock_ns: Callable[[], int]
 
 
@@ -59,20 +62,54 @@ class ApiHandler:
         def encode_answer(make: partial[JsonAnswer], context: QueryContext) -> EncodedResponse:
             return encode_json_response(make(context), gzip=gzip, headers=build_engine_headers(context))
 
-        def build_query() -> CacheableQuery:
+        def build_query(_: QueryContext) -> CacheableQuery:
             make = build_answer()
             return build_cacheable_query(make, gzip, partial(encode_answer, make))
 
         return (await self._answers.get(build_query)).to_response(request)
 
+    async def respond_sides(
+        self, request: web.Request, parameters: QueryParameters, make: partial[JsonAnswer]
+    ) -> web.Response:
+        """Respond with what `make` answers on two sides, and with their `ranges`."""
+        gzip = accepts_gzip(request)
+
+        def build_query(context: QueryContext) -> CacheableQuery:
+            choice = self._context.sides.get_or_choose(context, parameters.parse_sides())
+            on_sides = partial(make, sides=choice.sides)
+
+            def encode_answer(context: QueryContext) -> EncodedResponse:
+                answer = {**on_sides(context), "ranges": describe_ranges(context, choice)}
+                return encode_json_response(answer, gzip=gzip, headers=build_engine_headers(context))
+
+            return build_cacheable_query(on_sides, gzip, encode_answer, repr(choice))
+
+        return (await self._answers.get(build_query)).to_response(request)
+
+    async def respond_one_or_two_sides(
+        self, request: web.Request, parameters: QueryParameters, make: partial[JsonAnswer]
+    ) -> web.Response:
+        """Respond on two sides if any parameter of a side is given, else on one."""
+        if parameters.has_sides():
+            return await self.respond_sides(request, parameters, make)
+        return await self.respond(request, lambda: partial(make, sides=[parameters.parse_window_query()]))
+
 
 def build_cacheable_query(
-    make: partial[Answer], gzip: bool, compute: Callable[[QueryContext], EncodedResponse]
+    make: partial[Answer],
+    gzip: bool,
+    compute: Callable[[QueryContext], EncodedResponse],
+    addition: str = "",
 ) -> CacheableQuery:
+    """Build a query.
+
+    `addition` identifies what `compute` adds to the answer of `make`.
+    """
     # The key is the function with all of its keywords, so that no parameter can be missing from it. One
     # keyword is `query` or `sides`.
     keywords = make.keywords
-    key = (make.func.__name__, *sorted((name, repr(value)) for name, value in keywords.items()), gzip)
+    arguments = sorted((name, repr(value)) for name, value in keywords.items())
+    key = (make.func.__name__, *arguments, gzip, addition)
     return CacheableQuery(repr(key), keywords.get("sides") or [keywords["query"]], compute)
 
 

@@ -52,18 +52,23 @@ class ExportApi(ApiHandler):
     async def export(self, request: web.Request) -> web.Response:
         parameters = self.read_parameters(request, "/export")
         return await self._respond_export(
-            request, parameters, PROFILE_FORMATS, lambda: [parameters.parse_window_query()]
+            request, parameters, PROFILE_FORMATS, lambda _: [parameters.parse_window_query()]
         )
 
     async def export_comparison(self, request: web.Request) -> web.Response:
         parameters = self.read_parameters(request, "/export/compare")
-        return await self._respond_export(request, parameters, COMPARISON_FORMATS, parameters.parse_sides)
+        return await self._respond_export(
+            request,
+            parameters,
+            COMPARISON_FORMATS,
+            lambda context: self._context.sides.get_or_choose(context, parameters.parse_sides()).sides,
+        )
 
     async def export_for_speedscope(self, request: web.Request) -> web.Response:
         parameters = self.read_parameters(request, "/export/{name}.speedscope.json")
         name = request.match_info["name"]
         return await self._respond_export(
-            request, parameters, ("speedscope",), lambda: [parameters.parse_window_query()], name
+            request, parameters, ("speedscope",), lambda _: [parameters.parse_window_query()], name
         )
 
     async def _respond_export(
@@ -71,7 +76,7 @@ class ExportApi(ApiHandler):
         request: web.Request,
         parameters: QueryParameters,
         formats: Sequence[str],
-        sides: Callable[[], list[WindowQuery]],
+        list_sides: Callable[[QueryContext], list[WindowQuery]],
         name: str = "",
     ) -> web.Response:
         gzip, export_format = accepts_gzip(request), parameters.parse_choice("format", formats)
@@ -92,8 +97,8 @@ class ExportApi(ApiHandler):
                 exported.content, content_type, gzip=gzip and export_format != "pprof", headers=export_headers
             )
 
-        def build_query() -> CacheableQuery:
-            queries = sides()
+        def build_query(context: QueryContext) -> CacheableQuery:
+            queries = list_sides(context)
             title = (
                 name
                 or " against ".join(str(query.selector) for query in queries)

@@ -10,6 +10,8 @@ from typing import Final
 from multidict import MultiMapping
 
 from sidelight_collector.comparison.request import ComparisonOptions
+from sidelight_collector.comparison.sides.default_sides import SidesRequest, build_lookback
+from sidelight_collector.comparison.sides.range_choice import RangePair, TimeSpan
 from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.select.matchers import make_pattern_check, parse_re2_selector
@@ -29,6 +31,7 @@ SIDE_PARAMETERS: Final = (
     *("comparison", "comparison_from", "comparison_until"),
 )
 """Parameters of a query with two sides."""
+_SIDE_TIME_PARAMETERS: Final = tuple(name for name in SIDE_PARAMETERS if name.endswith(("_from", "_until")))
 
 REPEATABLE_PARAMETERS: Final = ("conditions",)
 """Parameters that may be given more than once."""
@@ -183,26 +186,34 @@ class QueryParameters:
 
     def parse_window_query(self) -> WindowQuery:
         """Parse the window query of `query`, `from` and `until`."""
-        return self._build_window_query(self._parse_base_selector(), "")
+        selector, span = self._parse_base_selector(), self._parse_range("")
+        return WindowQuery(selector, span.from_ns, span.until_ns)
 
-    def parse_sides(self) -> list[WindowQuery]:
-        """Parse the window queries of baseline and comparison.
+    def has_sides(self) -> bool:
+        """Return whether any parameter of a side is given."""
+        return any(name in self._values for name in SIDE_PARAMETERS)
 
-        Each selector is ANDed with `query`. A side without a time range of its own has that of `from` and
-        `until`.
+    def parse_sides(self) -> SidesRequest:
+        """Parse baseline and comparison.
+
+        A side without a time range of its own has that of `from` and `until`.
         """
-        base = self._parse_base_selector()
-        return [
-            self._build_window_query(base & self._parse_selector(side), side)
-            for side in ("baseline", "comparison")
-        ]
-
-    def parse_one_or_two_sides(self) -> list[WindowQuery]:
-        """Parse both sides if any parameter of a side is given, else only `query`."""
-        return (
-            self.parse_sides()
-            if any(name in self._values for name in SIDE_PARAMETERS)
-            else [self.parse_window_query()]
+        baseline, comparison = (
+            self._parse_selector(name) if self._values.get(name, "").strip() else None
+            for name in ("baseline", "comparison")
+        )
+        has_own_times = any(name in self._values for name in _SIDE_TIME_PARAMETERS)
+        ranges = None
+        if has_own_times or "from" in self._values or "until" in self._values:
+            ranges = RangePair(self._parse_range("baseline"), self._parse_range("comparison"))
+        lookback_days = min(self._limits.comparison_lookback_days, self._limits.max_range_days)
+        return SidesRequest(
+            self._parse_base_selector(),
+            baseline,
+            comparison,
+            ranges,
+            has_own_times,
+            build_lookback(self._now_ns, round(lookback_days * _DAY_SECONDS * SECOND_NS)),
         )
 
     def parse_comparison_options(self) -> ComparisonOptions:
@@ -342,7 +353,7 @@ class QueryParameters:
     def _parse_selector(self, name: str) -> Selector:
         return parse_re2_selector(self._values.get(name, ""))
 
-    def _build_window_query(self, selector: Selector, side: str) -> WindowQuery:
+    def _parse_range(self, side: str) -> TimeSpan:
         start, start_ns = self._parse_time(side, "from", "-1h")
         end, end_ns = self._parse_time(side, "until", "now")
         if start_ns >= end_ns:
@@ -355,7 +366,7 @@ class QueryParameters:
                 f"a range of {days:.1f} days is longer than the {self._limits.max_range_days:g} days allowed",
                 hint=f"Ask for less between {start} and {end}.",
             )
-        return WindowQuery(selector, start_ns, end_ns)
+        return TimeSpan(start_ns, end_ns)
 
     def _parse_time(self, side: str, edge: str, default: str) -> tuple[str, int]:
         side_name = f"{side}_{edge}"

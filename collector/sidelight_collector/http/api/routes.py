@@ -11,7 +11,7 @@ from aiohttp import web
 
 import sidelight
 from sidelight_collector.answers.catalog import list_label_names, list_label_values, list_services
-from sidelight_collector.answers.flame import FlameGraph, query_flame_graph
+from sidelight_collector.answers.flame import query_flame_graph
 from sidelight_collector.answers.heatmap import HeatmapLimits, query_heatmap
 from sidelight_collector.answers.lines import query_function_lines
 from sidelight_collector.answers.service_overview import query_service_overview
@@ -29,6 +29,7 @@ from sidelight_collector.http.api.responses import (
     EncodedResponse,
     encode_json_response,
 )
+from sidelight_collector.http.api.sides_cache import SidesCache
 from sidelight_collector.ingest.stats import IngestStats
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.windows import WindowQuery
@@ -57,7 +58,8 @@ def routes(
     `offline_page` is the built page that HTML exports are made of. `find_rollouts` returns the rollouts of
     what a query selects.
     """
-    context = ApiContext(engine, AnswerCache(engine, on_answer), clock_ns)
+    sides = SidesCache(engine.limits.answer_bytes)
+    context = ApiContext(engine, AnswerCache(engine, on_answer), sides, clock_ns)
     api = _QueryApi(context, ingest_stats, store_kind, retention_days, find_rollouts)
     exports = ExportApi(context, offline_page)
     handlers: Mapping[str, Handler] = {
@@ -191,16 +193,13 @@ class _QueryApi(ApiHandler):
             options=comparison_options,
             max_nodes=min(parameters.parse_max_nodes() or max_nodes, max_nodes),
         )
-        return await self.respond(request, lambda: partial(query, sides=parameters.parse_sides()))
+        return await self.respond_sides(request, parameters, query)
 
     async def depth(self, request: web.Request) -> web.Response:
         parameters = self.read_parameters(request, "/depth")
         kind, stack_filter = parameters.parse_profile_type(), parameters.parse_stack_filter()
-        return await self.respond(
-            request,
-            lambda: partial(
-                query_depth, sides=parameters.parse_one_or_two_sides(), kind=kind, stack_filter=stack_filter
-            ),
+        return await self.respond_one_or_two_sides(
+            request, parameters, partial(query_depth, kind=kind, stack_filter=stack_filter)
         )
 
     async def stack_composition(self, request: web.Request) -> web.Response:
@@ -210,15 +209,10 @@ class _QueryApi(ApiHandler):
             parameters.parse_stack_filter(),
             parameters.parse_limit(DEFAULT_ROWS),
         )
-        return await self.respond(
+        return await self.respond_one_or_two_sides(
             request,
-            lambda: partial(
-                query_stack_composition,
-                sides=parameters.parse_one_or_two_sides(),
-                kind=kind,
-                stack_filter=stack_filter,
-                limit=limit,
-            ),
+            parameters,
+            partial(query_stack_composition, kind=kind, stack_filter=stack_filter, limit=limit),
         )
 
     async def top(self, request: web.Request) -> web.Response:
@@ -229,16 +223,10 @@ class _QueryApi(ApiHandler):
             parameters.parse_limit(DEFAULT_ROWS),
         )
         by = CostOrder(parameters.parse_choice("by", [by.value for by in CostOrder]))
-        return await self.respond(
+        return await self.respond_one_or_two_sides(
             request,
-            lambda: partial(
-                query_top,
-                sides=parameters.parse_one_or_two_sides(),
-                kind=kind,
-                by=by,
-                limit=limit,
-                stack_filter=stack_filter,
-            ),
+            parameters,
+            partial(query_top, kind=kind, by=by, limit=limit, stack_filter=stack_filter),
         )
 
     async def lines(self, request: web.Request) -> web.Response:
@@ -250,11 +238,11 @@ class _QueryApi(ApiHandler):
             parameters.get_text("file"),
             replace(parameters.parse_stack_filter(), function=""),
         )
-        return await self.respond(
+        return await self.respond_one_or_two_sides(
             request,
-            lambda: partial(
+            parameters,
+            partial(
                 query_function_lines,
-                sides=parameters.parse_one_or_two_sides(),
                 kind=kind,
                 function=function,
                 file=file,
@@ -311,10 +299,6 @@ class _QueryApi(ApiHandler):
             stack_filter=parameters.parse_stack_filter(),
             comparison_options=comparison_options,
         )
-
-        def build_flame_graph() -> partial[FlameGraph]:
-            return partial(
-                query, sides=parameters.parse_sides() if two else [parameters.parse_window_query()]
-            )
-
-        return await self.respond(request, build_flame_graph)
+        if two:
+            return await self.respond_sides(request, parameters, query)
+        return await self.respond(request, lambda: partial(query, sides=[parameters.parse_window_query()]))

@@ -1,4 +1,4 @@
-"""When versions and selected windows were observed, from windows without their stacks."""
+"""When versions and sides were observed, from windows without their stacks."""
 
 from __future__ import annotations
 
