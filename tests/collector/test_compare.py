@@ -115,6 +115,24 @@ async def test_the_verdict_leads_and_a_table_of_functions_follows(client: Client
     assert "new in B" in rows[3]
 
 
+async def test_without_times_and_sides_the_collector_chooses_and_the_text_says_what(client: Client) -> None:
+    done = await run(client.make_url("/"), "compare", "--json", '{service="odd"}')
+    assert done.returncode == 64
+    assert "error: baseline is not given, and no version ran before" in done.stderr
+    done = await run(client.make_url("/"), "compare", *SIDES, SHOP)
+    assert done.returncode == 0
+    sentence = "Both sides ran 2026-11-21 09:30\N{EN DASH}09:38 UTC."
+    assert sentence in done.stdout.splitlines()
+    assert sentence not in (await compare(client, *SIDES, SHOP)).stdout
+    told = json.loads((await run(client.make_url("/"), "compare", *SIDES, "--json", SHOP)).stdout)
+    assert (told["ranges"]["reason"], told["ranges"]["text"]) == ("overlap", sentence)
+    done = await run(client.make_url("/"), "compare", "--comparison", "version:2", SHOP)
+    assert (
+        f'Version "2" is compared with the one before it, "1": {sentence[0].lower()}{sentence[1:]}'
+        in done.stdout
+    )
+
+
 async def test_rows_can_be_ordered_by_total_limited_and_kept_to_what_is_beyond_noise(client: Client) -> None:
     done = await compare(client, *SIDES, "--by", "total", "--limit", "1", SHOP)
     assert done.stdout.splitlines()[-1] == "4 more functions: --limit 5 lists all."

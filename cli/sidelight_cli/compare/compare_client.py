@@ -67,7 +67,9 @@ def build_parameters(settings: CompareSettings) -> Mapping[str, str | Sequence[s
         "comparison_requests": _format_decimal(settings.comparison_requests),
     }
     query: dict[str, str | Sequence[str]] = {name: text for name, text in values.items() if text}
-    query |= {"baseline": expand_side(settings.baseline), "comparison": expand_side(settings.comparison)}
+    # The collector chooses a side that is missing; `match:` selects everything.
+    sides = {"baseline": settings.baseline, "comparison": settings.comparison}
+    query |= {name: expand_side(side) or "{}" for name, side in sides.items() if side}
     if settings.fail_on:
         query["conditions"] = [str(condition) for condition in settings.fail_on]
     return query

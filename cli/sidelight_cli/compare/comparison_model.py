@@ -153,6 +153,12 @@ class ComparisonVerdict:
         return [name for name, side in zip("AB", self.sides, strict=True) if not side.windows]
 
     @property
+    def range_sentence(self) -> str:
+        """Which times the collector chose; empty if it did not."""
+        ranges = self.answer.get("ranges") or {"reason": "given"}
+        return "" if ranges["reason"] == "given" else str(ranges["text"])
+
+    @property
     def rate_unit(self) -> str:
         """The denominator of a rate: pod-second, request, second or sample."""
         return str(self.method.get("unit") or "pod-second")

@@ -85,9 +85,12 @@ def _has_no_variance(verdict: ComparisonVerdict) -> bool:
 def has_range_ended(verdict: ComparisonVerdict, now: float) -> bool:
     """Whether both ranges have ended and their last windows have had time to arrive.
 
-    `now` is in Unix seconds. Waiting longer brings no more data.
+    `now` is in Unix seconds. Waiting longer brings no more data. Times that the collector chose follow new
+    windows, so they do not end.
     """
-    return all(side.until is not None and side.until + INGEST_DELAY_SECONDS < now for side in verdict.sides)
+    return not verdict.range_sentence and all(
+        side.until is not None and side.until + INGEST_DELAY_SECONDS < now for side in verdict.sides
+    )
 
 
 def wait_for_verdict(

@@ -72,8 +72,12 @@ class CompareSettings:
     )
     file: str = setting("", "file with the comparison, if the first argument is a file", positional=True)
     collector: str = setting("", "URL of the collector; not required for files", metavar="URL")
-    baseline: str = setting("", "side A: version:VERSION, or matchers", metavar="SIDE")
-    comparison: str = setting("", "side B, in the same format as --baseline", metavar="SIDE")
+    baseline: str | None = setting(
+        None, "side A: version:VERSION, or matchers; otherwise the version before B's", metavar="SIDE"
+    )
+    comparison: str | None = setting(
+        None, "side B, in the same format as --baseline; otherwise the newest version", metavar="SIDE"
+    )
     fail_on: tuple[Condition, ...] = setting(
         (),
         "condition that fails the comparison, such as cpu>+3%; may be repeated",
@@ -92,8 +96,15 @@ class CompareSettings:
     type: str = setting(
         "cpu", "profile type: cpu, wall or gil", parse=make_choice_parser("cpu", "wall", "gil")
     )
-    from_: str = setting("-1h", "start of the range: RFC 3339, Unix seconds, now, or -15m", metavar="TIME")
-    until: str = setting("now", "end of the range, exclusive; same format as --from", metavar="TIME")
+    from_: str = setting(
+        "",
+        "start of the range: RFC 3339, Unix seconds, now, or -15m; without any time the collector chooses, "
+        "otherwise -1h",
+        metavar="TIME",
+    )
+    until: str = setting(
+        "", "end of the range, exclusive; same format as --from; otherwise now", metavar="TIME"
+    )
     baseline_from: str = setting("", "start of A, if it differs from --from", metavar="TIME")
     baseline_until: str = setting("", "end of A, if it differs from --until", metavar="TIME")
     comparison_from: str = setting("", "start of B, if it differs from --from", metavar="TIME")
@@ -178,11 +189,17 @@ class CompareSettings:
             self._check_sides()
 
     def _check_sides(self) -> None:
-        for name in ("collector", "baseline", "comparison"):
-            if not getattr(self, name):
+        if not self.collector:
+            raise BadSetting(
+                "--collector is required",
+                hint="Give --collector or set SIDELIGHT_COLLECTOR; or give two files.",
+            )
+        for name in ("baseline", "comparison"):
+            # An empty side is usually an unset shell variable.
+            if getattr(self, name) == "":
                 raise BadSetting(
-                    f"--{name} is required",
-                    hint=f"Give --{name} or set SIDELIGHT_{name.upper()}; or give two files.",
+                    f"--{name} is empty",
+                    hint=f"Give --{name} version:VERSION, or omit it to let the collector choose.",
                 )
         if self.baseline_seconds or self.comparison_seconds:
             raise BadSetting(

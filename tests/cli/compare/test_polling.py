@@ -148,6 +148,14 @@ def test_a_range_that_has_ended_brings_no_more() -> None:
     assert not has_range_ended(recent, 1_800_000_000.0)
 
 
+def test_times_that_the_collector_chose_follow_new_windows_and_do_not_end() -> None:
+    old = answer(("cpu>+3%", EARLY), more=MORE, until=1_800_000_000.0 - 3600)
+    old["ranges"] = {"reason": "overlap", "text": "Both sides ran.", "alternatives": []}
+    assert not has_range_ended(parse_verdict(old), 1_800_000_000.0)
+    old["ranges"]["reason"] = "given"
+    assert has_range_ended(parse_verdict(old), 1_800_000_000.0)
+
+
 def test_a_collector_that_is_away_for_a_while_is_asked_again() -> None:
     away = CollectorUnreachable("no answer from it")
     busy = RequestRefused(503, Reason.OVERLOADED, "too much to do", "")

@@ -60,6 +60,17 @@ def test_all_that_was_said_is_asked() -> None:
     }
 
 
+def test_times_and_sides_that_were_not_said_are_not_asked() -> None:
+    with answering(answer()) as served:
+        assert compare('{service="shop"}', url=served.url).returncode == 0
+        assert compare(*SIDES[:2], "--until=-1h", '{service="shop"}', url=served.url).returncode == 0
+        assert compare("--baseline=match:", "--comparison=version:2", url=served.url).returncode == 0
+    bare, partial, everything = served.asked
+    assert set(bare) == {"query", "type", "min_effect", "alpha", "limit"}
+    assert set(partial) - set(bare) == {"baseline", "until"}
+    assert (everything["baseline"], everything["comparison"]) == (["{}"], ['version="2"'])
+
+
 def test_sides_may_be_variables() -> None:
     variables = {
         "SIDELIGHT_COLLECTOR": "http://x",

@@ -30,6 +30,7 @@ def render_json(
         "by": sort_by,
         "verdict": {name: value for name, value in answer["verdict"].items() if name != "functions"},
         "sides": answer["sides"],
+        "ranges": answer.get("ranges"),
         "functions_total": verdict.function_count,
         "rows": [_row_to_json(row) for row in rows],
         "basis": answer.get("basis"),

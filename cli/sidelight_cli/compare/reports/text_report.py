@@ -42,6 +42,8 @@ def render_text(verdict: ComparisonVerdict, sort_by: str, limit: int, *, signifi
     for letter, side in zip("AB", verdict.sides, strict=True):
         parts = (letter, escape_unprintable(side.selector), format_time_range(side), format_counts(side))
         lines.append("  ".join(part for part in parts if part))
+    if verdict.range_sentence:
+        lines.append(escape_unprintable(verdict.range_sentence))
     if method := format_method(verdict):
         lines.append(method)
     lines += _add_blank_line(_render_checks(verdict))
