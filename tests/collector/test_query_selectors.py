@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_collector.answers.catalog import list_label_names, list_label_values
-from sidelight_collector.query.select.matchers import parse_re2_selector
+from sidelight_collector.query.select.matchers import (
+    MAX_PATTERN_SECONDS,
+    make_pattern_check,
+    parse_re2_selector,
+)
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_model.errors import BadSelector
 from sidelight_model.selectors import Matcher, Op, Selector
@@ -98,3 +102,11 @@ def test_patterns_that_take_long_to_read_do_not_add_up() -> None:
     with pytest.raises(BadSelector, match="took too long"):
         parse_re2_selector(text)
     assert time.process_time() - began < 5
+
+
+def test_only_reading_patterns_counts_as_their_time() -> None:
+    check = make_pattern_check()
+    until = time.thread_time() + 2 * MAX_PATTERN_SECONDS
+    while time.thread_time() < until:  # as a collection of garbage does
+        pass
+    check("nothing.*")
