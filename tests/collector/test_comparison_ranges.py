@@ -212,6 +212,17 @@ async def test_one_version_is_refused_with_what_to_give(keep: Any) -> None:
             assert "baseline_from" in body["hint"]
 
 
+async def test_windows_without_a_version_need_sides_and_can_be_the_version_before() -> None:
+    async with serving(stored(runs("", -HOUR, 0))) as client:
+        status, body = await refused(client, "verdict", **SHOP)
+        assert (status, "have no label version" in body["message"]) == (400, True)
+    answer = await ask(stored(runs("", -3 * HOUR, -HOUR), runs("2", -HOUR, 0)))
+    assert answer["ranges"]["text"].startswith(
+        'Version "2" is compared with the one before it, (no version): the comparison replaced'
+    )
+    assert answer["sides"][0]["selector"] == '{service="shop", version=""}'
+
+
 async def test_without_windows_the_last_hour_is_compared_and_the_answer_says_so() -> None:
     answer = await ask(MemoryStore())
     assert times(answer) == both("09:30", "10:30")

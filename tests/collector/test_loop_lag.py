@@ -175,7 +175,7 @@ def large() -> MemoryStore:
     [
         ("flamegraph?nodes=all", "gzip"),
         ("flamegraph?nodes=all&lines=1", "identity"),
-        ("compare?nodes=all", "gzip"),
+        ("compare?nodes=all&baseline={}&comparison={}", "gzip"),
         ("top?limit=100000", "gzip"),
         ("export?format=folded", "identity"),
         ("export?format=speedscope", "gzip"),

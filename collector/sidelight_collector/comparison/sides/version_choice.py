@@ -56,6 +56,11 @@ def choose_versions(
     }
     previous, newest = _require_agreement(pairs, query, is_baseline_given=baseline is not None)
     selectors = {}
+    if not newest:
+        raise BadParameter(
+            f"a side is not given, and the windows of {query.selector} have no label version",
+            hint="Give baseline and comparison, such as values of another label.",
+        )
     if comparison is None:
         selectors["comparison"] = _select_version(newest)
         if baseline is not None and set(selectors["comparison"].matchers) <= set(baseline.matchers):
@@ -131,4 +136,4 @@ def _select_version(version: str) -> Selector:
 
 
 def _quote(version: str) -> str:
-    return f'"{version}"'
+    return f'"{version}"' if version else "(no version)"
