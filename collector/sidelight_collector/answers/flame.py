@@ -83,7 +83,6 @@ def query_flame_graph(
     `comparison_options`, allowed only for two sides, the response has a verdict.
     """
     comparison = None if comparison_options is None else load_comparison(context, sides, comparison_options)
-    sides = comparison.sides if comparison else sides
     windows_by_side = comparison.windows if comparison else select_side_windows(context, sides)
     limit = min(nodes or max_nodes, max_nodes)
     stack_sums = (

@@ -19,7 +19,6 @@ from sidelight_collector.comparison.matrix import (
     PairedObservations,
     SideObservations,
     build_observations,
-    measure_observed_time,
     select_comparison_windows,
     sum_stacks_by_cell,
 )
@@ -27,6 +26,8 @@ from sidelight_collector.comparison.model import Verdict
 from sidelight_collector.comparison.rename_matching import match_renames
 from sidelight_collector.comparison.request import ComparisonOptions, distribute_requests
 from sidelight_collector.comparison.side_comparison import SideComparison
+from sidelight_collector.comparison.sides.range_choice import find_overlap
+from sidelight_collector.comparison.sides.range_statement import format_time_range
 from sidelight_collector.query.call_tree import (
     CallTree,
     PooledStacks,
@@ -39,12 +40,13 @@ from sidelight_collector.query.engine.stack_text import StackWeights, weigh_stac
 from sidelight_collector.query.engines.prometheus import RequestCountUnavailable
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.request_counts import TimeBlocks
+from sidelight_collector.query.select.observed_time import list_observed_intervals
 from sidelight_collector.query.stack_filter import StackFilter, apply_filter, narrow_summary
 from sidelight_collector.query.windows import (
     SelectedWindows,
     WindowQuery,
 )
-from sidelight_collector.statistics.basis import Basis, choose_basis, find_overlap
+from sidelight_collector.statistics.basis import Basis, choose_basis
 from sidelight_collector.statistics.renames import FunctionRename
 from sidelight_model.counts import ProfileType
 
@@ -60,9 +62,13 @@ class VerdictAnswer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both sides of a comparison: queries, observations and the samples of each cell."""
+    """Both sides of a comparison: observations and the samples of each cell.
 
-    sides: Sequence[WindowQuery]
+    `overlap` is the time in which both sides ran, as text; it is empty if they did not run at the same
+    time.
+    """
+
+    overlap: str
     observations: PairedObservations
     cell_sums: Sequence[pa.Table]
 
@@ -80,13 +86,22 @@ def load_comparison(
     """
     selected = select_comparison_windows(context, sides, options.max_rows)
     observations = build_observations(sides, selected)
-    overlap = find_overlap(*map(measure_observed_time, selected))
+    overlap = find_overlap(*map(list_observed_intervals, selected))
     is_by_rate = options.basis in (None, Basis.CONCURRENT) and options.request_counts is None
     if overlap and is_by_rate and observations.pairing != "time":
-        sides = [replace(side, from_ns=overlap.start_ns, until_ns=overlap.end_ns) for side in sides]
-        observations = build_observations(sides, select_comparison_windows(context, sides, options.max_rows))
+        narrowed = [
+            replace(
+                side,
+                from_ns=max(side.from_ns, overlap.from_ns),
+                until_ns=min(side.until_ns, overlap.until_ns),
+            )
+            for side in sides
+        ]
+        selected = select_comparison_windows(context, narrowed, options.max_rows)
+        observations = build_observations(narrowed, selected)
+    is_concurrent = overlap and observations.pairing == "time"
     return Comparison(
-        sides,
+        format_time_range(overlap.from_ns, overlap.until_ns) if overlap and is_concurrent else "",
         observations,
         [sum_stacks_by_cell(context, own) for own in (observations.baseline, observations.comparison)],
     )
@@ -113,7 +128,7 @@ def query_verdict(
         "type": kind.value,
         "sides": [
             narrow_summary(summarize_side(query, windows, kind), weights, stack_filter)
-            for query, (windows, weights) in zip(comparison.sides, pairs, strict=True)
+            for query, (windows, weights) in zip(sides, pairs, strict=True)
         ],
         "verdict": verdict,
         "basis": build_basis(comparison.windows, kind, context.unreadable_count),
@@ -178,14 +193,9 @@ def build_verdict(
         return match_renames(context, pairs, tree, functions, pod_seconds)
 
     requests, final_options = _load_requests(context, comparison.observations, options)
-    overlap = (
-        find_overlap(*map(measure_observed_time, comparison.windows))
-        if comparison.observations.pairing == "time"
-        else None
-    )
     basis_choice = choose_basis(
         options.basis,
-        overlap,
+        comparison.overlap,
         has_requests=requests is not None,
         missing_requests_reason=final_options.missing_requests_reason,
     )

@@ -47,7 +47,6 @@ from sidelight_collector.query.windows import (
     SelectedWindows,
     WindowQuery,
 )
-from sidelight_collector.statistics.basis import ObservedTime
 from sidelight_collector.statistics.inference.design import MAX_BLOCKS, MAX_ROWS, SideMatrix, assign_row
 from sidelight_collector.storage.tables import DAY_NS, HOUR_NS
 from sidelight_collector.times import SECOND_NS
@@ -157,12 +156,6 @@ def select_comparison_windows(
     if sum(ref.rows for ref in refs) <= max_rows:
         sides = [replace(side, by_window=True) for side in sides]
     return select_side_windows(context, sides)
-
-
-def measure_observed_time(windows: SelectedWindows) -> ObservedTime:
-    """Measure the time between the first and the last window of a side."""
-    span = _measure_span(windows)
-    return ObservedTime(span.first_ns, span.last_ns)
 
 
 def build_observations(

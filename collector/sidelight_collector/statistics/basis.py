@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
-
-MIN_OVERLAP_NS: Final = 600 * 10**9
-MIN_OVERLAP_SHARE: Final = 0.1
-"""Sides are concurrent if they overlap for 10 minutes, or for this share of the shorter one."""
 
 
 class Basis(StrEnum):
@@ -36,35 +30,17 @@ class BasisChoice:
     available: tuple[Basis, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedTime:
-    """The time between the first and the last observation of a side, in Unix ns."""
-
-    start_ns: int
-    end_ns: int
-
-
-def find_overlap(a: ObservedTime, b: ObservedTime) -> ObservedTime | None:
-    """Find the time in which both sides were observed; None if it is too short."""
-    start, end = max(a.start_ns, b.start_ns), min(a.end_ns, b.end_ns)
-    shorter = min(a.end_ns - a.start_ns, b.end_ns - b.start_ns)
-    return (
-        ObservedTime(start, end)
-        if end - start >= min(MIN_OVERLAP_NS, MIN_OVERLAP_SHARE * shorter) > 0
-        else None
-    )
-
-
 def choose_basis(
     requested: Basis | None,
-    overlap: ObservedTime | None,
+    overlap: str,
     *,
     has_requests: bool,
     missing_requests_reason: str = "",
 ) -> BasisChoice:
     """Choose the requested basis if it is possible, else the best that is.
 
-    `requested` is None for the automatic choice. `overlap` is the time of concurrent sides.
+    `requested` is None for the automatic choice. `overlap` is the time in which both sides ran, as text; it
+    is empty if they did not run at the same time.
     """
     available = [Basis.COMPOSITION]
     if overlap:
@@ -73,7 +49,7 @@ def choose_basis(
         available.insert(0, Basis.PER_REQUEST)
     reasons = {
         Basis.PER_REQUEST: "The numbers of requests of both sides are known.",
-        Basis.CONCURRENT: f"Both sides ran {_format_overlap(overlap)}." if overlap else "",
+        Basis.CONCURRENT: f"Both sides ran {overlap}.",
         Basis.EQUAL_LOAD: "The sides ran at different times, with equal load as requested.",
     }
     missing = missing_requests_reason or "request counts are unknown"
@@ -92,10 +68,3 @@ def choose_basis(
     }
     prefix = refused.get(requested, "") if requested and requested is not basis else ""
     return BasisChoice(basis, prefix + reasons[basis], tuple(available))
-
-
-def _format_overlap(overlap: ObservedTime) -> str:
-    first, last = (datetime.fromtimestamp(at / 1e9, UTC) for at in (overlap.start_ns, overlap.end_ns))
-    if first.date() == last.date():
-        return f"{first:%Y-%m-%d %H:%M}–{last:%H:%M} UTC"  # noqa: RUF001
-    return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
