@@ -4,7 +4,6 @@ import { Camera, clamp, MIN_SPAN, zoomed } from "../src/flamegraph/render/camera
 import { frameColour, heatColour, textColourOn, stateColour, STATE_COLOURS } from "../src/flamegraph/render/colour.ts";
 import { FillColours } from "../src/flamegraph/render/draw.ts";
 import { pictureSvg, xml } from "../src/flamegraph/render/pictureFile.ts";
-import { groupOf } from "../src/flamegraph/tree/groups.ts";
 import { boxAt, boxOf, Layout, type Range } from "../src/flamegraph/render/layout.ts";
 import { boxStyles, packageLegend } from "../src/flamegraph/render/colourSchemes.ts";
 import { countBefore, computeMetrics } from "../src/flamegraph/analysis/treeMetrics.ts";
@@ -153,14 +152,6 @@ test("states and heat are told apart by how light they are", () => {
   assert.ok(light(idle) - light(running) > 0.1 && light(running) - light(gil) > 0.3);
   const heats = seeds(33).map((at) => light(heatColour(((at - 1) / 32) ** 2)));
   assert.ok(heats.every((heat, at) => at === 0 || heat <= heats[at - 1] + 1e-9));
-});
-
-test("frames are grouped by whose code they are", () => {
-  assert.equal(groupOf("get (shop/views.py:3)"), "application");
-  assert.equal(groupOf("get (django/views.py)"), "third party");
-  assert.equal(groupOf("get (lib/site-packages/thing/views.py)"), "third party");
-  assert.equal(groupOf("get (json/decoder.py)"), "standard library");
-  assert.equal(groupOf("(other)"), "no file");
 });
 
 test("a legend has the widest packages of each group, and its parts are of what is zoomed into", () => {

@@ -5,15 +5,20 @@ export type Group = "application" | "third party" | "standard library" | "no fil
 
 /**
  * The group of a frame. Frames name files from the outermost package on, which does not say where that was installed;
- * so third party is what lies in `site-packages` or is one of the packages that most services are made of, and
- * application is the rest.
+ * so third party is what lies in `site-packages`, is native code or is one of the packages that most services are made
+ * of, and application is the rest. Files in angle brackets are the interpreter's, or generated.
+ * `sidelight_model.packages` has the same rule.
  */
 export function groupOf(text: string): Group {
   const { name, kind } = packageOf(text);
-  if (kind === "none") return "no file";
-  if (kind === "stdlib") return "standard library";
-  return THIRD_PARTY.has(name) || /(^|\/)(site|dist)-packages\//.test(frameParts(text).file) ? "third party" : "application";
+  const { file } = frameParts(text);
+  if (kind === "none" || (file.startsWith("<") && !file.startsWith("<frozen"))) return "no file";
+  if (THIRD_PARTY.has(name) || THIRD_PARTY_FILE.test(file)) return "third party";
+  return kind === "stdlib" || STDLIB_FILE.test(file) ? "standard library" : "application";
 }
+
+const THIRD_PARTY_FILE = /(^|\/)(site|dist)-packages\/|\.(so|dylib|pyd)(\.[0-9]+)*$/;
+const STDLIB_FILE = /(^|\/)(lib(64)?\/python3(\.[0-9]+)?|python3[0-9]+\.zip)\//;
 
 const THIRD_PARTY = new Set((
   "aiobotocore aiofiles aiohttp aiokafka alembic amqp anyio arrow asgiref asyncpg attr attrs babel billiard boto3 " +
