@@ -3,6 +3,7 @@
 basis          rates, costs per request or shares of the profile
 comparability  whether two sides can be compared
 inference      effects, tests and intervals
+culprits       the functions where a change starts
 attribution    the call paths that a change comes from
 depths         stack depths
 event_loop     functions that block event loops
