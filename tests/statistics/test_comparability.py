@@ -17,6 +17,7 @@ from sidelight_collector.statistics.comparability import (
     run_checks,
     select_blocking_checks,
 )
+from sidelight_collector.statistics.remedies import MIN_OVERLAP_SECONDS
 from sidelight_model.counts import ProfileType
 
 NOON = 1_795_262_400.0  # 2026-11-21T12:00:00Z
@@ -188,3 +189,71 @@ def test_only_what_refuses_makes_sides_incomparable() -> None:
         {"modes": ["command"], "missing_states": ["idle"], "pods": 1, "coverage": 0.5}
     ).values()
     assert [one.name for one in select_blocking_checks(all_of_them)] == ["mode", "states"]
+
+
+EARLY, LATE = {"start_seconds": NOON, "end_seconds": NOON + 3600}, NOON + 7200
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "label", "parameters"),
+    [
+        (
+            NOON + 1800.5,
+            NOON + 90_000,
+            "Compare 2026-11-21 12:30–13:00 UTC, while both ran",  # noqa: RUF001
+            {
+                "baseline_from": "2026-11-21T12:30:01Z",
+                "baseline_until": "2026-11-21T13:00:00Z",
+                "comparison_from": "2026-11-21T12:30:01Z",
+                "comparison_until": "2026-11-21T13:00:00Z",
+            },
+        ),
+        (
+            NOON + 3600 - MIN_OVERLAP_SECONDS,
+            NOON + 9000,
+            "Compare 2026-11-21 12:55–13:00 UTC, while both ran",  # noqa: RUF001
+            None,
+        ),
+        (
+            LATE,
+            LATE + 7201,
+            "Compare 2026-11-21 15:00–16:00 UTC of B, as long as the other side",  # noqa: RUF001
+            {"comparison_from": "2026-11-21T15:00:01Z", "comparison_until": "2026-11-21T16:00:01Z"},
+        ),
+        (
+            LATE,
+            LATE + 1799,
+            "Compare 2026-11-21 12:30–13:00 UTC of A, as long as the other side",  # noqa: RUF001
+            {"baseline_from": "2026-11-21T12:30:01Z", "baseline_until": "2026-11-21T13:00:00Z"},
+        ),
+    ],
+)
+def test_sides_at_different_times_have_a_remedy_that_fits_their_ranges(
+    start: float, end: float, label: str, parameters: dict[str, str] | None
+) -> None:
+    other = {"start_seconds": start, "end_seconds": end}
+    remedy = found(other, EARLY, pairing="")["time"].remedy
+    assert remedy
+    assert remedy.label == label
+    assert parameters is None or remedy.parameters == parameters
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [(LATE, LATE + 7200), (NOON + 3601 - MIN_OVERLAP_SECONDS, NOON + 7200)]
+)
+def test_equally_long_ranges_that_hardly_overlap_have_no_remedy(start: float, end: float) -> None:
+    other = {"start_seconds": start, "end_seconds": end}
+    assert found(other, EARLY, pairing="")["time"].remedy is None
+
+
+def test_unknown_or_different_load_asks_for_the_requests_of_both_sides() -> None:
+    for results in (found({"cpu_rate": None}), found({"cpu_rate": 0.8})):
+        remedy = results["load"].remedy
+        assert remedy
+        assert remedy.parameters == {"baseline_requests": "", "comparison_requests": ""}
+    rates = [{"request_rate": 13.0}, {"request_rate": 10.0}]
+    assert found(*rates, basis=Basis.PER_REQUEST)["load"].remedy is None
+
+
+def test_what_matches_has_no_remedy() -> None:
+    assert {one.remedy for one in found().values()} == {None}

@@ -43,7 +43,8 @@ def columns(effects: list[Json], agree: list[tuple[int, int]], q: list[float]) -
 
 def check(name: str, state: str = "match", severity: str = "ok", text: str = "", hint: str = "") -> Json:
     """One thing that makes sides comparable or not."""
-    return {"name": name, "state": state, "severity": severity, "reason": "", "text": text, "hint": hint}
+    words = {"name": name, "state": state, "severity": severity, "text": text, "hint": hint}
+    return {**words, "reason": "", "remedy": None}
 
 
 def verdict(**changes: Any) -> Json:

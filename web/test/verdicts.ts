@@ -20,7 +20,7 @@ export const columns = (effects: readonly Effect[], agree: readonly (readonly [n
   direction: effects.map((of) => of.direction), q, pods_agreeing: agree.map(([some]) => some), pods_total: agree.map(([, of]) => of),
 });
 
-export const check = (name: string, changes: Partial<Check> = {}): Check => ({ name, state: "match", severity: "ok", reason: "", text: "", hint: "", ...changes });
+export const check = (name: string, changes: Partial<Check> = {}): Check => ({ name, state: "match", severity: "ok", reason: "", text: "", hint: "", remedy: null, ...changes });
 
 /** Depths of which the mean moved so. */
 export const depthOf = (mean: Effect): Verdict["depth"] => ({ mean, p50: mean, p95: mean, p99: mean, max: [60, 66], gap: { depth: 40, gap: 0.2, low: 0, high: 0 } });

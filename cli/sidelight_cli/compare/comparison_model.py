@@ -80,6 +80,17 @@ class ComparedSide:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckRemedy:
+    """What a user can do about a check.
+
+    `parameters` are query parameters by name; empty ones are for the user to enter.
+    """
+
+    label: str
+    parameters: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ComparabilityCheck:
     """A check that the sides are comparable in one respect."""
 
@@ -89,6 +100,7 @@ class ComparabilityCheck:
     reason: str
     text: str
     hint: str
+    remedy: CheckRemedy | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +266,9 @@ def _parse_side(document: Mapping[str, Any]) -> ComparedSide:
 
 def _parse_check(document: Mapping[str, Any]) -> ComparabilityCheck:
     words = ("name", "state", "severity", "reason", "text", "hint")
-    return ComparabilityCheck(*(str(document[word]) for word in words))
+    found = document.get("remedy")
+    remedy = CheckRemedy(str(found["label"]), found["parameters"]) if found else None
+    return ComparabilityCheck(*(str(document[word]) for word in words), remedy)
 
 
 def _parse_condition(document: Mapping[str, Any]) -> EvaluatedCondition:

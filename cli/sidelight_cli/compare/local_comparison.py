@@ -244,6 +244,7 @@ def _make_single_run_check() -> JsonObject:
         "text": "One recording a side: the intervals are counting noise alone, and runs of one program "
         "differ more than that.",
         "hint": "Record several runs, or compare what sidecars shipped, to see how far runs and pods differ.",
+        "remedy": None,
     }
 
 
@@ -274,6 +275,7 @@ def _check_states(pair: RecordingPair) -> list[JsonObject]:
                     "reason": "states",
                     "text": f"{other} has [{state}] samples, {sides[0]} has none.",
                     "hint": "Record both in the same way: the same --type, and --idle for both or neither.",
+                    "remedy": None,
                 }
             )
     return checks

@@ -58,6 +58,14 @@ class EffectColumns(TypedDict):
     pods_total: list[int]
 
 
+class RemedyJson(TypedDict):
+    """A `sidelight_collector.statistics.remedies.Remedy` as JSON."""
+
+    action: str
+    label: str
+    parameters: dict[str, str]
+
+
 class CheckJson(TypedDict):
     """A `sidelight_collector.statistics.comparability.CheckResult` as JSON."""
 
@@ -67,6 +75,7 @@ class CheckJson(TypedDict):
     reason: str
     text: str
     hint: str
+    remedy: RemedyJson | None
 
 
 class ThreadIdleJson(TypedDict):

@@ -1,6 +1,7 @@
 """Statistics of comparisons: pure code over numpy arrays.
 
 basis          rates, costs per request or shares of the profile
+remedies       what a user can do about a check
 comparability  whether two sides can be compared
 inference      effects, tests and intervals
 culprits       the functions where a change starts

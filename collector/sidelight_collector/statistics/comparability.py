@@ -8,13 +8,18 @@ is `unknown`, never a `match`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from sidelight_collector.statistics.basis import Basis
+from sidelight_collector.statistics.remedies import (
+    ENTER_REQUESTS,
+    ObservedRange,
+    Remedy,
+    find_time_remedy,
+)
 from sidelight_model.change import format_number, format_percent
 from sidelight_model.counts import ProfileType
 from sidelight_model.export_formats.provenance import format_count
@@ -56,7 +61,7 @@ class CheckSeverity(StrEnum):
 class CheckResult:
     """The check of one property that must be alike.
 
-    `reason` is a word for programs. It is empty for a match.
+    `reason` is a word for programs. It is empty for a match. `remedy` is what a user can do at once.
     """
 
     name: str
@@ -65,6 +70,7 @@ class CheckResult:
     reason: str
     text: str
     hint: str = ""
+    remedy: Remedy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,10 @@ class SamplingSummary:
     request_rate: float | None
     start_seconds: float
     end_seconds: float
+
+    @property
+    def observed_range(self) -> ObservedRange:
+        return ObservedRange(self.start_seconds, self.end_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +329,13 @@ def _check_rate(a: SamplingSummary, b: SamplingSummary) -> CheckResult:
 
 
 def _check_load(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -> CheckResult:
+    result = _compare_load(a, b, context)
+    if context.basis is Basis.PER_REQUEST or result.state is CheckState.MATCH:
+        return result
+    return replace(result, remedy=ENTER_REQUESTS)
+
+
+def _compare_load(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -> CheckResult:
     if context.missing_requests_reason:
         hint = "See the collector's --prometheus-url and --prometheus-requests-query, or give both numbers."
         text = f"not known, as there are no request counts: {context.missing_requests_reason}"
@@ -376,13 +393,14 @@ def _check_time(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -
         return _make_unreported("time", "" if not a.windows else "told", "" if not b.windows else "told")
     if context.pairing == "time":
         return _make_match("time", "both sides were watched at the same time")
-    ranges = f"A was watched {_format_time_range(a)}, B {_format_time_range(b)} (UTC)"
+    ranges = f"A was watched {a.observed_range.format()}, B {b.observed_range.format()} (UTC)"
     if context.basis is Basis.EQUAL_LOAD:
         return _make_match("time", f"{ranges}; their load is assumed to be equal")
     if context.basis is Basis.PER_REQUEST:
         return _make_match("time", f"{ranges}; times are per request")
     text = f"{ranges}: their load may differ, so the total is not judged"
-    return _make_mismatch("time", text, TIME_HINT)
+    remedy = find_time_remedy(a.observed_range, b.observed_range)
+    return replace(_make_mismatch("time", text, TIME_HINT), remedy=remedy)
 
 
 def _is_similar_load(a: float, b: float) -> bool:
@@ -398,15 +416,3 @@ def _format_rates(periods_us: Sequence[float]) -> str:
     rates = sorted({float(f"{1e6 / us:.3g}") for us in periods_us if us > 0})
     words = [f"{rate:g}" for rate in ([rates[0], rates[-1]] if len(rates) > 1 else rates)]
     return f"{'–'.join(words)} Hz"  # noqa: RUF001
-
-
-def _iter_bounds(side: SamplingSummary) -> Iterator[datetime]:
-    return (datetime.fromtimestamp(at, UTC) for at in (side.start_seconds, side.end_seconds))
-
-
-def _format_time_range(side: SamplingSummary) -> str:
-    first, last = _iter_bounds(side)
-    if f"{first:%Y-%m-%d %H:%M}" == f"{last:%Y-%m-%d %H:%M}":
-        return f"{first:%Y-%m-%d %H:%M}"
-    day = "%Y-%m-%d %H:%M" if first.date() != last.date() else "%H:%M"
-    return f"{first.strftime('%Y-%m-%d %H:%M')}–{last.strftime(day)}"  # noqa: RUF001

@@ -68,9 +68,9 @@ class ChangedTree:
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """A function of the application where a change starts, or of a library if no caller stands out.
+    """A function where a change starts.
 
-    `frame` has no line. The own times of `nodes` add up to `delta`. `path` is the heaviest path to the
+    It is the application's, or a library's if no caller stands out. `frame` has no line. The own times of `nodes` add up to `delta`. `path` is the heaviest path to the
     function, from below the root, and `folded` are the functions from there to the one that changed.
     """
 
@@ -94,7 +94,10 @@ class Culprits:
 
 
 class _Part(NamedTuple):
-    """Own time of `nodes`, most of it at or below `top`, that counts for the frame of `row_node`."""
+    """Own time of `nodes` that counts for the frame of `row_node`.
+
+    Most of it is at or below `top`.
+    """
 
     row_node: int
     top: int
@@ -128,7 +131,7 @@ def find_culprits(
 
 
 class _Search:
-    """A tree with, for each node, the node of the application for which its own time counts."""
+    """A tree, and for each node the node for which its own time counts."""
 
     def __init__(self, tree: ChangedTree, functions: Mapping[str, FunctionTest]) -> None:
         self._tree, self._functions, self._delta = tree, functions, tree.delta

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from sidelight_cli.compare.reports.json_report import render_json
 from sidelight_cli.compare.reports.junit import render_junit
 from sidelight_cli.compare.reports.markdown import escape_text, format_code, render_markdown
 from sidelight_cli.compare.reports.text_report import render_text
+from sidelight_cli.compare.settings import parse_compare_settings
 from sidelight_model.terminal_width import escape_unprintable
 from tests.cli.compare.compare_runner import SIDES, compare
 from tests.cli.compare.verdict_server import answer, answering, check, effect
@@ -293,3 +295,39 @@ def test_what_would_do_is_said_in_pods_and_in_time(more: dict[str, Any], said: s
         parse_verdict(answer(*CONDITIONS, more=more)), "self", 20, significant=False
     ).splitlines()
     assert lines[1] == (f"To see a change of 5 %: {said}" if said else "")
+
+
+REMEDIES = [
+    (
+        {"baseline_from": "2026-11-25T22:41:00Z", "comparison_until": "2026-11-25T23:41:00Z"},
+        "--baseline-from 2026-11-25T22:41:00Z --comparison-until 2026-11-25T23:41:00Z",
+    ),
+    (
+        {"baseline_requests": "", "comparison_requests": ""},
+        "--baseline-requests COUNT --comparison-requests COUNT",
+    ),
+    ({"comparison_from": "a b;c"}, "--comparison-from 'a b;c'"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "options"), REMEDIES)
+def test_a_warning_names_the_command_that_answers_it(parameters: dict[str, str], options: str) -> None:
+    remedy = {"action": "compare_overlap", "label": "Compare while both ran", "parameters": parameters}
+    told = parse_verdict(answer(checks=[check("warn") | {"remedy": remedy}]))
+    command = f"sidelight compare … {options}"
+    text = render_text(told, "self", 20, significant=False)
+    assert f"  Compare while both ran: {command}\n" in text
+    (line,) = (
+        line
+        for line in render_markdown(told, "self", 20, significant=False).splitlines()
+        if line.startswith("- **warning**")
+    )
+    assert line.endswith(f" Compare while both ran: {format_code(command)}")
+    sides = ["--collector", "http://collector", "--baseline", "version:1", "--comparison", "version:2"]
+    assert parse_compare_settings(["{}", *sides, *shlex.split(options.replace("COUNT", "7"))], {})
+
+
+def test_an_older_collector_has_no_remedies() -> None:
+    warning = check("warn")
+    del warning["remedy"]
+    assert parse_verdict(answer(checks=[warning])).checks[0].remedy is None

@@ -126,7 +126,7 @@ METHOD = {
 }
 
 
-def check(severity: str, reason: str = "mode_differs", text: str = "A gil, B command.") -> dict[str, str]:
+def check(severity: str, reason: str = "mode_differs", text: str = "A gil, B command.") -> dict[str, Any]:
     return {
         "name": "mode",
         "state": "mismatch",
@@ -134,6 +134,7 @@ def check(severity: str, reason: str = "mode_differs", text: str = "A gil, B com
         "reason": reason,
         "text": text,
         "hint": "Set --mode alike.",
+        "remedy": None,
     }
 
 

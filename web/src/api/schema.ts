@@ -1531,6 +1531,17 @@ export interface components {
             readonly text: string;
             /** @description What to do; can be empty. */
             readonly hint: string;
+            /** @description What a user can do about it at once. */
+            readonly remedy: {
+                /** @enum {string} */
+                readonly action: "compare_overlap" | "enter_requests" | "equalise_ranges";
+                /** @description What the action does; times in UTC. */
+                readonly label: string;
+                /** @description Query parameters to change; the user enters empty ones. */
+                readonly parameters: {
+                    readonly [key: string]: string;
+                };
+            } | null;
         };
         /** @description Result of a comparison with its uncertainty; see docs/verdicts.md. */
         readonly Verdict: {

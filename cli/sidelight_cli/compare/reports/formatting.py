@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -257,6 +258,17 @@ def format_severity(check: ComparabilityCheck) -> str:
 def format_advice(check: ComparabilityCheck) -> str:
     """Join a check's text and its hint."""
     return " ".join(f"{part.rstrip('.')}." for part in (check.text, check.hint) if part)
+
+
+def format_remedy(check: ComparabilityCheck) -> tuple[str, str]:
+    """Return the label of a check's remedy and its command; both empty without one."""
+    if check.remedy is None:
+        return "", ""
+    options = [
+        f"--{name.replace('_', '-')} {shlex.quote(value) if value else 'COUNT'}"
+        for name, value in check.remedy.parameters.items()
+    ]
+    return check.remedy.label, " ".join(["sidelight compare …", *options])
 
 
 def select_checks(checks: Iterable[ComparabilityCheck]) -> list[ComparabilityCheck]:

@@ -12,7 +12,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from sidelight_cli.compare.comparison_model import ComparisonVerdict, FunctionRow
+from sidelight_cli.compare.comparison_model import (
+    ComparabilityCheck,
+    ComparisonVerdict,
+    FunctionRow,
+)
 from sidelight_cli.compare.reports.formatting import (
     OUTCOME_LABELS,
     choose_scale,
@@ -28,6 +32,7 @@ from sidelight_cli.compare.reports.formatting import (
     format_method,
     format_q_value,
     format_rate,
+    format_remedy,
     format_required_data,
     format_severity,
     format_time_range,
@@ -73,10 +78,7 @@ def render_markdown(verdict: ComparisonVerdict, sort_by: str, limit: int, *, sig
         for letter, side in zip("AB", verdict.sides, strict=True)
     ]
     lines += ["", *_render_table(("", "side", "range", "stands on"), sides)]
-    warnings = [
-        f"**{format_severity(check)}**: {escape_text(format_advice(check))}"
-        for check in select_checks(verdict.checks)
-    ]
+    warnings = [_render_warning(check) for check in select_checks(verdict.checks)]
     warnings += [f"**warning**: {escape_text(note)}" for note in list_notes(verdict)]
     if warnings:
         lines += ["", *(f"- {line}" for line in warnings)]
@@ -119,6 +121,12 @@ def _render_headline(verdict: ComparisonVerdict) -> str:
         return "Sidelight"
     state = combine_statuses(condition.state for condition in verdict.conditions)
     return f"{_STATE_ICONS[state]} Sidelight: {OUTCOME_LABELS[state]}"
+
+
+def _render_warning(check: ComparabilityCheck) -> str:
+    text = f"**{format_severity(check)}**: {escape_text(format_advice(check))}"
+    label, command = format_remedy(check)
+    return f"{text} {escape_text(label)}: {format_code(command)}" if command else text
 
 
 def _render_functions(rows: Sequence[FunctionRow], sort_by: str, verdict: ComparisonVerdict) -> list[str]:

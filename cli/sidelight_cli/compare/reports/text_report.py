@@ -23,6 +23,7 @@ from sidelight_cli.compare.reports.formatting import (
     format_method,
     format_q_value,
     format_rate,
+    format_remedy,
     format_required_data,
     format_severity,
     format_time_range,
@@ -93,6 +94,9 @@ def _render_checks(verdict: ComparisonVerdict) -> list[str]:
         )
         if check.hint:
             lines.append(escape_unprintable(f"  {check.hint}"))
+        label, command = format_remedy(check)
+        if command:
+            lines.append(escape_unprintable(f"  {label}: {command}"))
     return lines
 
 
