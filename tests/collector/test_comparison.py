@@ -62,7 +62,11 @@ def test_a_function_that_takes_more_is_found_and_the_others_are_not() -> None:
     assert total["q"][at] < 0.01
     assert own["delta"][at] == pytest.approx(total["delta"][at])
     assert own["delta"][of["function"].index("main")] == 0
-    assert found["explanation"]["functions"][0]["function"] == "render"
+    (row,) = found["culprits"]["rows"]
+    assert (row["function"], row["self_or_total"], row["direction"]) == ("render", "self", "increased")
+    assert [row[name] for name in ("delta", "low", "high")] == pytest.approx(
+        [own[name][at] for name in ("delta", "low", "high")]
+    )
     assert found["functions_total"] == 5
 
 
@@ -175,7 +179,7 @@ def test_sides_of_other_modes_and_types_that_lack_a_state_are_refused() -> None:
     assert found["summary"].startswith("Thread time cannot be compared: ")
     assert check(found, "states") == ("mismatch", "blocking", "states_missing")
     assert set(functions(found).values()) == {"not_comparable"}
-    assert found["explanation"]["paths"] == []
+    assert found["culprits"] == {"share": None, "rows": []}
     assert set(drawn(store)["changed"]) == {2}
     assert check(said(store), "mode") == ("mismatch", "blocking", "mode_differs")
 
@@ -442,7 +446,7 @@ def test_the_total_of_sides_of_different_times_is_not_judged() -> None:
     assert rate["min_detectable_effect"] is None
     assert not {"increased", "decreased"} & set(functions(found).values())
     assert found["idle"]["direction"] == found["thread_kinds"][0]["idle"]["direction"] == "not_judged"
-    assert found["explanation"]["paths"] == []
+    assert found["culprits"] == {"share": None, "rows": []}
     assert [one["state"] for one in found["conditions"]] == ["inconclusive"]
     assert found["required"] is None
     assert found["summary"].endswith("; may be load.")

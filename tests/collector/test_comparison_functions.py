@@ -134,8 +134,8 @@ def test_a_renamed_function_that_got_slower_is_found_as_such() -> None:
     found = compared(renamed("old (app/views.py:60)", "new (app/views.py:62)", times=1.5))
     assert origins(found)["new"] == ("app/views.py", "old", "increased")
     assert origins(found)["parse"][2] in ("unchanged", "inconclusive")
-    (path,) = found["verdict"]["explanation"]["paths"]
-    assert path["names"][-1] == "new (app/views.py)"
+    (row,) = found["verdict"]["culprits"]["rows"]
+    assert row["names"][-1] == "new (app/views.py)"
 
 
 def test_a_function_that_moved_to_another_file_says_where_it_was() -> None:

@@ -276,7 +276,7 @@ def test_threads_that_wait_for_a_cpu_take_none_of_it() -> None:
     assert (found["direction"], found["sampling_only"]["direction"]) == ("unchanged", "increased")
     assert found["summary"].startswith("No detectable change in CPU time")
     assert check(found, "contention") == ("mismatch", "warn", "contention_differs")
-    assert found["explanation"]["share"] is None
+    assert found["culprits"]["rows"]  # by samples, whose time includes waiting
 
 
 def test_a_change_by_the_clock_is_found_where_samples_are_too_few_and_explained_by_them() -> None:
@@ -285,8 +285,8 @@ def test_a_change_by_the_clock_is_found_where_samples_are_too_few_and_explained_
     assert found["rate"]["relative_low"] < 0.03 < found["rate"]["relative_high"]  # type: ignore[operator]
     assert check(found, "contention")[0] == "match"
     assert directions(found)["render"] == "increased"
-    assert [path["names"][-1].split()[0] for path in found["explanation"]["paths"]] == ["render"]
-    assert found["explanation"]["share"] == pytest.approx(1, abs=0.3)  # of what was sampled
+    assert [row["function"] for row in found["culprits"]["rows"]] == ["render"]
+    assert found["culprits"]["share"] == pytest.approx(1, abs=0.3)  # of what was sampled
 
 
 def test_what_is_only_a_part_of_the_process_is_taken_from_samples() -> None:

@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import box, boxes, click, hover, outline
-from tests.web.found import Json, check, columns, effect, judged, verdict
+from tests.web.found import Json, check, columns, culprit, effect, judged, verdict
 from tests.web.profiles import HOSTILE_SERVICE
 from tests.web.rules import assert_fits, small_controls, violations_in_both_themes
 
@@ -474,14 +474,14 @@ def test_graph_and_table_mark_what_is_outside_noise_alone(shop: str, open_page: 
     assert cells(page, "legacy")[-3:] == ["within noise", "\N{EN DASH}", "\N{EN DASH}"]
 
 
-def test_explanation_leads_to_its_place_from_any_other_view(shop: str, open_page: Open) -> None:
+def test_culprit_leads_to_its_place_from_any_other_view(shop: str, open_page: Open) -> None:
     page = opened(shop, open_page, verdict(), "&invert=1")
     # Below `loop`, which is not outside noise, stands its caller `render`, which is.
     assert coloured(page) == {"render"}
     page.goto(f"{shop}/s/shop/compare?{SIDES}&invert=1&t=drop%3Aquery&q=x&by=file")
     why = region(page).locator(".why")
     assert re.sub(r"\s+", " ", why.inner_text()) == (
-        "1 call path explains 80 % of the change: render ▲ +40.0 ms/s (80 %)"
+        "The change starts here (80 % of it): render ▲ +40.0 ms/s (80 %)"
     )
     why.get_by_role("link", name="render").click()
     expect(page.locator(".chosen strong")).to_have_text("render (jinja2/runtime.py)")
@@ -552,7 +552,7 @@ def test_hostile_names_are_text_and_fit(shop: str, open_page: Open) -> None:
         },
         checks=[check("Python", "mismatch", "warn", HOSTILE, HOSTILE)],
         summary=HOSTILE,
-        explanation={"share": 0.9, "paths": [{"names": [HOSTILE, HOSTILE], "delta": 1, "share": 0.9}]},
+        culprits={"share": 0.9, "rows": [culprit(HOSTILE, HOSTILE) | {"folded": [HOSTILE]}]},
         functions={
             "function": [HOSTILE],
             "file": [HOSTILE],

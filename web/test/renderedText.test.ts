@@ -13,7 +13,7 @@ import { ServiceRow } from "../src/components/services/ServiceTable.tsx";
 import { START } from "../src/lib/url.ts";
 import type { OverviewAnswer, VersionColumns } from "../src/api/grids.ts";
 import { compareVersions } from "../src/viewmodels/serviceList.ts";
-import { check, columns, depthOf, effect, path, verdict } from "./verdicts.ts";
+import { check, columns, culprit, depthOf, effect, verdict } from "./verdicts.ts";
 
 const draw = <Props>(component: FunctionComponent<Props>, props: Props) => render(h(component as FunctionComponent<unknown>, props as object));
 
@@ -57,14 +57,13 @@ test("intervals that are missing are left out", () => {
   assert.deepEqual(cells.slice(0, 6), ["20.0 ms/s", "60.0 ms/s", "▲ +40.0 ms/s", "▲ +40.0 ms/s +36.0 to +44.0", "5 of 6", "<.001"]);
 });
 
-test("the explanation of a change continues its sentence", () => {
-  const why = (share: number | null, paths: number) =>
-    textOf(findAll(draw(VerdictSummary, { verdict: verdict({ explanation: { share, paths: Array.from({ length: paths }, (_, at) => path(at)), functions: [] } }) }), "div", "why"));
-  assert.equal(why(0.8, 1), "1 call path explains 80 % of the change: f0 ▲ +40.0 ms/s (80 %)");
-  assert.equal(why(0.99, 2), "2 call paths explain 99 % of the change: f0 ▲ +40.0 ms/s (80 %) f1 ▲ +40.0 ms/s (80 %)");
-  assert.equal(why(1.4, 2), "2 call paths explain the change: f0 ▲ +40.0 ms/s (80 %) f1 ▲ +40.0 ms/s (80 %)");
-  assert.equal(why(null, 1), "Functions that changed anyway: f0 ▲ +40.0 ms/s");
-  assert.equal(why(null, 0), "");
+test("the functions where a change starts have their delta and share", () => {
+  const why = (direction: Verdict["direction"], share: number | null, rows: number) =>
+    textOf(findAll(draw(VerdictSummary, { verdict: verdict({ direction, culprits: { share, rows: Array.from({ length: rows }, (_, at) => culprit(at)) } }) }), "div", "why"));
+  assert.equal(why("increased", 0.8, 1), "The change starts here (80 % of it): f0 ▲ +40.0 ms/s (80 %)");
+  assert.equal(why("decreased", 0.99, 2), "The change starts here (99 % of it): f0 ▲ +40.0 ms/s (80 %) f1 › deepcopy ▲ +40.0 ms/s (80 %)");
+  assert.equal(why("unchanged", 1, 1), "Functions that changed anyway: f0 ▲ +40.0 ms/s (80 %)");
+  assert.equal(why("increased", null, 0), "");
 });
 
 test("an incomparable pair has its sentence alone, and no verdict says so", () => {

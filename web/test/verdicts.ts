@@ -37,11 +37,14 @@ export function verdict(changes: Partial<Verdict> = {}): Verdict {
     summary: "B takes 45.5 % more CPU time than A.", basis: "concurrent", basis_reason: "Both sides ran 10:00–11:00 UTC.", available_bases: ["concurrent", "composition"], min_relevant_share: 0.01, min_relevant_depth: 0.1, direction: "increased", rate: effect(0.11, 0.16, 0.01), sampling_only: effect(0.11, 0.16, 0.01), idle: effect(0.58, 0.62, 0.01),
     depth: depthOf(effect(40.7, 46.1, 0.5)), loop: null, thread_kinds: [],
     checks: [check("mode", { text: "gil on both sides" }), check("load", { state: "unknown", text: "requests are not counted" })],
-    explanation: { share: 0.8, paths: [path(0)], functions: [] },
+    culprits: { share: 0.8, rows: [culprit(0)] },
     functions: { function: ["render", "query"], file: ["jinja2/runtime.py", "shop/db.py"], renamed_from: [null, null], total, self: total },
     functions_total: 2, method: METHOD, required: null, conditions: [], ...changes,
   };
 }
 
-/** A call path that took 40 ms/s more. */
-export const path = (at: number) => ({ names: ["main (app.py)", `f${at} (app.py)`], delta: 0.04, share: 0.8 });
+/** A function where 40 ms/s more start. */
+export const culprit = (at: number): Verdict["culprits"]["rows"][number] => ({
+  function: `f${at}`, file: "app.py", folded: at > 0 ? ["deepcopy"] : [], self_or_total: at > 0 ? "total" : "self", delta: 0.04, share: 0.8, relative: 0.5, low: 0.03, high: 0.05,
+  direction: "increased", q: 0.001, pods_agreeing: 6, pods_total: 6, names: ["main (app.py)", `f${at} (app.py)`],
+});

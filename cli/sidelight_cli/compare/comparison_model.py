@@ -125,13 +125,16 @@ class RequiredData:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedPath:
-    """A call path that accounts for part of the change.
+class CulpritRow:
+    """A function where the change starts.
 
-    `frames` have no line numbers and start at the root.
+    `folded` are functions between it and the code that changed. `share` is its part of all changes in its
+    direction.
     """
 
-    frames: Sequence[str]
+    function: str
+    file: str
+    folded: Sequence[str]
     delta: float
     share: float
 
@@ -140,8 +143,8 @@ class ExplainedPath:
 class ComparisonVerdict:
     """A comparison as the reports render it.
 
-    `answer` is the complete response. `explained_share` is the share of the change that all
-    `explained_paths` together account for.
+    `answer` is the complete response. `culprit_share` is the share of the change that all `culprits`
+    together account for.
     """
 
     type: str
@@ -153,8 +156,8 @@ class ComparisonVerdict:
     conditions: Sequence[EvaluatedCondition]
     rows: Sequence[FunctionRow]
     function_count: int
-    explained_paths: Sequence[ExplainedPath]
-    explained_share: float | None
+    culprits: Sequence[CulpritRow]
+    culprit_share: float | None
     method: Mapping[str, Any]
     required_data: RequiredData | None
     answer: Mapping[str, Any]
@@ -194,8 +197,8 @@ def parse_verdict(answer: Any) -> ComparisonVerdict:
         conditions=tuple(_parse_condition(condition) for condition in verdict["conditions"]),
         rows=_parse_rows(verdict["functions"]),
         function_count=int(verdict["functions_total"]),
-        explained_paths=tuple(_parse_path(part) for part in verdict["explanation"]["paths"]),
-        explained_share=verdict["explanation"]["share"],
+        culprits=tuple(_parse_culprit(row) for row in verdict["culprits"]["rows"]),
+        culprit_share=verdict["culprits"]["share"],
         method=verdict["method"] or {},
         required_data=None
         if required_data is None
@@ -218,9 +221,13 @@ _OPTIONAL_NUMBERS: Final = (
 )
 
 
-def _parse_path(document: Mapping[str, Any]) -> ExplainedPath:
-    return ExplainedPath(
-        [str(name) for name in document["names"]], float(document["delta"]), float(document["share"])
+def _parse_culprit(document: Mapping[str, Any]) -> CulpritRow:
+    return CulpritRow(
+        str(document["function"]),
+        str(document["file"]),
+        [str(name) for name in document["folded"]],
+        float(document["delta"]),
+        float(document["share"]),
     )
 
 
@@ -265,10 +272,13 @@ def _parse_side(document: Mapping[str, Any]) -> ComparedSide:
 
 
 def _parse_check(document: Mapping[str, Any]) -> ComparabilityCheck:
-    words = ("name", "state", "severity", "reason", "text", "hint")
     found = document.get("remedy")
     remedy = CheckRemedy(str(found["label"]), found["parameters"]) if found else None
-    return ComparabilityCheck(*(str(document[word]) for word in words), remedy)
+    name, state, severity, reason, text, hint = (str(document[word]) for word in _CHECK_WORDS)
+    return ComparabilityCheck(name, state, severity, reason, text, hint, remedy)
+
+
+_CHECK_WORDS: Final = ("name", "state", "severity", "reason", "text", "hint")
 
 
 def _parse_condition(document: Mapping[str, Any]) -> EvaluatedCondition:

@@ -101,7 +101,7 @@ def compare_recordings(
         "loop": None,
         "thread_kinds": [],
         "checks": checks,
-        "explanation": {"share": None, "paths": [], "functions": []},
+        "culprits": {"share": None, "rows": []},
         "functions": functions,
         "functions_total": len({*pair.baseline.total_samples, *pair.comparison.total_samples}),
         "method": _describe_method(pair),

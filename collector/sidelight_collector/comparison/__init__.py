@@ -8,6 +8,7 @@ inputs            the stacks, and loaders of more
 side_comparison   two sides, and the effects between them
 builder           functions, nodes, conditions and summary
 effects           effects of many functions, and how they were tested
+culprit_rows      functions where a change starts
 rename_matching   functions that changed their name
 blocking_summary  functions that block the event loop
 model             types of the response

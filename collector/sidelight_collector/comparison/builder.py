@@ -12,6 +12,11 @@ from sidelight_collector.comparison.cost_tables import (
     CostTable,
     build_node_costs,
 )
+from sidelight_collector.comparison.culprit_rows import (
+    CulpritSearch,
+    FunctionEffects,
+    flag_one_sided_nodes,
+)
 from sidelight_collector.comparison.effects import (
     CHANGED_DIRECTIONS,
     EffectFamily,
@@ -24,9 +29,9 @@ from sidelight_collector.comparison.effects import (
 )
 from sidelight_collector.comparison.model import (
     ConditionJson,
+    CulpritsJson,
     DepthEffectsJson,
     EffectJson,
-    ExplanationJson,
     Verdict,
     build_exact_effect,
     finite_or_none,
@@ -41,7 +46,7 @@ from sidelight_collector.comparison.rename_matching import (
 from sidelight_collector.comparison.side_comparison import SideComparison
 from sidelight_collector.query.call_tree import Flags
 from sidelight_collector.query.select.matchers import find_full_matches
-from sidelight_collector.statistics.attribution import explain_change, explain_self_time
+from sidelight_collector.statistics.culprits import NODE_CHANGED
 from sidelight_collector.statistics.inference.cluster_variance import (
     assign_directions,
     count_agreeing_rows,
@@ -72,12 +77,13 @@ class ComparisonBuilder:
         stacks = sides.stacks
         self._tree = rename_tree_functions(stacks.tree, sides.renames)
         rows = sides.stack_rows if stacks.pooled is stacks.lineless else sides.build_rows(stacks.pooled)
+        self._tree_rows = rows
         self._node_costs = build_node_costs(self._tree, *rows, self._options.max_tests)
         self._self_effects, self._total_effects = (
             self._compare_family(of)
             for of in (self._sides.function_costs.self_costs, self._sides.function_costs.total_costs)
         )
-        self._is_node_changed = self._test_nodes()
+        self._changed_nodes = self._node_costs.node_ids[self._test_nodes()]
 
     def build(self) -> Verdict:
         """Build the verdict."""
@@ -102,7 +108,7 @@ class ComparisonBuilder:
             "loop": self._sides.compare_event_loop() if idle else None,
             "thread_kinds": self._sides.compare_thread_idle(),
             "checks": to_check_json(self._sides.checks),
-            "explanation": self._explain(own),
+            "culprits": self._find_culprits(),
             "functions": {
                 "function": [frame.function for frame in frames],
                 "file": [frame.file for frame in frames],
@@ -131,7 +137,9 @@ class ComparisonBuilder:
         """List for each node of the tree: 0 within noise, 1 changed, 2 not judged."""
         changed = np.full(len(self._tree.level), NODE_NOT_JUDGED, np.int64)
         if self._sides.is_testable:
-            changed[self._node_costs.node_ids] = self._is_node_changed
+            changed[self._node_costs.node_ids] = 0
+            changed[self._changed_nodes] = NODE_CHANGED
+            changed = flag_one_sided_nodes(self._tree, changed)
             if self._sides.are_shares:
                 changed[:1] = NODE_NOT_JUDGED
         flags: list[int] = changed.tolist()
@@ -160,36 +168,20 @@ class ComparisonBuilder:
         changed: Flags = tree_rejections(of.level, p, design.alpha) & is_relevant
         return changed
 
-    def _explain(self, self_effects: EffectFamily) -> ExplanationJson:
-        """Explain the change by the fewest call paths, and by functions' self time."""
-        of, sampled = self._node_costs, self._sides.sampled_effects
-        a, b = (
-            whole if whole > 0 else 1.0
-            for whole in (
-                self._sides.function_design.a.total_exposure,
-                self._sides.function_design.b.total_exposure,
-            )
+    def _find_culprits(self) -> CulpritsJson:
+        """Find the functions where the change starts."""
+        sampled, whole = self._sides.sampled_effects, self._sides.rate_effects
+        # The whole may be known by the clock, what accounts for it is known by samples.
+        agreed = sampled.delta[0] * whole.delta[0] > 0
+        is_changed = agreed and whole.direction[0] in CHANGED_DIRECTIONS
+        search = CulpritSearch(
+            self._sides.function_design,
+            self._tree,
+            self._tree_rows,
+            FunctionEffects(self._sides.function_costs.names, self._self_effects, self._total_effects),
+            are_shares=self._sides.are_shares,
         )
-        delta = of.total_costs.b.sum((1, 2)) / b - of.total_costs.a.sum((1, 2)) / a
-        names = list(map(unescape_frame, self._tree.names))
-        # The whole may be known by the clock, what explains it is known by samples.
-        agreed = sampled.delta[0] * self._sides.rate_effects.delta[0] > 0
-        changed = bool(agreed) and self._sides.rate_effects.direction[0] in CHANGED_DIRECTIONS
-        found = explain_change(names, of.level, of.name, delta, self._is_node_changed, is_changed=changed)
-        owned = explain_self_time(
-            self_effects.effects.delta, self_effects.is_changed, float(sampled.delta[0]) if changed else 0.0
-        )
-        frames = [Frame.parse(unescape_frame(self._sides.function_costs.names[one.index])) for one in owned]
-        return {
-            "share": found.share,
-            "paths": [
-                {"names": list(path.names), "delta": path.delta, "share": path.share} for path in found.paths
-            ],
-            "functions": [
-                {"function": frame.function, "file": frame.file, "delta": one.delta, "share": one.share}
-                for frame, one in zip(frames, owned, strict=True)
-            ],
-        }
+        return search.find(self._changed_nodes, float(sampled.delta[0]) if is_changed else None)
 
     def _evaluate_conditions(
         self, idle: EffectJson | None, depth: DepthEffectsJson | None

@@ -78,8 +78,15 @@ class CostRows:
 
         `group_ids` is the group of each stack.
         """
+        return self._sum_by_group(self.samples, group_ids, group_count)
+
+    def sum_seconds_by_group(self, group_ids: I64, group_count: int) -> F64:
+        """Return the seconds in each cell by group, as `sum_by_group` does."""
+        return self._sum_by_group(self.ns, group_ids, group_count) / SECOND_NS
+
+    def _sum_by_group(self, values: F64, group_ids: I64, group_count: int) -> F64:
         at = group_ids[self.stack_ids] * self.cell_count + self.cell_ids
-        return _to_float64(np.bincount(at, self.samples, group_count * self.cell_count)).reshape(
+        return _to_float64(np.bincount(at, values, group_count * self.cell_count)).reshape(
             group_count, *self.shape
         )
 

@@ -121,32 +121,34 @@ class DepthEffectsJson(TypedDict):
     gap: DepthGapJson
 
 
-class ChangePathJson(TypedDict):
-    """A call path, root first, and its part of the change."""
+class CulpritJson(TypedDict):
+    """A function where a change starts, and its part of the change.
 
-    names: list[str]
-    delta: float
-    share: float
-
-
-class SelfTimeChangeJson(TypedDict):
-    """A function whose self time is part of the change."""
+    `folded` are functions between it and the code that changed. `self_or_total` is `self` if its own time
+    changed. `relative` is the part of all its time in the baseline. `names` is the heaviest path to it.
+    """
 
     function: str
     file: str
+    folded: list[str]
+    self_or_total: str
     delta: float
     share: float
+    relative: float | None
+    low: float | None
+    high: float | None
+    direction: str
+    q: float
+    pods_agreeing: int
+    pods_total: int
+    names: list[str]
 
 
-class ExplanationJson(TypedDict):
-    """What accounts for the change.
-
-    `paths` are the fewest call paths, `functions` those whose self time accounts for it.
-    """
+class CulpritsJson(TypedDict):
+    """The functions where a change starts."""
 
     share: float | None
-    paths: list[ChangePathJson]
-    functions: list[SelfTimeChangeJson]
+    rows: list[CulpritJson]
 
 
 class ComparisonMethod(TypedDict):
@@ -223,7 +225,7 @@ class Verdict(TypedDict):
     loop: EventLoopJson | None
     thread_kinds: list[ThreadIdleJson]
     checks: list[CheckJson]
-    explanation: ExplanationJson
+    culprits: CulpritsJson
     functions: FunctionEffectsJson
     functions_total: int
     method: ComparisonMethod

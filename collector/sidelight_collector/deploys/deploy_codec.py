@@ -22,7 +22,7 @@ from sidelight_collector.storage.documents import parse_document, rename_fields
 from sidelight_collector.storage.objects import ObjectDamaged
 from sidelight_collector.times import ObservedSpan
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 _FORMAT_1: Final[Mapping[str, Mapping[str, str]]] = {
     "deploy": {"judged": "conclusion", "looks": "analyses", "over": "finished"},
     "analysis": {"k": "index", "way": "comparison_mode", "sentence": "summary"},
@@ -99,6 +99,8 @@ def decode_deploy(key: str, content: bytes) -> Deploy:
     try:
         if document["format"] == 1:
             document = _of_format_1(document)
+        if document["format"] < FORMAT:
+            document = {**document, "verdict": _verdict_of_format_2(document["verdict"])}
         return Deploy(
             str(document["id"]),
             str(document["namespace"]),
@@ -148,6 +150,15 @@ def _of_format_1(raw: Mapping[str, Any]) -> Mapping[str, Any]:
         document[name] = rename_fields(document[name], _FORMAT_1[name]) if document[name] else None
     document["deliveries"] = [rename_fields(entry, _FORMAT_1["delivery"]) for entry in document["deliveries"]]
     return document
+
+
+def _verdict_of_format_2(verdict: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Convert a verdict of format 2, which has no culprits and remedies."""
+    if verdict is None:
+        return None
+    fields = {name: value for name, value in verdict.items() if name != "explanation"}
+    checks = [{**check, "remedy": None} for check in verdict.get("checks", ())]
+    return {**fields, "checks": checks, "culprits": {"share": None, "rows": []}}
 
 
 def _verdict_of_format_1(part: Any) -> Any:

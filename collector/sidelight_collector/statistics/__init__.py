@@ -5,7 +5,6 @@ remedies       what a user can do about a check
 comparability  whether two sides can be compared
 inference      effects, tests and intervals
 culprits       the functions where a change starts
-attribution    the call paths that a change comes from
 depths         stack depths
 event_loop     functions that block event loops
 renames        functions that only changed their name or file

@@ -70,8 +70,9 @@ class ChangedTree:
 class Culprit:
     """A function where a change starts.
 
-    It is the application's, or a library's if no caller stands out. `frame` has no line. The own times of `nodes` add up to `delta`. `path` is the heaviest path to the
-    function, from below the root, and `folded` are the functions from there to the one that changed.
+    It is the application's, or a library's if no caller stands out. `frame` has no line. The own times of
+    `nodes` add up to `delta`. `path` is the heaviest path to the function, from below the root. `folded` are
+    the functions from there to the one that changed.
     """
 
     frame: str

@@ -22,7 +22,7 @@ from sidelight_cli.compare.reports.text_report import render_text
 from sidelight_cli.compare.settings import parse_compare_settings
 from sidelight_model.terminal_width import escape_unprintable
 from tests.cli.compare.compare_runner import SIDES, compare
-from tests.cli.compare.verdict_server import answer, answering, check, effect
+from tests.cli.compare.verdict_server import answer, answering, check, culprit, effect
 
 CONDITIONS: tuple[tuple[str, Any], ...] = (
     ("cpu>+3%", effect(b=1.05, direction="increased")),
@@ -69,9 +69,9 @@ def test_the_text_leads_with_the_sentence_and_says_what_it_stands_on() -> None:
         "points): not enough data to distinguish it from \u22125 points.",
         "not comparable  gil>+3%                GIL time: the sides are not comparable.",
         "",
-        "2 call paths account for 92 % of the change, in milliseconds per pod-second:",
-        "   +200   80 %  … → serve (a.py) → work (b.py) → loads (j.py)",
-        "  \u221230.0  \u221212 %  main (a.py) → new (e.py)",
+        "The change starts in 2 functions, 92 % of it, in milliseconds per pod-second:",
+        "   +200   80 %  work (b.py) › loads › scan",  # noqa: RUF001
+        "  \u221230.0  100 %  new (e.py)",
         "",
         "milliseconds per pod-second, largest difference of self first",
         "",
@@ -208,10 +208,7 @@ def hostile(word: str) -> dict[str, Any]:
     told["verdict"]["functions"]["renamed_from"] = [word]
     for side in told["sides"]:
         side["selector"] = word
-    told["verdict"]["explanation"] = {
-        "share": 1.0,
-        "paths": [{"names": [word, word], "delta": 0.2, "share": 1.0}],
-    }
+    told["verdict"]["culprits"] = {"share": 1.0, "rows": [culprit(word, word, 0.2, 1.0, word)]}
     return told
 
 
@@ -258,7 +255,7 @@ def test_markdown_is_a_summary() -> None:
     assert lines[0] == "### ❌ Sidelight: regressed"
     assert lines[2] == "B takes 5.0 % more CPU time than A."
     assert "| ❌ regressed | <code>cpu&#62;+3%</code> |" in lines[6]
-    assert "2 call paths account for 92 % of the change:" in lines
+    assert "The change starts in 2 functions, 92 % of it:" in lines
     assert any(line.startswith("- **warning**: A gil, B command.") for line in lines)
     assert any(
         line.startswith("| <code>work (b.py)</code> | 100 | 300 | +180 to +220 | 3 of 3 |") for line in lines

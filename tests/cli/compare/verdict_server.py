@@ -70,7 +70,7 @@ def answer(
         "loop": None,
         "thread_kinds": [],
         "checks": list(checks),
-        "explanation": EXPLANATION,
+        "culprits": CULPRITS,
         "functions": {
             "function": [name for name, _, _ in functions],
             "file": [file for _, file, _ in functions],
@@ -99,13 +99,26 @@ def answer(
     return {"type": "cpu", "sides": sides, "verdict": told | verdict, "basis": {"unreadable_segments": 0}}
 
 
-EXPLANATION = {
+def culprit(function: str, file: str, delta: float, share: float, *folded: str) -> dict[str, Any]:
+    """A function where a change starts."""
+    interval = {"low": delta - 0.01, "high": delta + 0.01, "relative": None, "q": 0.001}
+    return interval | {
+        "function": function,
+        "file": file,
+        "folded": list(folded),
+        "self_or_total": "total" if folded else "self",
+        "delta": delta,
+        "share": share,
+        "direction": "increased" if delta > 0 else "decreased",
+        "pods_agreeing": 3,
+        "pods_total": 3,
+        "names": ["main (a.py)", f"{function} ({file})"],
+    }
+
+
+CULPRITS = {
     "share": 0.92,
-    "paths": [
-        {"names": ["main (a.py)", "serve (a.py)", "work (b.py)", "loads (j.py)"], "delta": 0.2, "share": 0.8},
-        {"names": ["main (a.py)", "new (e.py)"], "delta": -0.03, "share": -0.12},
-    ],
-    "functions": [],
+    "rows": [culprit("work", "b.py", 0.2, 0.8, "loads", "scan"), culprit("new", "e.py", -0.03, 1.0)],
 }
 METHOD = {
     "alpha": 0.05,

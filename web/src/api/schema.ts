@@ -1597,21 +1597,35 @@ export interface components {
                 readonly idle: components["schemas"]["Effect"];
             }[];
             readonly checks: readonly components["schemas"]["Check"][];
-            /** @description The fewest call paths that explain most of the change, and the functions whose self time does. Shares are fractions of the change, negative for the opposite direction. If the total did not change, they are fractions of all movement. */
-            readonly explanation: {
-                /** @description Share that the paths explain; null if the total did not change. */
+            /** @description Functions where the change starts, largest first: the application's nearest function at or above the code whose own time changed. At most ten for each direction. */
+            readonly culprits: {
+                /** @description Share of the change of the total that the rows account for; of all changes, if the total did not change. Null without rows. */
                 readonly share: number | null;
-                readonly paths: readonly {
-                    /** @description Frames of the path, outermost first, without the root. */
-                    readonly names: readonly string[];
-                    readonly delta: number;
-                    readonly share: number;
-                }[];
-                readonly functions: readonly {
+                readonly rows: readonly {
                     readonly function: string;
                     readonly file: string;
+                    /** @description Functions between this one and the code that changed, outermost first, at most three. */
+                    readonly folded: readonly string[];
+                    /**
+                     * @description `self`: its own time changed. `total`: that of functions it calls, too.
+                     * @enum {string}
+                     */
+                    readonly self_or_total: "self" | "total";
+                    /** @description Change of the time that counts for this function. */
                     readonly delta: number;
+                    /** @description Share of all changes in its direction. */
                     readonly share: number;
+                    /** @description `delta` relative to all time of the function in the baseline; null if it had none. */
+                    readonly relative: number | null;
+                    readonly low: number | null;
+                    readonly high: number | null;
+                    /** @enum {string} */
+                    readonly direction: "increased" | "decreased" | "new" | "removed";
+                    readonly q: number;
+                    readonly pods_agreeing: number;
+                    readonly pods_total: number;
+                    /** @description Frames of the heaviest path to the function, outermost first, without the root. */
+                    readonly names: readonly string[];
                 }[];
             };
             /** @description Functions, changed ones first, then by the difference of their total time. */

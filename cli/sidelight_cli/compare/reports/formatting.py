@@ -21,8 +21,7 @@ from sidelight_model.export_formats.provenance import format_count, format_times
 from sidelight_model.frames import Frame
 from sidelight_model.gates import GateStatus
 
-MAX_PATHS: Final = 5
-LAST_FRAMES: Final = 3
+MAX_CULPRITS: Final = 5
 OUTCOME_LABELS: Final = {
     GateStatus.PASS: "pass",
     GateStatus.REGRESSED: "regressed",
@@ -112,30 +111,27 @@ def format_agreement(tested: TestedEffect) -> str:
     )
 
 
-def format_explanation(verdict: ComparisonVerdict) -> str:
-    """Describe the share of the change that the listed call paths account for."""
-    if verdict.explained_share is None or not verdict.explained_paths:
+def format_culprit_lead(verdict: ComparisonVerdict) -> str:
+    """Describe in how many functions the change starts; empty without any."""
+    if verdict.culprit_share is None or not verdict.culprits:
         return ""
-    paths = format_count(len(verdict.explained_paths), "call path")
-    verb = "accounts" if len(verdict.explained_paths) == 1 else "account"
-    return f"{paths} {verb} for {format_percent(verdict.explained_share, 0)} of the change"
+    functions = format_count(len(verdict.culprits), "function")
+    share = format_percent(verdict.culprit_share, 0)
+    if verdict.direction in CHANGED_DIRECTIONS:
+        return f"The change starts in {functions}, {share} of it"
+    return f"{functions} changed, {share} of all changes"
 
 
-def format_explained_paths(verdict: ComparisonVerdict) -> list[tuple[str, str, str]]:
-    """Return difference, share of the change and last frames of the first call paths."""
+def format_culprits(verdict: ComparisonVerdict) -> list[tuple[str, str, str]]:
+    """Return difference, share and name of the first culprits."""
     return [
         (
-            format_difference(part.delta, choose_scale(verdict)),
-            format_percent(part.share, 0).replace("-", "\u2212"),
-            _format_path(part.frames),
+            format_difference(row.delta, choose_scale(verdict)),
+            format_percent(row.share, 0),
+            " › ".join([Frame(row.function, row.file).text, *row.folded]),  # noqa: RUF001
         )
-        for part in verdict.explained_paths[:MAX_PATHS]
+        for row in verdict.culprits[:MAX_CULPRITS]
     ]
-
-
-def _format_path(frames: Sequence[str]) -> str:
-    last = " → ".join(frames[-LAST_FRAMES:])
-    return last if len(frames) <= LAST_FRAMES else f"… → {last}"
 
 
 def format_q_value(tested: TestedEffect) -> str:

@@ -24,9 +24,9 @@ from sidelight_cli.compare.reports.formatting import (
     format_advice,
     format_agreement,
     format_counts,
+    format_culprit_lead,
+    format_culprits,
     format_direction,
-    format_explained_paths,
-    format_explanation,
     format_function,
     format_interval,
     format_method,
@@ -56,7 +56,7 @@ _SPECIAL_CHARACTERS: Final = re.compile(
 
 
 def render_markdown(verdict: ComparisonVerdict, sort_by: str, limit: int, *, significant: bool) -> str:
-    """Render headline, conditions, sides, warnings, call paths and functions.
+    """Render headline, conditions, sides, warnings, culprits and functions.
 
     At most `MAX_ROWS` functions are listed, whatever `limit` is.
     """
@@ -82,9 +82,9 @@ def render_markdown(verdict: ComparisonVerdict, sort_by: str, limit: int, *, sig
     warnings += [f"**warning**: {escape_text(note)}" for note in list_notes(verdict)]
     if warnings:
         lines += ["", *(f"- {line}" for line in warnings)]
-    if lead := format_explanation(verdict):
-        paths = [(delta, share, format_code(path)) for delta, share, path in format_explained_paths(verdict)]
-        lines += ["", f"{lead}:", "", *_render_table((choose_unit(verdict), "share", "call path"), paths)]
+    if lead := format_culprit_lead(verdict):
+        culprits = [(delta, share, format_code(name)) for delta, share, name in format_culprits(verdict)]
+        lines += ["", f"{lead}:", "", *_render_table((choose_unit(verdict), "share", "function"), culprits)]
     rows = select_rows(verdict, sort_by, min(limit, MAX_ROWS), significant=significant)
     if rows:
         lines += [

@@ -14,10 +14,10 @@ from sidelight_cli.compare.reports.formatting import (
     choose_unit,
     format_agreement,
     format_counts,
+    format_culprit_lead,
+    format_culprits,
     format_difference,
     format_direction,
-    format_explained_paths,
-    format_explanation,
     format_function,
     format_interval,
     format_method,
@@ -35,7 +35,7 @@ from sidelight_model.terminal_width import escape_unprintable, fit_to_width, mea
 
 
 def render_text(verdict: ComparisonVerdict, sort_by: str, limit: int, *, significant: bool) -> str:
-    """Render summary, sides, checks, conditions, call paths and a table of functions."""
+    """Render summary, sides, checks, conditions, culprits and a table of functions."""
     lines = [escape_unprintable(verdict.summary)]
     if required_data := format_required_data(verdict):
         lines.append(required_data)
@@ -49,7 +49,7 @@ def render_text(verdict: ComparisonVerdict, sort_by: str, limit: int, *, signifi
         lines.append(method)
     lines += _add_blank_line(_render_checks(verdict))
     lines += _add_blank_line(_render_conditions(verdict))
-    lines += _add_blank_line(_render_explanation(verdict))
+    lines += _add_blank_line(_render_culprits(verdict))
     rows = select_rows(verdict, sort_by, limit, significant=significant)
     if rows:
         lines += ["", f"{choose_unit(verdict)}, largest difference of {sort_by} first", ""]
@@ -62,14 +62,14 @@ def _add_blank_line(lines: Sequence[str]) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _render_explanation(verdict: ComparisonVerdict) -> list[str]:
-    if not (lead := format_explanation(verdict)):
+def _render_culprits(verdict: ComparisonVerdict) -> list[str]:
+    if not (lead := format_culprit_lead(verdict)):
         return []
-    paths = format_explained_paths(verdict)
-    widths = [max(measure_width(line[at]) for line in paths) for at in range(2)]
+    culprits = format_culprits(verdict)
+    widths = [max(measure_width(line[at]) for line in culprits) for at in range(2)]
     return [
         f"{lead}, in {choose_unit(verdict)}:",
-        *("  ".join(["", *_align_right(line[:2], widths), escape_unprintable(line[2])]) for line in paths),
+        *("  ".join(["", *_align_right(line[:2], widths), escape_unprintable(line[2])]) for line in culprits),
     ]
 
 

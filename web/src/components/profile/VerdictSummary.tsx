@@ -13,7 +13,7 @@ import { formatRate } from "./ChangeTable.tsx";
 const NO_VERDICT = "This answer has no verdict. Colours mark differences beyond counting noise; pods and times can differ by more.";
 
 /**
- * What differs, in the collector's own words: then the call paths it comes from, and what became of depth, idle
+ * What differs, in the collector's own words: then where it starts, and what became of depth, idle
  * time and the event loop. `verdict` is undefined while it is on its way. In a file (`isOffline`)
  * no page can be led to that asks the collector.
  */
@@ -21,25 +21,26 @@ export function VerdictSummary({ verdict, isOffline = false }: { verdict: Verdic
   return (
     <section class="finding" aria-label="Verdict">
       <p class="verdict" role="status">{verdict === undefined ? "Loading the comparison…" : (verdict?.summary ?? NO_VERDICT)}</p>
-      {verdict && verdict.direction !== "not_comparable" && <><Explanation verdict={verdict} /><SecondaryEffects verdict={verdict} isOffline={isOffline} /></>}
+      {verdict && verdict.direction !== "not_comparable" && <><Culprits verdict={verdict} /><SecondaryEffects verdict={verdict} isOffline={isOffline} /></>}
     </section>
   );
 }
 
-/** The call paths that a change comes from, each a way into the graph. */
-function Explanation({ verdict: { explanation: { share, paths }, method: { unit } } }: { verdict: Verdict }) {
-  if (paths.length === 0) return null;
+/** The functions where the change starts, each a way into the graph. */
+function Culprits({ verdict: { direction, culprits: { share, rows }, method: { unit } } }: { verdict: Verdict }) {
+  if (share === null || rows.length === 0) return null;
+  const isChanged = direction !== "unchanged" && direction !== "inconclusive";
   return (
     <div class="why">
-      <span>{share === null ? "Functions that changed anyway:" : `${plural(paths.length, "call path")} ${paths.length === 1 ? "explains" : "explain"} ${share > 1.005 ? "the change" : `${percent(share, 0)} of the change`}:`}</span>
+      <span>{isChanged ? `The change starts here (${percent(share, 0)} of it):` : "Functions that changed anyway:"}</span>
       <ul>
-        {paths.map(({ names, delta, share: part }) => (
-          <li key={names.join("\n")}>
+        {rows.map(({ function: name, file, folded, names, delta, share: part }) => (
+          <li key={`${name}\n${file}\n${delta > 0}`}>
             <Link to={{ ...place.value, view: "flame", by: "function", t: "", q: "", invert: false, collapse: false, focus: pathKeyOfNames(names) }}
-              title={`${names.map((name) => frameParts(name).function).join(" › ").slice(-300)}: open in the graph`}>
-              <bdi>{frameParts(names[names.length - 1]).function.slice(0, 120)}</bdi>
+              title={`${names.map((frame) => frameParts(frame).function).join(" › ").slice(-300)}: open in the graph`}>
+              <bdi>{[name, ...folded].join(" › ").slice(0, 120)}</bdi>
             </Link>{" "}
-            <span class="number">{delta > 0 ? "▲" : "▼"} {signed(formatRate(delta, unit), delta)}{share !== null && <span class="quiet"> ({percent(part, 0).replace("-", "−")})</span>}</span>
+            <span class="number">{delta > 0 ? "▲" : "▼"} {signed(formatRate(delta, unit), delta)}<span class="quiet"> ({percent(part, 0)})</span></span>
           </li>
         ))}
       </ul>
