@@ -261,6 +261,21 @@ main (app.py)
     assert found.rows[0].q == 0.002
 
 
+def test_a_function_that_calls_unchanged_helpers_more_often_is_a_row() -> None:
+    found = draw("""
+often (app.py)
+  save (app.py)
+    emit (logging/__init__.py) 5→6.5
+seldom (app.py)
+  save (app.py)
+    emit (logging/__init__.py) 5→4.7
+never (app.py)
+  save (app.py)
+    emit (logging/__init__.py) 5→4.7
+""").find()
+    assert describe(found) == ["often (app.py) increased +1.5"]
+
+
 def test_a_library_function_called_from_everywhere_counts_for_itself() -> None:
     callers = "\n".join(f"f{at} (app.py)\n  dumps (json/encoder.py) 5→5.5" for at in range(4))
     found = draw(callers).find()

@@ -5,9 +5,9 @@ changed, and counts for the application's nearest frame at or above, which the r
 
 - Changed own time counts for each caller whose total changed in the same direction, or that has a changed
   node on the path. It counts for the function itself if there is none, or if time moved between callers.
-- A changed node without a changed node below it may have changed in many small parts. They count for its
-  frame if the frame's total changed too, and if they are at least half of the node's change. A part does
-  not count if its function took as much more elsewhere: it moved.
+- A changed node may have changed in many small parts. The deepest whose frame's total changed too counts, if
+  these parts are at least half of its change. Time that other nodes of its function lost moved here and is
+  no part.
 - Code that only one side has counts for its outermost frame of the application.
 
 The own time of a node counts once at most, also in recursion, so rows add up.
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -153,10 +152,10 @@ class _Search:
         for node, row_node in list(enumerate(self._row_nodes))[1:]:
             by_caller = self._nodes.setdefault(self._frames[node], {})
             by_caller.setdefault(self._frames[row_node], []).append(node)
-        self._changes = {
-            frame: sum(self._sum(nodes) for nodes in by_caller.values())
-            for frame, by_caller in self._nodes.items()
-        }
+        # For each frame the sums of its changed nodes: those that gained, and those that lost.
+        self._changed_sums = {frame: [0.0, 0.0] for frame in self._frames}
+        for node in np.flatnonzero(tree.flags == NODE_CHANGED).tolist():
+            self._changed_sums[self._frames[node]][int(tree.delta[node] < 0)] += tree.delta[node]
 
     def find_rows(self) -> list[Culprit]:
         """Find all rows, largest first."""
@@ -192,24 +191,28 @@ class _Search:
             if is_changed and own[nodes].sum() > 0:
                 parts.append(_Part(row_node, top, nodes, own[top], test.self_q))
         every = sorted(node for nodes in self._nodes[frame].values() for node in nodes)
-        change, found = self._changes[frame] * sign, sum(own[part.nodes].sum() for part in parts)
+        change, found = own[every].sum(), sum(own[part.nodes].sum() for part in parts)
         if change > 0 and not 0 < MIN_PART * found <= change:
             top = max(every, key=own.__getitem__)
             return [_Part(top, top, every, own[top], test.self_q)]
         return parts if change > 0 else []
 
     def _find_spread_changes(self, used_nodes: set[int]) -> list[_Part]:
-        """Find changed nodes that changed in many small parts."""
-        parts = []
-        changed: list[int] = np.flatnonzero(self._tree.flags == NODE_CHANGED).tolist()
-        for node, following in pairwise([*changed, len(self._frames)]):
-            row_node, end, total = self._row_nodes[node], self._ends[node], self._sum_below(node)
+        """Find changed nodes that changed in many small parts, the deepest first."""
+        parts, flags = [], self._tree.flags.tolist()
+        is_free = [at not in used_nodes and not self._is_moved(at) for at in range(len(flags))]
+        rest: list[float] = np.where(is_free, self._delta, 0.0).tolist()
+        for node in range(len(flags) - 1, 0, -1):
+            row_node, total = self._row_nodes[node], self._sum_below(node)
+            is_spread = flags[node] == NODE_CHANGED and rest[node] * total >= MIN_PART * total**2
             test = self._get_test(self._frames[row_node])
-            if not node or following < end or _SIGNS.get(test.total_direction) != np.sign(total):
-                continue
-            inside = [at for at in range(node, end) if at not in used_nodes and not self._is_moved(at)]
-            if (part := self._sum(inside) / total) >= MIN_PART:
-                parts.append(_Part(row_node, node, inside, abs(part * total), test.total_q))
+            if is_spread and _SIGNS.get(test.total_direction) == np.sign(total):
+                inside = [at for at in range(node, self._ends[node]) if is_free[at]]
+                parts.append(_Part(row_node, node, inside, abs(rest[node]), test.total_q))
+                for at in inside:
+                    is_free[at] = False
+                rest[node] = 0.0
+            rest[self._parents[node]] += rest[node]
         return parts
 
     def _build_row(self, parts: Sequence[_Part], all_changes: float) -> Culprit:
@@ -240,9 +243,10 @@ class _Search:
         return own is outer and own in _ONE_SIDED
 
     def _is_moved(self, node: int) -> bool:
-        """Whether the function changed much less in all than at this node."""
+        """Whether changed nodes of the function lost (or gained) as much elsewhere."""
         own = self._delta[node]
-        return bool(self._changes[self._frames[node]] * own < MIN_PART * own**2)
+        opposite = self._changed_sums[self._frames[node]][int(own > 0)]
+        return bool(abs(opposite) >= MIN_PART * abs(own) > 0)
 
     def _list_path(self, node: int) -> list[int]:
         """List a node and its ancestors below the root, outermost first."""
