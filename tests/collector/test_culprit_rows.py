@@ -22,12 +22,12 @@ HANDLE = "main (shop/app.py:1);run (uvicorn/main.py:2);handle (shop/views.py:4)"
 CALLS = {
     "lookup_promotions (shop/cart.py:7);deepcopy (copy.py:119);_deepcopy_dict (copy.py:201)": (200, 400),
     "render (shop/pages.py:7);deepcopy (copy.py:119);_deepcopy_dict (copy.py:201)": (150, 150),
-    "query (shop/db.py:5)": (400, 400),
     "audit (shop/audit.py:3);dumps (json/__init__.py:9)": (0, 60),
+    **{f"query{at} (shop/db.py:{at + 5})": (40, 40) for at in range(12)},
 }
 
 
-def serve_requests(version: int, *, rare: str = "") -> Iterator[Window]:
+def serve_requests(version: int, *, rare: str = "", start: float = 0) -> Iterator[Window]:
     """Sixteen windows of each of four pods, whose counts scatter as samples do."""
     luck = random.Random(version)
     for pod in range(4):
@@ -40,13 +40,19 @@ def serve_requests(version: int, *, rare: str = "") -> Iterator[Window]:
             ]
             stacks += [f"{HANDLE};{rare} 1"] if rare and pod == at == 0 else []
             yield window(
-                " | ".join(stacks), at=at * 30, seconds=30, version=str(version), pod=f"{version}-{pod}"
+                " | ".join(stacks),
+                at=start + at * 30,
+                seconds=30,
+                version=str(version),
+                pod=f"{version}-{pod}",
             )
 
 
-async def compare(*, baseline: int = 1, comparison: int = 2, path: str = "verdict", **query: str) -> Any:
+async def compare(
+    *, baseline: int = 1, comparison: int = 2, path: str = "verdict", start: float = 0, **query: str
+) -> Any:
     rare = "audit (shop/audit.py:3);flush (shop/audit.py:9)"
-    store = stored([*serve_requests(1), *serve_requests(2, rare=rare)])
+    store = stored([*serve_requests(1), *serve_requests(2, rare=rare, start=start)])
     sides = {"baseline": f'version="{baseline}"', "comparison": f'version="{comparison}"'}
     async with serving(store) as client:
         return await get(client, path, **sides, **query)
@@ -83,6 +89,16 @@ async def test_a_saving_is_found_at_the_same_place_with_the_opposite_sign() -> N
     ]
 
 
+async def test_between_two_periods_the_changed_share_of_the_profile_is_named() -> None:
+    found = (await compare(start=600))["verdict"]
+    assert (found["basis"], found["direction"]) == ("composition", "not_judged")
+    lookup = found["culprits"]["rows"][0]
+    assert (lookup["function"], lookup["folded"]) == ("lookup_promotions", ["deepcopy", "_deepcopy_dict"])
+    # 200 of 830 samples, and 400 of 1,090 later.
+    assert lookup["delta"] == pytest.approx(400 / 1090 - 200 / 830, abs=0.01)
+    assert lookup["low"] < lookup["delta"] < lookup["high"]
+
+
 async def test_lines_do_not_hide_where_a_change_starts() -> None:
     found = (await compare(path="compare", lines="1"))["verdict"]
     assert [row["function"] for row in found["culprits"]["rows"]] == ["lookup_promotions", "audit"]
@@ -102,7 +118,7 @@ async def test_what_a_new_call_runs_is_new_even_with_one_sample() -> None:
         if flag == NODE_CHANGED
     }
     assert "flush (shop/audit.py)" in flagged
-    assert "query (shop/db.py)" not in flagged
+    assert "query0 (shop/db.py)" not in flagged
 
 
 def build_tree(level: list[int], a: list[int], b: list[int]) -> CallTree:

@@ -282,6 +282,16 @@ def test_a_library_function_called_from_everywhere_counts_for_itself() -> None:
     assert describe(found) == ["dumps (json/encoder.py) increased +2"]
 
 
+@pytest.mark.parametrize(
+    ("last", "row"),
+    [(5 + 1.99, "dumps (json/encoder.py) increased +3.99"), (5 + 2, "log (app.py) > dumps increased +2")],
+)
+def test_one_caller_that_stands_out_is_the_row_if_it_accounts_for_half(last: float, row: str) -> None:
+    callers = "\n".join(f"f{at} (app.py)\n  dumps (json/encoder.py) 5→5.5" for at in range(4))
+    found = draw(f"{callers}\nlog (app.py)\n  dumps (json/encoder.py) 5→{last}").find()
+    assert describe(found) == [row]
+
+
 def test_an_own_helper_called_from_everywhere_has_its_library_folded() -> None:
     callers = "\n".join(
         f"f{at} (app.py)\n  save (app.py)\n    dumps (json/encoder.py) 5→5.5" for at in range(4)

@@ -28,7 +28,10 @@ from sidelight_model.frames import Frame, unescape_frame
 
 @dataclass(frozen=True, slots=True)
 class FunctionEffects:
-    """The effects of functions' self and total time; `names` are escaped frames without lines."""
+    """The effects of functions' self and total time.
+
+    `names` are escaped frames without lines.
+    """
 
     names: Sequence[str]
     self_effects: EffectFamily

@@ -4,7 +4,8 @@ A change shows in every frame above it, so `main` explains nothing. It starts wh
 changed, and counts for the application's nearest frame at or above, which the reader can edit.
 
 - Changed own time counts for each caller whose total changed in the same direction, or that has a changed
-  node on the path. It counts for the function itself if there is none, or if time moved between callers.
+  node on the path. It counts for the function itself if these callers account for less than half of it, or
+  for more than twice as much, because time moved between callers.
 - A changed node may have changed in many small parts. The deepest whose frame's total changed too counts, if
   these parts are at least half of its change. Time that other nodes of its function lost moved here and is
   no part.
@@ -192,7 +193,7 @@ class _Search:
                 parts.append(_Part(row_node, top, nodes, own[top], test.self_q))
         every = sorted(node for nodes in self._nodes[frame].values() for node in nodes)
         change, found = own[every].sum(), sum(own[part.nodes].sum() for part in parts)
-        if change > 0 and not 0 < MIN_PART * found <= change:
+        if change > 0 and not MIN_PART * change <= found <= change / MIN_PART:
             top = max(every, key=own.__getitem__)
             return [_Part(top, top, every, own[top], test.self_q)]
         return parts if change > 0 else []
