@@ -1,4 +1,4 @@
-"""The difference between two sides, as numbers and in the words of the UI.
+"""The difference between two sides, in numbers and words; levels of many tests.
 
 The UI implements the same rules in `flamegraph/tree/compare.ts` and
 `flamegraph/analysis/frameDescription.ts`; the test vectors in `web/test/vectors/changes.json` check both. A
@@ -62,6 +62,29 @@ def compute_change(
     noise_limit = 2 * _estimate_noise(times_us, samples, divisors)
     direction = _compute_direction(times_us, divisors, b - a, noise_limit)
     return ProfileChange(b - a, direction, noise_limit, a, b)
+
+
+def spend_alpha(alpha: float, analysis_index: int) -> float:
+    """Return the part of `alpha` that an analysis spends.
+
+    A single analysis (index 0) spends all of it. In a series the k-th spends alpha/(k(k+1)), which adds up
+    to alpha over any number of analyses.
+    """
+    return alpha / (analysis_index * (analysis_index + 1)) if analysis_index else alpha
+
+
+def compute_q_values(p_values: Sequence[float]) -> list[float]:
+    """Return the q-value of each p-value, in the same order; NaN counts as 1.
+
+    Rejecting q <= 5 % leaves on average 5 % of the rejections false. Benjamini and Hochberg (1995); it also
+    holds for quantities that rise and fall together (Benjamini and Yekutieli, 2001).
+    """
+    values = [1.0 if math.isnan(p) else p for p in p_values]
+    q_values, smallest = values[:], 1.0
+    order = sorted(range(len(values)), key=values.__getitem__, reverse=True)
+    for rank, at in zip(range(len(values), 0, -1), order, strict=True):
+        q_values[at] = smallest = min(smallest, values[at] * len(values) / rank)
+    return q_values
 
 
 def format_number(value: float) -> str:

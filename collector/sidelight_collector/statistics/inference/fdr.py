@@ -7,6 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sidelight_model.change import compute_q_values
+
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -16,17 +18,8 @@ _P_VALUE_STEPS: Final = np.geomspace(1e-15, 0.1, 145).tolist()
 
 
 def benjamini_hochberg(p: ArrayLike) -> F64:
-    """Return the q-value of each p-value.
-
-    Rejecting q <= 5 % leaves on average 5 % of the rejections false. Benjamini and Hochberg (1995); it also
-    holds for quantities that rise and fall together (Benjamini and Yekutieli, 2001). NaN counts as 1.
-    """
-    values: F64 = np.nan_to_num(np.asarray(p, float), nan=1.0)
-    order = np.argsort(values)
-    ranked = values[order] * len(values) / np.arange(1, len(values) + 1)
-    q: F64 = np.empty_like(values)
-    q[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
-    return q
+    """Return the q-value of each p-value: `compute_q_values` for arrays."""
+    return np.array(compute_q_values(np.asarray(p, float).tolist()), float)
 
 
 def tree_rejections(level: I32, p: F64, q: float = 0.05) -> Flags:
