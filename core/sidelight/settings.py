@@ -212,6 +212,14 @@ def parse_positive_float(text: str) -> float:
     return value
 
 
+def parse_nonnegative_float(text: str) -> float:
+    """Parse a number, zero or more."""
+    value = _parse_finite_float(text)
+    if value < 0:
+        raise ValueError(f"{text!r} is below zero")
+    return value
+
+
 def parse_nonnegative_int(text: str) -> int:
     """Parse a whole number, zero or more."""
     if not (text.isascii() and text.isdigit()):

@@ -2,19 +2,30 @@
 
     condition  SUBJECT (">" ["+"] | "<" "-") NUMBER UNIT     blanks are allowed between the parts
     SUBJECT    rate | cpu | wall | gil | idle | depth.mean | depth.p50 | depth.p95 | depth.p99 | depth.max
-               | function:PATTERN | self:PATTERN
+               | function:PATTERN | self:PATTERN | share:PATTERN
     UNIT       %     of what the subject is in A
-               pp    points of A's total: of its wall time for idle, else of its time of the requested type
-               ms s  absolute, per pod-second (or per request)
+               pp    points of A's total: of its wall time for idle, else of its time of the requested type;
+                     points of the profile for share
+               ms s  absolute, per pod-second (or per request); not for idle and share
                none  frames, only for depths
 
 A condition describes a change that is *not* allowed. PATTERN is a regular expression that must match a
 function's whole name. In `PATTERN (FILE)` the regular expression FILE must also match the whole file name.
+`share` is the part of a side's profile in stacks that contain a matching function, each stack once.
 
 The status is `regressed` only if the change is outside noise and the estimate exceeds the threshold. It is
 `pass` only if a change as large as the threshold would have been detected: the confidence interval ends
 below the threshold, or the minimum detectable effect is at most the threshold. Otherwise it is
 `inconclusive`.
+
+A comparison by composition knows shares of the profile alone. Conditions on `function` and `self` are then
+about shares. Time as a whole and absolute units are `inconclusive`, and the reason names the remedy.
+
+A `minor` change is outside noise and below the smallest relevant size of the comparison. It is smaller than
+every threshold of at least that size, so it passes those. Below that size, a threshold in % of a part (a
+function, a share, idle time, a depth) still passes: a large percentage of little is little. An absolute
+threshold (`pp`, `ms`, `s`, frames) and one in % of the whole time state a smallest size of their own, so a
+minor change beyond them is `regressed`.
 """
 
 from __future__ import annotations
@@ -33,7 +44,10 @@ from sidelight_model.selectors import FullMatch, PatternCheck, check_python_patt
 MAX_CHARACTERS: Final = 1024
 TIME_SUBJECTS: Final = ("rate", "cpu", "wall", "gil")
 DEPTH_SUBJECTS: Final = ("depth.mean", "depth.p50", "depth.p95", "depth.p99", "depth.max")
-FUNCTION_SUBJECTS: Final = ("function", "self")
+FUNCTION_SUBJECTS: Final = ("function", "self", "share")
+ABSOLUTE_UNITS: Final = ("ms", "s")
+COMPOSITION: Final = "composition"
+"""The basis of a comparison that knows shares of the profile alone."""
 _PLAIN_SUBJECTS: Final = (*TIME_SUBJECTS, "idle", *DEPTH_SUBJECTS)
 _SUBJECT_PATTERN: Final = re.compile(r"[a-z][a-z0-9.]*")
 _THRESHOLD_PATTERN: Final = re.compile(
@@ -60,7 +74,7 @@ class BadCondition(SidelightError):
     def __init__(self, text: str, position: int, problem: str) -> None:
         super().__init__(
             f"condition {text[:120]!r}, position {position}: {problem}",
-            hint="A condition is what must not be: cpu>+3%, idle<-5pp, depth.p95>+5, function:json.*>+1%.",
+            hint="A condition is what must not be: cpu>+3%, idle<-5pp, depth.p95>+5, share:json.*>+1pp.",
         )
         self.position = position
 
@@ -70,9 +84,9 @@ class Condition:
     """A change that is not allowed.
 
     B's `subject` must not be above (`sign` 1) or below (`sign` -1) A's by more than `threshold`, in `unit`.
-    `threshold` is zero or more for both signs. `pattern` is empty except for the subjects `function` and
-    `self`. `str` returns the shortest form of a condition, and parsing that gives an equal condition;
-    `text` is the original text.
+    `threshold` is zero or more for both signs. `pattern` is empty except for `FUNCTION_SUBJECTS`. `str`
+    returns the shortest form of a condition, and parsing that gives an equal condition; `text` is the
+    original text.
     """
 
     subject: str
@@ -92,6 +106,16 @@ class Condition:
         sign = ("+" if self.sign > 0 else "\u2212") if self.threshold else ""
         unit = " frame" if (self.unit, self.threshold) == ("", 1) else _UNIT_LABELS[self.unit]
         return f"{sign}{_format_threshold(self.threshold)}{unit}"
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether the condition is about time, and not about shares, idle time or depth."""
+        return self.subject in TIME_SUBJECTS or self.unit in ABSOLUTE_UNITS
+
+    @property
+    def is_of_whole(self) -> bool:
+        """Whether the threshold is absolute, or a part of the whole time."""
+        return self.unit != "%" or self.subject in TIME_SUBJECTS
 
     @property
     def patterns(self) -> tuple[str, str]:
@@ -177,45 +201,63 @@ def _make_threshold_error(text: str, at: int) -> BadCondition:
 def _allowed_units(subject: str) -> tuple[str, ...]:
     if subject in DEPTH_SUBJECTS:
         return ("", "%")
-    return ("%", "pp") if subject == "idle" else ("%", "pp", "ms", "s")
+    return ("%", "pp") if subject in ("idle", "share") else ("%", "pp", *ABSOLUTE_UNITS)
 
 
 def evaluate_condition(
-    condition: Condition, effect: Mapping[str, Any] | None, *, total_rate: float = 0.0
+    condition: Condition,
+    effect: Mapping[str, Any] | None,
+    *,
+    total_rate: float = 0.0,
+    basis: str = "",
+    basis_reason: str = "",
 ) -> tuple[GateStatus, str]:
-    """Evaluate a condition; return its status and the reason in one sentence.
+    """Evaluate a condition; return its status and the reason.
 
     `effect` is the API's Effect of the condition's subject. None means that neither side has the subject,
     though both were observed; that is a `pass` for functions. `total_rate` is A's total rate of the
-    requested type, needed for functions in `pp`. The deepest stack (depth.max) is an observation without a
-    confidence interval: its effect needs only `baseline` and `comparison`.
+    requested type, needed for functions in `pp`. By composition (`basis`) the effects of functions are of
+    shares, and `basis_reason` is the sentence that says why. The deepest stack (depth.max) is an observation
+    without a confidence interval: its effect needs only `baseline` and `comparison`.
     """
-    subject = _describe_subject(condition)
-    if effect is None and condition.subject not in FUNCTION_SUBJECTS:
-        return GateStatus.INCONCLUSIVE, f"{subject}: nothing was measured."
-    if effect is None:
-        return GateStatus.PASS, f"{subject}: on neither side."
-    direction = effect.get("direction")
+    subject = _describe_subject(condition, is_share=basis == COMPOSITION)
+    direction = effect.get("direction") if effect else None
     if direction == "not_comparable":
         return GateStatus.NOT_COMPARABLE, f"{subject}: the sides are not comparable."
     if direction == "no_data":
         return GateStatus.INCONCLUSIVE, f"{subject}: a side was not watched, or did not record it."
-    if not effect["baseline"] and not effect["comparison"]:
+    is_whole = condition.subject not in FUNCTION_SUBJECTS
+    if (condition.needs_time and basis == COMPOSITION) or (is_whole and direction == "not_judged"):
+        reason = basis_reason or UNKNOWN_LOAD_REASON
+        return GateStatus.INCONCLUSIVE, f"{subject}: not judged. {reason} {COMPOSITION_REMEDY}"
+    if effect is None and condition.subject not in FUNCTION_SUBJECTS:
+        return GateStatus.INCONCLUSIVE, f"{subject}: nothing was measured."
+    if effect is None or not (effect["baseline"] or effect["comparison"]):
         return GateStatus.PASS, f"{subject}: on neither side."
-    scaled = _scale_effect(condition, effect, total_rate)
-    change = f"{subject}: {_describe_change(condition, effect, scaled)}"
+    is_share = condition.subject == "share" or basis == COMPOSITION
+    scaled = _scale_effect(condition, effect, 1.0 if is_share else total_rate)
+    return _judge_change(
+        condition, effect, scaled, f"{subject}: {_describe_change(condition, effect, scaled)}"
+    )
+
+
+def _judge_change(
+    condition: Condition, effect: Mapping[str, Any], scaled: _ScaledEffect, change: str
+) -> tuple[GateStatus, str]:
+    """Judge a measured change, which `change` describes."""
+    direction, estimate = effect.get("direction"), condition.sign * scaled.estimate
     if condition.subject == "depth.max":
-        beyond = condition.sign * scaled.estimate > condition.threshold
-        return (
-            GateStatus.REGRESSED if beyond else GateStatus.PASS
-        ), f"{change}, {_describe_limit(condition, is_beyond=beyond)}."
-    # A condition has a threshold of its own, so it also decides about minor changes.
-    if direction == "minor":
-        direction = "increased" if scaled.estimate > 0 else "decreased"
-    grew = direction in (("increased", "new") if condition.sign > 0 else ("decreased", "removed"))
-    if grew and condition.sign * scaled.estimate > condition.threshold:
+        beyond = estimate > condition.threshold
+        status = GateStatus.REGRESSED if beyond else GateStatus.PASS
+        return status, f"{change}, {_describe_limit(condition, is_beyond=beyond)}."
+    is_minor = direction == "minor"
+    rose = direction in ("increased", "new") or (is_minor and scaled.estimate > 0)
+    fell = direction in ("decreased", "removed") or (is_minor and scaled.estimate < 0)
+    grew, shrank = (rose, fell) if condition.sign > 0 else (fell, rose)
+    if grew and is_minor and not condition.is_of_whole:
+        return GateStatus.PASS, f"{change}, minor: below the smallest relevant size."
+    if grew and estimate > condition.threshold:
         return GateStatus.REGRESSED, f"{change}, {_describe_limit(condition, is_beyond=True)}."
-    shrank = direction in (("decreased", "removed") if condition.sign > 0 else ("increased", "new"))
     furthest = scaled.high if condition.sign > 0 else -scaled.low
     is_detectable = scaled.min_effect <= condition.threshold
     if shrank or furthest < condition.threshold or is_detectable:
@@ -229,7 +271,7 @@ def evaluate_condition(
 
 
 def compute_min_effect(
-    condition: Condition, effect: Mapping[str, Any] | None, *, total_rate: float = 0.0
+    condition: Condition, effect: Mapping[str, Any] | None, *, total_rate: float = 0.0, basis: str = ""
 ) -> float | None:
     """Compute the minimum detectable effect in the condition's unit.
 
@@ -239,7 +281,8 @@ def compute_min_effect(
     """
     if effect is None or condition.subject == "depth.max" or not effect.get("baseline"):
         return None
-    min_effect = _scale_effect(condition, effect, total_rate).min_effect
+    is_share = condition.subject == "share" or basis == COMPOSITION
+    min_effect = _scale_effect(condition, effect, 1.0 if is_share else total_rate).min_effect
     return min_effect if math.isfinite(min_effect) else None
 
 
@@ -311,6 +354,11 @@ def _number_or_default(value: object, default: float) -> float:
     return float(value) if isinstance(value, int | float) and not math.isnan(value) else default
 
 
+UNKNOWN_LOAD_REASON: Final = "They ran at different times and request counts are unknown."
+COMPOSITION_REMEDY: Final = (
+    "Compare the overlap, give request counts, or use a condition on function:PATTERN or share:PATTERN in % "
+    "or pp."
+)
 _SUBJECT_NAMES: Final = {
     "rate": "the whole time",
     "cpu": "CPU time",
@@ -325,9 +373,10 @@ _SUBJECT_NAMES: Final = {
 }
 
 
-def _describe_subject(condition: Condition) -> str:
+def _describe_subject(condition: Condition, *, is_share: bool) -> str:
     if condition.subject in FUNCTION_SUBJECTS:
-        return f"{'self time' if condition.subject == 'self' else 'time'} of {condition.pattern}"
+        quantity = "share" if is_share or condition.subject == "share" else "time"
+        return f"{'self ' if condition.subject == 'self' else ''}{quantity} of {condition.pattern}"
     return _SUBJECT_NAMES[condition.subject]
 
 

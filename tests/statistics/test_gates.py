@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from sidelight_model.gates import (
     DEPTH_SUBJECTS,
-    FUNCTION_SUBJECTS,
     MAX_CHARACTERS,
     TIME_SUBJECTS,
     BadCondition,
@@ -50,12 +49,13 @@ CONDITIONS = st.one_of(
     ),
     st.builds(
         Condition,
-        st.sampled_from(FUNCTION_SUBJECTS),
+        st.sampled_from(["function", "self"]),
         PATTERNS,
         SIGNS,
         THRESHOLDS,
         st.sampled_from(["%", "pp", "ms", "s"]),
     ),
+    st.builds(Condition, st.just("share"), PATTERNS, SIGNS, THRESHOLDS, st.sampled_from(["%", "pp"])),
 )
 
 
@@ -99,6 +99,10 @@ def test_any_text_is_a_condition_or_is_refused_at_a_position_in_it(text: str) ->
         ("cpu>+3", 6, "% or pp or ms or s was expected"),
         ("cpu>+3q", 6, "% or pp or ms or s was expected"),
         ("idle<-5ms", 7, "% or pp was expected"),
+        ("share:f>+5ms", 10, "% or pp was expected"),
+        ("share:f>+5", 10, "% or pp was expected"),
+        ("share>+1pp", 5, "such as share:json.*"),
+        ("share:>+1pp", 6, "a pattern was expected, such as share:json.*"),
         ("depth.p95>+5pp", 12, "no unit (frames) or % was expected"),
         ("cpu>+3% or so", 8, "nothing may follow"),
         ("cpu>+1234567890123456%", 5, "more than 15 digits"),
@@ -312,7 +316,124 @@ def test_points_of_a_function_are_of_the_whole_of_a() -> None:
     )
 
 
-DIRECTIONS = st.sampled_from(["increased", "decreased", "new", "removed", "unchanged", "inconclusive"])
+def test_points_of_a_share_are_of_each_sides_own_profile() -> None:
+    grown = effect(a=0.10, b=0.12, half=0.005, direction="increased")
+    for total_rate in (0.0, 0.5, 3.0):
+        status, sentence = evaluate_condition(
+            parse_condition("share:json.*>+1pp"), grown, total_rate=total_rate
+        )
+        assert status is GateStatus.REGRESSED
+        assert sentence == ("share of json.*: +2.00 points (+1.50 points to +2.50 points), beyond +1 points.")
+    assert evaluate_condition(parse_condition("share:json.*>+3pp"), grown)[0] is GateStatus.PASS
+    assert evaluate_condition(parse_condition("share:json.*>+15%"), grown)[0] is GateStatus.REGRESSED
+    assert evaluate_condition(parse_condition("share:json.*<-1pp"), grown)[0] is GateStatus.PASS
+    assert evaluate_condition(parse_condition("share:json.*>+1pp"), None) == (
+        GateStatus.PASS,
+        "share of json.*: on neither side.",
+    )
+
+
+@pytest.mark.parametrize("basis", ["", "concurrent", "per_request", "equal_load", "composition"])
+@pytest.mark.parametrize("text", ["share:f>+1pp", "share:f>+10%", "function:f>+20%", "self:f>+20%"])
+def test_shares_and_relative_changes_of_functions_are_judged_on_every_basis(basis: str, text: str) -> None:
+    grown = effect(a=0.10, b=0.13, half=0.005, direction="increased")
+    status, sentence = evaluate_condition(parse_condition(text), grown, total_rate=2.0, basis=basis)
+    assert status is GateStatus.REGRESSED
+    assert ("share of f" in sentence) is (basis == "composition" or text.startswith("share"))
+
+
+def test_points_of_a_function_are_points_of_the_profile_by_composition() -> None:
+    grown = effect(a=0.10, b=0.14, half=0.005, direction="increased")
+    condition = parse_condition("function:f>+3pp")
+    assert evaluate_condition(condition, grown, total_rate=2.0)[0] is GateStatus.PASS
+    status, _ = evaluate_condition(condition, grown, total_rate=2.0, basis="composition")
+    assert status is GateStatus.REGRESSED
+    assert compute_min_effect(condition, grown, total_rate=2.0, basis="composition") == pytest.approx(0.14)
+
+
+@pytest.mark.parametrize(
+    "text", ["cpu>+3%", "rate>+1pp", "wall<-3%", "gil>+5ms", "function:f>+3ms", "self:f>+0.1s"]
+)
+@pytest.mark.parametrize("given", [None, effect(b=9, direction="increased"), effect(b=9, direction="minor")])
+def test_time_is_not_judged_by_composition_and_the_reason_names_the_remedy(
+    text: str, given: dict[str, Any] | None
+) -> None:
+    status, sentence = evaluate_condition(parse_condition(text), given, basis="composition")
+    assert status is GateStatus.INCONCLUSIVE
+    assert sentence.endswith(
+        ": not judged. They ran at different times and request counts are unknown. Compare the overlap, give "
+        "request counts, or use a condition on function:PATTERN or share:PATTERN in % or pp."
+    )
+    _, sentence = evaluate_condition(
+        parse_condition(text), given, basis="composition", basis_reason="The caller chose composition."
+    )
+    assert ": not judged. The caller chose composition. Compare the overlap" in sentence
+
+
+def test_a_total_that_is_not_judged_is_inconclusive_with_the_remedy() -> None:
+    total = {"baseline": 1.0, "comparison": 2.0, "direction": "not_judged", "low": None, "high": None}
+    status, sentence = evaluate_condition(parse_condition("cpu>+3%"), total)
+    assert status is GateStatus.INCONCLUSIVE
+    assert "not judged" in sentence
+    assert evaluate_condition(parse_condition("function:f>+3%"), total)[0] is GateStatus.INCONCLUSIVE
+
+
+def test_idle_time_and_depth_are_judged_by_composition() -> None:
+    less = effect(a=0.5, b=0.375, direction="decreased")
+    assert (
+        evaluate_condition(parse_condition("idle<-5pp"), less, basis="composition")[0] is GateStatus.REGRESSED
+    )
+    deeper = effect(a=40, b=48, half=2, direction="increased")
+    assert (
+        evaluate_condition(parse_condition("depth.p95>+5"), deeper, basis="composition")[0]
+        is GateStatus.REGRESSED
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "status"),
+    [
+        # smaller than the threshold, as every minor change is where the threshold is a relevant size
+        ("share:f>+1pp", effect(a=0.01, b=0.015, half=0.001, direction="minor"), GateStatus.PASS),
+        ("function:f>+1pp", effect(a=0.01, b=0.015, half=0.001, direction="minor"), GateStatus.PASS),
+        # absolute and below the smallest relevant size: the condition states its own
+        ("share:f>+0.2pp", effect(a=0.01, b=0.015, half=0.001, direction="minor"), GateStatus.REGRESSED),
+        ("share:f>+0pp", effect(a=0.01, b=0.015, half=0.001, direction="minor"), GateStatus.REGRESSED),
+        ("share:f<-0.2pp", effect(a=0.015, b=0.01, half=0.001, direction="minor"), GateStatus.REGRESSED),
+        ("function:f>+2ms", effect(a=0.01, b=0.015, half=0.001, direction="minor"), GateStatus.REGRESSED),
+        ("cpu>+0.5%", effect(b=1.007, half=0.001, direction="minor"), GateStatus.REGRESSED),
+        ("depth.mean>+0.05", effect(a=20, b=20.08, half=0.01, direction="minor"), GateStatus.REGRESSED),
+        # a large percentage of little
+        ("share:f>+10%", effect(a=0.01, b=0.015, half=0.001, direction="minor"), GateStatus.PASS),
+        ("function:f>+10%", effect(a=0.01, b=0.015, half=0.001, direction="minor"), GateStatus.PASS),
+        ("function:f>+500%", effect(a=0, b=0.005, half=0.001, direction="minor"), GateStatus.PASS),
+        ("self:f>+0%", effect(a=0.01, b=0.015, half=0.001, direction="minor"), GateStatus.PASS),
+        # the other direction
+        ("share:f>+0.2pp", effect(a=0.015, b=0.01, half=0.001, direction="minor"), GateStatus.PASS),
+        ("share:f<-0.2pp", effect(a=0.01, b=0.015, half=0.001, direction="minor"), GateStatus.PASS),
+    ],
+)
+def test_a_minor_change_fails_only_a_smaller_absolute_threshold(
+    text: str, given: dict[str, Any], status: GateStatus
+) -> None:
+    found, sentence = evaluate_condition(parse_condition(text), given, total_rate=1.0)
+    assert found is status
+    assert ("minor" in sentence) is (parse_condition(text).unit == "%" and status is GateStatus.PASS)
+
+
+@given(SIGNS, st.floats(0.0001, 0.9), st.floats(-0.0099, 0.0099), st.floats(1, 50))
+def test_no_minor_change_fails_a_threshold_of_a_relevant_size(
+    sign: int, a: float, delta: float, points: float
+) -> None:
+    minor = effect(a, max(a + delta, 0.0), 0.0001, "minor")
+    for unit in ("pp", "%"):
+        status, _ = evaluate_condition(Condition("share", "f", sign, points, unit), minor)
+        assert status is not GateStatus.REGRESSED
+
+
+DIRECTIONS = st.sampled_from(
+    ["increased", "decreased", "new", "removed", "unchanged", "inconclusive", "minor", "not_judged"]
+)
 NUMBERS = st.one_of(st.none(), st.floats(-1e6, 1e6), st.just(math.inf), st.just(math.nan))
 EFFECTS = st.fixed_dictionaries(
     {
@@ -325,11 +446,11 @@ EFFECTS = st.fixed_dictionaries(
 )
 
 
-@given(CONDITIONS, EFFECTS, st.floats(0, 1e6))
+@given(CONDITIONS, EFFECTS, st.floats(0, 1e6), st.sampled_from(["", "composition"]))
 def test_whatever_is_measured_there_is_one_state_and_a_sentence(
-    condition: Condition, given: dict[str, Any], whole: float
+    condition: Condition, given: dict[str, Any], whole: float, basis: str
 ) -> None:
-    state, sentence = evaluate_condition(condition, given, total_rate=whole)
+    state, sentence = evaluate_condition(condition, given, total_rate=whole, basis=basis)
     assert state in GateStatus
     assert sentence.endswith(".")
     assert "nan" not in sentence

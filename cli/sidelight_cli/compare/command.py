@@ -23,7 +23,7 @@ from sidelight_cli.compare.reports.markdown import render_markdown
 from sidelight_cli.compare.reports.text_report import render_text
 from sidelight_cli.compare.sample_counts import count_samples
 from sidelight_cli.compare.sampling_noise import SignificanceLevel
-from sidelight_cli.compare.settings import STDOUT, CompareSettings
+from sidelight_cli.compare.settings import STDOUT, CompareSettings, RelevantSizes
 from sidelight_cli.compare.settings import parse_compare_settings as read_settings
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import SidelightError
@@ -90,15 +90,19 @@ def compare_on_collector(settings: CompareSettings) -> ComparisonVerdict:
 def compare_files(settings: CompareSettings) -> ComparisonVerdict:
     """Compare two recordings."""
     kind = ProfileType(settings.type)
+    files = settings.selector, settings.file
+    recordings = [read_recording_file(Path(file), kind, settings.sample_weight) for file in files]
     a, b = (
-        count_samples(file, read_recording_file(Path(file), kind), kind)
-        for file in (settings.selector, settings.file)
+        count_samples(file, recording.stacks, kind) for file, recording in zip(files, recordings, strict=True)
     )
     seconds = (settings.baseline_seconds, settings.comparison_seconds)
     recorded_seconds = (seconds[0], seconds[1]) if seconds[0] and seconds[1] else None
     level = SignificanceLevel(settings.alpha, settings.analysis_index or 0, settings.min_effect)
+    min_relevant = RelevantSizes(settings.min_relevant_share, settings.min_relevant_depth)
     conditions = [parse_condition(str(condition)) for condition in settings.fail_on]
-    return parse_verdict(compare_recordings(RecordingPair(a, b, kind, recorded_seconds, level), conditions))
+    pair = RecordingPair(a, b, kind, recorded_seconds, level, min_relevant)
+    weights = [recording.derived_weight for recording in recordings]
+    return parse_verdict(compare_recordings(pair, conditions, derived_weights=weights))
 
 
 def determine_outcome(verdict: ComparisonVerdict) -> tuple[str, ExitCode]:

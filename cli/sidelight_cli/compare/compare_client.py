@@ -12,7 +12,7 @@ from sidelight_cli.collector_api import (
     RequestRefused,
 )
 from sidelight_cli.compare.comparison_model import ComparisonVerdict, parse_verdict
-from sidelight_cli.compare.settings import CompareSettings
+from sidelight_cli.compare.settings import BASES, DEFAULT_SIZES, CompareSettings
 from sidelight_cli.export_command import format_optional_int
 from sidelight_model.errors import Reason
 from sidelight_model.selectors import expand_side
@@ -70,9 +70,22 @@ def build_parameters(settings: CompareSettings) -> Mapping[str, str | Sequence[s
     # The collector chooses a side that is missing; `match:` selects everything.
     sides = {"baseline": settings.baseline, "comparison": settings.comparison}
     query |= {name: expand_side(side) or "{}" for name, side in sides.items() if side}
+    query |= _build_newer_parameters(settings)
     if settings.fail_on:
         query["conditions"] = [str(condition) for condition in settings.fail_on]
     return query
+
+
+def _build_newer_parameters(settings: CompareSettings) -> Mapping[str, str]:
+    """Return parameters that older collectors refuse, unless they have their default."""
+    parameters = {}
+    if settings.basis != BASES[0]:
+        parameters["basis"] = settings.basis
+    for name in ("min_relevant_share", "min_relevant_depth"):
+        value = getattr(settings, name)
+        if value != getattr(DEFAULT_SIZES, name.removeprefix("min_relevant_")):
+            parameters[name] = _format_decimal(value)
+    return parameters
 
 
 def _format_decimal(value: float | None) -> str:

@@ -143,12 +143,15 @@ class CulpritRow:
 class ComparisonVerdict:
     """A comparison as the reports render it.
 
-    `answer` is the complete response. `culprit_share` is the share of the change that all `culprits`
+    `answer` is the complete response. `basis` is what was compared: `concurrent`, `per_request`,
+    `equal_load` or `composition`. `culprit_share` is the share of the change that all `culprits`
     together account for.
     """
 
     type: str
     summary: str
+    basis: str
+    basis_reason: str
     direction: str
     rate: QuantityEffect | None
     sides: Sequence[ComparedSide]
@@ -175,7 +178,7 @@ class ComparisonVerdict:
 
     @property
     def rate_unit(self) -> str:
-        """The denominator of a rate: pod-second, request, second or sample."""
+        """The denominator of functions' rates: pod-second, request or second; or share."""
         return str(self.method.get("unit") or "pod-second")
 
 
@@ -190,6 +193,8 @@ def parse_verdict(answer: Any) -> ComparisonVerdict:
     return ComparisonVerdict(
         type=answer["type"],
         summary=str(verdict["summary"]),
+        basis=str(verdict.get("basis") or ""),
+        basis_reason=str(verdict.get("basis_reason") or ""),
         direction=str(verdict["direction"]),
         rate=None if verdict["rate"] is None else _parse_effect(verdict["rate"]),
         sides=(_parse_side(baseline), _parse_side(comparison)),

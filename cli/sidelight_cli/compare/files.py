@@ -1,32 +1,36 @@
 """Read recordings for a comparison.
 
-The formats are folded stacks and speedscope JSON, as py-spy and `sidelight record` write them.
+The formats are folded stacks, speedscope JSON, pprof, and Austin's text.
 """
 
 from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from sidelight_cli.compare.austin_input import BadAustin, is_austin, parse_austin
 from sidelight_cli.compare.exit_codes import InputNotReadable
+from sidelight_cli.compare.pprof_input import is_pprof, parse_pprof
+from sidelight_cli.compare.sample_weights import RecordedSamples, count_folded_samples
 from sidelight_cli.compare.speedscope_input import parse_speedscope
-from sidelight_model.counts import Counts, ProfileType
+from sidelight_model.counts import ProfileType
 from sidelight_model.errors import BadFolded, Reason, SidelightError
-from sidelight_model.folded import Stack, number_lines, parse_folded_lines
+from sidelight_model.folded import number_lines, parse_folded_lines
 
 _GZIP: Final = b"\x1f\x8b"
+_MOJO: Final = b"MOJ"
 
 
-def read_recording_file(file: Path, kind: ProfileType) -> Mapping[Stack, Counts]:
-    """Read the stacks of a file, which may be compressed with gzip.
+def read_recording_file(file: Path, kind: ProfileType, sample_weight: float | None = None) -> RecordedSamples:
+    """Read the samples of a file by stack; the file may be compressed with gzip.
 
-    In folded stacks, lines that begin with `#` are comments.
+    In folded stacks, lines that begin with `#` are comments. `sample_weight` is the weight of one sample in
+    files that do not state it.
 
-    Raises InputNotReadable, SidelightError with the reason `bad_folded`, or ProfileTypeMismatch if a
-    speedscope file declares another type than `kind`.
+    Raises InputNotReadable, SidelightError with the reason `bad_folded`, or ProfileTypeMismatch if the file
+    declares another type than `kind`.
     """
     try:
         content = file.read_bytes()
@@ -42,10 +46,19 @@ def read_recording_file(file: Path, kind: ProfileType) -> Mapping[Stack, Counts]
             f"{file} cannot be unpacked: {error}", reason=Reason.BAD_FOLDED, hint="Was it written to its end?"
         ) from error
     if text.lstrip()[:1] == b"{":
-        return parse_speedscope(str(file), text, kind)
+        return RecordedSamples(parse_speedscope(str(file), text, kind, sample_weight))
+    if is_pprof(text):
+        return RecordedSamples(parse_pprof(str(file), text, kind, sample_weight))
+    if text.startswith(_MOJO):
+        raise BadAustin(
+            f"{file} is Austin's binary format", hint=f"Convert it: mojo2austin {file} NAME.austin"
+        )
     try:
-        return parse_folded_lines(
+        if is_austin(line for _, line in number_lines(text)):
+            return RecordedSamples(parse_austin(str(file), number_lines(text), kind, sample_weight))
+        stacks = parse_folded_lines(
             (number, line) for number, line in number_lines(text) if not line.startswith("#")
         )
+        return count_folded_samples(str(file), stacks, sample_weight)
     except BadFolded as error:
         raise SidelightError(f"{file}, {error.message}", reason=error.reason, hint=error.hint) from error

@@ -1,6 +1,8 @@
 """Compare two recordings by their samples alone, without a collector.
 
-The result has the form of the collector's response to `/api/v1/verdict`.
+The result has the form of the collector's response to `/api/v1/verdict`. Without recording times it is a
+comparison by composition: functions are compared by their share of the samples, and the total is not judged.
+With them samples per second are compared, as if the load was equal.
 """
 
 from __future__ import annotations
@@ -11,26 +13,44 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sidelight_cli.compare.comparison_model import CHANGED_DIRECTIONS
+from sidelight_cli.compare.recording_checks import check_recordings
 from sidelight_cli.compare.reports.formatting import format_minutes
 from sidelight_cli.compare.sample_counts import FunctionKey, SampleCounts
 from sidelight_cli.compare.sampling_noise import (
     FDR,
+    NO_SHIFT,
+    CommonShift,
+    Estimate,
     SignificanceLevel,
-    benjamini_hochberg,
     classify_insignificant,
     compute_effect,
+    estimate_common_shift,
     estimate_mean,
     estimate_quantile,
     estimate_rate,
     estimate_share,
 )
-from sidelight_model.change import format_number, format_percent
-from sidelight_model.counts import Counts, ProfileType
+from sidelight_cli.compare.settings import DEFAULT_SIZES, RelevantSizes
+from sidelight_model.change import compute_q_values, format_number, format_percent
+from sidelight_model.counts import ProfileType
 from sidelight_model.frames import Frame
-from sidelight_model.gates import FUNCTION_SUBJECTS, TIME_SUBJECTS, Condition, evaluate_condition
+from sidelight_model.gates import (
+    COMPOSITION,
+    FUNCTION_SUBJECTS,
+    TIME_SUBJECTS,
+    Condition,
+    evaluate_condition,
+)
 
 MAX_FUNCTIONS: Final = 10_000
 QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+EQUAL_LOAD: Final = "equal_load"
+MIN_SHIFT_SAMPLES: Final = 10
+"""Functions with fewer samples on a side do not show how far functions differ between runs."""
+_BASIS_REASONS: Final = {
+    COMPOSITION: "Files do not say how long they were recorded.",
+    EQUAL_LOAD: "Both recording times are given.",
+}
 _TYPE_NAMES: Final = {ProfileType.CPU: "CPU", ProfileType.WALL: "thread", ProfileType.GIL: "GIL"}
 JsonObject = dict[str, Any]
 
@@ -47,6 +67,11 @@ class RecordingPair:
     kind: ProfileType
     seconds: tuple[float, float] | None
     level: SignificanceLevel
+    min_relevant: RelevantSizes = DEFAULT_SIZES
+
+    @property
+    def basis(self) -> str:
+        return EQUAL_LOAD if self.seconds else COMPOSITION
 
     @property
     def empty_sides(self) -> list[str]:
@@ -61,39 +86,66 @@ class RecordingPair:
         """The baseline's total in the unit of `compute_effect`; 1.0 for shares."""
         return self.baseline.samples / self.seconds[0] if self.seconds else 1.0
 
-    def compute_effect(self, a: int, b: int) -> JsonObject:
-        """Compare `b` samples of the comparison with `a` samples of the baseline.
-
-        The values are rates per second if `seconds` are known, otherwise shares of all samples.
-        """
+    def estimate(self, a: int, b: int) -> tuple[Estimate, Estimate]:
+        """Return rates per second if `seconds` are known, otherwise shares of all samples."""
         if self.seconds:
-            return compute_effect(
-                estimate_rate(a, self.seconds[0]), estimate_rate(b, self.seconds[1]), self.level
-            )
-        return compute_effect(
-            estimate_share(a, self.baseline.samples), estimate_share(b, self.comparison.samples), self.level
-        )
+            return estimate_rate(a, self.seconds[0]), estimate_rate(b, self.seconds[1])
+        return estimate_share(a, self.baseline.samples), estimate_share(b, self.comparison.samples)
+
+    def compute_effect(self, a: int, b: int, common: CommonShift = NO_SHIFT) -> JsonObject:
+        """Compare `b` samples of the comparison with `a` samples of the baseline."""
+        relevant = self.min_relevant.share
+        if self.seconds:
+            totals = self.estimate(self.baseline.samples, self.comparison.samples)
+            relevant *= sum(total.value for total in totals) / 2
+        return compute_effect(*self.estimate(a, b), self.level, min_relevant=relevant, common=common)
+
+    def compute_share_effect(self, a: int, b: int, common: CommonShift) -> JsonObject:
+        """Compare shares of all samples, also if `seconds` are known."""
+        shares = estimate_share(a, self.baseline.samples), estimate_share(b, self.comparison.samples)
+        return compute_effect(*shares, self.level, min_relevant=self.min_relevant.share, common=common)
+
+    def find_common_shift(self) -> CommonShift:
+        """Estimate from the functions' self time how far unchanged functions differ.
+
+        With equal load (`seconds`) their rates have no shift in common.
+        """
+        if self.seconds or self.empty_sides:
+            return NO_SHIFT
+        a, b = self.baseline.self_samples, self.comparison.self_samples
+        usable = [name for name in a if min(a[name], b.get(name, 0)) >= MIN_SHIFT_SAMPLES]
+        return estimate_common_shift([self.estimate(a[name], b[name]) for name in usable])
 
 
 def compare_recordings(
-    pair: RecordingPair, conditions: Sequence[Condition], max_functions: int = MAX_FUNCTIONS
+    pair: RecordingPair,
+    conditions: Sequence[Condition],
+    max_functions: int = MAX_FUNCTIONS,
+    derived_weights: Sequence[int] = (),
 ) -> JsonObject:
     """Build the response that a collector would send, as far as samples allow.
 
     With more than `max_functions` functions, only the largest by total samples are tested. Conditions
-    consider all functions.
+    consider all functions. `derived_weights` are the weights of one sample in each file, if they were
+    derived.
     """
-    checks = [_make_single_run_check(), *_check_states(pair)]
+    checks = check_recordings(pair.baseline, pair.comparison, pair.kind, derived_weights)
     is_blocked = any(check["severity"] == "blocking" for check in checks)
     total_effect = (
         pair.compute_effect(pair.baseline.samples, pair.comparison.samples)
         if pair.seconds and not pair.empty_sides
         else None
     )
-    functions = _compare_functions(pair, max_functions)
-    direction = "no_data" if total_effect is None else total_effect["direction"]
+    common = pair.find_common_shift()
+    functions = _compare_functions(pair, max_functions, common)
+    direction = total_effect["direction"] if total_effect else "no_data" if pair.empty_sides else "not_judged"
     verdict: JsonObject = {
         "summary": _summarize(pair, total_effect, functions),
+        "basis": pair.basis,
+        "basis_reason": _BASIS_REASONS[pair.basis],
+        "available_bases": list(dict.fromkeys((pair.basis, COMPOSITION))),
+        "min_relevant_share": pair.min_relevant.share,
+        "min_relevant_depth": pair.min_relevant.depth,
         "direction": "not_comparable" if is_blocked else direction,
         "rate": total_effect,
         "idle": _compare_idle(pair),
@@ -104,11 +156,12 @@ def compare_recordings(
         "culprits": {"share": None, "rows": []},
         "functions": functions,
         "functions_total": len({*pair.baseline.total_samples, *pair.comparison.total_samples}),
-        "method": _describe_method(pair),
+        "method": _describe_method(pair, common),
         "required": _estimate_required_data(pair, total_effect),
     }
     verdict["conditions"] = [
-        _evaluate_condition(pair, condition, verdict, is_blocked=is_blocked) for condition in conditions
+        _evaluate_condition(pair, condition, verdict, common, is_blocked=is_blocked)
+        for condition in conditions
     ]
     return {
         "type": pair.kind.value,
@@ -119,16 +172,27 @@ def compare_recordings(
 
 
 def _evaluate_condition(
-    pair: RecordingPair, condition: Condition, verdict: JsonObject, *, is_blocked: bool
+    pair: RecordingPair,
+    condition: Condition,
+    verdict: JsonObject,
+    common: CommonShift,
+    *,
+    is_blocked: bool,
 ) -> JsonObject:
     subject_effect = (
-        {"direction": "not_comparable"} if is_blocked else _find_subject_effect(pair, condition, verdict)
+        {"direction": "not_comparable"}
+        if is_blocked
+        else _find_subject_effect(pair, condition, verdict, common)
     )
-    state, sentence = evaluate_condition(condition, subject_effect, total_rate=pair.total_rate)
+    state, sentence = evaluate_condition(
+        condition, subject_effect, total_rate=pair.total_rate, basis=pair.basis
+    )
     return {"condition": str(condition), "state": state, "summary": sentence, "effect": subject_effect}
 
 
-def _find_subject_effect(pair: RecordingPair, condition: Condition, verdict: JsonObject) -> JsonObject | None:
+def _find_subject_effect(
+    pair: RecordingPair, condition: Condition, verdict: JsonObject, common: CommonShift
+) -> JsonObject | None:
     """Return the effect on a condition's subject; None if the recordings have none."""
     if pair.empty_sides:
         return {"direction": "no_data"}
@@ -138,7 +202,10 @@ def _find_subject_effect(pair: RecordingPair, condition: Condition, verdict: Jso
             side.count_matching(condition.accepts, self_only=subject == "self")
             for side in (pair.baseline, pair.comparison)
         )
-        return pair.compute_effect(a, b) if a or b else None
+        if not (a or b):
+            return None
+        is_share = subject == "share"
+        return pair.compute_share_effect(a, b, common) if is_share else pair.compute_effect(a, b, common)
     if subject in TIME_SUBJECTS:
         kind = pair.kind if subject == "rate" else ProfileType(subject)
         return (
@@ -154,7 +221,7 @@ def _find_subject_effect(pair: RecordingPair, condition: Condition, verdict: Jso
     return verdict["depth"][subject.removeprefix("depth.")]  # type: ignore[no-any-return]
 
 
-def _compare_functions(pair: RecordingPair, max_functions: int) -> JsonObject:
+def _compare_functions(pair: RecordingPair, max_functions: int, common: CommonShift) -> JsonObject:
     """Return the functions' effects as columns.
 
     Changed functions come first, then the largest differences of total.
@@ -166,7 +233,7 @@ def _compare_functions(pair: RecordingPair, max_functions: int) -> JsonObject:
         ("self", pair.baseline.self_samples, pair.comparison.self_samples),
         ("total", a, b),
     ):
-        columns[of] = _test_functions(pair, names, in_a, in_b)
+        columns[of] = _test_functions(pair, names, in_a, in_b, common)
     order = sorted(
         range(len(names)),
         key=lambda at: (
@@ -191,6 +258,7 @@ def _test_functions(
     names: Sequence[FunctionKey],
     a: Mapping[FunctionKey, int],
     b: Mapping[FunctionKey, int],
+    common: CommonShift,
 ) -> list[JsonObject]:
     """Return the effects of functions that are tested as one family.
 
@@ -203,13 +271,13 @@ def _test_functions(
         )
         blank = {"baseline": 0.0, "comparison": 0.0, "delta": 0.0, **absent, "direction": "no_data"}
         return [{**blank, "q": None, "pods_agreeing": None, "pods_total": None} for _ in names]
-    effects = [pair.compute_effect(a.get(name, 0), b.get(name, 0)) for name in names]
+    effects = [pair.compute_effect(a.get(name, 0), b.get(name, 0), common) for name in names]
     tested = [at for at, name in enumerate(names) if a.get(name) or b.get(name)]
-    q_values = benjamini_hochberg([effects[at]["p"] for at in tested])
+    q_values = compute_q_values([effects[at]["p"] for at in tested])
     q_value_by_function: list[float | None] = [None] * len(names)
     for at, q in zip(tested, q_values, strict=True):
         q_value_by_function[at] = q
-        if q > FDR and effects[at]["direction"] in CHANGED_DIRECTIONS:
+        if q > FDR and effects[at]["direction"] in (*CHANGED_DIRECTIONS, "minor"):
             effects[at]["direction"] = classify_insignificant(effects[at], pair.level)
     return [
         {**effect, "q": q, "pods_agreeing": None, "pods_total": None}
@@ -229,56 +297,14 @@ def _compare_depths(pair: RecordingPair) -> JsonObject | None:
     if pair.empty_sides:
         return None
     a, b = pair.baseline.samples_by_depth, pair.comparison.samples_by_depth
-    document: JsonObject = {"mean": compute_effect(estimate_mean(a), estimate_mean(b), pair.level)}
+    estimates = {"mean": (estimate_mean(a), estimate_mean(b))}
     for name, part in QUANTILES.items():
-        document[name] = compute_effect(estimate_quantile(a, part), estimate_quantile(b, part), pair.level)
+        estimates[name] = (estimate_quantile(a, part), estimate_quantile(b, part))
+    document: JsonObject = {
+        name: compute_effect(*both, pair.level, min_relevant=pair.min_relevant.depth)
+        for name, both in estimates.items()
+    }
     return document | {"max": [max(a), max(b)], "gap": None}
-
-
-def _make_single_run_check() -> JsonObject:
-    return {
-        "name": "few_pods",
-        "state": "mismatch",
-        "severity": "warn",
-        "reason": "few_pods",
-        "text": "One recording a side: the intervals are counting noise alone, and runs of one program "
-        "differ more than that.",
-        "hint": "Record several runs, or compare what sidecars shipped, to see how far runs and pods differ.",
-        "remedy": None,
-    }
-
-
-def _check_states(pair: RecordingPair) -> list[JsonObject]:
-    """Check that both recordings hold the same states.
-
-    A file without idle samples, for example, does not record waiting threads.
-    """
-    sides_lacking = {
-        state: [
-            name
-            for name, side in zip("AB", (pair.baseline, pair.comparison), strict=True)
-            if not getattr(side.states, state)
-        ]
-        for state in Counts._fields
-        if state != "running"
-    }
-    checks = []
-    required_state = {ProfileType.WALL: "idle", ProfileType.GIL: "gil"}.get(pair.kind)
-    for state, sides in sides_lacking.items():
-        if len(sides) == 1:
-            other = "B" if sides == ["A"] else "A"
-            checks.append(
-                {
-                    "name": "states",
-                    "state": "mismatch",
-                    "severity": "blocking" if state == required_state else "warn",
-                    "reason": "states",
-                    "text": f"{other} has [{state}] samples, {sides[0]} has none.",
-                    "hint": "Record both in the same way: the same --type, and --idle for both or neither.",
-                    "remedy": None,
-                }
-            )
-    return checks
 
 
 def _side_to_json(pair: RecordingPair, at: int, side: SampleCounts) -> JsonObject:
@@ -293,15 +319,15 @@ def _side_to_json(pair: RecordingPair, at: int, side: SampleCounts) -> JsonObjec
     }
 
 
-def _describe_method(pair: RecordingPair) -> JsonObject:
+def _describe_method(pair: RecordingPair, common: CommonShift) -> JsonObject:
     level = pair.level
     document: JsonObject = {
         "alpha": level.alpha,
         "analysis_index": level.analysis_index,
         "alpha_spent": level.spent_alpha,
     }
-    document["min_effect"] = level.min_effect
-    return document | {"fdr": FDR, "unit": "second" if pair.seconds else "sample", "noise": "counting"}
+    document |= {"min_effect": level.min_effect, "between_runs": math.sqrt(common.variance)}
+    return document | {"fdr": FDR, "unit": "second" if pair.seconds else "share", "noise": "counting"}
 
 
 def _estimate_required_data(pair: RecordingPair, total_effect: JsonObject | None) -> JsonObject | None:
@@ -341,11 +367,13 @@ def _summarize(pair: RecordingPair, total_effect: JsonObject | None, functions: 
             f"{text}: about {format_minutes(required['minutes'])} more of both would show "
             f"{_format_min_effect(pair)}."
         )
-    changed = _find_changed(functions)
-    tested = f"{len(functions['function']):,} functions"
+    changed = _find_directions(functions, CHANGED_DIRECTIONS)
     if not changed:
+        minor = ", except for minor changes" if _find_directions(functions, ("minor",)) else ""
+        tested = f"{len(functions['function']):,} functions"
         return (
-            f"No function of {tested} takes a detectably larger or smaller share of {type_name} samples in B."
+            f"No function of {tested} takes a detectably larger or smaller share of {type_name} samples in B"
+            f"{minor}."
         )
     at = max(
         changed,
@@ -365,10 +393,7 @@ def _format_min_effect(pair: RecordingPair) -> str:
     return f"{pair.level.min_effect * 100:.4g} %"
 
 
-def _find_changed(functions: JsonObject) -> list[int]:
+def _find_directions(functions: JsonObject, directions: Sequence[str]) -> list[int]:
+    """Return the functions whose self time or total has one of these directions."""
     both = zip(functions["self"].get("direction", ()), functions["total"].get("direction", ()), strict=True)
-    return [
-        at
-        for at, (self_direction, total_direction) in enumerate(both)
-        if self_direction in CHANGED_DIRECTIONS or total_direction in CHANGED_DIRECTIONS
-    ]
+    return [at for at, pair in enumerate(both) if not set(directions).isdisjoint(pair)]

@@ -22,7 +22,7 @@ from sidelight_cli.collector_api import CollectorUnreachable, RequestRefused
 from sidelight_cli.compare.comparison_model import ComparisonVerdict
 from sidelight_cli.compare.reports.formatting import format_duration, format_minutes
 from sidelight_model.export_formats.provenance import format_count
-from sidelight_model.gates import DEPTH_SUBJECTS, Condition, compute_min_effect, format_amount
+from sidelight_model.gates import COMPOSITION, Condition, compute_min_effect, format_amount
 from sidelight_model.terminal_width import escape_unprintable, truncate_to_width
 
 LOG_INTERVAL_SECONDS: Final = 30.0
@@ -55,13 +55,14 @@ def explain_insufficient_data(verdict: ComparisonVerdict, conditions: tuple[Cond
     if _has_no_variance(verdict):
         named = ", ".join(map(str, conditions)) or "the whole"
         return f"not enough data yet for {named}: one pod in one stretch of time"
-    load_conditions = [condition for condition in conditions if condition.subject not in DEPTH_SUBJECTS]
-    if verdict.method.get("load") == "unknown" and (load_conditions or not conditions):
+    if verdict.basis == COMPOSITION and any(condition.needs_time for condition in conditions):
         return "A and B ran at different times, and their load may differ"
     total_rate = verdict.rate.baseline if verdict.rate else 0.0
     inconclusive = []
     for condition, evaluated in zip(conditions, verdict.conditions, strict=True):
-        min_effect = compute_min_effect(condition, evaluated.effect, total_rate=total_rate)
+        min_effect = compute_min_effect(
+            condition, evaluated.effect, total_rate=total_rate, basis=verdict.basis
+        )
         if min_effect is None or not condition.threshold:
             # Without a minimum effect of its own, the condition waits for the comparison as a whole.
             if verdict.required_data is not None:

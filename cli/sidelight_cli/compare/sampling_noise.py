@@ -1,12 +1,14 @@
-"""Statistics of two single recordings, from counting noise alone.
+"""Statistics of two single recordings, from the counting noise of their samples.
 
 A count of n samples has a standard error of about √n, as in `sidelight_model.change`. A part n of N samples
 has a standard error of √(n(1 - n/N)). A count of zero has the standard error of one sample. The standard
 error of a quantile is that of its rank, √(Np(1-p)) positions in the sorted samples (David & Nagaraja, Order
 Statistics, 2003, section 7.1).
 
-One run of each program does not show how much its runs differ. These intervals are therefore the narrowest
-possible.
+One run of each program does not show how much its runs differ. Ten or more functions do: most of them did
+not change, so their differences show the shift that all have in common (if one function grows, the shares of
+the others shrink) and the variance between runs that counting does not explain. This is the empirical null of
+a collector's comparison (Efron, JASA 99, 2004). A change must differ from both: 0 and the common shift.
 """
 
 from __future__ import annotations
@@ -17,10 +19,17 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Final
 
+from sidelight_model.change import spend_alpha
+
 POWER: Final = 0.8
 """Probability of detecting a change as large as the minimum detectable effect."""
 FDR: Final = 0.05
 """False-discovery rate over all functions of a comparison."""
+MIN_FUNCTIONS: Final = 10
+"""Fewer functions do not show a common shift."""
+_MEDIAN_CHI_SQUARED: Final = 0.45494
+"""Median of the chi-squared distribution with one degree of freedom."""
+_BISECTIONS: Final = 40
 _NORMAL: Final = NormalDist()
 
 
@@ -38,16 +47,8 @@ class SignificanceLevel:
 
     @property
     def spent_alpha(self) -> float:
-        """The part of `alpha` that this analysis may use.
-
-        The k-th interim analysis gets alpha/(k(k+1)), which adds up to at most `alpha` over any number of
-        analyses. A single analysis (index 0) gets all of `alpha`.
-        """
-        return (
-            self.alpha / (self.analysis_index * (self.analysis_index + 1))
-            if self.analysis_index
-            else self.alpha
-        )
+        """The part of `alpha` that this analysis may use."""
+        return spend_alpha(self.alpha, self.analysis_index)
 
     @property
     def z_score(self) -> float:
@@ -102,17 +103,82 @@ def _find_value_at_rank(histogram: Mapping[int, int], rank: float) -> float:
     return float(max(histogram))
 
 
-def compute_effect(a: Estimate, b: Estimate, level: SignificanceLevel) -> dict[str, Any]:
-    """Compute the effect of comparison `b` against baseline `a`, as in the API."""
-    delta, error = b.value - a.value, math.sqrt(a.variance + b.variance)
+@dataclass(frozen=True, slots=True)
+class CommonShift:
+    """The shift and the variance between runs of unchanged functions' log ratios."""
+
+    shift: float = 0.0
+    variance: float = 0.0
+
+
+NO_SHIFT: Final = CommonShift()
+
+
+def estimate_common_shift(pairs: Sequence[tuple[Estimate, Estimate]]) -> CommonShift:
+    """Estimate the common shift of functions, most of which did not change.
+
+    `pairs` are the values of each function in A and B, above 0. The shift is the weighted median of the log
+    ratios. With the variance added, the weighted median of the squared standardized ratios is that of a
+    chi-squared distribution. Fewer than `MIN_FUNCTIONS` show neither.
+    """
+    if len(pairs) < MIN_FUNCTIONS:
+        return NO_SHIFT
+    ratios = [math.log(b.value / a.value) for a, b in pairs]
+    variances = [a.variance / a.value**2 + b.variance / b.value**2 for a, b in pairs]
+    weights = [1 / math.sqrt(variance) for variance in variances]
+    shift = _find_weighted_median(ratios, weights)
+    squares = [(ratio - shift) ** 2 for ratio in ratios]
+
+    def is_explained(excess: float) -> bool:
+        standardized = [
+            square / (variance + excess) for square, variance in zip(squares, variances, strict=True)
+        ]
+        return _find_weighted_median(standardized, weights) <= _MEDIAN_CHI_SQUARED
+
+    if is_explained(0.0):
+        return CommonShift(shift)
+    low, high = 0.0, max(squares) / _MEDIAN_CHI_SQUARED
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_explained(middle) else (middle, high)
+    return CommonShift(shift, high)
+
+
+def _find_weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
+    half, below = sum(weights) / 2, 0.0
+    for value, weight in sorted(zip(values, weights, strict=True)):
+        below += weight
+        if below >= half:
+            return value
+    raise ValueError("no values")
+
+
+def compute_effect(
+    a: Estimate,
+    b: Estimate,
+    level: SignificanceLevel,
+    *,
+    min_relevant: float = 0.0,
+    common: CommonShift = NO_SHIFT,
+) -> dict[str, Any]:
+    """Compute the effect of comparison `b` against baseline `a`, as in the API.
+
+    A change outside noise that is smaller than `min_relevant` is minor. The interval contains the difference
+    from A and the difference from A after the common shift.
+    """
+    delta, period = b.value - a.value, common.variance * ((a.value + b.value) / 2) ** 2
+    error = math.sqrt(a.variance + b.variance + period)
+    shifted = b.value * math.exp(-common.shift) - a.value
+    nearest = min(delta, shifted, key=abs) if delta * shifted > 0 else 0.0
     half_width = level.z_score * error
     detectable = (level.z_score + _NORMAL.inv_cdf(POWER)) * error / a.value if a.value > 0 else None
-    p = 2 * _NORMAL.cdf(-abs(delta) / error) if error else float(not delta)
+    p = 2 * _NORMAL.cdf(-abs(nearest) / error) if error else float(not nearest)
     document: dict[str, Any] = {"baseline": a.value, "comparison": b.value, "delta": delta}
-    document |= {"low": delta - half_width, "high": delta + half_width}
-    document |= _compute_relative(a, b, level.z_score)
+    document |= {"low": min(delta, shifted) - half_width, "high": max(delta, shifted) + half_width}
+    document |= _compute_relative(a, b, level.z_score, common)
     document |= {"p": p, "min_detectable_effect": detectable}
-    return document | {"direction": _classify_direction(document, level, half_width)}
+    is_changed = abs(nearest) > half_width
+    return document | {"direction": _classify_direction(document, level, min_relevant, is_changed=is_changed)}
 
 
 def classify_insignificant(document: Mapping[str, Any], level: SignificanceLevel) -> str:
@@ -127,9 +193,13 @@ def classify_insignificant(document: Mapping[str, Any], level: SignificanceLevel
     return "unchanged" if is_sensitive else "inconclusive"
 
 
-def _classify_direction(document: Mapping[str, Any], level: SignificanceLevel, half_width: float) -> str:
-    if abs(document["delta"]) <= half_width:
+def _classify_direction(
+    document: Mapping[str, Any], level: SignificanceLevel, min_relevant: float, *, is_changed: bool
+) -> str:
+    if not is_changed:
         return classify_insignificant(document, level)
+    if abs(document["delta"]) < min_relevant:
+        return "minor"
     if not document["baseline"]:
         return "new"
     if not document["comparison"]:
@@ -137,7 +207,7 @@ def _classify_direction(document: Mapping[str, Any], level: SignificanceLevel, h
     return "increased" if document["delta"] > 0 else "decreased"
 
 
-def _compute_relative(a: Estimate, b: Estimate, z: float) -> dict[str, float | None]:
+def _compute_relative(a: Estimate, b: Estimate, z: float, common: CommonShift) -> dict[str, float | None]:
     """Return the relative change with its interval, computed on the log scale."""
     if a.value <= 0:
         return {"relative": None, "relative_low": None, "relative_high": None}
@@ -148,23 +218,10 @@ def _compute_relative(a: Estimate, b: Estimate, z: float) -> dict[str, float | N
             "relative_low": -1.0,
             "relative_high": z * math.sqrt(b.variance) / a.value - 1,
         }
-    half_width = z * math.sqrt(a.variance / a.value**2 + b.variance / b.value**2)
+    half_width = z * math.sqrt(a.variance / a.value**2 + b.variance / b.value**2 + common.variance)
+    ends = (0.0, -common.shift)
     return {
         "relative": ratio - 1,
-        "relative_low": ratio * math.exp(-half_width) - 1,
-        "relative_high": ratio * math.exp(half_width) - 1,
+        "relative_low": ratio * math.exp(min(ends) - half_width) - 1,
+        "relative_high": ratio * math.exp(max(ends) + half_width) - 1,
     }
-
-
-def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Return the q-value of each p-value, in the same order.
-
-    A q-value is the expected share of false discoveries among all results with a p-value at most as large
-    (Benjamini & Hochberg 1995).
-    """
-    order = sorted(range(len(p_values)), key=lambda at: p_values[at], reverse=True)
-    q_values, smallest = [1.0] * len(p_values), 1.0
-    for place, at in enumerate(order):
-        smallest = min(smallest, p_values[at] * len(p_values) / (len(p_values) - place))
-        q_values[at] = smallest
-    return q_values

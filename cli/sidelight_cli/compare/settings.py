@@ -11,27 +11,41 @@ from sidelight.settings import (
     BadSetting,
     join_negative_times,
     make_choice_parser,
+    parse_nonnegative_float,
     parse_nonnegative_int,
     parse_positive_float,
     parse_seconds,
     parse_settings,
     setting,
 )
-from sidelight_model.gates import TIME_SUBJECTS, Condition, parse_condition
+from sidelight_model.gates import ABSOLUTE_UNITS, TIME_SUBJECTS, Condition, parse_condition
 
 DESCRIPTION: Final = (
     "Compare two sides of a service: the difference in one sentence, what it stands on, and the functions "
     "whose time differs most, with intervals. A side is version:VERSION, or matchers such as 'node=\"n3\"', "
-    "over its own range if wanted; or give two files of folded text or speedscope's JSON. --fail-on says "
-    "what must not be: cpu>+3% (or wall, gil), idle<-5pp, depth.p95>+5 (or mean, p50, p99, max), "
-    "function:PATTERN>+1%, self:PATTERN>+2ms. Exits with 0 when nothing of that is so, 1 when something is,"
+    "over its own range if wanted; or give two files (folded text, speedscope's JSON, pprof, Austin). Sides "
+    "that ran at different times are compared by shares of their profile. --fail-on says what must not be: "
+    "cpu>+3% (or wall, gil), idle<-5pp, depth.p95>+5 (or mean, p50, p99, max), function:PATTERN>+20%, "
+    "share:PATTERN>+1pp, self:PATTERN>+2ms. Exits with 0 when nothing of that is so, 1 when something is,"
     " 2 when there is not enough data to tell (--wait SECONDS asks again), 3 when the sides cannot be "
     "compared; without --fail-on with 0 whatever the difference. Errors are 64 and above: 64 a wrong option"
     " or question, 65 a file that holds no samples, 66 a file or side that is not there, 69 no answer, 73 a"
     " result that cannot be written, 77 not allowed."
 )
 SORT_ORDERS: Final = ("self", "total")
+BASES: Final = ("auto", "concurrent", "per_request", "composition")
 STDOUT: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class RelevantSizes:
+    """The smallest relevant changes, of a share of the profile and of depth in frames."""
+
+    share: float = 0.01
+    depth: float = 0.1
+
+
+DEFAULT_SIZES: Final = RelevantSizes()
 
 
 def _accept_any_pattern(_: str) -> None:
@@ -51,6 +65,14 @@ def parse_probability(text: str) -> float:
     return value
 
 
+def parse_share(text: str) -> float:
+    """Parse a share from 0 to 1."""
+    value = parse_nonnegative_float(text)
+    if value > 1:
+        raise ValueError(f"{text!r} is above 1")
+    return value
+
+
 def parse_positive_int(text: str) -> int:
     """Parse an integer of at least 1."""
     value = parse_nonnegative_int(text)
@@ -66,8 +88,8 @@ class CompareSettings:
     selector: str = setting(
         "",
         "windows of both sides, as Prometheus matchers: '{service=\"shop\"}'; or a file with the "
-        "baseline (folded stacks or speedscope JSON, also gzip), followed by a file with the "
-        "comparison",
+        "baseline (folded stacks, speedscope JSON, pprof or Austin, also gzip), followed by a file with "
+        "the comparison",
         positional=True,
     )
     file: str = setting("", "file with the comparison, if the first argument is a file", positional=True)
@@ -113,6 +135,12 @@ class CompareSettings:
         default=False,
         help="assume that sides at different times had the same load, as in a load test",
     )
+    basis: str = setting(
+        "auto",
+        "what is compared: auto, concurrent (CPU per pod while both ran), per_request, or composition "
+        "(shares of the profile)",
+        parse=make_choice_parser(*BASES),
+    )
     baseline_requests: float | None = setting(
         None,
         "requests that A served in its range; rates are then per request",
@@ -131,6 +159,13 @@ class CompareSettings:
     comparison_seconds: float | None = setting(
         None, "files: recording time of B", parse=parse_positive_float, metavar="SECONDS"
     )
+    sample_weight: float | None = setting(
+        None,
+        "files: weight of one sample where a file does not state it, such as 10000 for microseconds at "
+        "100 Hz, or 1 for numbers of samples",
+        parse=parse_positive_float,
+        metavar="NUMBER",
+    )
     min_depth: int | None = setting(
         None, "only stacks with at least this many frames", parse=parse_nonnegative_int
     )
@@ -144,6 +179,18 @@ class CompareSettings:
         "minimum effect to detect, as a relative change: 0.05 is 5 %",
         parse=parse_positive_float,
         metavar="SHARE",
+    )
+    min_relevant_share: float = setting(
+        DEFAULT_SIZES.share,
+        "smallest relevant change, as a share of the profile: smaller ones are minor",
+        parse=parse_share,
+        metavar="SHARE",
+    )
+    min_relevant_depth: float = setting(
+        DEFAULT_SIZES.depth,
+        "smallest relevant change of stack depth: smaller ones are minor",
+        parse=parse_nonnegative_float,
+        metavar="FRAMES",
     )
     alpha: float = setting(0.05, "probability of a false alarm over all analyses", parse=parse_probability)
     analysis_index: int | None = setting(
@@ -206,6 +253,13 @@ class CompareSettings:
                 "--baseline-seconds and --comparison-seconds are for files",
                 hint="A range is --from and --until.",
             )
+        if self.sample_weight:
+            raise BadSetting("--sample-weight is for files", hint="A collector has numbers of samples.")
+        if self.assume_equal_load and self.basis != "auto":
+            raise BadSetting(
+                "--assume-equal-load is a basis of its own",
+                hint="Give --assume-equal-load or --basis, not both.",
+            )
         if bool(self.baseline_requests) != bool(self.comparison_requests):
             raise BadSetting(
                 "--baseline-requests and --comparison-requests belong together",
@@ -229,13 +283,19 @@ class CompareSettings:
                     f"--{flag} is for a collector's windows, not for two files",
                     hint="Give one selector, or no --" + flag,
                 )
+        if self.basis != "auto":
+            raise BadSetting(
+                "--basis is for a collector's windows, not for two files",
+                hint="Files are compared by composition; with --baseline-seconds and --comparison-seconds, "
+                "by samples per second.",
+            )
         if bool(self.baseline_seconds) != bool(self.comparison_seconds):
             raise BadSetting(
                 "--baseline-seconds and --comparison-seconds belong together",
                 hint="Without them shares of samples are compared.",
             )
         for condition in self.fail_on:
-            if condition.unit in ("ms", "s"):
+            if condition.unit in ABSOLUTE_UNITS:
                 raise BadSetting(
                     f"--fail-on {condition.text}: files hold samples, not time",
                     hint="Use % or pp in place of ms and s.",
@@ -243,7 +303,7 @@ class CompareSettings:
             if condition.subject in TIME_SUBJECTS and not self.baseline_seconds:
                 raise BadSetting(
                     f"--fail-on {condition.text}: files do not say how long they were recorded",
-                    hint="Give --baseline-seconds and --comparison-seconds.",
+                    hint="Give --baseline-seconds and --comparison-seconds, or use share:PATTERN.",
                 )
 
 

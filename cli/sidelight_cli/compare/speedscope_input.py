@@ -6,8 +6,9 @@ The file holds durations of stacks, but a comparison needs numbers of samples. E
 divided by the sample period:
 
 - Files written by sidelight hold the period (`sidelight.period_ns`) or the number of samples.
-- In other files the period is the smallest weight, if all weights are multiples of it. This holds for
-  py-spy, whose samples all have the same weight.
+- In other files it is `--sample-weight`, in the unit of the file.
+- Without it, the period is the smallest weight, if all weights are multiples of it and would hardly be by
+  chance. This holds for py-spy, whose samples all have the same weight.
 - Otherwise each entry counts as one sample, which never overestimates the number.
 
 All profiles of a file (its threads) are added up. A last frame `[idle]` or `[gil]` is a state, as in folded
@@ -18,11 +19,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from sidelight_cli.compare.sample_weights import WeightedStack, count_weighted_samples
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.folded import Stack, join_frames
@@ -38,7 +38,8 @@ NS_PER_UNIT: Final = {
 """Nanoseconds per unit; weights of unit `none` are numbers of samples."""
 MULTIPLE_TOLERANCE: Final = 0.01
 """Largest deviation from a multiple of the smallest weight, as a fraction of that weight."""
-MAX_SAMPLES: Final = 1e15
+_MIN_POSSIBILITIES: Final = 100
+"""Weights that are all multiples by chance once in fewer cases have no period."""
 
 
 class BadSpeedscope(SidelightError):
@@ -66,19 +67,13 @@ class ProfileTypeMismatch(SidelightError):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _WeightedStack:
-    """A stack and its weight, in nanoseconds or in samples."""
-
-    stack: Stack
-    state: str
-    weight: float
-
-
-def parse_speedscope(file_name: str, content: bytes, kind: ProfileType) -> dict[Stack, Counts]:
+def parse_speedscope(
+    file_name: str, content: bytes, kind: ProfileType, sample_weight: float | None = None
+) -> dict[Stack, Counts]:
     """Parse the samples of a file, as counts by stack.
 
-    Raises BadSpeedscope, or ProfileTypeMismatch if the file declares another type than `kind`.
+    `sample_weight` is the time of one sample in the unit of the file, if the file does not state it. Raises
+    BadSpeedscope, or ProfileTypeMismatch if the file declares another type than `kind`.
     """
     try:
         document: Any = json.loads(content)
@@ -88,7 +83,7 @@ def parse_speedscope(file_name: str, content: bytes, kind: ProfileType) -> dict[
             list(_iter_entries(file_name, profile, document["shared"]["frames"]))
             for profile in document["profiles"]
         ]
-        has_times = {profile["unit"] != "none" for profile in document["profiles"]}
+        units = {profile["unit"] for profile in document["profiles"]}
         entries = [entry for profile_entries in entries_by_profile for entry in profile_entries]
         samples, period = (
             sum(side["samples"] for side in extension.get("sides", ())),
@@ -106,19 +101,23 @@ def parse_speedscope(file_name: str, content: bytes, kind: ProfileType) -> dict[
         raise BadSpeedscope(file_name, f"something is missing or of another type ({error})") from error
     if actual_type != kind.value:
         raise ProfileTypeMismatch(file_name, str(actual_type), kind.value)
-    if len(has_times) > 1:
+    if "none" in units and len(units) > 1:
         raise BadSpeedscope(file_name, "some of its profiles hold time and others do not")
-    sample_period = (
-        _find_sample_period([entry.weight for entry in entries], samples, period)
-        if has_times == {True}
-        else 1.0
-    )
-    return _count_samples(file_name, entries, sample_period)
+    sample_period = 1.0
+    if units and units != {"none"}:
+        unit_ns = min(NS_PER_UNIT[unit] or 1.0 for unit in units)
+        if sample_weight and not (period or samples):
+            period = sample_weight * unit_ns
+        sample_period = _find_sample_period([entry.weight for entry in entries], samples, period, unit_ns)
+    try:
+        return count_weighted_samples(entries, sample_period)
+    except ValueError as error:
+        raise BadSpeedscope(file_name, str(error)) from error
 
 
 def _iter_entries(
     file_name: str, profile: Mapping[str, Any], frames: Sequence[Any]
-) -> Iterator[_WeightedStack]:
+) -> Iterator[WeightedStack]:
     if profile["type"] != "sampled":
         raise BadSpeedscope(file_name, f"it has a profile of type {str(profile['type'])[:40]!r}")
     if profile["unit"] not in NS_PER_UNIT:
@@ -137,7 +136,7 @@ def _iter_entries(
         state = texts[sample[-1]] if sample and texts[sample[-1]] in (IDLE, GIL) else ""
         frame_indexes = sample[:-1] if state else sample
         if frame_indexes and value:
-            yield _WeightedStack(join_frames(escape_frame(texts[at]) for at in frame_indexes), state, value)
+            yield WeightedStack(join_frames(escape_frame(texts[at]) for at in frame_indexes), state, value)
 
 
 def _format_frame(frame: Mapping[str, Any]) -> str:
@@ -147,7 +146,7 @@ def _format_frame(frame: Mapping[str, Any]) -> str:
     return Frame(name or "(no name)", file, max(line, 0)).text
 
 
-def _find_sample_period(weights: Sequence[float], samples: object, period: object) -> float:
+def _find_sample_period(weights: Sequence[float], samples: object, period: object, unit_ns: float) -> float:
     """Return the time between samples, in nanoseconds."""
     total = sum(weights)
     if not total:
@@ -157,23 +156,19 @@ def _find_sample_period(weights: Sequence[float], samples: object, period: objec
     if isinstance(samples, int) and samples > 0:
         return total / samples
     smallest = min(weights)
-    multiples = all(
+    are_multiples = all(
         abs(weight / smallest - round(weight / smallest)) <= MULTIPLE_TOLERANCE for weight in weights
     )
-    return smallest if multiples else total / len(weights)
+    is_period = are_multiples and _count_possibilities(weights, smallest, unit_ns) >= _MIN_POSSIBILITIES
+    return smallest if is_period else total / len(weights)
 
 
-def _count_samples(file_name: str, entries: Iterable[_WeightedStack], period: float) -> dict[Stack, Counts]:
-    """Convert weights to whole samples by stack, at least 1 for each stack and state."""
-    sums: Counter[tuple[Stack, str]] = Counter()
-    for entry in entries:
-        sums[entry.stack, entry.state] += entry.weight  # type: ignore[assignment]
-    counts: dict[Stack, Counts] = {}
-    for (stack, state), weight in sums.items():
-        number = max(round(weight / period), 1)
-        if number >= MAX_SAMPLES:
-            raise BadSpeedscope(file_name, f"a stack has {number:,} samples")
-        idle, gil = (number if state == word else 0 for word in (IDLE, GIL))
-        added = Counts(idle, number - idle - gil, gil)
-        counts[stack] = counts.get(stack, Counts()).plus(added)
-    return counts
+def _count_possibilities(weights: Sequence[float], smallest: float, unit_ns: float) -> float:
+    """Return the number of cases of which one is multiples by chance.
+
+    Whole numbers of units are multiples of a small one more often than the tolerance says.
+    """
+    one_in = 1 / (2 * MULTIPLE_TOLERANCE)
+    if all((weight / unit_ns).is_integer() for weight in weights):
+        one_in = min(one_in, smallest / unit_ns)
+    return one_in ** min(len(weights) - 1, _MIN_POSSIBILITIES)

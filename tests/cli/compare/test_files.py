@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,23 +16,25 @@ import pytest
 
 from sidelight_cli.compare.local_comparison import RecordingPair
 from sidelight_cli.compare.local_comparison import compare_recordings as compare_counts
+from sidelight_cli.compare.sample_counts import SampleCounts
 from sidelight_cli.compare.sample_counts import count_samples as counted
 from sidelight_cli.compare.sampling_noise import SignificanceLevel
-from sidelight_model.counts import ProfileType
-from sidelight_model.folded import parse_folded
+from sidelight_cli.compare.settings import RelevantSizes
+from sidelight_model.counts import Counts, ProfileType
+from sidelight_model.folded import Stack, parse_folded
 from tests.cli.compare.compare_runner import compare
 
 OLD = """\
 # a note, as exports have
-main (a.py:1);work (b.py:7) 1000
+main (a.py:1);work (b.py:7) 1001
 main (a.py:1);loads (json/decoder.py:3);loads (json/decoder.py:9) 500
-main (a.py:1);rest (c.py:1) 500
+main (a.py:1);rest (c.py:1) 499
 main (a.py:1);wait (d.py:1);[idle] 3000
 """
 NEW = """\
-main (a.py:1);work (b.py:17) 1000
+main (a.py:1);work (b.py:17) 1001
 main (a.py:1);loads (json/decoder.py:3);loads (json/decoder.py:9) 800
-main (a.py:1);rest (c.py:1) 500
+main (a.py:1);rest (c.py:1) 499
 main (a.py:1);wait (d.py:1);[idle] 2700
 """
 SECONDS = ("--baseline-seconds", "45", "--comparison-seconds", "45")
@@ -62,15 +66,17 @@ def test_without_their_lengths_shares_of_samples_are_compared(files: tuple[str, 
         "3 functions take another share of CPU samples in B; most of all loads "
         "(json/decoder.py): 25.0 % → 34.8 % (self)."
     )
-    assert lines[2:5] == [
+    assert lines[1:6] == [
+        "basis: composition (shares of the profile). Files do not say how long they were recorded.",
+        "",
         f"A  {files[0]}  2,000 samples",
         f"B  {files[1]}  2,300 samples",
-        "per sample, 95 % intervals, counting noise alone",
+        "shares of the profile, 95 % intervals, counting noise alone",
     ]
-    assert "warning (few_pods): One recording a side: the intervals are counting noise alone" in done.stdout
-    assert "regressed  function:loads>+10%  time of loads: +39.1 %" in done.stdout
-    assert "pass       function:work>+10%   time of work: \u221213.0 %" in done.stdout
-    assert "percent of samples, largest difference of self first" in done.stdout
+    assert "warning (few_pods): One recording a side: runs of one program may differ" in done.stdout
+    assert "regressed  function:loads>+10%  share of loads: +39.1 %" in done.stdout
+    assert "pass       function:work>+10%   share of work: \u221213.0 %" in done.stdout
+    assert "% of the profile, largest difference of self first" in done.stdout
     assert "▲ larger share in B (+39.1 %)" in done.stdout
 
 
@@ -82,7 +88,7 @@ def test_with_their_lengths_rates_are_compared(files: tuple[str, str]) -> None:
     assert found["verdict"]["summary"].startswith("B takes 15.0 % more CPU time than A (44.4 → 51.1 samples")
     work = next(row for row in found["rows"] if row["function"] == "work")
     assert work["self"]["direction"] in ("unchanged", "inconclusive")
-    assert work["self"]["baseline"] == pytest.approx(1000 / 45)
+    assert work["self"]["baseline"] == pytest.approx(1001 / 45)
 
 
 def test_a_function_counts_once_per_stack_and_lines_are_folded_away(files: tuple[str, str]) -> None:
@@ -108,11 +114,11 @@ def test_several_functions_of_one_stack_count_once_together(tmp_path: Path) -> N
 def test_depth_idle_and_points_are_judged(files: tuple[str, str], tmp_path: Path) -> None:
     deep = tmp_path / "deep.folded"
     deep.write_text(
-        "".join(f"{';'.join(f'f{at} (x.py:1)' for at in range(depth))} 100\n" for depth in (4, 6, 9))
+        "".join(f"{';'.join(f'f{at} (x.py:1)' for at in range(depth))} {97 + depth}\n" for depth in (4, 6, 9))
     )
     shallow = tmp_path / "shallow.folded"
     shallow.write_text(
-        "".join(f"{';'.join(f'f{at} (x.py:1)' for at in range(depth))} 100\n" for depth in (2, 3, 4))
+        "".join(f"{';'.join(f'f{at} (x.py:1)' for at in range(depth))} {97 + depth}\n" for depth in (2, 3, 4))
     )
     asked = ["depth.mean>+2", "depth.p50>+2", "depth.p95>+4", "depth.p99>+5", "depth.max>+4", "depth.mean<-1"]
     found = told(str(shallow), str(deep), *(word for one in asked for word in ("--fail-on", one)))
@@ -148,6 +154,89 @@ def test_waiting_that_one_file_lacks_is_not_compared(files: tuple[str, str], tmp
     (check,) = [one for one in found["verdict"]["checks"] if one["name"] == "states"]
     assert (check["severity"], check["text"]) == ("blocking", "A has [idle] samples, B has none.")
     assert told(files[0], str(busy), "--fail-on", "function:work>+150%")["exit_code"] == 0
+
+
+RECORDED = Path(__file__).with_name("recordings") / "shop.folded"
+"""A recording of ten seconds of a small program by `sidelight record`."""
+
+
+def split_recording(seed: int, doubled: str = "") -> tuple[SampleCounts, SampleCounts]:
+    """Assign each recorded sample to one of two sides; samples with `doubled` count twice in B."""
+    generator = random.Random(seed)
+    sides: tuple[dict[Stack, Counts], dict[Stack, Counts]] = ({}, {})
+    for stack, counts in parse_folded(RECORDED.read_text()).items():
+        in_a = sum(generator.random() < 0.5 for _ in range(counts.wall))
+        factor = 2 if doubled and f"{doubled} (" in stack else 1
+        for side, count in zip(sides, (in_a, (counts.wall - in_a) * factor), strict=True):
+            if count:
+                side[stack] = Counts(0, count, 0)
+    a, b = (counted("file", side, ProfileType.CPU) for side in sides)
+    return a, b
+
+
+def list_changes(sides: tuple[SampleCounts, SampleCounts], min_share: float) -> dict[str, str]:
+    """Return the direction of each function whose self time or total changed."""
+    level, sizes = SignificanceLevel(0.05, 0, 0.05), RelevantSizes(min_share)
+    pair = RecordingPair(*sides, ProfileType.CPU, None, level, sizes)
+    functions = compare_counts(pair, [])["verdict"]["functions"]
+    return {
+        name: direction
+        for of in ("self", "total")
+        for name, direction in zip(functions["function"], functions[of]["direction"], strict=True)
+        if direction not in ("unchanged", "inconclusive")
+    }
+
+
+def test_two_halves_of_one_recording_have_no_change() -> None:
+    """At a false-discovery rate of 5 % for self and total each, one of ten splits would report one."""
+    found = [list_changes(split_recording(seed), 0.0) for seed in range(20)]
+    assert sum(map(bool, found)) <= 4
+
+
+def test_a_doubled_function_is_the_only_change() -> None:
+    for seed in range(5):
+        found = list_changes(split_recording(seed, "stock"), 0.01)
+        assert found == {"stock": "increased"}
+
+
+def test_a_change_below_the_smallest_relevant_share_is_minor(tmp_path: Path) -> None:
+    for name, count in (("a", 3001), ("b", 6002)):
+        lines = [f"main (m.py:1);f{at} (m.py:1) {98_000 + 37 * at}\n" for at in range(8)]
+        (tmp_path / name).write_text("".join([*lines, f"main (m.py:1);small (m.py:1) {count}\n"]))
+    argv = [str(tmp_path / "a"), str(tmp_path / "b"), "--fail-on", "share:small>+0.2pp"]
+    argv += ["--fail-on", "share:small>+1pp", "--fail-on", "function:small>+20%"]
+    expected = [
+        ("0.01", "minor", "pass"),
+        ("0.001", "increased", "regressed"),
+        ("0", "increased", "regressed"),
+    ]
+    for share, direction, relative in expected:
+        answer = told(*argv, "--min-relevant-share", share)
+        small = next(row for row in answer["rows"] if row["function"] == "small")
+        assert small["self"]["direction"] == small["total"]["direction"] == direction
+        assert answer["verdict"]["min_relevant_share"] == float(share)
+        assert states(answer) == {
+            "share:small>+0.2pp": "regressed",
+            "share:small>+1pp": "pass",
+            "function:small>+20%": relative,
+        }
+    done = compare(*argv)
+    assert re.search(r"minor \(\+99\.. %\) +small \(m\.py\)", done.stdout)
+    assert "smaller share of CPU samples in B, except for minor changes." in done.stdout
+    assert "minor: below the smallest relevant size." in done.stdout
+
+
+def test_files_are_compared_by_composition_and_with_lengths_by_rates(files: tuple[str, str]) -> None:
+    verdict = told(*files, "--fail-on", "share:loads>+5pp")["verdict"]
+    assert (verdict["basis"], verdict["direction"], verdict["rate"]) == ("composition", "not_judged", None)
+    assert verdict["available_bases"] == ["composition"]
+    assert verdict["method"]["unit"] == "share"
+    assert verdict["conditions"][0]["state"] == "regressed"
+    answer = told(*files, *SECONDS, "--fail-on", "share:loads>+5pp", "--fail-on", "function:loads>+5pp")
+    assert (answer["verdict"]["basis"], answer["verdict"]["method"]["unit"]) == ("equal_load", "second")
+    share, function = (condition["effect"] for condition in answer["verdict"]["conditions"])
+    assert share["comparison"] == pytest.approx(800 / 2300)
+    assert function["comparison"] == pytest.approx(800 / 45)
 
 
 @pytest.mark.parametrize(("most", "listed"), [(3, 3), (4, 4), (5, 4)])
@@ -223,6 +312,12 @@ def test_what_is_no_recording_is_said(
         (("--fail-on", "function:f>+3ms"), "files hold samples, not time"),
         (("--baseline-seconds", "3"), "belong together"),
         (("--baseline", "version:1"), "--baseline is for a collector's windows, not for two files"),
+        (("--basis", "composition"), "--basis is for a collector's windows, not for two files"),
+        (("--basis", "samples"), "'samples' is not one of auto, concurrent, per_request, composition"),
+        (("--min-relevant-share", "1.1"), "above 1"),
+        (("--min-relevant-share", "-0.1"), "below zero"),
+        (("--sample-weight", "0"), "not above zero"),
+        (("--fail-on", "share:f>+3ms"), "% or pp was expected"),
         (("--wait", "3"), "--wait is for a collector's windows"),
         (("--fail-on", "function:(>+3%"), "the regular expression cannot be read"),
     ],

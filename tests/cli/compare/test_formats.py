@@ -22,7 +22,7 @@ from sidelight_cli.compare.reports.text_report import render_text
 from sidelight_cli.compare.settings import parse_compare_settings
 from sidelight_model.terminal_width import escape_unprintable
 from tests.cli.compare.compare_runner import SIDES, compare
-from tests.cli.compare.verdict_server import answer, answering, check, culprit, effect
+from tests.cli.compare.verdict_server import CULPRITS, METHOD, answer, answering, check, culprit, effect
 
 CONDITIONS: tuple[tuple[str, Any], ...] = (
     ("cpu>+3%", effect(b=1.05, direction="increased")),
@@ -50,6 +50,8 @@ def test_the_text_leads_with_the_sentence_and_says_what_it_stands_on() -> None:
     )
     assert render_text(parse_verdict(told), "self", 20, significant=False).splitlines() == [
         "B takes 5.0 % more CPU time than A.",
+        "CPU: 350 → 370 m/pod, +5.7 % (+2.9 % to +8.6 %)",
+        "basis: concurrent. Both sides ran 2026-11-21 09:30\u201310:30 UTC.",
         "To see a change of 5 %: about 6 minutes more.",
         "",
         'A  {service="shop", version="1"}  2026-11-21T09:30:00Z until 2100-01-01T00:00:00Z  '
@@ -69,11 +71,11 @@ def test_the_text_leads_with_the_sentence_and_says_what_it_stands_on() -> None:
         "points): not enough data to distinguish it from \u22125 points.",
         "not comparable  gil>+3%                GIL time: the sides are not comparable.",
         "",
-        "The change starts in 2 functions, 92 % of it, in milliseconds per pod-second:",
+        "The change starts in 2 functions, 92 % of it, in millicores per pod:",
         "   +200   80 %  work (b.py) › loads › scan",  # noqa: RUF001
         "  \u221230.0  100 %  new (e.py)",
         "",
-        "milliseconds per pod-second, largest difference of self first",
+        "millicores per pod, largest difference of self first",
         "",
         "self A  self B  Δ self        interval  pods agree      q  total A  total B  Δ total  "
         "self, in words                     function",
@@ -208,6 +210,8 @@ def hostile(word: str) -> dict[str, Any]:
     told["verdict"]["functions"]["renamed_from"] = [word]
     for side in told["sides"]:
         side["selector"] = word
+    told["verdict"]["basis"] = told["verdict"]["basis_reason"] = word
+    told["verdict"]["checks"][0]["remedy"] = {"label": word, "parameters": {"query": word, "baseline": word}}
     told["verdict"]["culprits"] = {"share": 1.0, "rows": [culprit(word, word, 0.2, 1.0, word)]}
     return told
 
@@ -254,7 +258,9 @@ def test_markdown_is_a_summary() -> None:
     lines = render_markdown(parse_verdict(told), "self", 20, significant=False).splitlines()
     assert lines[0] == "### ❌ Sidelight: regressed"
     assert lines[2] == "B takes 5.0 % more CPU time than A."
-    assert "| ❌ regressed | <code>cpu&#62;+3%</code> |" in lines[6]
+    assert lines[4] == "CPU&#58; 350 → 370 m/pod, +5.7 % (+2.9 % to +8.6 %)"
+    assert lines[6] == "basis&#58; concurrent. Both sides ran 2026-11-21 09&#58;30\u201310&#58;30 UTC."
+    assert "| ❌ regressed | <code>cpu&#62;+3%</code> |" in lines[10]
     assert "The change starts in 2 functions, 92 % of it:" in lines
     assert any(line.startswith("- **warning**: A gil, B command.") for line in lines)
     assert any(
@@ -291,7 +297,102 @@ def test_what_would_do_is_said_in_pods_and_in_time(more: dict[str, Any], said: s
     lines = render_text(
         parse_verdict(answer(*CONDITIONS, more=more)), "self", 20, significant=False
     ).splitlines()
-    assert lines[1] == (f"To see a change of 5 %: {said}" if said else "")
+    assert lines[3] == (f"To see a change of 5 %: {said}" if said else "")
+
+
+def make_composition(**verdict: Any) -> dict[str, Any]:
+    """An answer by composition: shares of functions, and a total that is not judged."""
+    total = effect(0.071, 0.077, 0.01, "not_judged") | dict.fromkeys(
+        ("low", "high", "relative_low", "relative_high", "p", "min_detectable_effect")
+    )
+    functions = (
+        ("work", "b.py", effect(0.1, 0.3, 0.02, "increased", 0.2)),
+        ("small", "c.py", effect(0.002, 0.006, 0.001, "minor")),
+        ("rare", "d.py", effect(0.002, 0.001, 0.01, "inconclusive")),
+        ("other", "e.py", effect(0.002, 0.0015, 0.01, "not_judged")),
+    )
+    remedy = {
+        "action": "compare_overlap",
+        "label": "Compare 22:41\u201323:41, while both ran",
+        "parameters": {"from": "2026-11-21T22:41:00Z", "until": "2026-11-21T23:41:00Z"},
+    }
+    checks = [check("warn") | {"remedy": remedy}]
+    return answer(
+        rate=total,
+        functions=functions,
+        checks=checks,
+        basis="composition",
+        basis_reason="They ran at different times and request counts are unknown.",
+        culprits={**CULPRITS, "share": None},
+        method={**METHOD, "unit": "share"},
+        direction="not_judged",
+        **verdict,
+    )
+
+
+def test_by_composition_shares_are_percent_and_the_total_may_be_load() -> None:
+    lines = render_text(parse_verdict(make_composition()), "self", 20, significant=False).splitlines()
+    assert lines[1] == "CPU: 71.0 → 77.0 m/pod, may be load"
+    reason = "They ran at different times and request counts are unknown."
+    assert lines[2] == f"basis: composition (shares of the profile). {reason}"
+    assert lines[6].startswith("shares of the profile, by samples, 97.5 % intervals")
+    options = "--from 2026-11-21T22:41:00Z --until 2026-11-21T23:41:00Z"
+    assert f"  Compare 22:41\u201323:41, while both ran: sidelight compare … {options}" in lines
+    assert "2 functions changed, in % of the profile:" in lines
+    assert "  +20.0   80 %  work (b.py) › loads › scan" in lines  # noqa: RUF001
+    assert "% of the profile, largest difference of self first" in lines
+    table = {line.rpartition("  ")[2]: line for line in lines[-4:]}
+    assert "10.0    30.0" in table["work (b.py)"]
+    for function, words in (
+        ("work (b.py)", "▲ larger share in B (+200.0 %)"),
+        ("small (c.py)", "minor (+200.0 %)"),
+        ("rare (d.py)", "not judged"),
+        ("other (e.py)", "not judged"),
+    ):
+        assert f"  {words}  " in f"{table[function]}  "
+
+
+@pytest.mark.parametrize(
+    ("between_runs", "words"),
+    [(0.0, "counting noise alone"), (0.153, "counting noise, and functions differ by 15.3 % between runs")],
+)
+def test_files_name_the_noise_of_their_intervals(between_runs: float, words: str) -> None:
+    method = {"alpha_spent": 0.05, "unit": "share", "noise": "counting", "between_runs": between_runs}
+    lines = render_text(parse_verdict(answer(method=method)), "self", 20, significant=False).splitlines()
+    assert f"shares of the profile, 95 % intervals, {words}" in lines
+
+
+def test_every_report_has_the_basis_the_total_and_the_remedy() -> None:
+    verdict = parse_verdict(make_composition())
+    text = "They ran at different times and request counts are unknown."
+    remedy = "--from 2026-11-21T22:41:00Z --until 2026-11-21T23:41:00Z"
+    markdown = unescape(render_markdown(verdict, "self", 20, significant=False))
+    junit = unescape(render_junit(verdict))
+    for report in (markdown, junit):
+        assert text in report
+        assert remedy in report
+        assert "CPU: 71.0 → 77.0 m/pod, may be load" in report
+    report = json.loads(render_json(verdict, "self", 20, significant=False, outcome="", code=0))
+    assert (report["verdict"]["basis"], report["verdict"]["basis_reason"]) == ("composition", text)
+    assert report["verdict"]["culprits"]["rows"][0]["function"] == "work"
+    assert report["verdict"]["checks"][0]["remedy"]["action"] == "compare_overlap"
+
+
+@pytest.mark.parametrize(
+    ("profile_type", "unit", "line", "table"),
+    [
+        ("cpu", "pod-second", "CPU: 350 → 370 m/pod", "millicores per pod"),
+        ("gil", "pod-second", "GIL: 350 → 370 m/pod", "millicores per pod"),
+        ("wall", "pod-second", "wall time: 0.350 → 0.370 threads/pod", "threads per pod"),
+        ("wall", "request", "wall time: 350 → 370 ms/request", "milliseconds per request"),
+        ("cpu", "second", "CPU: 0.350 → 0.370 samples/s", "samples per second"),
+    ],
+)
+def test_each_quantity_has_one_unit(profile_type: str, unit: str, line: str, table: str) -> None:
+    verdict = parse_verdict(answer(method={**METHOD, "unit": unit}) | {"type": profile_type})
+    lines = render_text(verdict, "self", 20, significant=False).splitlines()
+    assert lines[1].startswith(line)
+    assert f"{table}, largest difference of self first" in lines
 
 
 REMEDIES = [
@@ -304,6 +405,8 @@ REMEDIES = [
         "--baseline-requests COUNT --comparison-requests COUNT",
     ),
     ({"comparison_from": "a b;c"}, "--comparison-from 'a b;c'"),
+    ({"basis": "composition"}, "--basis composition"),
+    ({"load": "equal"}, "--assume-equal-load"),
 ]
 
 

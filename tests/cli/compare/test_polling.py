@@ -27,7 +27,7 @@ from sidelight_cli.compare.polling import (
 from sidelight_model.errors import Reason
 from sidelight_model.gates import parse_condition
 from tests.cli.compare.compare_runner import SIDES, compare
-from tests.cli.compare.verdict_server import METHOD, answer, answering, check, effect
+from tests.cli.compare.verdict_server import answer, answering, check, effect
 from tests.processes import eventually, running, sidelight
 
 CPU = "cpu>+3%"
@@ -103,21 +103,23 @@ def test_a_side_without_windows_is_waited_for() -> None:
 
 def test_sides_of_different_times_are_waited_for_until_they_are_concurrent() -> None:
     """As a version that was rolled out runs beside the one before for a while."""
-    unknown = of(
-        effect(b=1.5, direction="inconclusive", detectable=None), method={**METHOD, "load": "unknown"}
-    )
+    unknown = of(effect(b=1.5, direction="inconclusive", detectable=None), basis="composition")
     found, time, said = waited([unknown, unknown, of(ENOUGH)])
     assert found.conditions[0].state == "pass"
     assert time.slept == [10.0, 10.0]
     assert said.startswith("A and B ran at different times, and their load may differ (waited 0 s")
     depth = ("depth.p95>+5", effect(a=20.0, b=20.0, half=1.0, detectable=0.1))
-    deep = parse_verdict(answer(depth, method={**METHOD, "load": "unknown"}))
+    deep = parse_verdict(answer(depth, basis="composition"))
     assert explain_insufficient_data(deep, (parse_condition(depth[0]),)) == "", (
         "depth has a course of its own"
     )
-    assert explain_insufficient_data(replace(deep, conditions=()), ()).startswith(
-        "A and B ran at different times"
-    )
+    assert explain_insufficient_data(replace(deep, conditions=()), ()) == "", "shares are an answer"
+    share = ("share:f>+2pp", effect(a=0.1, b=0.1, half=0.01, detectable=0.1))
+    for points, reason in ((2, ""), (0.5, "not enough data yet for share:f>+0.5pp (1.00 points would show")):
+        condition = parse_condition(f"share:f>+{points}pp")
+        verdict = parse_verdict(answer(share, basis="composition"))
+        assert explain_insufficient_data(verdict, (condition,)).startswith(reason)
+        assert bool(explain_insufficient_data(verdict, (condition,))) is bool(reason)
 
 
 def test_sides_that_cannot_be_compared_are_not_waited_for() -> None:

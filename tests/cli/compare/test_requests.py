@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from sidelight_cli.compare.settings import parse_compare_settings
 from tests.cli.compare.compare_runner import SIDES, compare
 from tests.cli.compare.verdict_server import answer, answering
@@ -69,6 +71,36 @@ def test_times_and_sides_that_were_not_said_are_not_asked() -> None:
     assert set(bare) == {"query", "type", "min_effect", "alpha", "limit"}
     assert set(partial) - set(bare) == {"baseline", "until"}
     assert (everything["baseline"], everything["comparison"]) == (["{}"], ['version="2"'])
+
+
+def test_what_a_comparison_tests_is_asked_unless_it_is_the_default() -> None:
+    """Older collectors refuse parameters that they do not know."""
+    newer = ("basis", "min_relevant_share", "min_relevant_depth")
+    argv = ("--basis", "composition", "--min-relevant-share", "0.005", "--min-relevant-depth", "0")
+    defaults = ("--basis", "auto", "--min-relevant-share", "0.01", "--min-relevant-depth", "0.1")
+    with answering(answer()) as served:
+        for options in (argv, defaults, ()):
+            assert compare(*SIDES, *options, url=served.url).returncode == 0
+    found = [{name: asked[name] for name in newer if name in asked} for asked in served.asked]
+    assert found == [
+        {"basis": ["composition"], "min_relevant_share": ["0.005"], "min_relevant_depth": ["0"]},
+        {},
+        {},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("--assume-equal-load", "--basis", "composition"), "--assume-equal-load is a basis of its own"),
+        (("--sample-weight", "10"), "--sample-weight is for files"),
+        (("--basis", "load"), "'load' is not one of auto, concurrent, per_request, composition"),
+    ],
+)
+def test_options_that_do_not_fit_a_collector_are_refused(argv: tuple[str, ...], message: str) -> None:
+    done = compare(*SIDES, *argv, url="http://127.0.0.1:9")
+    assert (done.returncode, done.stdout) == (64, "")
+    assert message in done.stderr
 
 
 def test_sides_may_be_variables() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 
@@ -10,15 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_cli.compare.sampling_noise import (
+    MIN_FUNCTIONS,
+    NO_SHIFT,
+    CommonShift,
     Estimate,
     SignificanceLevel,
-    benjamini_hochberg,
     compute_effect,
+    estimate_common_shift,
     estimate_mean,
     estimate_quantile,
     estimate_rate,
     estimate_share,
 )
+from sidelight_model.change import compute_q_values
 
 LEVEL = SignificanceLevel(0.05, 0, 0.05)
 ROUNDS = 2000
@@ -135,7 +140,7 @@ def test_a_mean_and_quantiles_lie_within_what_was_counted(histogram: dict[int, i
 
 @given(st.lists(st.floats(0, 1), max_size=40))
 def test_q_is_at_least_p_and_keeps_its_order(chances: list[float]) -> None:
-    found = benjamini_hochberg(chances)
+    found = compute_q_values(chances)
     assert all(p <= q + 1e-12 <= 1 + 1e-9 for p, q in zip(chances, found, strict=True))
     order = sorted(range(len(chances)), key=lambda at: chances[at])
     assert [found[at] for at in order] == sorted(found)
@@ -145,7 +150,7 @@ def test_q_is_that_of_a_published_example() -> None:
     """Benjamini & Hochberg 1995, section 3.2: fifteen p of which four are found at 5 %."""
     chances = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344]
     chances += [0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0]
-    assert [q <= 0.05 for q in benjamini_hochberg(chances)] == [True] * 4 + [False] * 11
+    assert [q <= 0.05 for q in compute_q_values(chances)] == [True] * 4 + [False] * 11
 
 
 @pytest.mark.parametrize(("look", "spent"), [(0, 0.1), (1, 0.05), (2, 0.1 / 6), (9, 0.1 / 90)])
@@ -172,3 +177,74 @@ def test_what_is_outside_noise_has_an_interval_without_zero(a: int, b: int, whol
 
 def test_nothing_on_both_sides_is_the_same() -> None:
     assert compute_effect(Estimate(0, 1e-9), Estimate(0, 1e-9), LEVEL)["direction"] == "unchanged"
+
+
+SMALL = 0.002
+
+
+@pytest.mark.parametrize(
+    ("delta", "direction"),
+    [
+        (0.0099, "minor"),
+        (0.0101, "increased"),
+        (-0.0099, "minor"),
+        (-0.0101, "decreased"),
+        (0.0, "unchanged"),
+    ],
+)
+def test_a_change_below_the_smallest_relevant_size_is_minor(delta: float, direction: str) -> None:
+    exact = 1e-12
+    effect = compute_effect(Estimate(0.1, exact), Estimate(0.1 + delta, exact), LEVEL, min_relevant=0.01)
+    assert effect["direction"] == direction
+
+
+def test_new_and_removed_functions_may_be_minor_too() -> None:
+    some, nothing = Estimate(SMALL, 1e-12), Estimate(0.0, 1e-12)
+    for pair in ((some, nothing), (nothing, some)):
+        assert compute_effect(*pair, LEVEL, min_relevant=0.01)["direction"] == "minor"
+    assert compute_effect(nothing, some, LEVEL, min_relevant=SMALL)["direction"] == "new"
+
+
+def shares(counts: list[int]) -> list[Estimate]:
+    return [estimate_share(count, sum(counts)) for count in counts]
+
+
+def test_the_shares_of_unchanged_functions_shrink_together() -> None:
+    """A doubled function of 300 in 3,000 leaves each of the others ln(3000/3300) smaller."""
+    a, b = [300, *[270] * 10], [600, *[270] * 10]
+    common = estimate_common_shift(list(zip(shares(a), shares(b), strict=True)))
+    assert common.shift == pytest.approx(-0.09531, abs=1e-5)
+    assert common.variance == 0
+    effects = [compute_effect(*pair, LEVEL, common=common) for pair in zip(shares(a), shares(b), strict=True)]
+    assert effects[0]["direction"] == "increased"
+    assert all(effect["p"] == pytest.approx(1.0) for effect in effects[1:])
+    assert all(effect["low"] < 0 < effect["high"] for effect in effects[1:])
+
+
+def test_a_change_must_differ_from_zero_and_from_the_common_shift() -> None:
+    a, b = Estimate(0.10, 1e-6), Estimate(0.12, 1e-6)
+    alone = compute_effect(a, b, LEVEL)
+    for shift, is_changed in ((0.0, True), (0.19, False), (0.3, False), (-0.3, True)):
+        effect = compute_effect(a, b, LEVEL, common=CommonShift(shift))
+        assert (effect["direction"] == "increased") is is_changed
+        assert effect["p"] >= alone["p"]
+        assert effect["low"] <= alone["low"] <= alone["high"] <= effect["high"]
+        assert effect["relative_low"] <= alone["relative_low"]
+
+
+def test_the_variance_between_runs_is_found_where_counting_does_not_explain_it() -> None:
+    generator = random.Random(3)
+    for sd in (0.0, 0.2):
+        pairs = []
+        for _ in range(400):
+            ratio = generator.gauss(0.05, math.sqrt(sd**2 + 2 / 1000))
+            pairs.append((Estimate(1.0, 1 / 1000), Estimate(math.exp(ratio), math.exp(2 * ratio) / 1000)))
+        common = estimate_common_shift(pairs)
+        assert common.shift == pytest.approx(0.05, abs=0.03)
+        assert math.sqrt(common.variance) == pytest.approx(sd, abs=0.03)
+
+
+def test_few_functions_show_no_shift() -> None:
+    pair = (Estimate(0.1, 1e-6), Estimate(0.2, 1e-6))
+    assert estimate_common_shift([pair] * (MIN_FUNCTIONS - 1)) == NO_SHIFT
+    assert estimate_common_shift([pair] * MIN_FUNCTIONS).shift == pytest.approx(math.log(2))

@@ -217,7 +217,7 @@ def test_real_recordings_of_sidelight_and_of_py_spy_are_read(tmp_path: Path) -> 
     profiles = json.loads(Path(other).read_text())["profiles"]
     # as a program starts py-spy may see a thread that has no frame yet
     entries = sum(bool(sample) for one in profiles for sample in one["samples"])
-    found = read_recording_file(Path(other), CPU)
+    found = read_recording_file(Path(other), CPU).stacks
     assert sum(counts.wall for counts in found.values()) == entries
     done = compare(own, other, "--fail-on", "self:work>+1000%", "--limit", "10000", "--json", "-")
     assert done.returncode in (0, 2), done.stderr

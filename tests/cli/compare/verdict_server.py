@@ -63,6 +63,9 @@ def answer(
         judged.append({"condition": text, "state": state, "summary": sentence, "effect": found})
     told = {
         "summary": "B takes 5.0 % more CPU time than A.",
+        "basis": "concurrent",
+        "basis_reason": "Both sides ran 2026-11-21 09:30\u201310:30 UTC.",
+        "available_bases": ["concurrent", "composition"],
         "direction": "increased",
         "rate": rate or effect(0.35, 0.37, 0.01, "increased"),
         "idle": None,
@@ -116,11 +119,11 @@ def culprit(function: str, file: str, delta: float, share: float, *folded: str) 
     }
 
 
-CULPRITS = {
+CULPRITS: dict[str, Any] = {
     "share": 0.92,
     "rows": [culprit("work", "b.py", 0.2, 0.8, "loads", "scan"), culprit("new", "e.py", -0.03, 1.0)],
 }
-METHOD = {
+METHOD: dict[str, Any] = {
     "alpha": 0.05,
     "analysis_index": 1,
     "alpha_spent": 0.025,

@@ -19,7 +19,7 @@ from sidelight_cli.compare.comparison_model import (
 from sidelight_model.change import format_number, format_percent, format_signed
 from sidelight_model.export_formats.provenance import format_count, format_timestamp
 from sidelight_model.frames import Frame
-from sidelight_model.gates import GateStatus
+from sidelight_model.gates import COMPOSITION, GateStatus
 
 MAX_CULPRITS: Final = 5
 OUTCOME_LABELS: Final = {
@@ -30,13 +30,28 @@ OUTCOME_LABELS: Final = {
 }
 _DIRECTION_LABELS: Final = {
     "unchanged": "unchanged",
-    "inconclusive": "inconclusive",
+    "inconclusive": "not judged",
+    "not_judged": "not judged",
     "no_data": "no data on one side",
     "not_comparable": "not comparable",
     "new": "new in B",
     "removed": "removed in B",
 }
 _SAMPLED_LABEL: Final = "by samples"
+_BASIS_LABELS: Final = {
+    "concurrent": "concurrent",
+    "per_request": "per request",
+    "equal_load": "equal load assumed",
+    COMPOSITION: "composition (shares of the profile)",
+}
+_TOTAL_LABELS: Final = {"cpu": "CPU", "wall": "wall time", "gil": "GIL"}
+_UNITS: Final = {
+    "share": ("% of the profile", "%", 100.0),
+    "second": ("samples per second", "samples/s", 1.0),
+    "request": ("milliseconds per request", "ms/request", 1000.0),
+    "pod-second": ("millicores per pod", "m/pod", 1000.0),
+}
+_WALL_UNIT: Final = ("threads per pod", "threads/pod", 1.0)
 _LOAD_LABELS: Final = {"assumed_equal": "equal load assumed", "unknown": "unknown load"}
 _MEASUREMENT_LABELS: Final = {"clock": "the whole by the kernel's clock"}
 _SEVERITY_LABELS: Final = {"warn": "warning", "blocking": "not comparable"}
@@ -49,15 +64,43 @@ def format_direction(effect: QuantityEffect, rate_unit: str) -> str:
     """
     if effect.direction in _DIRECTION_LABELS:
         return _DIRECTION_LABELS[effect.direction]
-    more = effect.direction == "increased"
     by = (
         f" ({format_signed(format_percent(effect.relative), effect.relative)})"
         if effect.relative is not None
         else ""
     )
-    if rate_unit == "sample":
+    if effect.direction == "minor":
+        return f"minor{by}"
+    more = effect.direction == "increased"
+    if rate_unit == "share":
         return f"{'▲ larger' if more else '▼ smaller'} share in B{by}"
     return f"{'▲ takes more' if more else '▼ takes less'} time in B{by}"
+
+
+def format_basis(verdict: ComparisonVerdict) -> str:
+    """Describe in one line what was compared, and why; empty if unknown."""
+    label = _BASIS_LABELS.get(verdict.basis, verdict.basis)
+    return f"basis: {label}. {verdict.basis_reason}".rstrip() if label else ""
+
+
+def format_total(verdict: ComparisonVerdict) -> str:
+    """Describe the whole of both sides in one line; empty if it is unknown."""
+    total = verdict.rate
+    if total is None or total.direction == "no_data":
+        return ""
+    unit = "pod-second" if verdict.rate_unit == "share" else verdict.rate_unit
+    _, short, scale = _find_unit(verdict.type, unit)
+    numbers = f"{format_rate(total.baseline, scale)} → {format_rate(total.comparison, scale)} {short}"
+    line = f"{_TOTAL_LABELS.get(verdict.type, verdict.type)}: {numbers}"
+    if total.direction == "not_judged":
+        return f"{line}, may be load"
+    if total.relative is None:
+        return line
+    line += f", {format_signed(format_percent(total.relative), total.relative)}"
+    if total.relative_low is None or total.relative_high is None:
+        return line
+    ends = (format_signed(format_percent(end), end) for end in (total.relative_low, total.relative_high))
+    return f"{line} ({' to '.join(ends)})"
 
 
 def format_function(row: FunctionRow) -> str:
@@ -68,16 +111,21 @@ def format_function(row: FunctionRow) -> str:
 
 def choose_unit(verdict: ComparisonVerdict) -> str:
     """Return the unit of the function table."""
-    if verdict.rate_unit == "sample":
-        return "percent of samples"
-    if verdict.rate_unit == "second":
-        return "samples per second"
-    return f"milliseconds per {verdict.rate_unit}"
+    return _find_unit(verdict.type, verdict.rate_unit)[0]
 
 
 def choose_scale(verdict: ComparisonVerdict) -> float:
     """Return the factor that converts a rate to the unit of the function table."""
-    return {"sample": 100.0, "second": 1.0}.get(verdict.rate_unit, 1000.0)
+    return _find_unit(verdict.type, verdict.rate_unit)[2]
+
+
+def _find_unit(profile_type: str, rate_unit: str) -> tuple[str, str, float]:
+    """Return a unit in words, its short form, and the factor from a rate to it.
+
+    CPU and GIL time of a pod are cores, its wall time is threads.
+    """
+    is_wall = profile_type == "wall" and rate_unit == "pod-second"
+    return _WALL_UNIT if is_wall else _UNITS[rate_unit]
 
 
 def format_rate(value: float | None, scale: float) -> str:
@@ -113,9 +161,11 @@ def format_agreement(tested: TestedEffect) -> str:
 
 def format_culprit_lead(verdict: ComparisonVerdict) -> str:
     """Describe in how many functions the change starts; empty without any."""
-    if verdict.culprit_share is None or not verdict.culprits:
+    if not verdict.culprits:
         return ""
     functions = format_count(len(verdict.culprits), "function")
+    if verdict.culprit_share is None:
+        return f"{functions} changed"
     share = format_percent(verdict.culprit_share, 0)
     if verdict.direction in CHANGED_DIRECTIONS:
         return f"The change starts in {functions}, {share} of it"
@@ -177,7 +227,7 @@ def format_method(verdict: ComparisonVerdict) -> str:
     details = verdict.method
     if not details:
         return ""
-    parts = [f"per {verdict.rate_unit}"]
+    parts = ["shares of the profile" if verdict.rate_unit == "share" else f"per {verdict.rate_unit}"]
     if details.get("noise") != "counting":
         parts.append(_MEASUREMENT_LABELS.get(str(details.get("rate_source")), _SAMPLED_LABEL))
     if (alpha := details.get("alpha_spent")) is not None:
@@ -202,7 +252,12 @@ def format_method(verdict: ComparisonVerdict) -> str:
         times = " and ".join(format_number(value) for value in scatter)
         parts.append(f"samples scatter {times} times as much as counting alone would")
     if details.get("noise") == "counting":
-        parts.append("counting noise alone")
+        between = details.get("between_runs")
+        parts.append(
+            f"counting noise, and functions differ by {format_percent(between)} between runs"
+            if between
+            else "counting noise alone"
+        )
     return ", ".join(parts)
 
 
@@ -260,11 +315,17 @@ def format_remedy(check: ComparabilityCheck) -> tuple[str, str]:
     """Return the label of a check's remedy and its command; both empty without one."""
     if check.remedy is None:
         return "", ""
-    options = [
-        f"--{name.replace('_', '-')} {shlex.quote(value) if value else 'COUNT'}"
-        for name, value in check.remedy.parameters.items()
-    ]
+    options = [_format_option(name, value) for name, value in check.remedy.parameters.items()]
     return check.remedy.label, " ".join(["sidelight compare …", *options])
+
+
+def _format_option(name: str, value: str) -> str:
+    """Format a query parameter as an option of the command."""
+    if name == "query":
+        return shlex.quote(value)
+    if (name, value) == ("load", "equal"):
+        return "--assume-equal-load"
+    return f"--{name.replace('_', '-')} {shlex.quote(value) if value else 'COUNT'}"
 
 
 def select_checks(checks: Iterable[ComparabilityCheck]) -> list[ComparabilityCheck]:

@@ -15,10 +15,13 @@ from sidelight_cli.compare.comparison_model import ComparisonVerdict, EvaluatedC
 from sidelight_cli.compare.reports.formatting import (
     OUTCOME_LABELS,
     format_advice,
+    format_basis,
     format_counts,
     format_method,
+    format_remedy,
     format_severity,
     format_time_range,
+    format_total,
     list_notes,
     select_checks,
 )
@@ -43,8 +46,13 @@ def render_junit(verdict: ComparisonVerdict) -> str:
     for letter, side in zip(("baseline", "comparison"), verdict.sides, strict=True):
         text = ", ".join(filter(None, (side.selector, format_time_range(side), format_counts(side))))
         Xml.SubElement(properties, "property", {"name": letter, "value": escape_unprintable(text)})
-    if method := format_method(verdict):
-        Xml.SubElement(properties, "property", {"name": "method", "value": escape_unprintable(method)})
+    for name, text in (
+        ("total", format_total(verdict)),
+        ("basis", format_basis(verdict)),
+        ("method", format_method(verdict)),
+    ):
+        if text:
+            Xml.SubElement(properties, "property", {"name": name, "value": escape_unprintable(text)})
     suite.extend(cases)
     Xml.SubElement(suite, "system-out").text = escape_unprintable(verdict.summary)
     Xml.indent(root)
@@ -54,7 +62,10 @@ def render_junit(verdict: ComparisonVerdict) -> str:
 def _build_comparability_case(verdict: ComparisonVerdict) -> Xml.Element:
     case = Xml.Element("testcase", {"classname": SUITE_NAME, "name": "the sides can be compared"})
     lines = [
-        escape_unprintable(f"{format_severity(check)} ({check.reason or check.name}): {format_advice(check)}")
+        escape_unprintable(
+            f"{format_severity(check)} ({check.reason or check.name}): {format_advice(check)} "
+            f"{': '.join(filter(None, format_remedy(check)))}".rstrip()
+        )
         for check in select_checks(verdict.checks)
     ]
     lines += [escape_unprintable(f"warning: {note}") for note in list_notes(verdict)]

@@ -23,6 +23,7 @@ from sidelight_cli.compare.reports.formatting import (
     choose_unit,
     format_advice,
     format_agreement,
+    format_basis,
     format_counts,
     format_culprit_lead,
     format_culprits,
@@ -36,6 +37,7 @@ from sidelight_cli.compare.reports.formatting import (
     format_required_data,
     format_severity,
     format_time_range,
+    format_total,
     list_notes,
     select_checks,
     select_rows,
@@ -56,11 +58,17 @@ _SPECIAL_CHARACTERS: Final = re.compile(
 
 
 def render_markdown(verdict: ComparisonVerdict, sort_by: str, limit: int, *, significant: bool) -> str:
-    """Render headline, conditions, sides, warnings, culprits and functions.
+    """Render headline, basis, conditions, sides, warnings, culprits and functions.
 
     At most `MAX_ROWS` functions are listed, whatever `limit` is.
     """
     lines = [f"### {_render_headline(verdict)}", "", escape_text(verdict.summary)]
+    lines += [
+        line
+        for text in (format_total(verdict), format_basis(verdict))
+        if text
+        for line in ("", escape_text(text))
+    ]
     if required_data := format_required_data(verdict):
         lines += ["", escape_text(required_data)]
     if verdict.conditions:

@@ -13,6 +13,7 @@ from sidelight_cli.compare.reports.formatting import (
     choose_scale,
     choose_unit,
     format_agreement,
+    format_basis,
     format_counts,
     format_culprit_lead,
     format_culprits,
@@ -27,6 +28,7 @@ from sidelight_cli.compare.reports.formatting import (
     format_required_data,
     format_severity,
     format_time_range,
+    format_total,
     select_checks,
     select_rows,
 )
@@ -35,8 +37,9 @@ from sidelight_model.terminal_width import escape_unprintable, fit_to_width, mea
 
 
 def render_text(verdict: ComparisonVerdict, sort_by: str, limit: int, *, significant: bool) -> str:
-    """Render summary, sides, checks, conditions, culprits and a table of functions."""
+    """Render summary, basis, sides, checks, conditions, culprits and functions."""
     lines = [escape_unprintable(verdict.summary)]
+    lines += filter(None, (format_total(verdict), escape_unprintable(format_basis(verdict))))
     if required_data := format_required_data(verdict):
         lines.append(required_data)
     lines.append("")

@@ -1,0 +1,74 @@
+"""Check that two recordings are comparable, in the form of a collector's checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sidelight_cli.compare.sample_counts import SampleCounts
+from sidelight_model.counts import Counts, ProfileType
+
+
+def check_recordings(
+    a: SampleCounts, b: SampleCounts, kind: ProfileType, derived_weights: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return the checks; `derived_weights` are those of `compare_recordings`."""
+    return [_make_single_run_check(), *_check_states(a, b, kind), *_check_weights(derived_weights)]
+
+
+def _make_single_run_check() -> dict[str, Any]:
+    return {
+        "name": "few_pods",
+        "state": "mismatch",
+        "severity": "warn",
+        "reason": "few_pods",
+        "text": "One recording a side: runs of one program may differ more than the intervals show.",
+        "hint": "Record several runs, or compare what sidecars shipped, to see how far runs and pods differ.",
+        "remedy": None,
+    }
+
+
+def _check_weights(derived_weights: Sequence[int]) -> list[dict[str, Any]]:
+    """Report files whose weights are taken as multiples of one sample."""
+    return [
+        {
+            "name": "sample_weight",
+            "state": "mismatch",
+            "severity": "warn",
+            "reason": "sample_weight",
+            "text": f"{name}: all weights are multiples of {weight:,}, so one sample weighs {weight:,}.",
+            "hint": "Give --sample-weight 1 if they are numbers of samples.",
+            "remedy": None,
+        }
+        for name, weight in zip("AB", derived_weights, strict=False)
+        if weight != 1
+    ]
+
+
+def _check_states(a: SampleCounts, b: SampleCounts, kind: ProfileType) -> list[dict[str, Any]]:
+    """Check that both recordings hold the same states.
+
+    A file without idle samples, for example, does not record waiting threads.
+    """
+    sides_lacking = {
+        state: [name for name, side in zip("AB", (a, b), strict=True) if not getattr(side.states, state)]
+        for state in Counts._fields
+        if state != "running"
+    }
+    checks = []
+    required_state = {ProfileType.WALL: "idle", ProfileType.GIL: "gil"}.get(kind)
+    for state, sides in sides_lacking.items():
+        if len(sides) == 1:
+            other = "B" if sides == ["A"] else "A"
+            checks.append(
+                {
+                    "name": "states",
+                    "state": "mismatch",
+                    "severity": "blocking" if state == required_state else "warn",
+                    "reason": "states",
+                    "text": f"{other} has [{state}] samples, {sides[0]} has none.",
+                    "hint": "Record both in the same way: the same --type, and --idle for both or neither.",
+                    "remedy": None,
+                }
+            )
+    return checks
