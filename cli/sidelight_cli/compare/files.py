@@ -46,7 +46,7 @@ def read_recording_file(file: Path, kind: ProfileType, sample_weight: float | No
             f"{file} cannot be unpacked: {error}", reason=Reason.BAD_FOLDED, hint="Was it written to its end?"
         ) from error
     if text.lstrip()[:1] == b"{":
-        return RecordedSamples(parse_speedscope(str(file), text, kind, sample_weight))
+        return parse_speedscope(str(file), text, kind, sample_weight)
     if is_pprof(text):
         return RecordedSamples(parse_pprof(str(file), text, kind, sample_weight))
     if text.startswith(_MOJO):

@@ -10,6 +10,7 @@ divided by the sample period:
 - Without it, the period is the smallest weight, if all weights are multiples of it and would hardly be by
   chance. This holds for py-spy, whose samples all have the same weight.
 - Otherwise each entry counts as one sample, which never overestimates the number.
+- Weights without a unit are those of folded text (`sample_weights`).
 
 All profiles of a file (its threads) are added up. A last frame `[idle]` or `[gil]` is a state, as in folded
 text; a function with that name cannot be distinguished from it. Samples without frames are ignored.
@@ -22,10 +23,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from sidelight_cli.compare.sample_weights import WeightedStack, count_weighted_samples
-from sidelight_model.counts import Counts, ProfileType
+from sidelight_cli.compare.sample_weights import (
+    RecordedSamples,
+    WeightedStack,
+    count_folded_samples,
+    count_weighted_samples,
+)
+from sidelight_model.counts import ProfileType
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.folded import Stack, join_frames
+from sidelight_model.folded import join_frames
 from sidelight_model.frames import GIL, IDLE, Frame, escape_frame
 
 NS_PER_UNIT: Final = {
@@ -35,7 +41,7 @@ NS_PER_UNIT: Final = {
     "milliseconds": 1e6,
     "seconds": 1e9,
 }
-"""Nanoseconds per unit; weights of unit `none` are numbers of samples."""
+"""Nanoseconds per unit; weights of unit `none` have none."""
 MULTIPLE_TOLERANCE: Final = 0.01
 """Largest deviation from a multiple of the smallest weight, as a fraction of that weight."""
 _MIN_POSSIBILITIES: Final = 100
@@ -69,11 +75,11 @@ class ProfileTypeMismatch(SidelightError):
 
 def parse_speedscope(
     file_name: str, content: bytes, kind: ProfileType, sample_weight: float | None = None
-) -> dict[Stack, Counts]:
-    """Parse the samples of a file, as counts by stack.
+) -> RecordedSamples:
+    """Parse the samples of a file.
 
     `sample_weight` is the time of one sample in the unit of the file, if the file does not state it. Raises
-    BadSpeedscope, or ProfileTypeMismatch if the file declares another type than `kind`.
+    BadSpeedscope, UnknownSampleWeight, or ProfileTypeMismatch if the file declares another type than `kind`.
     """
     try:
         document: Any = json.loads(content)
@@ -110,9 +116,12 @@ def parse_speedscope(
             period = sample_weight * unit_ns
         sample_period = _find_sample_period([entry.weight for entry in entries], samples, period, unit_ns)
     try:
-        return count_weighted_samples(entries, sample_period)
+        counts = count_weighted_samples(entries, sample_period)
     except ValueError as error:
         raise BadSpeedscope(file_name, str(error)) from error
+    if units == {"none"} and not samples:
+        return count_folded_samples(file_name, counts, sample_weight)
+    return RecordedSamples(counts)
 
 
 def _iter_entries(

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_cli.compare.files import read_recording_file
+from sidelight_cli.compare.sample_weights import UnknownSampleWeight
 from sidelight_cli.compare.speedscope_input import BadSpeedscope, ProfileTypeMismatch, parse_speedscope
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.export_formats.provenance import Provenance, SideProvenance
@@ -63,7 +64,7 @@ def document(**of_profile: Any) -> dict[str, Any]:
 
 
 def samples(told: Any, kind: ProfileType = CPU) -> dict[str, tuple[int, ...]]:
-    found = parse_speedscope("a.json", json.dumps(told).encode(), kind)
+    found = parse_speedscope("a.json", json.dumps(told).encode(), kind).stacks
     return {str(stack): tuple(counts) for stack, counts in found.items()}
 
 
@@ -93,6 +94,48 @@ def test_weights_are_told_apart_by_what_they_can_be(
     assert samples(told) == counts
 
 
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ([1, *range(10_000, 12_793, 7)], 400),
+        ([10_000 * (1 + at % 4) for at in range(400)], 1000),
+    ],
+    ids=["one microsecond", "a period"],
+)
+def test_whole_microseconds_are_no_multiples_of_a_small_weight(weights: list[int], expected: int) -> None:
+    """Every weight is a multiple of 1 microsecond, which is no period."""
+    told = document(unit="microseconds", weights=weights, samples=[[0, 1]] * 400)
+    assert samples_of(parse_speedscope("x", json.dumps(told).encode(), CPU).stacks) == expected
+
+
+def samples_of(stacks: Any) -> int:
+    return sum(counts.wall for counts in stacks.values())
+
+
+def test_the_weight_of_a_sample_can_be_stated() -> None:
+    told = document(unit="milliseconds", weights=[30.5, 10.1, 50.2, 1, 1])
+    assert samples_of(parse_speedscope("x", json.dumps(told).encode(), CPU, 10.0).stacks) == 8 + 1 + 1
+
+
+def test_weights_without_a_unit_are_derived_or_refused_as_in_folded_text() -> None:
+    frames = [{"name": f"f{at}"} for at in range(12)]
+    jittered = [10_000 * (at + 1) + at for at in range(12)]
+    for weights in ([10_000 * (at + 1) for at in range(12)], jittered):
+        profile = {
+            **FIRST["profiles"][0],
+            "unit": "none",
+            "weights": weights,
+            "samples": [[at] for at in range(12)],
+        }
+        content = json.dumps({"shared": {"frames": frames}, "profiles": [profile]}).encode()
+        if weights is jittered:
+            with pytest.raises(UnknownSampleWeight):
+                parse_speedscope("x", content, CPU)
+            continue
+        found = parse_speedscope("x", content, CPU)
+        assert (found.derived_weight, samples_of(found.stacks)) == (10_000, 78)
+
+
 folded = st.dictionaries(
     st.lists(
         # a function that is called as a state is cannot be told from it there
@@ -114,7 +157,7 @@ def test_an_export_reads_as_what_it_was_written_from(counts: dict[Stack, int], p
     side = SideProvenance("{}", 0, 1, sum(counts.values()), 1, 1, 1.0, 1.0)
     about = Provenance("shop", "cpu", "sidelight", [side], "")
     written = write_speedscope(rows, "shop", "sidelight", about)  # type: ignore[arg-type]
-    read = parse_speedscope("x", written, CPU)
+    read = parse_speedscope("x", written, CPU).stacks
     assert {stack: found.wall for stack, found in read.items()} == counts
 
 
@@ -123,7 +166,7 @@ def test_a_lane_reads_as_many_samples_as_it_has_periods() -> None:
     written = write_speedscope_timeline(
         [ThreadTimeline("a", moments)], "x", "y", period_ns=10, length_ns=300, profile_type="cpu"
     )
-    found = parse_speedscope("x", written, CPU)
+    found = parse_speedscope("x", written, CPU).stacks
     assert found == {"main": Counts(0, 10, 0), "main;work": Counts(0, 20, 0)}
 
 
@@ -232,4 +275,4 @@ def test_real_recordings_of_sidelight_and_of_py_spy_are_read(tmp_path: Path) -> 
 
 def test_parsing_agrees_with_folded_text() -> None:
     text = "main (a.py:3);work 2\nmain (a.py:3) 1\nmain (a.py:3);work;[idle] 1\n"
-    assert parse_speedscope("x", json.dumps(FIRST).encode(), CPU) == parse_folded(text)
+    assert parse_speedscope("x", json.dumps(FIRST).encode(), CPU).stacks == parse_folded(text)
