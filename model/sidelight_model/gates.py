@@ -21,11 +21,10 @@ below the threshold, or the minimum detectable effect is at most the threshold. 
 A comparison by composition knows shares of the profile alone. Conditions on `function` and `self` are then
 about shares. Time as a whole and absolute units are `inconclusive`, and the reason names the remedy.
 
-A `minor` change is outside noise and below the smallest relevant size of the comparison. It is smaller than
-every threshold of at least that size, so it passes those. Below that size, a threshold in % of a part (a
-function, a share, idle time, a depth) still passes: a large percentage of little is little. An absolute
-threshold (`pp`, `ms`, `s`, frames) and one in % of the whole time state a smallest size of their own, so a
-minor change beyond them is `regressed`.
+A `minor` change is outside noise and below the smallest relevant size of the comparison. A condition states a
+size of its own, so its threshold alone decides about minor changes too: they pass every threshold of at least
+the smallest relevant size, and are `regressed` beyond a smaller one. A percentage of a small function is a
+smaller one; points of share are not.
 """
 
 from __future__ import annotations
@@ -111,11 +110,6 @@ class Condition:
     def needs_time(self) -> bool:
         """Whether the condition is about time, and not about shares, idle time or depth."""
         return self.subject in TIME_SUBJECTS or self.unit in ABSOLUTE_UNITS
-
-    @property
-    def is_of_whole(self) -> bool:
-        """Whether the threshold is absolute, or a part of the whole time."""
-        return self.unit != "%" or self.subject in TIME_SUBJECTS
 
     @property
     def patterns(self) -> tuple[str, str]:
@@ -254,8 +248,6 @@ def _judge_change(
     rose = direction in ("increased", "new") or (is_minor and scaled.estimate > 0)
     fell = direction in ("decreased", "removed") or (is_minor and scaled.estimate < 0)
     grew, shrank = (rose, fell) if condition.sign > 0 else (fell, rose)
-    if grew and is_minor and not condition.is_of_whole:
-        return GateStatus.PASS, f"{change}, minor: below the smallest relevant size."
     if grew and estimate > condition.threshold:
         return GateStatus.REGRESSED, f"{change}, {_describe_limit(condition, is_beyond=True)}."
     furthest = scaled.high if condition.sign > 0 else -scaled.low

@@ -27,6 +27,8 @@ FDR: Final = 0.05
 """False-discovery rate over all functions of a comparison."""
 MIN_FUNCTIONS: Final = 10
 """Fewer functions do not show a common shift."""
+MEDIAN_EFFICIENCY: Final = 0.37
+"""Efficiency of the median absolute deviation (Huber, Robust Statistics, 1981, section 1.2)."""
 _MEDIAN_CHI_SQUARED: Final = 0.45494
 """Median of the chi-squared distribution with one degree of freedom."""
 _BISECTIONS: Final = 40
@@ -109,6 +111,8 @@ class CommonShift:
 
     shift: float = 0.0
     variance: float = 0.0
+    df: float = 1.0
+    """Degrees of freedom of the variance."""
 
 
 NO_SHIFT: Final = CommonShift()
@@ -135,13 +139,14 @@ def estimate_common_shift(pairs: Sequence[tuple[Estimate, Estimate]]) -> CommonS
         ]
         return _find_weighted_median(standardized, weights) <= _MEDIAN_CHI_SQUARED
 
+    df = max(MEDIAN_EFFICIENCY * (len(pairs) - 1), 1.0)
     if is_explained(0.0):
-        return CommonShift(shift)
+        return CommonShift(shift, 0.0, df)
     low, high = 0.0, max(squares) / _MEDIAN_CHI_SQUARED
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         low, high = (low, middle) if is_explained(middle) else (middle, high)
-    return CommonShift(shift, high)
+    return CommonShift(shift, high, df)
 
 
 def _find_weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
@@ -164,21 +169,43 @@ def compute_effect(
     """Compute the effect of comparison `b` against baseline `a`, as in the API.
 
     A change outside noise that is smaller than `min_relevant` is minor. The interval contains the difference
-    from A and the difference from A after the common shift.
+    from A and the difference from A after the common shift, which only shares have.
     """
-    delta, period = b.value - a.value, common.variance * ((a.value + b.value) / 2) ** 2
+    delta, mean = b.value - a.value, (a.value + b.value) / 2
+    # What varies between runs of a share is its ratio to the rest of the profile.
+    between = common.variance * (1 - mean) ** 2 if common.variance else 0.0
+    period = between * mean**2
     error = math.sqrt(a.variance + b.variance + period)
+    df = common.df * (error**2 / period) ** 2 if period else math.inf
+    critical = _convert_to_student(level.z_score, df)
     shifted = b.value * math.exp(-common.shift) - a.value
     nearest = min(delta, shifted, key=abs) if delta * shifted > 0 else 0.0
-    half_width = level.z_score * error
-    detectable = (level.z_score + _NORMAL.inv_cdf(POWER)) * error / a.value if a.value > 0 else None
-    p = 2 * _NORMAL.cdf(-abs(nearest) / error) if error else float(not nearest)
+    half_width = critical * error
+    detectable = (critical + _NORMAL.inv_cdf(POWER)) * error / a.value if a.value > 0 else None
+    p = 2 * _NORMAL.cdf(-_convert_to_normal(abs(nearest) / error, df)) if error else float(not nearest)
     document: dict[str, Any] = {"baseline": a.value, "comparison": b.value, "delta": delta}
     document |= {"low": min(delta, shifted) - half_width, "high": max(delta, shifted) + half_width}
-    document |= _compute_relative(a, b, level.z_score, common)
+    document |= _compute_relative(a, b, critical, CommonShift(common.shift, between))
     document |= {"p": p, "min_detectable_effect": detectable}
     is_changed = abs(nearest) > half_width
     return document | {"direction": _classify_direction(document, level, min_relevant, is_changed=is_changed)}
+
+
+def _convert_to_normal(t: float, df: float) -> float:
+    """Convert Student's t to a normal deviate of the same probability.
+
+    Wallace, Annals of Mathematical Statistics 30, 1959.
+    """
+    if math.isinf(df):
+        return t
+    return (8 * df + 1) / (8 * df + 3) * math.sqrt(df * math.log1p(t * t / df))
+
+
+def _convert_to_student(z: float, df: float) -> float:
+    """Undo `_convert_to_normal`."""
+    if math.isinf(df):
+        return z
+    return math.sqrt(df * math.expm1((z * (8 * df + 3) / (8 * df + 1)) ** 2 / df))
 
 
 def classify_insignificant(document: Mapping[str, Any], level: SignificanceLevel) -> str:

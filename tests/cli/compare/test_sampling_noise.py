@@ -244,6 +244,30 @@ def test_the_variance_between_runs_is_found_where_counting_does_not_explain_it()
         assert math.sqrt(common.variance) == pytest.approx(sd, abs=0.03)
 
 
+def test_a_share_of_everything_does_not_vary_between_runs() -> None:
+    common = CommonShift(0.0, 0.04, math.inf)
+    widths = []
+    for share in (0.01, 0.5, 1.0):
+        effect = compute_effect(Estimate(share, 1e-9), Estimate(share, 1e-9), LEVEL, common=common)
+        widths.append((effect["high"] - effect["low"]) / share)
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] == pytest.approx(2 * LEVEL.z_score * 0.2 * 0.99, rel=1e-3)
+    assert widths[2] < 0.001
+
+
+@pytest.mark.parametrize(("df", "critical"), [(3, 3.182446), (5, 2.570582), (10, 2.228139), (100, 1.983972)])
+def test_a_variance_from_few_functions_has_the_tails_of_students_t(df: float, critical: float) -> None:
+    """Two-sided 5 % points of Student's t (Abramowitz and Stegun, table 26.10)."""
+    common = CommonShift(0.0, 0.04, df)
+    point = 0.001 * 0.2 * (1 - 0.001)  # a share of 0.1 %, whose counting noise is nil
+    for factor, is_changed in ((0.985, False), (1.015, True)):
+        b = Estimate(0.001 + factor * critical * point / (1 - factor * critical * 0.1), 0.0)
+        effect = compute_effect(Estimate(0.001, 0.0), b, LEVEL, common=common)
+        assert (effect["direction"] == "increased") is is_changed
+        assert (effect["p"] < 0.05) is is_changed
+        assert (effect["low"] > 0) is is_changed
+
+
 def test_few_functions_show_no_shift() -> None:
     pair = (Estimate(0.1, 1e-6), Estimate(0.2, 1e-6))
     assert estimate_common_shift([pair] * (MIN_FUNCTIONS - 1)) == NO_SHIFT
