@@ -15,8 +15,8 @@ from sidelight_collector.statistics.inference.design import (
     assign_row,
     build_design,
     compute_cell_residuals,
-    spend_alpha,
 )
+from sidelight_model.change import spend_alpha
 from tests.statistics.sides import even, judge, pods, side
 
 

@@ -84,6 +84,7 @@ def compare_on_collector(settings: CompareSettings) -> ComparisonVerdict:
         settings.wait,
         settings.wait_every,
         progress,
+        is_open_ended=settings.is_open_ended,
     )
 
 

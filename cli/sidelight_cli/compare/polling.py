@@ -101,10 +101,13 @@ def wait_for_verdict(
     interval_seconds: float,
     progress: VerdictProgressLine,
     clock: Clock | None = None,
+    *,
+    is_open_ended: bool = False,
 ) -> ComparisonVerdict:
     """Fetch verdicts until there is enough data for every condition or a timeout.
 
-    It also stops when the sides are not comparable, or when both ranges have ended. Returns the last verdict.
+    It also stops when the sides are not comparable, or when both ranges have ended; an open-ended one never
+    does, though a collector may cut it to the time in which both sides ran. Returns the last verdict.
 
     Temporary failures (no response, HTTP 5xx or 429) are retried until
     `timeout_seconds` have passed. A failure of the first request, a permanent refusal and a failure after
@@ -117,7 +120,7 @@ def wait_for_verdict(
         reason = explain_insufficient_data(verdict, conditions)
         if not reason or verdict.direction == "not_comparable":
             break
-        if has_range_ended(verdict, clock.now()):
+        if not is_open_ended and has_range_ended(verdict, clock.now()):
             progress.note(f"{reason}; the range has ended, so there will not be more")
             break
         progress.show(f"{reason}{_format_estimate(verdict)}", clock.monotonic() - begin, left)

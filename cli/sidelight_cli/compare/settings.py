@@ -227,6 +227,12 @@ class CompareSettings:
         """Whether two files are compared."""
         return bool(self.file)
 
+    @property
+    def is_open_ended(self) -> bool:
+        """Whether a side's range moves with the present, so that more data may arrive."""
+        ends = (self.baseline_until or self.until, self.comparison_until or self.until)
+        return any(end in ("", "now") for end in ends)
+
     def __post_init__(self) -> None:
         if [self.json, self.junit, self.markdown].count(STDOUT) > 1:
             raise BadSetting("only one of --json, --junit and --markdown can be -", hint="Name files.")

@@ -48,6 +48,7 @@ from sidelight_collector.query.call_tree import Flags
 from sidelight_collector.query.select.matchers import find_full_matches
 from sidelight_collector.statistics.culprits import NODE_CHANGED
 from sidelight_collector.statistics.inference.cluster_variance import (
+    NO_PRIOR,
     assign_directions,
     count_agreeing_rows,
 )
@@ -192,7 +193,9 @@ class ComparisonBuilder:
             state, summary = evaluate_condition(
                 condition,
                 found,
-                total_rate=1.0 if self._sides.are_shares else float(self._sides.sampled_effects.baseline[0]),
+                total_rate=float(self._sides.sampled_effects.baseline[0]),
+                basis=self._sides.basis_choice.basis.value,
+                basis_reason=self._sides.basis_choice.reason,
             )
             results.append(
                 {"condition": condition.text, "state": state.value, "summary": summary, "effect": found}
@@ -219,7 +222,7 @@ class ComparisonBuilder:
         return self._sides.compare_type(ProfileType(subject))
 
     def _compare_functions(self, condition: Condition) -> EffectJson | None:
-        """Compare the time of stacks with a condition's functions.
+        """Compare the time, or the share, of stacks with a condition's functions.
 
         The stacks contain (or end with) any of them. Each stack counts once.
         """
@@ -231,8 +234,8 @@ class ComparisonBuilder:
             frame_mask &= np.array(find_full_matches(file, [frame.file for frame in frames]), bool)
         frame_mask = include_old_names(frame_mask, canvas.frame_names(), self._sides.renames)
         any_of, last = canvas.match_stacks(frame_mask)
-        stack_mask, of = (
-            (any_of, self._total_effects) if condition.subject == "function" else (last, self._self_effects)
+        stack_mask, family = (
+            (last, self._self_effects) if condition.subject == "self" else (any_of, self._total_effects)
         )
         a, b = self._sides.stack_rows
         counted = a.count_samples(stack_mask), b.count_samples(stack_mask)
@@ -241,12 +244,13 @@ class ComparisonBuilder:
         table = CostTable(
             a.sum_seconds(stack_mask)[None], b.sum_seconds(stack_mask)[None], *np.array(counted)[:, None]
         )
+        are_shares = condition.subject == "share" or self._sides.are_shares
         found = compute_table_effects(
-            self._sides.function_design,
+            self._sides.share_design if are_shares else self._sides.function_design,
             table,
-            are_shares=self._sides.are_shares,
+            are_shares=are_shares,
             is_family=True,
-            prior=of.effects.prior,
+            prior=family.effects.prior if are_shares == self._sides.are_shares else NO_PRIOR,
         )
         return to_effect_json(self._sides.apply_checks(found))
 

@@ -26,17 +26,14 @@ from sidelight_collector.query.call_tree import Flags
 from sidelight_collector.statistics.comparability import CheckResult
 from sidelight_collector.statistics.inference.bootstrap import DEFAULT_ROUNDS, MIN_PODS
 from sidelight_collector.statistics.inference.cluster_variance import NO_PRIOR, Effects, compute_effects
-from sidelight_collector.statistics.inference.design import (
-    Design,
-    spend_alpha,
-)
+from sidelight_collector.statistics.inference.design import Design
 from sidelight_collector.statistics.inference.empirical_null import (
     EmpiricalNull,
     estimate_empirical_null,
 )
 from sidelight_collector.statistics.inference.shrinkage import PriorVariance
 from sidelight_collector.statistics.summary_text import SummaryInput
-from sidelight_model.change import Direction
+from sidelight_model.change import Direction, spend_alpha
 from sidelight_model.frames import Frame, unescape_frame
 
 MIN_NULL_SAMPLES: Final = 10

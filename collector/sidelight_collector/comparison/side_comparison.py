@@ -142,6 +142,13 @@ class SideComparison:
         return self.basis_choice.basis is Basis.COMPOSITION
 
     @property
+    def share_design(self) -> Design:
+        """The design of shares of the profile, on any basis."""
+        if self.are_shares:
+            return self.function_design
+        return replace(self._share_design, null=self.function_design.null)
+
+    @property
     def is_load_equal(self) -> bool:
         """Whether quantities that depend on load, such as idle time, can be compared."""
         return self.design.is_concurrent or self.basis_choice.basis is Basis.EQUAL_LOAD

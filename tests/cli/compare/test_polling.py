@@ -24,6 +24,7 @@ from sidelight_cli.compare.polling import (
     has_range_ended,
     wait_for_verdict,
 )
+from sidelight_cli.compare.settings import parse_compare_settings
 from sidelight_model.errors import Reason
 from sidelight_model.gates import parse_condition
 from tests.cli.compare.compare_runner import SIDES, compare
@@ -156,6 +157,29 @@ def test_times_that_the_collector_chose_follow_new_windows_and_do_not_end() -> N
     assert not has_range_ended(parse_verdict(old), 1_800_000_000.0)
     old["ranges"]["reason"] = "given"
     assert has_range_ended(parse_verdict(old), 1_800_000_000.0)
+
+
+def test_an_open_ended_range_is_waited_for_though_the_time_both_sides_ran_is_over() -> None:
+    cut, time = of(EARLY, more=MORE, until=1_790_000_000.0), Time()
+    progress, answers = VerdictProgressLine(io.StringIO(), lambda: time.at), looking([cut, cut, of(ENOUGH)])
+    conditions = (parse_condition(CPU),)
+    found = wait_for_verdict(answers, conditions, 100, 10, progress, time.clock, is_open_ended=True)
+    assert (found.conditions[0].state, time.slept) == ("pass", [10, 10])
+
+
+@pytest.mark.parametrize(
+    ("argv", "is_open_ended"),
+    [
+        ((), True),
+        (("--until", "-5m"), False),
+        (("--until", "-5m", "--comparison-until", "now"), True),
+        (("--baseline-until=-1h",), True),
+        (("--baseline-until=-1h", "--comparison-until=-5m"), False),
+    ],
+)
+def test_a_range_until_now_is_open_ended(argv: tuple[str, ...], is_open_ended: bool) -> None:
+    settings = parse_compare_settings(["--collector", "http://x", *SIDES, *argv], {})
+    assert settings.is_open_ended is is_open_ended
 
 
 def test_a_collector_that_is_away_for_a_while_is_asked_again() -> None:

@@ -52,7 +52,6 @@ _UNITS: Final = {
     "pod-second": ("millicores per pod", "m/pod", 1000.0),
 }
 _WALL_UNIT: Final = ("threads per pod", "threads/pod", 1.0)
-_LOAD_LABELS: Final = {"assumed_equal": "equal load assumed", "unknown": "unknown load"}
 _MEASUREMENT_LABELS: Final = {"clock": "the whole by the kernel's clock"}
 _SEVERITY_LABELS: Final = {"warn": "warning", "blocking": "not comparable"}
 
@@ -244,8 +243,6 @@ def format_method(verdict: ComparisonVerdict) -> str:
         parts.append(paired[details["paired"]])
     if details.get("same_pods"):
         parts.append("the same pods on both sides")
-    if details.get("load") in _LOAD_LABELS:
-        parts.append(_LOAD_LABELS[details["load"]])
     if details.get("bootstrap") and details.get("bootstrap_rounds"):
         parts.append(f"{details['bootstrap_rounds']:,} bootstrap rounds over {details['bootstrap']}")
     if scatter := [value for value in details.get("over_dispersion") or () if value is not None]:

@@ -20,6 +20,7 @@ from sidelight_collector.statistics.inference.autocorrelation import (
     estimate_har_weights,
 )
 from sidelight_collector.statistics.inference.empirical_null import NO_NULL, EmpiricalNull
+from sidelight_model.change import spend_alpha
 
 F64 = NDArray[np.float64]
 
@@ -153,15 +154,6 @@ def build_design(
     return Design(
         a, b, same_time, other_days, same_pods, har_weights, level, min_effect, min_relevant, is_uncorrelated
     )
-
-
-def spend_alpha(alpha: float, analysis_index: int) -> float:
-    """Return the part of `alpha` that an analysis spends.
-
-    A single analysis (index 0) spends all of it. In a series the k-th spends alpha/(k(k+1)), which adds up
-    to alpha over any number of analyses.
-    """
-    return alpha / (analysis_index * (analysis_index + 1)) if analysis_index else alpha
 
 
 def compute_cell_residuals(side: SideMatrix, cells: F64) -> F64:
