@@ -70,6 +70,7 @@ SHARES = {
     "share:step_7>+10pp": "pass",
     "share:step_[12]>+2pp": "pass",
     "share:step_7|step_8>+1pp": "regressed",
+    "share:handle>+1pp": "pass",
     "share:absent>+1pp": "pass",
 }
 
@@ -85,6 +86,7 @@ def test_shares_are_judged_on_every_basis(basis: str, request: pytest.FixtureReq
     effect = conditions["share:step_7>+1pp"]["effect"]
     assert effect["baseline"] == pytest.approx(1 / 20, rel=0.05)
     assert effect["comparison"] == pytest.approx(2 / 21, rel=0.05)
+    assert conditions["share:handle>+1pp"]["effect"]["comparison"] == 1
     both = conditions["share:step_7|step_8>+1pp"]["effect"]
     assert both["comparison"] == pytest.approx(3 / 21, rel=0.05)
     assert conditions["share:absent>+1pp"]["effect"] is None

@@ -146,7 +146,7 @@ class SideComparison:
         """The design of shares of the profile, on any basis."""
         if self.are_shares:
             return self.function_design
-        return replace(self._share_design, null=self.function_design.null)
+        return replace(self._share_design, null=replace(self.function_design.null, of_shares=True))
 
     @property
     def is_load_equal(self) -> bool:
@@ -234,7 +234,7 @@ class SideComparison:
         found = compute_table_effects(design, table, are_shares=self.are_shares, with_shrinkage=True)
         null = estimate_null(found, table)
         if self.are_shares:
-            return replace(design, null=null)
+            return replace(design, null=replace(null, of_shares=True))
         self.design = replace(design, null=replace(null, shift=0.0))
         return self.design
 

@@ -161,6 +161,8 @@ def compute_effects(
     part = np.where(is_counting_limited, _compute_share_a(counting_a, counting_b), both.share_a)
     steady = least * (surest + t_quantile(POWER, MAX_DF)) / counted
     period = design.null.variance * mean**2
+    if design.null.of_shares:
+        period *= np.maximum(1 - mean, 0.0) ** 2
     if design.null.variance:
         part = _compute_share_a(part * variance + period / 2, (1 - part) * variance + period / 2)
         df = _compute_df(variance + period, variance**2 / df + period**2 / design.null.df)

@@ -41,12 +41,14 @@ _ROUNDS: Final = 4
 class EmpiricalNull:
     """The differences of unchanged functions: `shift` and `variance` of log ratios.
 
-    `df` are the degrees of freedom of the variance.
+    `df` are the degrees of freedom of the variance. With `of_shares` the quantities are shares, whose ratio
+    to the rest varies: the share of everything is 1 in every period.
     """
 
     shift: float = 0.0
     variance: float = 0.0
     df: float = 1.0
+    of_shares: bool = False
 
 
 NO_NULL: Final = EmpiricalNull()
