@@ -238,6 +238,18 @@ handle (app.py)
     assert describe(found) == []
 
 
+def test_the_only_caller_of_a_library_is_the_row_even_if_its_total_did_not_change() -> None:
+    found = draw("""
+handle (app.py)
+  render (jinja2/runtime.py) 20→15
+    loop (jinja2/runtime.py) 0→5
+""").find()
+    assert describe(found) == [
+        "handle (app.py) > render decreased -5",
+        "handle (app.py) > render > loop increased +5",
+    ]
+
+
 def test_a_library_that_moved_and_grew_counts_for_itself() -> None:
     found = draw("""
 handle (app.py)

@@ -209,7 +209,7 @@ def test_a_comparison_from_a_disk_has_its_verdict_and_both_sides(
     }
     expect(page.get_by_role("region", name="Largest changes").locator("tbody tr")).to_have_count(6)
     page.locator(".why").get_by_role("link", name="loop").click()
-    expect(page.locator(".chosen strong")).to_have_text("loop (jinja2/runtime.py)")
+    expect(page.locator(".chosen strong")).to_have_text("handle (shop/views.py)")
     page.go_back()
     assert box(page, "cached")["hatch"] == "new"
     assert box(page, "legacy")["hatch"] == "removed"

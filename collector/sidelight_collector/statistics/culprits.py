@@ -3,9 +3,9 @@
 A change shows in every frame above it, so `main` explains nothing. It starts where a function's *own* time
 changed, and counts for the application's nearest frame at or above, which the reader can edit.
 
-- Changed own time counts for each caller whose total changed in the same direction, or that has a changed
-  node on the path. It counts for the function itself if these callers account for less than half of it, or
-  for more than twice as much, because time moved between callers.
+- Changed own time counts for a function's only caller, and for each caller whose total changed in the same
+  direction, or that has a changed node on the path. It counts for the function itself if these callers
+  account for less than half of it, or for more than twice as much, because time moved between callers.
 - A changed node may have changed in many small parts. The deepest whose frame's total changed too counts, if
   these parts are at least half of its change. Time that other nodes of its function lost moved here and is
   no part.
@@ -183,6 +183,7 @@ class _Search:
             path = [node for node in self._list_path(top) if node >= row_node]
             is_changed = (
                 caller == frame
+                or len(self._nodes[frame]) == 1
                 or _SIGNS.get(self._get_test(caller).total_direction) == sign
                 or any(
                     self._tree.flags[node] == NODE_CHANGED and self._sum_below(node) * sign > 0
