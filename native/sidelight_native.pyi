@@ -6,6 +6,8 @@ from typing import Literal, final
 from typing_extensions import Buffer
 
 PY_SPY_VERSION: str
+STATES: list[str]
+"""The states of samples in the order of their numbers."""
 __version__: str
 
 @final
@@ -76,6 +78,9 @@ class Session:
     def python(self) -> str:
         """The target's Python, like "3.11.7"."""
     @property
+    def missing_states(self) -> list[str]:
+        """`cpu_wait` if the kernel gives no figures for it: such samples are `idle`, `running` or `gil`."""
+    @property
     def rate_hz(self) -> float: ...
     @property
     def ended(self) -> str | None:
@@ -86,8 +91,8 @@ class Batch:
     """What was counted in [start_ns, start_ns + duration_ns)."""
 
     @property
-    def counts(self) -> list[tuple[str, str, int, int, int]]:
-        """(thread, stack, idle, running, gil) in samples.
+    def counts(self) -> list[tuple[str, str, int, int, int, int]]:
+        """(thread, stack, idle, running, gil, cpu_wait) in samples.
 
         `thread` is "main" or "other", or a name if names were asked for; a stack is escaped frames, root
         first, joined by `;`.
@@ -152,20 +157,21 @@ class Timeline:
     def stacks(self) -> list[str]: ...
     @property
     def samples(self) -> list[tuple[int, int, int, int]]:
-        """(nanoseconds since start_ns, index in threads, index in stacks, state: 0 idle 1 running 2 gil)"""
+        """(nanoseconds since start_ns, index in threads, index in stacks, state: an index in STATES)"""
     @property
     def dropped(self) -> int:
         """Samples that made room for newer ones since sampling began."""
 
 def fold(
     body: bytes, start: int = 0, *, remark: str | None = None, max_stacks: int, max_depth: int
-) -> tuple[bytes, bytes, bytes, bytes, list[str], int, int, int, int | None]:
+) -> tuple[bytes, list[bytes], list[str], int, int, int, int | None]:
     """The stacks of the folded lines from `start` on, each once, in ascending order of hash and then of text.
 
     A line that begins with `#` ends them; with a `remark` none does, and lines that begin with that text are
-    passed over. Returns the columns hash (XXH3 64-bit, seed 0), idle, running and gil as 64-bit integers in
-    the machine's order, the stacks, all samples, those whose stack is clipped, how many lines were read and
-    where the next header begins. Stacks deeper than `max_depth` are clipped, those without samples left out.
+    passed over. Returns the column hash (XXH3 64-bit, seed 0) and a column for each of STATES as 64-bit
+    integers in the machine's order, the stacks, all samples, those whose stack is clipped, how many lines
+    were read and where the next header begins. Stacks deeper than `max_depth` are clipped, those without
+    samples left out.
 
     Raises ValueError for a line that is not a stack and a count, and beyond `max_stacks`.
     """

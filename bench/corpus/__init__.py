@@ -187,7 +187,7 @@ class Corpus:
 
     def window(self, row: HashedWindow) -> Window:
         """Convert to a window with its stacks, as it is sent over the wire."""
-        counts = map(Counts, row.idle, row.running, row.gil)
+        counts = map(Counts, *row.counts)
         return replace(row.window, counts=dict(zip(row.stacks, counts, strict=True)))
 
     def _replaced(self, luck: random.Random) -> list[int]:
@@ -286,13 +286,14 @@ class Corpus:
             h, idle, running, gil = (
                 array(kind, column[8 * start : 8 * end]) for kind, column in zip("Qqqq", columns, strict=True)
             )
+            counts = (idle, running, gil, array("q", bytes(8 * len(h))))
             cpu_ns = (sum(running) + sum(gil)) * PERIOD_NS
             head = replace(head, quality=replace(head.quality, target_cpu_ns=cpu_ns))
             digest = xxhash.xxh3_64(encode_windows([head]))
             for column in (h, idle, running, gil):
                 digest.update(column)
             texts = [among.stacks[at] for at in stacks[start:end]]
-            yield HashedWindow(head, digest.intdigest(), h, idle, running, gil, texts)
+            yield HashedWindow(head, digest.intdigest(), h, counts, texts)
             start = end
 
 

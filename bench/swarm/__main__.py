@@ -121,7 +121,7 @@ def bodies(plan: Plan) -> list[Body]:
     made: list[Body] = []
     for row in corpus.windows():
         text = render_folded(corpus.window(row).counts).encode()
-        columns = b"".join(column.tobytes() for column in (row.hashes, row.idle, row.running, row.gil))
+        columns = b"".join(column.tobytes() for column in (row.hashes, *row.counts))
         made.append(Body(len(made), row.window, blocks(text), len(text), columns))
         if len(made) == plan.bodies:
             break

@@ -21,9 +21,10 @@ from sidelight_collector.stack_hashing import hash_stack
 from sidelight_collector.storage.live_objects import list_live_objects
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import read_segment
+from sidelight_model.counts import STATES
 
 _LAST_NS: Final = 2**63 - 1
-_COLUMNS: Final = ("h", "idle", "running", "gil")
+_COLUMNS: Final = ("h", *STATES)
 
 
 @dataclass(slots=True)

@@ -91,7 +91,7 @@ class ExportSettings:
     lines: bool | None = setting(
         None, "one frame per line number instead of per function (default: pprof only)", is_boolean=True
     )
-    states: bool = setting(default=True, help="folded: add [idle] and [gil] as last frames")
+    states: bool = setting(default=True, help="folded: add [idle], [gil] and [cpu_wait] as last frames")
     about: bool = setting(default=False, help="folded, csv: add header lines that describe the data")
     nodes: str = setting(
         "", "speedscope, html: number of heaviest call paths to include, or all", metavar="COUNT"

@@ -9,7 +9,7 @@ from typing import Final
 
 import xxhash
 
-from sidelight_model.counts import Counts
+from sidelight_model.counts import FURTHER_STATES, STATES, Counts
 from sidelight_model.errors import LimitExceeded
 from sidelight_model.folded import Stack
 from sidelight_model.window import Window, count_truncated, encode_windows
@@ -30,9 +30,8 @@ class HashedStacks:
     """
 
     hashes: array[int]
-    idle: array[int]
-    running: array[int]
-    gil: array[int]
+    counts: tuple[array[int], ...]
+    """Samples by state, in the order of STATES."""
     stacks: Sequence[Stack]
     samples: int
     truncated_samples: int
@@ -43,16 +42,15 @@ class HashedWindow:
     """A window with hashed stacks, as aligned columns in ascending order of hash.
 
     `window` itself has no counts. `digest` is the XXH3 64-bit hash of the canonical header line of the
-    window (as `encode_windows` writes it) followed by the columns hashes, idle, running and gil as
-    little-endian 64-bit integers. It is equal for equal windows, whatever the order of their stacks.
+    window (as `encode_windows` writes it) followed by the columns hashes, idle, running and gil, and those of
+    FURTHER_STATES that have samples, as little-endian 64-bit integers. It is equal for equal windows,
+    whatever the order of their stacks.
     """
 
     window: Window
     digest: int
     hashes: array[int]
-    idle: array[int]
-    running: array[int]
-    gil: array[int]
+    counts: tuple[array[int], ...]
     stacks: Sequence[Stack]
 
 
@@ -71,9 +69,7 @@ def build_hashed_stacks(counts: Mapping[Stack, Counts]) -> HashedStacks:
         rows = [Counts(*(min(count, _MAX_INT) for count in row)) for row in rows]
     return HashedStacks(
         array("Q", [h for h, _ in by_hash]),
-        array("q", [row[0] for row in rows]),
-        array("q", [row[1] for row in rows]),
-        array("q", [row[2] for row in rows]),
+        tuple(array("q", [row[state] for row in rows]) for state in range(len(STATES))),
         stacks,
         samples,
         count_truncated(counts),
@@ -102,14 +98,14 @@ def build_hashed_window(window: Window, hashed_stacks: HashedStacks) -> HashedWi
             hint="Samples times period is the time that threads spent in the window: check `period_ns`.",
         )
     digest = xxhash.xxh3_64(encode_windows([window]))
-    for column in (hashed_stacks.hashes, hashed_stacks.idle, hashed_stacks.running, hashed_stacks.gil):
-        digest.update(column)
+    digest.update(hashed_stacks.hashes)
+    for state, column in zip(STATES, hashed_stacks.counts, strict=True):
+        if state not in FURTHER_STATES or any(column):
+            digest.update(column)
     return HashedWindow(
         window,
         digest.intdigest(),
         hashed_stacks.hashes,
-        hashed_stacks.idle,
-        hashed_stacks.running,
-        hashed_stacks.gil,
+        hashed_stacks.counts,
         hashed_stacks.stacks,
     )

@@ -1,15 +1,20 @@
-"""Samples of a stack by the state of its thread."""
+"""Samples of a stack by the state of its thread.
+
+The fields of `Counts` are the only list of states. The window, the store, exports and answers derive theirs
+from it, so a new state is a new field at its end.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from operator import add
+from typing import Final, NamedTuple
 
 
 class ProfileType(StrEnum):
     """The kind of time in a profile.
 
-    wall: all time; cpu: time on a CPU, or ready to run on one; gil: time holding the GIL.
+    wall: all time; cpu: time on a CPU; gil: time on a CPU holding the GIL.
     """
 
     WALL = "wall"
@@ -21,16 +26,17 @@ class Counts(NamedTuple):
     """Samples of one stack, partitioned by state; also used for nanoseconds.
 
     idle: the thread waited; running: it was on a CPU without a sign that it held the GIL; gil: it held the
-    GIL.
+    GIL; cpu_wait: it was runnable and had no CPU, whether it held the GIL or not.
     """
 
     idle: int = 0
     running: int = 0
     gil: int = 0
+    cpu_wait: int = 0
 
     @property
     def wall(self) -> int:
-        return self.idle + self.running + self.gil
+        return sum(self)
 
     @property
     def cpu(self) -> int:
@@ -43,10 +49,23 @@ class Counts(NamedTuple):
         return self.cpu if kind is ProfileType.CPU else self.gil
 
     def plus(self, other: Counts) -> Counts:
-        return Counts(self.idle + other.idle, self.running + other.running, self.gil + other.gil)
+        return Counts(*map(add, self, other))
 
     def times(self, factor: int) -> Counts:
-        return Counts(self.idle * factor, self.running * factor, self.gil * factor)
+        return Counts(*(count * factor for count in self))
 
 
 ZERO = Counts()
+
+STATES: Final = Counts._fields
+"""The states in the order of their numbers in recordings."""
+FURTHER_STATES: Final = STATES[3:]
+"""States that windows of format 1 and older files do not have."""
+ON_CPU_STATES: Final = ("running", "gil")
+STATES_BY_TYPE: Final = {
+    ProfileType.WALL: STATES,
+    ProfileType.CPU: ON_CPU_STATES,
+    ProfileType.GIL: ("gil",),
+}
+STATE_FRAMES: Final = tuple("" if state == "running" else f"[{state}]" for state in STATES)
+"""The pseudo-frame of each state in folded text; running has none."""

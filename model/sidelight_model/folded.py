@@ -1,8 +1,8 @@
 """Folded text: one `frame;frame;frame COUNT` per line, the root first.
 
 The format is Brendan Gregg's (flamegraph.pl), as `py-spy record -f raw` writes it. Sidelight adds the state
-as a last pseudo-frame: `[idle]`, `[gil]`, or none for running. Tools without a notion of states draw it as
-a frame, and plain py-spy output is valid input.
+as a last pseudo-frame: `[idle]`, `[gil]`, `[cpu_wait]`, or none for running. Tools without a notion of
+states draw it as a frame, and plain py-spy output is valid input.
 
 Frames contain spaces, so the count is the text after the last space. Only `\\n` ends a line:
 `str.splitlines` would also split at characters that occur in names.
@@ -14,20 +14,17 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NewType
 
-from sidelight_model.counts import Counts, ProfileType
+from sidelight_model.counts import STATE_FRAMES, STATES, STATES_BY_TYPE, Counts, ProfileType
 from sidelight_model.errors import BadFolded, LimitExceeded, Reason
-from sidelight_model.frames import GIL, IDLE, truncate_stack
+from sidelight_model.frames import truncate_stack
 
 Stack = NewType("Stack", str)
 """Escaped frames joined by `;`, the root first, without a state; never empty."""
 
 _EMPTY_FRAME = re.compile(";;")  # as a pattern: `in` takes more than twice as long on stacks
-_STATE_SUFFIXES = (f";{IDLE}", "", f";{GIL}")
-_STATES_BY_TYPE = {
-    ProfileType.WALL: (0, 1, 2),
-    ProfileType.CPU: (1, 2),
-    ProfileType.GIL: (2,),
-}
+_STATE_SUFFIXES = tuple(frame and f";{frame}" for frame in STATE_FRAMES)
+_STATE_NUMBERS = {frame: number for number, frame in enumerate(STATE_FRAMES) if frame}
+_RUNNING = STATES.index("running")
 
 
 def parse_folded(
@@ -46,7 +43,7 @@ def parse_folded_lines(
     lines: Iterable[tuple[int, str]], *, max_stacks: int | None = None, max_depth: int | None = None
 ) -> dict[Stack, Counts]:
     """Parse folded text, as `parse_folded` does, from pairs of (line number, line)."""
-    counts: dict[Stack, Counts] = {}
+    rows: dict[Stack, list[int]] = {}
     for number, raw in lines:
         line = raw.removesuffix("\r")
         if not line:
@@ -54,20 +51,17 @@ def parse_folded_lines(
         stack, state, count = _parse_line(number, line)
         if max_depth is not None and stack.count(";") >= max_depth:
             stack = Stack(";".join(truncate_stack(stack.split(";"), max_depth)))
-        idle, running, gil = counts.get(stack, (0, 0, 0))
-        if state == 1:
-            counts[stack] = Counts(idle, running + count, gil)
-        elif state == 0:
-            counts[stack] = Counts(idle + count, running, gil)
-        else:
-            counts[stack] = Counts(idle, running, gil + count)
-        if max_stacks is not None and len(counts) > max_stacks:
+        row = rows.get(stack)
+        if row is None:
+            row = rows[stack] = [0] * len(STATES)
+        row[state] += count
+        if max_stacks is not None and len(rows) > max_stacks:
             raise LimitExceeded(
                 f"line {number}: more than {max_stacks} different stacks in one window",
                 reason=Reason.TOO_MANY_STACKS,
                 hint="Ship shorter windows, or raise the collector's --max-stacks.",
             )
-    return counts
+    return {stack: Counts(*row) for stack, row in rows.items()}
 
 
 def render_folded(
@@ -85,15 +79,16 @@ def render_folded_lines(
     counts: Mapping[Stack, Counts], kind: ProfileType = ProfileType.WALL, *, states: bool = True
 ) -> Iterable[str]:
     """Yield the lines of `render_folded`, each with its newline."""
+    selected = STATES_BY_TYPE[kind]
     for stack in sorted(counts):
         count = counts[stack]
         if not states:
             if total := count.for_type(kind):
                 yield f"{stack} {total}\n"
             continue
-        for state in _STATES_BY_TYPE[kind]:
-            if count[state]:
-                yield f"{stack}{_STATE_SUFFIXES[state]} {count[state]}\n"
+        for state, samples, suffix in zip(STATES, count, _STATE_SUFFIXES, strict=True):
+            if samples and state in selected:
+                yield f"{stack}{suffix} {samples}\n"
 
 
 def split_stack(stack: Stack) -> list[str]:
@@ -131,13 +126,12 @@ def _parse_line(number: int, line: str) -> tuple[Stack, int, int]:
         raise BadFolded(number, "a stack, a space and a count were expected")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 15:
         raise BadFolded(number, f"the count {digits[:40]!r} is not a whole number below 10^15")
-    for state in (0, 2):
-        suffix = _STATE_SUFFIXES[state]
-        if stack.endswith(suffix):
-            stack = stack[: -len(suffix)]
-            break
-    else:
-        state = 1
-    if stack in ("", IDLE, GIL) or stack[0] == ";" or stack[-1] == ";" or _EMPTY_FRAME.search(stack):
-        raise BadFolded(number, "a frame is empty" if stack not in (IDLE, GIL) else "a state without a stack")
+    head, semicolon, leaf = stack.rpartition(";")
+    state = _STATE_NUMBERS.get(leaf, _RUNNING) if semicolon else _RUNNING
+    if state != _RUNNING:
+        stack = head
+    if stack in _STATE_NUMBERS:
+        raise BadFolded(number, "a state without a stack")
+    if stack == "" or stack[0] == ";" or stack[-1] == ";" or _EMPTY_FRAME.search(stack):
+        raise BadFolded(number, "a frame is empty")
     return Stack(stack), state, int(digits)

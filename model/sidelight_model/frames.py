@@ -5,8 +5,8 @@ Sidelight therefore escapes frames, by the shortest rule that can be undone:
 
 - `;`, newline and carriage return become `%3B`, `%0A` and `%0D`;
 - a `%` becomes `%25` only where it would read as an escape;
-- a frame that would read as a state (`[idle]`, `[gil]`) or as a header (a leading `#`) has its first
-  character escaped.
+- a frame that would read as a state (`[idle]`, `[gil]`, `[cpu_wait]`) or as a header (a leading `#`) has its
+  first character escaped.
 
 Everything else stays as it is, including spaces and letters of any script, so ordinary frames are the same
 in both forms. The sampler escapes frames once. They stay escaped in every stack and are unescaped where
@@ -19,8 +19,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-IDLE = "[idle]"
-GIL = "[gil]"
+from sidelight_model.counts import STATE_FRAMES
+
 TRUNCATED = "(truncated)"
 OTHER = "(other)"
 
@@ -65,7 +65,7 @@ class Frame:
 def escape_frame(text: str) -> str:
     """Escape any text as one frame of folded text; `unescape_frame` undoes it exactly."""
     escaped = _TO_ESCAPE.sub(lambda match: _ESCAPE_CODES[match[0]], text)
-    if escaped.startswith("#") or escaped in (IDLE, GIL):
+    if escaped.startswith("#") or (escaped and escaped in STATE_FRAMES):
         return _ESCAPE_CODES[escaped[0]] + escaped[1:]
     return escaped
 

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from sidelight_model.counts import ZERO, Counts
+from sidelight_model.counts import FURTHER_STATES, ZERO, Counts
 from sidelight_model.errors import BadHeader, LimitExceeded, Reason
 from sidelight_model.folded import Stack, decode_line, parse_folded_lines, render_folded, split_stack
 from sidelight_model.frames import TRUNCATED
 from sidelight_model.labels import LabelLimits, Labels
 
-WINDOW_FORMAT = 1
+WINDOW_FORMAT = 2
+"""A window whose sampler has none of FURTHER_STATES is in format 1, as from earlier clients."""
 _ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _MAX_INT = 2**63 - 1
 _MAX_ENTRIES = 32
@@ -44,10 +45,10 @@ class Quality:
     target_cpu_ns, sampler_cpu_ns: CPU time used during the window
     paused_ns: time without samples just before the window, because a capture ran or the rate was lowered to
         zero
-    missing_states: states that this sampler cannot tell apart pid: the process id in the sampler's
-    namespace stops, stopped_ns, longest_stop_ns: how often and how long one or more threads of the process
-    were stopped
-        to be read
+    missing_states: states that this sampler cannot tell apart
+    pid: the process id in the sampler's namespace
+    stops, stopped_ns, longest_stop_ns: how often and how long one or more threads of the process were
+        stopped to be read
     other: samples counted under `(other)`, because there were too many stacks to record theirs
     reader: what read the stacks: `own`, `py-spy` or `py-spy-native` (which also reads C frames)
     reduced: why there were fewer ticks than requested: `cpu`, `stops`, `cgroup` or `paused`
@@ -192,8 +193,11 @@ def _find_first_header(lines: Iterator[tuple[int, bytes]]) -> tuple[int, bytes] 
 
 def _render_header(window: Window) -> str:
     quality = {f.name: getattr(window.quality, f.name) for f in fields(Quality)}
+    missing = window.quality.missing_states
+    quality["missing_states"] = [state for state in missing if state not in FURTHER_STATES]
+    states = [state for state in FURTHER_STATES if state not in missing]
     header = {
-        "format": WINDOW_FORMAT,
+        **({"format": WINDOW_FORMAT, "states": states} if states else {"format": 1}),
         "id": window.id,
         "labels": dict(window.labels),
         "start_ns": window.start_ns,
@@ -218,13 +222,17 @@ def parse_header(number: int, line: bytes, limits: WindowLimits, *, truncated_sa
         raise BadHeader(number, f"not JSON: {error}") from error
     if not isinstance(raw, dict):
         raise BadHeader(number, "not a JSON object")
-    if raw.get("format") != WINDOW_FORMAT:
+    window_format = raw.get("format")
+    if window_format not in (1, WINDOW_FORMAT) or isinstance(window_format, bool):
         raise BadHeader(
-            number, f"format {raw.get('format')!r} is not known here (this is format {WINDOW_FORMAT})"
+            number, f"format {window_format!r} is not known here (this is format {WINDOW_FORMAT})"
         )
     field_names = {"format", "id", "labels", "start_ns", "duration_ns", "period_ns", "quality"}
+    if window_format == WINDOW_FORMAT:
+        field_names.add("states")
     if unknown := sorted(set(raw) - field_names):
         raise BadHeader(number, f"unknown field {unknown[0]!r}")
+    states = _parse_states(number, raw.get("states", []))
     if not isinstance(raw.get("id"), str) or not is_window_id(raw["id"]):
         raise BadHeader(number, "`id` is not a ULID")
     start, duration, period = (
@@ -236,6 +244,8 @@ def parse_header(number: int, line: bytes, limits: WindowLimits, *, truncated_sa
         raise BadHeader(number, "`period_ns` must be above 0 and at most 10^10")
     labels = Labels.parse(raw.get("labels"), limits.labels)
     quality = _parse_quality(number, raw.get("quality", {}))
+    if absent := [state for state in FURTHER_STATES if state not in (*states, *quality.missing_states)]:
+        quality = replace(quality, missing_states=(*quality.missing_states, *absent))
     if truncated_samples > quality.truncated:
         quality = replace(quality, truncated=truncated_samples)
     return Window(raw["id"], labels, start, duration, period, {}, quality)
@@ -248,6 +258,18 @@ def count_truncated(counts: Mapping[Stack, Counts]) -> int:
         for stack, count in counts.items()
         if TRUNCATED in stack and TRUNCATED in split_stack(stack)
     )
+
+
+def _parse_states(number: int, raw: object) -> list[str]:
+    """Parse the states of a window that format 1 does not have."""
+    if not isinstance(raw, list):
+        raise BadHeader(number, "`states` is not a list of states")
+    for state in raw:
+        if state not in FURTHER_STATES:
+            raise BadHeader(
+                number, f"state {state!r} is not known here: {', '.join(FURTHER_STATES)} can be in `states`"
+            )
+    return raw
 
 
 def _parse_quality(number: int, raw: object) -> Quality:

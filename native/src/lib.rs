@@ -15,6 +15,8 @@
 pub mod linux {
     pub mod os;
     pub mod target;
+    pub mod proc_file;
+    pub mod run_queue;
     pub mod os_thread;
     pub mod threads;
     pub mod memory;
@@ -24,6 +26,7 @@ pub mod linux {
 
 /// Frames and stacks: their texts, their ids, and the interface of a reader.
 pub mod stacks {
+    pub mod states;
     pub mod escape;
     pub mod frame_text;
     pub mod stack_interner;
@@ -94,6 +97,9 @@ mod sidelight_native {
     /// The version of the py-spy crate this is built over (Cargo.toml pins it).
     #[pymodule_export]
     const PY_SPY_VERSION: &str = "0.4.3";
+
+    #[pymodule_export]
+    const STATES: [&str; crate::stacks::states::STATE_COUNT] = crate::stacks::states::STATES;
 
     #[allow(non_upper_case_globals)]
     #[pymodule_export]

@@ -20,7 +20,7 @@ def corpus() -> Corpus:
 
 
 def columns(row: HashedWindow) -> tuple[object, ...]:
-    return row.digest, row.hashes, row.idle, row.running, row.gil, row.stacks
+    return row.digest, row.hashes, row.counts, row.stacks
 
 
 def test_equal_seeds_give_equal_bytes_and_others_do_not() -> None:

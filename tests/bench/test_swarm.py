@@ -73,7 +73,7 @@ def stored() -> Stored:
     rows = list(Corpus(Shape(pods=2, days=0.002, versions=1, stacks=20, distinct=200)).windows())
     bodies, shipped = [], []
     for at, row in enumerate(rows):
-        columns = b"".join(column.tobytes() for column in (row.hashes, row.idle, row.running, row.gil))
+        columns = b"".join(column.tobytes() for column in (row.hashes, *row.counts))
         bodies.append(Body(at, row.window, b"", 0, columns))
         start_ns = row.window.start_ns
         shipped.append(Shipped(row.window.id, "shop", start_ns, row.digest, at, 0.0, acknowledged=1.0))

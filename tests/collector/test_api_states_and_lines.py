@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sidelight_model.counts import STATES
 from tests.collector.api_client import get, serving
 from tests.collector.stored_windows import stored, window
 
@@ -86,7 +87,7 @@ async def test_states_add_up_to_the_side_node_by_node(path: str, kind: str, node
         assert sum(side["self_samples"]) == sum(before["self_samples"])
         for own in ("self_samples", "self_us"):
             states = side[f"{own}_by_state"]
-            assert list(states) == ["idle", "running", "gil"]
+            assert list(states) == list(STATES)
             assert [sum(node) for node in zip(*states.values(), strict=True)] == side[own]
             assert f"{own}_by_state" not in before
         if kind != "wall":
@@ -96,11 +97,14 @@ async def test_states_add_up_to_the_side_node_by_node(path: str, kind: str, node
 
 
 async def test_each_state_is_where_it_was_sampled() -> None:
-    async with serving(stored([window("main;wait;[idle] 9 | main;work 6 | main;work;[gil] 4")])) as client:
+    async with serving(
+        stored([window("main;wait;[idle] 9 | main;work 6 | main;work;[gil] 4 | main;wait;[cpu_wait] 2")])
+    ) as client:
         answer = await get(client, "flamegraph", states="1")
     assert answer["names"] == ["total", "main", "wait", "work"]
     assert answer["sides"][0]["self_samples_by_state"] == {
         "idle": [0, 0, 9, 0],
         "running": [0, 0, 0, 6],
         "gil": [0, 0, 0, 4],
+        "cpu_wait": [0, 0, 2, 0],
     }

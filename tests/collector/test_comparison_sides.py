@@ -37,7 +37,7 @@ from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.aggregate import rank_functions
-from sidelight_model.counts import ProfileType
+from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.gates import parse_condition
 from sidelight_model.tree import build_tree_from_rows, compute_totals
 from sidelight_model.window import Window
@@ -246,11 +246,15 @@ TAKEN = 12.0
 
 
 def clocked(version: str, taken: float = TAKEN, **how: Any) -> Iterator[Window]:
-    """Pods whose clock says that they took so much a minute, give or take half a per cent."""
+    """Pods whose clock says that they took so much a minute, give or take half a per cent.
+
+    Their sampler does not know the wait for a CPU.
+    """
     luck = random.Random(f"{version} {taken}")
     for one in shop(version, luck, **how):
         ns = round(taken * luck.gauss(1, 0.005) * 1e9)
-        yield replace(one, quality=replace(one.quality, target_cpu_ns=ns))
+        quality = replace(one.quality, target_cpu_ns=ns, missing_states=("cpu_wait",))
+        yield replace(one, quality=quality)
 
 
 def timed(taken: float = TAKEN, **second: Any) -> ObjectStore:
@@ -277,6 +281,25 @@ def test_threads_that_wait_for_a_cpu_take_none_of_it() -> None:
     assert found["summary"].startswith("No detectable change in CPU time")
     assert check(found, "contention") == ("mismatch", "warn", "contention_differs")
     assert found["culprits"]["rows"]  # by samples, whose time includes waiting
+
+
+def test_samples_that_wait_for_a_cpu_are_no_cpu_time_and_tell_how_contended_a_side_was() -> None:
+    def waiting(version: str, share: float) -> Iterator[Window]:
+        for one in shop(version, random.Random(version)):
+            counts = {
+                stack: count.plus(Counts(cpu_wait=round(share * count.cpu)))
+                for stack, count in one.counts.items()
+            }
+            yield replace(one, counts=counts)
+
+    store = stored([*waiting("1", 0.0), *waiting("2", 1.0)])
+    plain = measured(stored([*waiting("1", 0.0), *waiting("2", 0.0)]))
+    found = measured(store)
+    assert found["rate"] == plain["rate"]
+    assert check(found, "contention") == ("mismatch", "warn", "contention_differs")
+    (text,) = [one["text"] for one in found["checks"] if one["name"] == "contention"]
+    assert text.startswith("runnable threads waited for a CPU in 0 % of A's samples and 50.0 % of B's: ")
+    assert measured(store, WALL)["rate"]["comparison"] > plain["rate"]["comparison"]
 
 
 def test_a_change_by_the_clock_is_found_where_samples_are_too_few_and_explained_by_them() -> None:

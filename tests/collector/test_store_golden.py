@@ -8,18 +8,20 @@ from pathlib import Path
 import pytest
 
 from sidelight_collector.answers.export import ExportedProfile, export_folded
+from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.stack_hashing import hash_window
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.open_store import verify_store
+from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.lifecycle.retention import Resolution, resolution_of
 from sidelight_collector.storage.live_objects import list_live_objects
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.pins import read_pins
 from sidelight_collector.storage.segments import build_segment_ref, event_day, list_segments, read_segment
-from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS
-from sidelight_model.counts import Counts, ProfileType
+from sidelight_collector.storage.tables import DAY_NS, SCHEMAS, SEGMENT_PARTS
+from sidelight_model.counts import STATES, Counts, ProfileType
 from sidelight_model.window import decode_windows, encode_windows
 from tests.collector.stored_windows import asked, question, stored
 
@@ -33,7 +35,7 @@ def test_windows_of_format_1_are_read() -> None:
     assert (shop.start_ns, shop.duration_ns, shop.period_ns) == (1_795_254_000 * 10**9, 10**10, 10**7)
     assert shop.total == Counts(idle=954, running=16, gil=30)
     assert (shop.quality.sampler, shop.quality.errors, shop.quality.pid) == ("py-spy 0.4.3", {"torn": 2}, 7)
-    assert (ads.total, ads.quality.missing_states) == (Counts(running=5), ("idle", "gil"))
+    assert (ads.total, ads.quality.missing_states) == (Counts(running=5), ("idle", "gil", "cpu_wait"))
     assert encode_windows([shop, ads]) == body
 
 
@@ -61,7 +63,7 @@ def test_a_store_of_format_1_is_read(name: str, tmp_path: Path) -> None:
     profiles = {row["wid"]: row for row in read_segment(store, ref, "profiles").to_pylist()}
     stacks = {row["h"]: ";".join(row["frames"]) for row in read_segment(store, ref, "stacks").to_pylist()}
     found = {
-        (row["wid"], stacks[row["h"]]): Counts(row["idle"], row["running"], row["gil"])
+        (row["wid"], stacks[row["h"]]): Counts(*(row[state] for state in STATES))
         for row in read_segment(store, ref, "samples").to_pylist()
     }
     assert found == {(one.id, stack): count for one in sent for stack, count in one.counts.items()}
@@ -71,6 +73,7 @@ def test_a_store_of_format_1_is_read(name: str, tmp_path: Path) -> None:
         for field in ("sampler", "stops", "stopped_ns", "longest_stop_ns", "other", "reader"):
             assert stored[field] == getattr(quality, field)
         assert tuple(stored["reduced"]) == quality.reduced
+        assert tuple(stored["missing_states"]) == quality.missing_states
         assert stored["thread"] == row.window.labels.get("thread", "")
 
 
@@ -117,6 +120,57 @@ def test_a_store_of_format_1_with_every_level_is_read(tmp_path: Path) -> None:
         assert found == ["window", "hour", "day"]
     (pin,) = read_pins(store)
     assert (pin.name, pin.service, pin.reason) == ("incident-42", "shop", "INC-42")
+
+
+def test_a_store_with_samples_that_wait_for_a_cpu_is_read(tmp_path: Path) -> None:
+    store = DirectoryStore(Path(shutil.copytree(GOLDEN / "store-1-cpu-wait", tmp_path / "store")))
+    body = (GOLDEN / "window-2.folded").read_bytes()
+    windows = decode_windows(body)
+    assert encode_windows(windows) == body
+    assert sum(window.total.cpu_wait for window in windows) == 1040
+    everything = question("", end=10**6)
+    for kind in ProfileType:
+        assert folded_profile(store, everything, kind) == folded_profile(stored(windows), everything, kind)
+
+
+@pytest.mark.parametrize("name", ["1", "1-blocks", "1-levels"])
+def test_files_without_a_state_have_no_samples_in_it_and_say_so(name: str, tmp_path: Path) -> None:
+    store = DirectoryStore(Path(shutil.copytree(GOLDEN / f"store-{name}", tmp_path / "store")))
+    for ref in list_live_objects(store, 0, 2**63 - 1).refs:
+        for part in ref.parts:
+            table = read_segment(store, ref, part)
+            if "cpu_wait" in table.column_names:
+                assert not any(table["cpu_wait"].to_pylist())
+            if "missing_states" in table.column_names:
+                assert all("cpu_wait" in states for states in table["missing_states"].to_pylist())
+
+
+def test_windows_of_both_formats_are_merged_into_one_block(tmp_path: Path) -> None:
+    """The old ones keep saying that they lack the state: in blocks, by the hour and by the day."""
+    store = DirectoryStore(Path(shutil.copytree(GOLDEN / "store-1", tmp_path / "store")))
+    old = decode_windows((GOLDEN / "window-1.folded").read_bytes())
+    new = decode_windows((GOLDEN / "window-2.folded").read_bytes())
+    stored(new, store=store)
+    policy = CompactionPolicy(min_segments=2, deletion_delay_seconds=1e9)
+    later = (old[0].start_ns + 2 * DAY_NS) / 10**9
+    Compaction(store, Metrics(), policy, interval_seconds=1, clock=lambda: later).run_once()
+    (block,) = manifest.read(store, event_day(old[0].start_ns)).manifest.blocks
+    assert block.windows == len(old) + len(new)
+    lacking = {True: Counts(), False: Counts()}
+    for row in read_segment(store, block.ref, "hours").to_pylist():
+        key = "cpu_wait" in row["missing_states"]
+        lacking[key] = lacking[key].plus(Counts(*(row[state] for state in STATES)))
+    tells = [window for window in new if "cpu_wait" not in window.quality.missing_states]
+    silent = [window for window in (*old, *new) if window not in tells]
+    for key, windows in ((True, silent), (False, tells)):
+        total = Counts()
+        for window in windows:
+            total = total.plus(window.total)
+        assert lacking[key] == total
+    everything = question("", end=10**6)
+    for kind in ProfileType:
+        profile = folded_profile(store, everything, kind)
+        assert profile.content == folded_profile(stored(old, new), everything, kind).content
 
 
 def folded_profile(store: ObjectStore, asked_for: WindowQuery, kind: ProfileType) -> ExportedProfile:

@@ -18,7 +18,7 @@ from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
 from sidelight_collector.storage.segments import ROWS_PER_GROUP, list_segments, read_segment, write_segment
 from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS, build_segment_tables
-from sidelight_model.counts import Counts
+from sidelight_model.counts import STATES, Counts
 from sidelight_model.folded import Stack, parse_folded
 from sidelight_model.labels import RESERVED_LABELS, Labels
 from sidelight_model.window import Quality, Window
@@ -32,7 +32,7 @@ EVER = (0, 2**63 - 1)
 stacks = st.lists(
     st.sampled_from(["main", "f (a b.py:1)", "g %3B", "é", "(truncated)"]), min_size=1, max_size=5
 )
-counts = st.builds(Counts, *[st.integers(0, 10**6)] * 3)
+counts = st.builds(Counts, *[st.integers(0, 10**6)] * len(STATES))
 words = st.sampled_from(["", "a", "b"])
 windows = st.builds(
     Window,
@@ -74,12 +74,12 @@ def test_what_is_read_back_adds_up_to_what_was_written(written: list[Window]) ->
     }
     found: dict[str, dict[str, Counts]] = {window.id: {} for window in written}
     for row in rows(read_segment(store, ref, "samples")):
-        count = Counts(row["idle"], row["running"], row["gil"])  # type: ignore[arg-type]
+        count = Counts(*(row[state] for state in STATES))  # type: ignore[misc]
         found[str(row["wid"])][texts[row["service"], row["h"]]] = count
     for window in written:
         assert found[window.id] == {stack: count for stack, count in window.counts.items() if any(count)}
         row = profiles[window.id]
-        assert Counts(row["idle"], row["running"], row["gil"]) == window.total  # type: ignore[arg-type]
+        assert Counts(*(row[state] for state in STATES)) == window.total  # type: ignore[misc]
         labels = {name: row[name] for name in RESERVED_LABELS} | dict(row["labels"])  # type: ignore[call-overload]
         assert Labels(labels) == window.labels
         assert (row["ts"], row["duration_ns"]) == (window.start_ns, window.duration_ns)

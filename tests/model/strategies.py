@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from sidelight_model.counts import ZERO, Counts
+from sidelight_model.counts import STATES, ZERO, Counts
 from sidelight_model.folded import Stack, join_frames, parse_folded
 from sidelight_model.frames import escape_frame
 from sidelight_model.labels import Labels
@@ -24,6 +24,7 @@ HOSTILE = [
     "#head",
     "[idle]",
     "[gil]",
+    "[cpu_wait]",
     "ünï",
     "名前",
     "\u2028",
@@ -37,7 +38,7 @@ texts = st.one_of(
 )
 frames = st.one_of(st.sampled_from(["main", "handle", "query", "render"]), texts).map(escape_frame)
 stacks = st.lists(frames, min_size=1, max_size=6).map(join_frames)
-counts = st.builds(Counts, *[st.integers(0, 1000)] * 3).filter(lambda one: one != ZERO)
+counts = st.builds(Counts, *[st.integers(0, 1000)] * len(STATES)).filter(lambda one: one != ZERO)
 tables = st.dictionaries(stacks, counts, max_size=8)
 ulids = st.text("0123456789ABCDEFGHJKMNPQRSTVWXYZ", min_size=25, max_size=25).map(lambda text: "0" + text)
 words = st.sampled_from(["read", "lock", "gone"])
@@ -47,7 +48,9 @@ qualities = st.builds(
     errors=st.dictionaries(words, st.integers(1, 9)),
     mode=st.sampled_from(["gil", "blocking", "nonblocking", "command"]),
     sampler=st.just("py-spy 0.4.3"),
-    missing_states=st.lists(st.sampled_from(["idle", "gil"]), unique=True).map(tuple),
+    missing_states=st.tuples(
+        st.lists(st.sampled_from(["idle", "gil"]), unique=True), st.sampled_from([[], ["cpu_wait"]])
+    ).map(lambda parts: (*parts[0], *parts[1])),
     target_cpu_ns=st.integers(0, 2**62),
     stops=st.integers(0, 10**6),
     stopped_ns=st.integers(0, 2**62),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_model.aggregate import count_depths, find_largest_gap, rank_functions
-from sidelight_model.counts import Counts, ProfileType
+from sidelight_model.counts import ZERO, Counts, ProfileType
 from sidelight_model.export_formats.speedscope import write_speedscope
 from sidelight_model.frames import OTHER
 from sidelight_model.profile import (
@@ -39,10 +39,8 @@ def test_merging_is_associative_and_commutative_and_empty_changes_nothing(
 @given(st.lists(profiles, max_size=4))
 def test_the_total_of_a_merge_is_the_sum_of_totals(some: list[Profile]) -> None:
     merged = merge_profiles(*some)
-    assert merged.total() == Counts(*map(sum, zip(*(one.total() for one in some), (0, 0, 0), strict=True)))
-    assert merged.total_ns() == Counts(
-        *map(sum, zip(*(one.total_ns() for one in some), (0, 0, 0), strict=True))
-    )
+    assert merged.total() == Counts(*map(sum, zip(*(one.total() for one in some), ZERO, strict=True)))
+    assert merged.total_ns() == Counts(*map(sum, zip(*(one.total_ns() for one in some), ZERO, strict=True)))
 
 
 def test_windows_of_different_rates_add_up_exactly() -> None:

@@ -37,6 +37,8 @@ def test_an_escaped_frame_never_ends_a_frame_or_a_line(text: str) -> None:
         ("f (a%3Bb.py:1)", "f (a%253Bb.py:1)"),
         ("[idle]", "%5Bidle]"),
         ("[gil]", "%5Bgil]"),
+        ("[cpu_wait]", "%5Bcpu_wait]"),
+        ("[running]", "[running]"),
         ("#comment", "%23comment"),
         ("[other]", "[other]"),
     ],

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from sidelight_model.window import Quality, Window, WindowLimits, decode_windows
 from tests.model.strategies import FEWER, deep, windows
 
 ULID = "01JD5B9Y3M5XQK3V0R8N2T7W4E"
+GOLDEN = Path(__file__).parent / "golden" / "window-format-1.txt"
 WINDOW = Window(
     ULID,
     Labels({"service": "shop"}),
@@ -73,7 +76,12 @@ def header(**changes: object) -> bytes:
     [
         b"# not json\n",
         b"# []\n",
-        header(format=2),
+        header(format=3),
+        header(format=True),
+        header(states=["cpu_wait"]),
+        header(format=2, states="cpu_wait"),
+        header(format=2, states=["lock"]),
+        header(format=2, states=[[]]),
         header(id=None),
         header(id="short"),
         header(id=ULID.lower()),
@@ -179,7 +187,18 @@ def test_a_window_says_its_samples_by_state() -> None:
 
 
 def test_the_first_released_format_is_still_read() -> None:
-    from pathlib import Path
+    (window,) = decode_windows(GOLDEN.read_bytes())
+    quality = replace(WINDOW.quality, missing_states=("cpu_wait",))
+    assert window == replace(WINDOW, quality=quality)
+    assert encode_windows([window]) == GOLDEN.read_bytes()
 
-    (window,) = decode_windows((Path(__file__).parent / "golden" / "window-format-1.txt").read_bytes())
-    assert window == WINDOW
+
+def test_a_window_names_the_states_that_format_1_does_not_have() -> None:
+    window = replace(WINDOW, counts={"main;work": Counts(1, 2, 3, 4)})
+    body = encode_windows([window])
+    assert b'"format":2' in body
+    assert b'"states":["cpu_wait"]' in body
+    assert b"main;work;[cpu_wait] 4\n" in body
+    assert decode_windows(body) == [window]
+    (without,) = decode_windows(header(format=2, states=[]))
+    assert without.quality.missing_states == ("cpu_wait",)

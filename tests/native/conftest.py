@@ -37,7 +37,7 @@ class Taken:
     def add(self, batch: Batch) -> None:
         self.batches.append(batch)
         for _, stack, *states in batch.counts:
-            before = self.counts.get(stack, (0, 0, 0))
+            before = self.counts.get(stack, (0,) * len(states))
             self.counts[stack] = (before[0] + states[0], before[1] + states[1], before[2] + states[2])
 
     @property

@@ -36,6 +36,7 @@ WELL = SamplingSummary(
     coverage=0.999,
     cpu_rate=0.4,
     sampled_cpu_rate=0.5,
+    cpu_wait_share=None,
     request_rate=None,
     start_seconds=NOON,
     end_seconds=NOON + 1200,
@@ -108,6 +109,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], CheckSeverity, str]] = [
     ("contention", {"sampled_cpu_rate": 0.572}, {}, CheckSeverity.WARN, "contention_differs"),
     ("contention", {"sampled_cpu_rate": None}, {}, CheckSeverity.OK, "contention_unknown"),
     ("contention", {"cpu_rate": None}, {}, CheckSeverity.OK, "contention_unknown"),
+    ("contention", {"cpu_wait_share": 0.31}, {}, CheckSeverity.WARN, "contention_differs"),
     (
         "time",
         {"start_seconds": NOON + 7200, "end_seconds": NOON + 9000},
@@ -144,6 +146,20 @@ def test_what_differs_is_told_with_a_reason_and_what_to_do(
         assert bool(reason) is (one.state is not CheckState.MATCH)
         assert one.text
         assert one.hint or severity is CheckSeverity.OK
+
+
+def test_samples_that_wait_for_a_cpu_count_more_than_the_clocks() -> None:
+    share = {"cpu_wait_share": 0.2, "sampled_cpu_rate": 4.0}
+    assert found(share, share)["contention"].state is CheckState.MATCH
+    one = found(share, {**share, "cpu_wait_share": 0.05})["contention"]
+    assert (one.state, one.reason) == (CheckState.MISMATCH, "contention_differs")
+    assert "5.0 % of A's samples and 20.0 % of B's: wall time counts that, CPU time does not" in one.text
+
+
+def test_a_side_whose_samplers_do_not_know_the_wait_for_a_cpu_is_named() -> None:
+    one = found({"missing_states": ["cpu_wait"]}, kind=ProfileType.CPU)["states"]
+    assert (one.state, one.severity) == (CheckState.MISMATCH, CheckSeverity.WARN)
+    assert one.text == "the CPU time of B includes threads that waited for a CPU"
 
 
 def test_the_side_that_nobody_told_of_is_named() -> None:

@@ -21,7 +21,7 @@ from sidelight_collector.statistics.event_loop import (
 )
 from sidelight_collector.statistics.inference.design import SideMatrix, build_design
 from sidelight_model.change import Direction
-from sidelight_model.frames import GIL, IDLE
+from sidelight_model.counts import STATE_FRAMES
 from sidelight_model.tree import StackRow, build_tree_from_rows
 from tests.processes import sidelight
 
@@ -169,7 +169,7 @@ def test_who_computes_and_who_blocks_both_hold_a_real_loop(name: str, tmp_path: 
     for line in out.read_text().splitlines():
         stack, _, samples = line.rpartition(" ")
         stacks.append(
-            (";".join(frame for frame in stack.split(";") if frame not in (IDLE, GIL)), int(samples))
+            (";".join(frame for frame in stack.split(";") if frame not in STATE_FRAMES), int(samples))
         )
     found = counted(stacks)
     prefix = "green_" if name == "gevent" else ""

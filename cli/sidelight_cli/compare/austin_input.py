@@ -26,11 +26,12 @@ from sidelight_cli.compare.sample_weights import (
     count_weighted_samples,
 )
 from sidelight_cli.compare.speedscope_input import ProfileTypeMismatch
-from sidelight_model.counts import Counts, ProfileType
+from sidelight_model.counts import STATE_FRAMES, STATES, Counts, ProfileType
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.folded import Stack, join_frames
-from sidelight_model.frames import IDLE, Frame, escape_frame
+from sidelight_model.frames import Frame, escape_frame
 
+_IDLE: Final = STATE_FRAMES[STATES.index("idle")]
 _HEADER: Final = re.compile(r"# ([a-z]+): (.*)")
 _LINE: Final = re.compile(r"P[0-9]+;T[0-9a-fx:]+(?:;(?P<stack>.*))? (?P<metrics>[0-9,-]+)")
 _SPECIAL_FRAMES: Final = {":INVALID:": "(invalid)", ":GC:": "(garbage collection)"}
@@ -91,7 +92,7 @@ def parse_austin(
     entries = [
         WeightedStack(
             join_frames(map(_convert_frame, sample.frames.split(";"))),
-            IDLE if sample.is_idle else "",
+            _IDLE if sample.is_idle else "",
             sample.time_us if is_aggregated else 1,
         )
         for sample in samples

@@ -22,10 +22,10 @@ from sidelight_cli.compare.sample_weights import (
     count_weighted_samples,
 )
 from sidelight_cli.compare.speedscope_input import ProfileTypeMismatch
-from sidelight_model.counts import Counts, ProfileType
+from sidelight_model.counts import STATE_FRAMES, STATES, Counts, ProfileType
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.folded import Stack, join_frames
-from sidelight_model.frames import GIL, IDLE, Frame, escape_frame
+from sidelight_model.frames import Frame, escape_frame
 
 NS_PER_TIME_UNIT: Final = {
     **dict.fromkeys(("nanoseconds", "nanosecond", "ns"), 1.0),
@@ -33,7 +33,7 @@ NS_PER_TIME_UNIT: Final = {
     **dict.fromkeys(("milliseconds", "millisecond", "ms"), 1e6),
     **dict.fromkeys(("seconds", "second", "s"), 1e9),
 }
-_STATES: Final = {"idle": IDLE, "gil": GIL}
+_STATES: Final = dict(zip(STATES, STATE_FRAMES, strict=True))
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _MAX_VARINT_BYTES: Final = 10
 _MAX_TYPE_LENGTH: Final = 8

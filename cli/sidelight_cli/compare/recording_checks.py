@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sidelight_cli.compare.sample_counts import SampleCounts
-from sidelight_model.counts import Counts, ProfileType
+from sidelight_model.counts import STATES, ProfileType
 
 
 def check_recordings(
@@ -52,7 +52,7 @@ def _check_states(a: SampleCounts, b: SampleCounts, kind: ProfileType) -> list[d
     """
     sides_lacking = {
         state: [name for name, side in zip("AB", (a, b), strict=True) if not getattr(side.states, state)]
-        for state in Counts._fields
+        for state in STATES
         if state != "running"
     }
     checks = []

@@ -21,10 +21,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sidelight_model.counts import Counts
+from sidelight_model.counts import STATE_FRAMES, STATES, Counts
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.folded import Stack
-from sidelight_model.frames import GIL, IDLE
 
 MAX_CHANCE: Final = 1e-6
 LEAST_WEIGHT: Final = 100
@@ -112,8 +111,8 @@ def count_weighted_samples(entries: Iterable[WeightedStack], sample_weight: floa
         number = _divide(weight, sample_weight)
         if number >= MAX_SAMPLES:
             raise ValueError(f"a stack has {number:,} samples")
-        idle, gil = (number if state == word else 0 for word in (IDLE, GIL))
-        counts[stack] = counts.get(stack, Counts()).plus(Counts(idle, number - idle - gil, gil))
+        added = Counts(**{STATES[STATE_FRAMES.index(state)]: number})
+        counts[stack] = counts.get(stack, Counts()).plus(added)
     return counts
 
 

@@ -12,8 +12,9 @@ divided by the sample period:
 - Otherwise each entry counts as one sample, which never overestimates the number.
 - Weights without a unit are those of folded text (`sample_weights`).
 
-All profiles of a file (its threads) are added up. A last frame `[idle]` or `[gil]` is a state, as in folded
-text; a function with that name cannot be distinguished from it. Samples without frames are ignored.
+All profiles of a file (its threads) are added up. A last frame `[idle]`, `[gil]` or `[cpu_wait]` is a
+state, as in folded text; a function with that name cannot be distinguished from it. Samples without frames
+are ignored.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from sidelight_cli.compare.sample_weights import (
     count_folded_samples,
     count_weighted_samples,
 )
-from sidelight_model.counts import ProfileType
+from sidelight_model.counts import STATE_FRAMES, ProfileType
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.folded import join_frames
-from sidelight_model.frames import GIL, IDLE, Frame, escape_frame
+from sidelight_model.frames import Frame, escape_frame
 
 NS_PER_UNIT: Final = {
     "none": None,
@@ -142,7 +143,7 @@ def _iter_entries(
             raise BadSpeedscope(file_name, f"a sample weighs {weight}")
         if any(type(at) is not int or not 0 <= at < len(texts) for at in sample):
             raise BadSpeedscope(file_name, "a sample has a frame that is not there")
-        state = texts[sample[-1]] if sample and texts[sample[-1]] in (IDLE, GIL) else ""
+        state = texts[sample[-1]] if sample and texts[sample[-1]] in STATE_FRAMES else ""
         frame_indexes = sample[:-1] if state else sample
         if frame_indexes and value:
             yield WeightedStack(join_frames(escape_frame(texts[at]) for at in frame_indexes), state, value)

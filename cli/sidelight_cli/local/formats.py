@@ -16,7 +16,7 @@ from sidelight_model.profile import Profile
 
 EXPORTER = f"sidelight {sidelight.__version__}"
 TYPE_DESCRIPTIONS = {
-    ProfileType.WALL: "wall time (idle, running and gil)",
+    ProfileType.WALL: "wall time (all states)",
     ProfileType.CPU: "cpu time (running and gil)",
     ProfileType.GIL: "time holding the GIL",
 }

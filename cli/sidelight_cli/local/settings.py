@@ -14,7 +14,7 @@ from sidelight_model.counts import ProfileType
 
 SAMPLING_MODES: Final = ("auto", "gil", "blocking", "nonblocking")
 OUTPUT_FORMATS: Final = ("folded", "speedscope", "svg")
-SORT_KEYS: Final = ("self", "total", "gil", "running", "idle", "name")
+SORT_KEYS: Final = ("self", "total", "gil", "running", "cpu_wait", "idle", "name")
 PROFILE_TYPES: Final = tuple(kind.value for kind in ProfileType)
 DEFAULT_SECONDS: Final = 10.0
 MAX_DEPTH: Final = 4096
@@ -107,7 +107,7 @@ class RecordSettings:
         "one frame per line number instead of per function (default: yes for folded, no for pictures)",
         is_boolean=True,
     )
-    states: bool = setting(True, "folded: add [idle] and [gil] as last frames")
+    states: bool = setting(True, "folded: add [idle], [gil] and [cpu_wait] as last frames")
     threads: bool = setting(False, "add a root frame with the name of each thread", aliases=("-t",))
     subprocesses: bool = setting(False, "include Python subprocesses in the sums", aliases=("-s",))
     processes: bool = setting(False, "like --subprocesses, with a root frame for each process")

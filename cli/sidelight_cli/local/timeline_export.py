@@ -6,19 +6,18 @@ from array import array
 from collections.abc import Hashable
 
 from sidelight_cli.local.sampling.sampling_engine import EngineTimeline
-from sidelight_model.counts import ProfileType
+from sidelight_model.counts import STATES, STATES_BY_TYPE, ProfileType
 from sidelight_model.export_formats.speedscope import ThreadTimeline
 from sidelight_model.folded import Stack, join_frames, split_stack
 from sidelight_model.frames import strip_line_number
 
 MAX_SAMPLES = 2_000_000
-_STATES_BY_TYPE = {ProfileType.WALL: (0, 1, 2), ProfileType.CPU: (1, 2), ProfileType.GIL: (2,)}
 
 
 class _TimelineSamples:
     """The samples of one thread as parallel arrays, 13 bytes per sample.
 
-    `at` holds Unix times in nanoseconds, `stack` indexes of stacks, `state` 0 (idle), 1 (running) or 2 (gil).
+    `at` holds Unix times in nanoseconds, `stack` indexes of stacks, `state` indexes of STATES.
     """
 
     __slots__ = ("at", "stack", "state")
@@ -89,7 +88,7 @@ class TimelineBuilder:
         `by_line`, frames have no line numbers. With `by_process`, names start with the process.
         """
         stacks = [Stack(text) if by_line else _strip_lines(text) for text in self._stacks]
-        shown = _STATES_BY_TYPE[profile_type]
+        shown = [STATES.index(state) for state in STATES_BY_TYPE[profile_type]]
         timelines: list[tuple[int, ThreadTimeline]] = []
         for (process, thread, twin), row in self._threads.items():
             name = thread if twin == 1 else f"{thread} ({twin})"

@@ -20,12 +20,14 @@ SORT_KEYS = {
     "t": "total",
     "g": "gil",
     "u": "running",
+    "w": "cpu_wait",
     "i": "idle",
     "n": "name",
 }
-KEY_HELP = "s t g u i n sort   c type   l lines   a since start   r reset   space hold   q quit"
+KEY_HELP = "s t g u w i n sort   c type   l lines   a since start   r reset   space hold   q quit"
 _TYPES = tuple(ProfileType)
-_NUMBER_HEADINGS = ("SELF %", "TOTAL %", "GIL %", "RUN %", "IDLE %")
+_NUMBER_HEADINGS = ("SELF %", "TOTAL %", "GIL %", "RUN %", "WAIT %", "IDLE %")
+_STATES_OFF_CPU = ("cpu_wait", "idle")
 _CELL_WIDTH = 9
 _MIN_NAME_WIDTH = 24
 
@@ -109,19 +111,16 @@ def build_rows(counts: Mapping[Stack, Counts], *, lines: bool) -> list[FunctionC
     self_counts: dict[_FunctionKey, Counts] = {}
     total_counts: dict[_FunctionKey, list[int]] = {}
     for stack, count in counts.items():
-        idle, running, gil = count
-        frames = split_stack(stack)
-        weight = idle + running + gil
+        frames, weight = split_stack(stack), count.wall
         for text in set(frames):
             weight_by_frame[text] = weight_by_frame.get(text, 0) + weight
         for function in {functions[text] for text in frames}:
             sums = total_counts.get(function)
             if sums is None:
-                total_counts[function] = [idle, running, gil]
+                total_counts[function] = list(count)
             else:
-                sums[0] += idle
-                sums[1] += running
-                sums[2] += gil
+                for state, samples in enumerate(count):
+                    sums[state] += samples
         leaf = functions[frames[-1]]
         self_counts[leaf] = self_counts.get(leaf, ZERO).plus(count)
     heaviest_line: dict[_FunctionKey, tuple[int, int]] = {}
@@ -137,13 +136,14 @@ def build_rows(counts: Mapping[Stack, Counts], *, lines: bool) -> list[FunctionC
 def sort_rows(table_rows: Sequence[FunctionCounts], view: TableView) -> list[FunctionCounts]:
     """Return the rows with samples of the view's profile type, in the view's order.
 
-    Ordered by idle time, rows with idle samples are included as well.
+    Ordered by a state without a CPU, rows with samples in it are included as well.
     """
     profile_type = view.profile_type
     selected = [
         row
         for row in table_rows
-        if row.total_counts.for_type(profile_type) or (view.sort == "idle" and row.total_counts.idle)
+        if row.total_counts.for_type(profile_type)
+        or (view.sort in _STATES_OFF_CPU and getattr(row.total_counts, view.sort))
     ]
     weights: Mapping[str, Callable[[FunctionCounts], tuple[int, int]]] = {
         "self": lambda row: (
@@ -156,6 +156,7 @@ def sort_rows(table_rows: Sequence[FunctionCounts], view: TableView) -> list[Fun
         ),
         "gil": lambda row: (row.self_counts.gil, row.total_counts.gil),
         "running": lambda row: (row.self_counts.running, row.total_counts.running),
+        "cpu_wait": lambda row: (row.self_counts.cpu_wait, row.total_counts.cpu_wait),
         "idle": lambda row: (row.self_counts.idle, row.total_counts.idle),
     }
     selected.sort(key=lambda row: (row.function, row.file, row.line))
@@ -189,6 +190,7 @@ def format_header(snapshot: TableSnapshot, view: TableView, columns: int) -> lis
         f"{format_percent(share)} of a core · {snapshot.reader_text}",
         f"{threads} · gil {_format_share(sums.gil, ticks)} % · running "
         f"{_format_share(sums.running, ticks)} % · "
+        f"waiting for a CPU {_format_share(sums.cpu_wait, ticks)} % · "
         f"idle {_format_share(sums.idle, ticks)} % · self and total are {view.profile_type.value}",
     ]
     return [truncate_to_width(line, columns) for line in lines]
@@ -196,7 +198,7 @@ def format_header(snapshot: TableSnapshot, view: TableView, columns: int) -> lis
 
 def format_heading(view: TableView, columns: int) -> str:
     """Format the column headings, with a mark on the sort column."""
-    words = {"self": 0, "total": 1, "gil": 2, "running": 3, "idle": 4}
+    words = {"self": 0, "total": 1, "gil": 2, "running": 3, "cpu_wait": 4, "idle": 5}
     sorted_by = words.get(view.sort, -1)
     names = [f"{'▾' if at == sorted_by else ''}{name}" for at, name in enumerate(_NUMBER_HEADINGS)]
     cells = "".join(_align_right(name, _CELL_WIDTH) for name in names[: _count_number_columns(columns)])
@@ -216,6 +218,7 @@ def format_body(
             row.total_counts.for_type(view.profile_type),
             row.self_counts.gil,
             row.self_counts.running,
+            row.self_counts.cpu_wait,
             row.self_counts.idle,
         )
         cells = "".join(

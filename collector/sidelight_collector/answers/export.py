@@ -20,7 +20,6 @@ from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.query.call_tree import build_call_tree, compute_costs
 from sidelight_collector.query.data_basis import DataBasis, SideSummary, build_basis, summarize_side
 from sidelight_collector.query.engine.stack_text import (
-    STATES_BY_TYPE,
     StackWeights,
     iter_stack_rows,
     weigh_stacks,
@@ -36,8 +35,7 @@ from sidelight_collector.query.windows import (
     SelectedWindows,
     WindowQuery,
 )
-from sidelight_collector.storage.tables import STATES
-from sidelight_model.counts import ZERO, Counts, ProfileType
+from sidelight_model.counts import STATES, STATES_BY_TYPE, ZERO, Counts, ProfileType
 from sidelight_model.errors import LimitExceeded
 from sidelight_model.export_formats.csv_export import write_csv
 from sidelight_model.export_formats.html_export import write_html

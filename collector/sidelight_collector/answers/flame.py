@@ -12,7 +12,7 @@ from sidelight_collector.comparison.rename_matching import rename_tree_functions
 from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.query.call_tree import CallTree, PooledStacks, build_tree_and_pool
 from sidelight_collector.query.data_basis import DataBasis, SideSummary, build_basis, summarize_side
-from sidelight_collector.query.engine.stack_text import STATES_BY_TYPE, StackWeights, weigh_stacks
+from sidelight_collector.query.engine.stack_text import StackWeights, weigh_stacks
 from sidelight_collector.query.engine.window_sums import sum_stacks
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.select.window_query import select_side_windows
@@ -21,8 +21,7 @@ from sidelight_collector.query.windows import (
     SelectedWindows,
     WindowQuery,
 )
-from sidelight_collector.storage.tables import STATES
-from sidelight_model.counts import ProfileType
+from sidelight_model.counts import STATES, STATES_BY_TYPE, ProfileType
 from sidelight_model.frames import unescape_frame
 
 

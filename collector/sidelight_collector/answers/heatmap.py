@@ -25,7 +25,6 @@ from sidelight_collector.arrow_ops import (
     to_strings,
 )
 from sidelight_collector.query.data_basis import DataBasis, build_basis
-from sidelight_collector.query.engine.stack_text import STATES_BY_TYPE
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.query.sampling_quality import (
@@ -42,7 +41,7 @@ from sidelight_collector.query.windows import (
     WindowQuery,
 )
 from sidelight_collector.times import SECOND_NS
-from sidelight_model.counts import ProfileType
+from sidelight_model.counts import STATES_BY_TYPE, ProfileType
 
 POD_ROWS: Final = "pod"
 HOUR_ROWS: Final = "hour"

@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from sidelight_collector.answers.catalog import VersionLifetime, list_versions
 from sidelight_collector.arrow_ops import add_columns, combine_chunks, is_equal_string, to_ints
 from sidelight_collector.query.data_basis import DataBasis, build_basis
-from sidelight_collector.query.engine.stack_text import STATES_BY_TYPE
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.query.sampling_quality import (
@@ -22,7 +21,7 @@ from sidelight_collector.query.select.pod_time import filter_process_rows, iter_
 from sidelight_collector.query.select.window_query import select_windows
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.times import SECOND_NS
-from sidelight_model.counts import ProfileType
+from sidelight_model.counts import STATES_BY_TYPE, ProfileType
 
 STEP_SECONDS: Final = (
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800),

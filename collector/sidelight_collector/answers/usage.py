@@ -14,11 +14,10 @@ from sidelight_collector.arrow_ops import (
     to_ints,
     to_strings,
 )
-from sidelight_collector.query.engine.stack_text import STATES_BY_TYPE
 from sidelight_collector.query.select.pod_time import compute_union_ns, filter_process_rows, iter_pod_time
 from sidelight_collector.query.windows import SelectedWindows
 from sidelight_collector.times import SECOND_NS
-from sidelight_model.counts import ProfileType
+from sidelight_model.counts import STATES_BY_TYPE, ProfileType
 
 
 @dataclass(slots=True)

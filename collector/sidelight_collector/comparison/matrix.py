@@ -50,15 +50,10 @@ from sidelight_collector.query.windows import (
 from sidelight_collector.statistics.inference.design import MAX_BLOCKS, MAX_ROWS, SideMatrix, assign_row
 from sidelight_collector.storage.tables import DAY_NS, HOUR_NS
 from sidelight_collector.times import SECOND_NS
+from sidelight_model.counts import ON_CPU_STATES
 
 MIN_COMMON_SHARE: Final = 0.8
 """Least common part of the observed time of both sides that pairs their columns."""
-
-ON_CPU_STATES: Final = ("running", "gil")
-"""The states of threads that have a CPU or wait for one.
-
-The kernel's state does not distinguish these.
-"""
 
 _CELL_COLUMN: Final = "cell"
 

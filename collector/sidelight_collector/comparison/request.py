@@ -21,7 +21,6 @@ from sidelight_collector.arrow_ops import (
     to_int64_numpy,
 )
 from sidelight_collector.comparison.matrix import (
-    ON_CPU_STATES,
     SideObservations,
 )
 from sidelight_collector.query.call_tree import Flags
@@ -36,8 +35,8 @@ from sidelight_collector.query.select.pod_time import filter_process_rows
 from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.statistics.comparability import MIN_COVERAGE, SamplingSummary
 from sidelight_collector.statistics.inference.design import SideMatrix
-from sidelight_collector.storage.tables import STATES
 from sidelight_collector.times import SECOND_NS
+from sidelight_model.counts import ON_CPU_STATES, STATES
 from sidelight_model.gates import Condition
 
 THREAD_KINDS: Final = ("main", "other")
@@ -133,6 +132,16 @@ def build_exposure_matrix(
     return SideMatrix(exposure, observations.matrix.pods, observations.matrix.block_seconds)
 
 
+def _compute_cpu_wait_share(observations: SideObservations) -> float | None:
+    table = observations.windows.table
+    if not len(table) or "cpu_wait" in list_nested_strings(table["missing_states"]):
+        return None
+    waited, on_cpu = (
+        float(observations.sum_seconds(states).sum()) for states in (("cpu_wait",), ON_CPU_STATES)
+    )
+    return waited / max(waited + on_cpu, 1e-9)
+
+
 def summarize_sampling(observations: SideObservations, requests: F64 | None) -> SamplingSummary:
     """Summarize how a side was sampled, for the checks."""
     table, process_rows = (
@@ -162,6 +171,7 @@ def summarize_sampling(observations: SideObservations, requests: F64 | None) -> 
         sampled_cpu_rate=float(observations.sum_seconds(ON_CPU_STATES).sum()) / pod_seconds
         if observations.has_cpu_clock and pod_seconds > 0
         else None,
+        cpu_wait_share=_compute_cpu_wait_share(observations),
         request_rate=None if requests is None or not alive else float(requests.sum()) / alive,
         start_seconds=(pc.min(table["ts"]).as_py() or 0) / SECOND_NS,
         end_seconds=(pc.max(table["end_ns"]).as_py() or 0) / SECOND_NS,

@@ -29,7 +29,8 @@ from sidelight_collector.stack_hashing import hash_stack
 from sidelight_collector.storage.checksum import is_intact
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreRefused
 from sidelight_collector.storage.segments import SegmentRef, compute_segment_name
-from sidelight_collector.storage.tables import HOUR_NS, SCHEMAS, STATES, SegmentPart, add_missing_columns
+from sidelight_collector.storage.tables import HOUR_NS, SCHEMAS, SegmentPart, add_missing_columns
+from sidelight_model.counts import STATES
 
 COUNTED_PARTS: Final[tuple[SegmentPart, ...]] = ("samples", "profiles", "hours", "sums", "daily")
 """Tables with samples by state; their totals by service must agree."""

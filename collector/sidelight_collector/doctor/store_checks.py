@@ -17,7 +17,8 @@ from sidelight_collector.doctor.layout import PartEntries
 from sidelight_collector.doctor.object_reader import COUNTED_PARTS, CountsByState, TableContents
 from sidelight_collector.storage.manifest import Block
 from sidelight_collector.storage.segments import SegmentRef
-from sidelight_collector.storage.tables import ROLLUP_PARTS, SEGMENT_PARTS, STATES, SegmentPart
+from sidelight_collector.storage.tables import ROLLUP_PARTS, SEGMENT_PARTS, SegmentPart
+from sidelight_model.counts import STATES
 
 REPAIR_HINT: Final = "Run it with --repair: sums are computed again from the block's windows."
 RESTORE_HINT: Final = (

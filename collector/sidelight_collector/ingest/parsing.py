@@ -89,11 +89,11 @@ def _fold_native(
 
     Returns the stacks, the number of lines, and the offset of the header, if any.
     """
-    *numbers, stacks, samples, clipped, lines, following = native.fold(
+    hashes, numbers, stacks, samples, clipped, lines, following = native.fold(
         text, start, remark=remark, max_stacks=limits.max_stacks, max_depth=limits.max_depth
     )
-    hashes, idle, running, gil = map(_to_array, "Qqqq", numbers)
-    return HashedStacks(hashes, idle, running, gil, stacks, samples, clipped), lines, following
+    counts = tuple(_to_array("q", column) for column in numbers)
+    return HashedStacks(_to_array("Q", hashes), counts, stacks, samples, clipped), lines, following
 
 
 def _to_array(code: str, numbers: bytes) -> array[int]:

@@ -14,6 +14,7 @@ from sidelight_collector.decompress import decompress_body
 from sidelight_collector.ingest import parsing
 from sidelight_collector.stack_hashing import HashedWindow, build_hashed_window
 from sidelight_collector.times import parse_time
+from sidelight_model.counts import FURTHER_STATES, STATES
 from sidelight_model.errors import BadHeader, BadLabel, LimitExceeded, Reason, SidelightError
 from sidelight_model.labels import Labels
 from sidelight_model.window import Quality, Window, WindowLimits, is_window_id
@@ -159,7 +160,9 @@ def _parse_folded(text: bytes, query: Mapping[str, str], now_ns: int, limits: Wi
         raise BadUploadParameter(
             f"id={window_id[:80]!r} is not a ULID", hint="Leave it out to have one made."
         )
-    missing = () if any(counted.idle) or any(counted.gil) else ("idle", "gil")
+    seen = dict(zip(STATES, map(any, counted.counts), strict=True))
+    missing = () if seen["idle"] or seen["gil"] else ("idle", "gil")
+    missing = (*missing, *(state for state in FURTHER_STATES if not seen[state]))
     quality = Quality(samples=counted.samples, truncated=counted.truncated_samples, missing_states=missing)
     window = Window(window_id, labels, start_ns, duration_ns, period_ns, {}, quality)
     return build_hashed_window(window, counted)

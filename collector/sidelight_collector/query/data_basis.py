@@ -15,7 +15,6 @@ from sidelight_collector.arrow_ops import (
     sum_ints,
     to_ints,
 )
-from sidelight_collector.query.engine.stack_text import STATES_BY_TYPE
 from sidelight_collector.query.sampling_quality import (
     QualitySummary,
     list_nested_strings,
@@ -31,16 +30,7 @@ from sidelight_collector.query.windows import (
     WindowQuery,
 )
 from sidelight_collector.times import SECOND_NS
-from sidelight_model.counts import ProfileType
-
-
-class StateSamples(TypedDict):
-    """Samples by state."""
-
-    idle: int
-    running: int
-    gil: int
-
+from sidelight_model.counts import STATES, STATES_BY_TYPE, ProfileType
 
 # `from` is a keyword, so the class syntax cannot declare it.
 SideSummary = TypedDict(
@@ -54,7 +44,7 @@ SideSummary = TypedDict(
         "samples": int,
         "seconds": float,
         "pod_seconds": float,
-        "states": StateSamples,
+        "states": dict[str, int],
         "idle_share": float | None,
         "target_cpu_seconds": float,
         "truncated_samples": int,
@@ -73,9 +63,7 @@ _WINDOW_COLUMNS: Final = [
     "namespace",
     "pod",
     "windows",
-    "idle",
-    "running",
-    "gil",
+    *STATES,
     "ts",
     "end_ns",
     "resolution",
@@ -109,7 +97,6 @@ class DataBasis(TypedDict):
 def summarize_side(query: WindowQuery, windows: SelectedWindows, kind: ProfileType) -> SideSummary:
     """Summarize one side; `samples` and `seconds` are those of the profile type."""
     table, process_rows = windows.table, filter_process_rows(windows.process_windows)
-    idle, running, gil = (sum_ints(table[state]) for state in ("idle", "running", "gil"))
     return {
         "selector": str(query.selector),
         "from": query.from_ns / SECOND_NS,
@@ -119,7 +106,7 @@ def summarize_side(query: WindowQuery, windows: SelectedWindows, kind: ProfileTy
         "samples": sum(sum_ints(table[state]) for state in STATES_BY_TYPE[kind]),
         "seconds": sum(compute_sampled_ns(table, state) for state in STATES_BY_TYPE[kind]) / SECOND_NS,
         "pod_seconds": sum_pod_seconds(process_rows),
-        "states": {"idle": idle, "running": running, "gil": gil},
+        "states": {state: sum_ints(table[state]) for state in STATES},
         "idle_share": compute_idle_share(table),
         "target_cpu_seconds": sum_seconds(process_rows["target_cpu_ns"]),
         "truncated_samples": round(sum_floats(table["truncated"])),
@@ -201,6 +188,5 @@ def compute_idle_share(table: pa.Table) -> float | None:
     without_idle = pc.list_parent_indices(lists).filter(is_equal(pc.list_flatten(lists), "idle"))
     if len(without_idle):
         table = table.filter(pc.invert(pc.is_in(row_numbers(len(table)), value_set=without_idle)))
-    idle, *busy = (compute_sampled_ns(table, state) for state in ("idle", "running", "gil"))
-    total = idle + sum(busy)
-    return idle / total if total else None
+    total = sum(compute_sampled_ns(table, state) for state in STATES)
+    return compute_sampled_ns(table, "idle") / total if total else None

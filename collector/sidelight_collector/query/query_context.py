@@ -26,6 +26,7 @@ from sidelight_collector.storage.manifest import Manifest
 from sidelight_collector.storage.objects import ObjectStore, StoreError, StoreUnavailable
 from sidelight_collector.storage.segments import SegmentRef, read_row_groups, read_segment
 from sidelight_collector.storage.tables import HOURS, PROFILES, ROLLUP_PARTS, SEGMENT_PARTS, SegmentPart
+from sidelight_model.counts import STATES
 
 _UNUSED_COLUMNS: Final = ("digest", "late_ns", "threads", "sampler_cpu_ns", "nominal_ns")
 SegmentView: TypeAlias = SegmentPart | Literal["depths"]
@@ -33,12 +34,12 @@ SegmentView: TypeAlias = SegmentPart | Literal["depths"]
 
 VIEW_COLUMNS: Final[dict[SegmentView, tuple[str, ...]]] = {
     "profiles": tuple(name for name in PROFILES.names if name not in _UNUSED_COLUMNS),
-    "samples": ("service", "wid", "period_ns", "h", "idle", "running", "gil"),
+    "samples": ("service", "wid", "period_ns", "h", *STATES),
     "stacks": ("service", "h", "depth", "frames"),
     "depths": ("service", "h", "depth"),
     "hours": tuple(HOURS.names),
-    "sums": ("service", "group", "period_ns", "h", "idle", "running", "gil"),
-    "daily": ("service", "group", "period_ns", "h", "idle", "running", "gil"),
+    "sums": ("service", "group", "period_ns", "h", *STATES),
+    "daily": ("service", "group", "period_ns", "h", *STATES),
 }
 """The columns that queries read."""
 

@@ -80,7 +80,8 @@ class SamplingSummary:
     `truncated_share` and `coverage` are shares. `thread_kinds` are the kinds of threads that its windows
     distinguish. Three fields are rates per pod-second: `cpu_rate` is the CPU time of its processes by the
     kernel's clock, `sampled_cpu_rate` the CPU time by the samples of all their threads, and `request_rate`
-    the number of requests. `start_seconds` and `end_seconds` are Unix seconds.
+    the number of requests. `cpu_wait_share` is the part of the samples without idle ones in which threads
+    waited for a CPU, if all samplers tell. `start_seconds` and `end_seconds` are Unix seconds.
     """
 
     windows: int
@@ -97,6 +98,7 @@ class SamplingSummary:
     coverage: float | None
     cpu_rate: float | None
     sampled_cpu_rate: float | None
+    cpu_wait_share: float | None
     request_rate: float | None
     start_seconds: float
     end_seconds: float
@@ -226,6 +228,10 @@ def _check_states(a: SamplingSummary, b: SamplingSummary, context: CheckContext)
         )
     if in_a == in_b:
         return _make_match("states", f"{in_a} on both sides")
+    if {*a.missing_states} ^ {*b.missing_states} == {"cpu_wait"}:
+        old = "A" if "cpu_wait" in a.missing_states else "B"
+        text = f"the CPU time of {old} includes threads that waited for a CPU"
+        return _make_mismatch("states", text, "Bring both sides to one release of the sidecar.")
     text = f"A {in_a}, B {in_b}: types that need what is missing read too low."
     return _make_mismatch("states", text, "Compare CPU time (type=cpu).")
 
@@ -366,23 +372,31 @@ def _compare_load(a: SamplingSummary, b: SamplingSummary, context: CheckContext)
 def _check_contention(a: SamplingSummary, b: SamplingSummary) -> CheckResult:
     """Check how long runnable threads waited for a CPU.
 
-    Samples count this time as CPU time.
+    Samples of the state `cpu_wait` tell. Where a side lacks it, they count as CPU time on both sides.
     """
     name = "contention"
-    in_a, in_b = (_compute_contention_share(side) for side in (a, b))
+    is_recorded = a.cpu_wait_share is not None and b.cpu_wait_share is not None
+    in_a, in_b = (side.cpu_wait_share if is_recorded else _estimate_cpu_wait_share(side) for side in (a, b))
     if in_a is None or in_b is None:
         return _make_unknown(name, "the kernel's clock of the processes is not known of all that was sampled")
     text = (
-        f"threads waited for a CPU in {_format_share(in_a)} of A's samples and {_format_share(in_b)} of B's"
+        f"runnable threads waited for a CPU in {_format_share(in_a)} of A's samples and "
+        f"{_format_share(in_b)} of B's"
     )
     if abs(in_a - in_b) <= MAX_CONTENTION_DIFFERENCE:
         return _make_match(name, text)
     more = "A" if in_a > in_b else "B"
-    hint = "See the pods' CPU limits, and what else runs on their nodes. The whole CPU time is by the clock."
+    hint = "See the pods' CPU limits, and what else runs on their nodes."
+    if is_recorded:
+        return _make_mismatch(name, f"{text}: wall time counts that, CPU time does not", hint)
+    hint = f"{hint} The whole CPU time is by the clock."
     return _make_mismatch(name, f"{text}: they count as CPU time, so functions of {more} look larger", hint)
 
 
-def _compute_contention_share(side: SamplingSummary) -> float | None:
+def _estimate_cpu_wait_share(side: SamplingSummary) -> float | None:
+    """Estimate it from the kernel's CPU clock, of samples that count the wait as CPU time."""
+    if side.cpu_wait_share is not None:
+        return side.cpu_wait_share
     if side.cpu_rate is None or not side.sampled_cpu_rate:
         return None
     return max(0.0, 1 - side.cpu_rate / side.sampled_cpu_rate)

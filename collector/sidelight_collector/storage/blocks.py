@@ -53,7 +53,6 @@ from sidelight_collector.storage.tables import (
     SAMPLES,
     SCHEMAS,
     SEGMENT_PARTS,
-    STATES,
     SUMS,
     SegmentPart,
     SegmentTables,
@@ -61,6 +60,7 @@ from sidelight_collector.storage.tables import (
     compute_group_ids,
     compute_hour_starts,
 )
+from sidelight_model.counts import STATES
 
 _SAMPLE_COLUMNS: Final = ("wid", "h", *STATES)
 """Columns of `samples` that cannot be filled in from `profiles`."""

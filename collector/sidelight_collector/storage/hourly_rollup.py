@@ -43,8 +43,8 @@ from sidelight_collector.storage.tables import (
     compute_group_ids,
     compute_hour_starts,
 )
+from sidelight_model.counts import STATES
 
-STATE_COLUMNS: Final = ("idle", "running", "gil")
 CLIENT_COUNT_COLUMNS: Final = ("truncated", "other")
 """Per-window numbers that are added up as floating point.
 
@@ -106,8 +106,7 @@ def build_window_rows(profiles: pa.Table) -> pa.Table:
     counts = pc.cast(first, pa.int64())
     columns: dict[str, Any] = {
         **{
-            name: table[name]
-            for name in (*ROW_KEY_COLUMNS, *STATE_COLUMNS, "wid", "labels", "missing_states", "ts")
+            name: table[name] for name in (*ROW_KEY_COLUMNS, *STATES, "wid", "labels", "missing_states", "ts")
         },
         **{name: table[name] for name in ("longest_stop_ns", "errors", "reduced")},
         **{
@@ -151,7 +150,7 @@ def roll_up_windows(profiles: pa.Table) -> pa.Table:
     process_rows = table.filter(pc.greater(table["processes"], pa.scalar(0)))
     window_sums = table.group_by("number", use_threads=False).aggregate(
         [
-            *((name, "sum") for name in ("windows", "processes", *STATE_COLUMNS, *CLIENT_COUNT_COLUMNS)),
+            *((name, "sum") for name in ("windows", "processes", *STATES, *CLIENT_COUNT_COLUMNS)),
             *(("ts", "min"), ("end_ns", "max"), ("longest_ns", "max")),
         ]
     )
@@ -168,7 +167,7 @@ def roll_up_windows(profiles: pa.Table) -> pa.Table:
         },
         **{
             name: window_sums[f"{name}_sum"]
-            for name in ("windows", "processes", *STATE_COLUMNS, *CLIENT_COUNT_COLUMNS)
+            for name in ("windows", "processes", *STATES, *CLIENT_COUNT_COLUMNS)
         },
         "ts": window_sums["ts_min"],
         "end_ns": window_sums["end_ns_max"],

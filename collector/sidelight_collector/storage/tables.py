@@ -29,13 +29,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidelight_collector.arrow_ops import Array, combine_chunks, factorize_rows
 from sidelight_collector.stack_hashing import HashedWindow, hash_window
+from sidelight_model.counts import FURTHER_STATES, STATES
 from sidelight_model.labels import RESERVED_LABELS
 from sidelight_model.window import Window
 
@@ -47,11 +48,11 @@ ROLLUP_PARTS: Final[tuple[SegmentPart, ...]] = ("hours", "sums", "daily")
 """The tables that only blocks have; they add up the others."""
 
 MAX_INT: Final = 2**63 - 1
-STATES: Final = ("idle", "running", "gil")
 HOUR_NS: Final = 3_600 * 10**9
 DAY_NS: Final = 24 * HOUR_NS
 
 _DICTIONARY_STRING: Final[pa.DataType] = pa.dictionary(pa.int32(), pa.string())
+_STATE_COLUMNS: Final[dict[str, pa.DataType]] = dict.fromkeys(STATES, pa.int64())
 
 _PROFILE_COLUMNS: Final[dict[str, pa.DataType]] = {
     "wid": pa.string(),
@@ -69,9 +70,7 @@ _PROFILE_COLUMNS: Final[dict[str, pa.DataType]] = {
     "ts": pa.int64(),
     "duration_ns": pa.int64(),
     "period_ns": pa.int64(),
-    "idle": pa.int64(),
-    "running": pa.int64(),
-    "gil": pa.int64(),
+    **_STATE_COLUMNS,
     "attempts": pa.int64(),
     "failed": pa.int64(),
     "errors": pa.map_(pa.string(), pa.int64()),
@@ -95,10 +94,10 @@ _PROFILE_COLUMNS: Final[dict[str, pa.DataType]] = {
     "reduced": pa.list_(pa.string()),
 }
 
-_OPTIONAL_PROFILE_COLUMNS: Final = frozenset(
-    ("thread", "stops", "stopped_ns", "longest_stop_ns", "other", "reader", "reduced"),
+_OPTIONAL_COLUMNS: Final = frozenset(
+    ("thread", "stops", "stopped_ns", "longest_stop_ns", "other", "reader", "reduced", *FURTHER_STATES),
 )
-"""Columns of `profiles` that older segments lack.
+"""Columns that older segments and blocks lack: those of `profiles`, and states of any table.
 
 The values are unknown for the windows of such a segment.
 """
@@ -113,9 +112,7 @@ SAMPLES: Final = pa.schema(
         ("wid", _DICTIONARY_STRING),
         ("period_ns", pa.int64()),
         ("h", pa.uint64()),
-        ("idle", pa.int64()),
-        ("running", pa.int64()),
-        ("gil", pa.int64()),
+        *_STATE_COLUMNS.items(),
     ]
 )
 
@@ -147,9 +144,7 @@ SUMS: Final = pa.schema(
         ("period_ns", pa.int64()),
         ("group", pa.int32()),
         ("h", pa.uint64()),
-        ("idle", pa.int64()),
-        ("running", pa.int64()),
-        ("gil", pa.int64()),
+        *_STATE_COLUMNS.items(),
     ]
 )
 DAILY: Final = SUMS.remove(SUMS.get_field_index("hour"))
@@ -165,9 +160,7 @@ _HOUR_COLUMNS: Final[dict[str, pa.DataType]] = {
     "ts": pa.int64(),
     "end_ns": pa.int64(),
     "longest_ns": pa.int64(),
-    "idle": pa.int64(),
-    "running": pa.int64(),
-    "gil": pa.int64(),
+    **_STATE_COLUMNS,
     "truncated": pa.float64(),
     "other": pa.float64(),
     "processes": pa.int64(),
@@ -228,16 +221,23 @@ def compute_day_group_ids(profiles: pa.Table) -> Array:
 def add_missing_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """Add the optional columns among `names` that a stored table was written without.
 
-    The added columns hold 0, an empty list or an empty string. The result has the columns `names` in this
-    order, except those that are neither stored nor optional.
+    The added columns hold 0, an empty list or an empty string, and `missing_states` names the added states.
+    The result has the columns `names` in this order, except those that are neither stored nor optional.
     """
-    absent = [name for name in names if name in _OPTIONAL_PROFILE_COLUMNS and name not in table.column_names]
+    absent = [name for name in names if name in _OPTIONAL_COLUMNS and name not in table.column_names]
     if not absent:
         return table
     for name in absent:
         kind = PROFILES.field(name).type
         default = 0 if kind == pa.int64() else [] if pa.types.is_list(kind) else ""
         table = table.append_column(PROFILES.field(name), pa.array([default] * len(table), kind))
+    states = [name for name in absent if name in FURTHER_STATES]
+    if states and "missing_states" in table.column_names:
+        missing = [
+            [*value, *states] for value in cast("list[list[str]]", table["missing_states"].to_pylist())
+        ]
+        at = table.column_names.index("missing_states")
+        table = table.set_column(at, table.field(at), pa.array(missing, table.field(at).type))
     return table.select([name for name in names if name in table.column_names])
 
 
@@ -288,9 +288,7 @@ def _build_profiles(rows: Sequence[HashedWindow]) -> pa.Table:
         "ts": [row.window.start_ns for row in rows],
         "duration_ns": [row.window.duration_ns for row in rows],
         "period_ns": [row.window.period_ns for row in rows],
-        "idle": [sum(row.idle) for row in rows],
-        "running": [sum(row.running) for row in rows],
-        "gil": [sum(row.gil) for row in rows],
+        **{state: [sum(row.counts[at]) for row in rows] for at, state in enumerate(STATES)},
         "failed": [min(quality.failed_attempts, MAX_INT) for quality in qualities],
         "errors": [sorted(quality.errors.items()) for quality in qualities],
         "missing_states": [list(quality.missing_states) for quality in qualities],
@@ -320,9 +318,10 @@ def _build_samples(rows: Sequence[HashedWindow]) -> pa.Table:
             pa.int64(), _repeat_values("q", [row.window.period_ns for row in rows], lengths)
         ),
         "h": _to_arrow(pa.uint64(), _concat_arrays("Q", [row.hashes for row in rows])),
-        "idle": _to_arrow(pa.int64(), _concat_arrays("q", [row.idle for row in rows])),
-        "running": _to_arrow(pa.int64(), _concat_arrays("q", [row.running for row in rows])),
-        "gil": _to_arrow(pa.int64(), _concat_arrays("q", [row.gil for row in rows])),
+        **{
+            state: _to_arrow(pa.int64(), _concat_arrays("q", [row.counts[at] for row in rows]))
+            for at, state in enumerate(STATES)
+        },
     }
     return pa.table(columns, schema=SAMPLES)
 

@@ -3,8 +3,8 @@
 `go tool pprof` and stores for pprof profiles read it. The fields are defined in
 https://github.com/google/pprof/blob/main/proto/profile.proto. This module writes only the wire types that
 they need (https://protobuf.dev/programming-guides/encoding): integers as varints, strings and messages with
-a length prefix. A sample has two values, its count and its time, and the label `state` (idle, running,
-gil), so `pprof -tagfocus state=gil` shows a single state.
+a length prefix. A sample has two values, its count and its time, and the label `state` (one of
+STATES), so `pprof -tagfocus state=gil` shows a single state.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import gzip
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from sidelight_model.counts import STATES
 from sidelight_model.export_formats.provenance import Provenance
 from sidelight_model.frames import Frame, unescape_frame
 
@@ -44,7 +45,7 @@ def write_pprof(rows: Iterable[StateRow], provenance: Provenance, *, period_ns: 
     time_type = _encode_value_type(strings, provenance.type, "nanoseconds")
     for value_type in (_encode_value_type(strings, "samples", "count"), time_type):
         body += _encode_message(1, value_type)
-    labels = {state: _encode_label(strings, "state", state) for state in ("idle", "running", "gil")}
+    labels = {state: _encode_label(strings, "state", state) for state in STATES}
     for row in sorted(rows, key=lambda row: (tuple(row.frames), row.state)):
         ids = b"".join(map(locations.__getitem__, reversed(row.frames)))
         values = _encode_varint(row.samples) + _encode_varint(row.ns)

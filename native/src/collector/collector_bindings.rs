@@ -2,25 +2,17 @@
 
 use crate::collector::folded::{self, FoldLimits, OtherLines};
 use crate::collector::trie;
+use crate::stacks::states::STATE_COUNT;
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use std::sync::{Mutex, PoisonError};
 
-/// What `fold` gives: hashes, idle, running, gil (64-bit integers in the machine's order), stacks, samples, clipped
-/// samples, lines, where the next header begins.
-type Folded<'py> = (
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-    Bound<'py, PyList>,
-    u128,
-    u128,
-    usize,
-    Option<usize>,
-);
+/// What `fold` gives: hashes, and for each state its counts (64-bit integers in the machine's order), stacks, samples,
+/// clipped samples, lines, where the next header begins.
+type Folded<'py> =
+    (Bound<'py, PyBytes>, Vec<Bound<'py, PyBytes>>, Bound<'py, PyList>, u128, u128, usize, Option<usize>);
 
 #[pyfunction]
 #[pyo3(signature = (body, start = 0, *, remark = None, max_stacks, max_depth))]
@@ -44,9 +36,7 @@ pub fn fold<'py>(
     };
     Ok((
         column(&|one| one.hash.to_ne_bytes()),
-        column(&|one| one.counts[0].to_ne_bytes()),
-        column(&|one| one.counts[1].to_ne_bytes()),
-        column(&|one| one.counts[2].to_ne_bytes()),
+        (0..STATE_COUNT).map(|state| column(&|one| one.counts[state].to_ne_bytes())).collect(),
         PyList::new(py, folded.stacks.iter().map(|one| one.text.as_ref()))?,
         folded.samples,
         folded.clipped,

@@ -4,6 +4,7 @@
 //! format; a test compares the two. An error here names only the line: the caller runs the reference to get the
 //! reason.
 
+use crate::stacks::states::{is_state_frame, RUNNING, STATE_COUNT, STATE_SUFFIXES};
 use memchr::memmem;
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
@@ -11,8 +12,6 @@ use std::collections::HashMap;
 use twox_hash::XxHash3_64;
 
 const TRUNCATED: &str = "(truncated)";
-const IDLE: &str = ";[idle]";
-const GIL: &str = ";[gil]";
 /// The count has at most as many digits, and so fits.
 const MAX_DIGITS: usize = 15;
 
@@ -31,12 +30,12 @@ pub struct FoldLimits {
     pub depth: usize,
 }
 
-/// A distinct stack: samples idle, running and gil, at most 2^63-1 of each.
+/// A distinct stack: samples of each state, at most 2^63-1 of each.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StackCounts<'a> {
     pub hash: u64,
     pub text: Cow<'a, str>,
-    pub counts: [i64; 3],
+    pub counts: [i64; STATE_COUNT],
 }
 
 /// The stacks of one window that have samples, in ascending order of hash.
@@ -98,7 +97,7 @@ pub fn fold<'a>(
 /// A stack and its samples while lines are added up.
 struct Sum<'a> {
     text: Cow<'a, str>,
-    counts: [u128; 3],
+    counts: [u128; STATE_COUNT],
 }
 
 struct Table<'a> {
@@ -150,7 +149,7 @@ impl<'a> Table<'a> {
             if !is_stack(&stack) {
                 return None;
             }
-            self.sums.push((hash, Sum { text: stack, counts: [0; 3] }));
+            self.sums.push((hash, Sum { text: stack, counts: [0; STATE_COUNT] }));
         }
         Some(at)
     }
@@ -174,22 +173,22 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A stack without its state, and the state: 0 idle, 1 running, 2 gil.
+/// A stack without its state, and the number of the state.
 fn state_of(stack: &str) -> (&str, usize) {
-    if let Some(stack) = stack.strip_suffix(IDLE) {
-        (stack, 0)
-    } else if let Some(stack) = stack.strip_suffix(GIL) {
-        (stack, 2)
-    } else {
-        (stack, 1)
+    if stack.ends_with(']') {
+        for (state, suffix) in STATE_SUFFIXES.iter().enumerate().filter(|(_, suffix)| !suffix.is_empty()) {
+            if let Some(stack) = stack.strip_suffix(suffix) {
+                return (stack, state);
+            }
+        }
     }
+    (stack, RUNNING)
 }
 
 /// Whether this is frames joined by `;`, none of them empty, and not a state alone.
 fn is_stack(text: &str) -> bool {
-    let bare = [IDLE, GIL].iter().any(|state| text == &state[1..]);
     let open = text.is_empty() || text.starts_with(';') || text.ends_with(';');
-    !bare && !open && memmem::find(text.as_bytes(), b";;").is_none()
+    !is_state_frame(text) && !open && memmem::find(text.as_bytes(), b";;").is_none()
 }
 
 fn is_clipped(stack: &str) -> bool {

@@ -7,23 +7,24 @@
 //! - The run count has not changed since an observation at which the thread had no CPU: it has not run. Its stack
 //!   and its state are unchanged. A thread that was woken meanwhile but has had no CPU is still in its wait.
 //! - The run count equals the sum of context switches: the thread has no CPU. Otherwise it is on one.
-//! - The thread wants a CPU (state R) and has none: after a voluntary switch it was woken from a wait and counts as
-//!   idle, as in the kernel's CPU time. After an involuntary switch it was preempted at work and counts as busy.
+//! - The thread wants a CPU (state R) and has none: it waits for one (`cpu_wait`), unless this sampler took its CPU
+//!   (`run_queue`). A thread that slept at the last observation and was woken since, but has had no CPU, still
+//!   counts as idle: finding it would cost a reading of `status` for each sleeping thread.
+//! - Without the figures for that, after a voluntary switch it was woken from a wait and counts as idle, as in the
+//!   kernel's CPU time. After an involuntary switch it was preempted at work and counts as busy.
 //!
 //! Reading `schedstat` costs 0.6 µs. Reading `status` costs 3 µs, and is done only for threads that have run.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Maximum of files kept open, of all targets together; others are opened each time.
-const MAX_OPEN_FILES: usize = 512;
-static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
+use crate::linux::os::monotonic_ns;
+use crate::linux::proc_file::{number, ProcFile};
+use crate::linux::run_queue::{SamplerStay, SchedStat};
 
 #[derive(Debug)]
 pub struct OsThread {
     schedstat: ProcFile,
     status: ProcFile,
+    /// None where the kernel's figures do not tell that a thread waits for a CPU.
+    sched: Option<ProcFile>,
     /// The last observation, if any.
     last: Option<Observation>,
     /// The run count at which its stacks were read, if it had no CPU then.
@@ -35,12 +36,19 @@ pub struct OsThread {
 /// One observation of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Observation {
-    /// How often it was given a CPU; None where the kernel does not count that.
-    runs: Option<u64>,
+    at_ns: u64,
+    /// None where the kernel does not count.
+    stat: Option<SchedStat>,
     switches: ContextSwitches,
     /// It was on no CPU.
     off_cpu: bool,
     busy: bool,
+    /// It was runnable, without a CPU.
+    runnable: bool,
+    /// It was without a CPU because it waited for one.
+    cpu_wait: bool,
+    /// The time since it was last on a CPU, at most; None if unknown.
+    off_cpu_ns: Option<u64>,
     /// By a signal: state T.
     stopped: bool,
 }
@@ -57,6 +65,8 @@ struct ContextSwitches {
 pub enum Activity {
     /// It was on no CPU.
     OffCpu,
+    /// The same, and it turns out that it has waited for one.
+    BeganCpuWait,
     Ran,
     /// It has ended.
     Exited,
@@ -73,11 +83,13 @@ pub enum Recheck {
 }
 
 impl OsThread {
-    pub fn new(pid: i32, tid: i32) -> OsThread {
+    /// `has_figures`: those that tell that it waits for a CPU.
+    pub fn new(pid: i32, tid: i32, has_figures: bool) -> OsThread {
         let file = |name| ProcFile::new(format!("/proc/{pid}/task/{tid}/{name}"));
         OsThread {
             schedstat: file("schedstat"),
             status: file("status"),
+            sched: has_figures.then(|| file("sched")),
             last: None,
             read_at_runs: None,
             read_interpreters: Vec::new(),
@@ -85,28 +97,48 @@ impl OsThread {
     }
 
     /// `status` has some 1,500 bytes, with hundreds of CPUs 2,000 more.
-    pub fn observe(&mut self) -> Activity {
-        let runs_before = self.runs();
-        if runs_before.is_some() && self.last.is_some_and(|last| last.off_cpu && last.runs == runs_before) {
-            return Activity::OffCpu;
+    pub fn observe(&mut self, stay: &mut SamplerStay) -> Activity {
+        let before = SchedStat::read(&mut self.schedstat);
+        if let Some(last) = self.last.as_mut().filter(|last| last.off_cpu && runs(before) == last.runs()) {
+            if before.is_some() {
+                let began =
+                    last.runnable && !last.cpu_wait && last.at_ns < stay.since_ns && self.sched.is_some();
+                last.cpu_wait |= began;
+                return if began { Activity::BeganCpuWait } else { Activity::OffCpu };
+            }
         }
         let Some((letter, switches)) = self.status.read::<8192, _>(parse_status).flatten() else {
             self.last = None;
             return Activity::Exited;
         };
         // After `status`: a thread that had got as many CPUs as it gave up, and has got no more, has none.
-        let runs = if runs_before == Some(switches.total()) { self.runs() } else { runs_before };
-        self.last = Some(Observation::new(letter, runs, switches, self.last));
+        let off_cpu = runs(before) == Some(switches.total());
+        let stat = if off_cpu { SchedStat::read(&mut self.schedstat) } else { before };
+        let mut seen = Observation::new(letter, stat, switches, self.last);
+        seen.at_ns = monotonic_ns();
+        seen.off_cpu_ns = seen.off_cpu_bound(self.last);
+        if let (true, Some(sched)) = (seen.runnable, &mut self.sched) {
+            // A thread that was woken (it is not busy) was on no CPU.
+            let displaced = seen.busy
+                && (seen.off_cpu_ns.is_some_and(|ns| ns <= stay.length_ns())
+                    || stay.displaced(sched).unwrap_or(true));
+            seen.cpu_wait = !displaced;
+            if displaced {
+                seen.off_cpu_ns = Some(stay.length_ns());
+            }
+        }
+        self.last = Some(seen);
         Activity::Ran
-    }
-
-    fn runs(&mut self) -> Option<u64> {
-        self.schedstat.read::<128, _>(parse_runs).flatten()
     }
 
     /// Whether it works, or would if it had a CPU; None if unknown.
     pub fn busy(&self) -> Option<bool> {
         self.last.map(|last| last.busy)
+    }
+
+    /// Whether it was runnable and had no CPU, though this sampler did not take it; false if unknown.
+    pub fn waits_for_cpu(&self) -> bool {
+        self.last.is_some_and(|last| last.cpu_wait)
     }
 
     /// Was on no CPU at the last observation.
@@ -133,7 +165,7 @@ impl OsThread {
     pub fn may_have_run(&self) -> bool {
         !self.is_off_cpu()
             || self.read_at_runs.is_none()
-            || self.read_at_runs != self.last.and_then(|last| last.runs)
+            || self.read_at_runs != self.last.and_then(|last| last.runs())
     }
 
     /// Whether its stack in this interpreter may have changed between the last reading of it and the last observation.
@@ -144,7 +176,7 @@ impl OsThread {
     /// After the last observation it was in no interpreter, or in those that were read.
     pub fn mark_read(&mut self) {
         // If it was given a CPU between the two, the next observation sees that the count has moved.
-        let runs = self.last.filter(|last| last.off_cpu).and_then(|last| last.runs);
+        let runs = self.last.filter(|last| last.off_cpu).and_then(|last| last.runs());
         if self.read_at_runs != runs {
             self.read_interpreters.clear();
         }
@@ -174,9 +206,9 @@ impl OsThread {
 
     /// What it did since the last observation.
     pub fn recheck(&mut self) -> Recheck {
-        let runs = self.runs();
+        let runs = runs(SchedStat::read(&mut self.schedstat));
         match self.last {
-            Some(last) if last.runs != runs => Recheck::Ran,
+            Some(last) if last.runs() != runs => Recheck::Ran,
             Some(last) if last.off_cpu => Recheck::OffCpu,
             Some(_) => Recheck::OnCpu,
             None => Recheck::Ran,
@@ -193,62 +225,41 @@ impl ContextSwitches {
 impl Observation {
     fn new(
         letter: u8,
-        runs: Option<u64>,
+        stat: Option<SchedStat>,
         switches: ContextSwitches,
         before: Option<Observation>,
     ) -> Observation {
-        let off_cpu = runs == Some(switches.total());
+        let off_cpu = runs(stat) == Some(switches.total());
         let woken = before.is_some_and(|before| {
             switches.voluntary > before.switches.voluntary
                 && switches.involuntary == before.switches.involuntary
         });
         let busy = letter == b'R' && !(off_cpu && woken);
-        Observation { runs, switches, off_cpu, busy, stopped: letter == b'T' }
+        let (runnable, stopped) = (letter == b'R' && off_cpu, letter == b'T');
+        let (at_ns, off_cpu_ns, cpu_wait) = (0, None, false);
+        Observation { at_ns, stat, switches, off_cpu, busy, runnable, cpu_wait, off_cpu_ns, stopped }
+    }
+
+    /// How often it was given a CPU; None where the kernel does not count that.
+    fn runs(&self) -> Option<u64> {
+        runs(self.stat)
+    }
+
+    /// The time since it was last on a CPU, at most: of the time since `before`, which it began without a CPU, what it
+    /// neither spent on one nor waited for one.
+    fn off_cpu_bound(&self, before: Option<Observation>) -> Option<u64> {
+        let before = before.filter(|before| before.off_cpu)?;
+        let (stat, stat_before) = (self.stat?, before.stat?);
+        // A thread that slept has not waited for what it has been off the CPU.
+        let waited_ns = if before.runnable { before.off_cpu_ns? } else { 0 };
+        let accounted_ns =
+            (stat.on_cpu_ns + stat.delay_ns).checked_sub(stat_before.on_cpu_ns + stat_before.delay_ns)?;
+        Some((self.at_ns - before.at_ns + waited_ns).saturating_sub(accounted_ns))
     }
 }
 
-/// A file of /proc, kept open if there is room.
-#[derive(Debug)]
-struct ProcFile {
-    path: String,
-    file: Option<File>,
-}
-
-impl ProcFile {
-    fn new(path: String) -> ProcFile {
-        ProcFile { path, file: None }
-    }
-
-    /// Reads at most `MAX_BYTES` bytes.
-    fn read<const MAX_BYTES: usize, T>(&mut self, parse: impl Fn(&[u8]) -> T) -> Option<T> {
-        if self.file.is_none() {
-            let file = File::open(&self.path).ok()?;
-            if OPEN_FILES.fetch_add(1, Ordering::Relaxed) >= MAX_OPEN_FILES {
-                OPEN_FILES.fetch_sub(1, Ordering::Relaxed);
-                return read::<MAX_BYTES, T>(&file, parse);
-            }
-            self.file = Some(file);
-        }
-        read::<MAX_BYTES, T>(self.file.as_ref()?, parse)
-    }
-}
-
-impl Drop for ProcFile {
-    fn drop(&mut self) {
-        if self.file.is_some() {
-            OPEN_FILES.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-fn read<const MAX_BYTES: usize, T>(file: &File, parse: impl Fn(&[u8]) -> T) -> Option<T> {
-    let mut bytes = [0; MAX_BYTES];
-    file.read_at(&mut bytes, 0).ok().map(|length| parse(&bytes[..length]))
-}
-
-/// The third number of schedstat.
-fn parse_runs(bytes: &[u8]) -> Option<u64> {
-    number(bytes.trim_ascii_end().rsplit(|&byte| byte == b' ').next()?)
+fn runs(stat: Option<SchedStat>) -> Option<u64> {
+    stat.map(|stat| stat.runs)
 }
 
 /// The state letter, and the counts that stand in the last two lines.
@@ -262,10 +273,6 @@ fn parse_status(bytes: &[u8]) -> Option<(u8, ContextSwitches)> {
     Some((*bytes.get(at)?, ContextSwitches { voluntary, involuntary }))
 }
 
-fn number(digits: &[u8]) -> Option<u64> {
-    std::str::from_utf8(digits).ok()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,7 +284,8 @@ mod tests {
         involuntary: u64,
         before: Option<Observation>,
     ) -> Observation {
-        Observation::new(letter, Some(runs), ContextSwitches { voluntary, involuntary }, before)
+        let stat = SchedStat { runs, ..SchedStat::default() };
+        Observation::new(letter, Some(stat), ContextSwitches { voluntary, involuntary }, before)
     }
 
     #[test]
@@ -301,8 +309,29 @@ mod tests {
     }
 
     #[test]
+    fn the_time_off_the_cpu_is_bounded_by_what_was_not_spent_on_it_and_not_waited_for() {
+        let at = |letter, at_ns, on_cpu_ns, delay_ns, before: Option<Observation>| {
+            let stat = SchedStat { on_cpu_ns, delay_ns, runs: 5 };
+            let switches = ContextSwitches { voluntary: 5, involuntary: 0 };
+            Observation { at_ns, ..Observation::new(letter, Some(stat), switches, before) }
+        };
+        let asleep = at(b'S', 1_000, 100, 10, None);
+        assert_eq!(at(b'R', 2_000, 700, 110, Some(asleep)).off_cpu_bound(Some(asleep)), Some(300));
+        // It has waited since an earlier observation: for how long is not known, or for 40 ns.
+        let waits = at(b'R', 1_000, 100, 10, None);
+        assert_eq!(at(b'R', 2_000, 100, 10, Some(waits)).off_cpu_bound(Some(waits)), None);
+        let waits = Observation { off_cpu_ns: Some(40), ..waits };
+        assert_eq!(at(b'R', 2_000, 1_000, 60, Some(waits)).off_cpu_bound(Some(waits)), Some(90));
+        // Clocks that differ do not make it negative, and one that goes back makes it unknown.
+        assert_eq!(at(b'R', 2_000, 1_500, 10, Some(waits)).off_cpu_bound(Some(waits)), Some(0));
+        assert_eq!(at(b'R', 2_000, 50, 10, Some(waits)).off_cpu_bound(Some(waits)), None);
+        let on_cpu = Observation { off_cpu: false, ..waits };
+        assert_eq!(at(b'R', 2_000, 1_000, 10, Some(on_cpu)).off_cpu_bound(Some(on_cpu)), None);
+    }
+
+    #[test]
     fn our_own_stop_is_not_taken_for_a_wait() {
-        let mut thread = OsThread::new(0, 0);
+        let mut thread = OsThread::new(0, 0, true);
         thread.last = Some(observation(b'R', 8, 5, 2, None));
         thread.mark_stopped();
         assert!(observation(b'R', 8, 6, 2, thread.last).busy);
@@ -310,7 +339,7 @@ mod tests {
 
     #[test]
     fn where_runs_are_not_counted_nothing_is_known_to_be_still() {
-        let mut thread = OsThread::new(0, 0);
+        let mut thread = OsThread::new(0, 0, true);
         thread.last = Some(Observation::new(b'S', None, ContextSwitches::default(), None));
         thread.mark_read();
         assert!(thread.may_have_run() && !thread.is_off_cpu() && !thread.is_on_cpu());
@@ -319,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_stack_is_good_until_the_thread_is_given_a_cpu() {
-        let mut thread = OsThread::new(0, 0);
+        let mut thread = OsThread::new(0, 0, true);
         assert!(thread.may_have_run());
         thread.last = Some(observation(b'S', 7, 5, 2, None));
         assert!(thread.may_have_run());
@@ -337,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_stack_that_was_read_in_one_interpreter_is_not_known_in_another() {
-        let mut thread = OsThread::new(0, 0);
+        let mut thread = OsThread::new(0, 0, true);
         let ran_in = |thread: &OsThread| [1, 2].map(|interpreter| thread.may_have_run_in(interpreter));
         thread.last = Some(observation(b'S', 7, 5, 2, None));
         thread.mark_read_in(1);
@@ -355,8 +384,6 @@ mod tests {
 
     #[test]
     fn the_counts_are_found_in_what_the_kernel_writes() {
-        assert_eq!(parse_runs(b"626635479 1679736712 182\n"), Some(182));
-        assert_eq!(parse_runs(b""), None);
         let status = b"Name:\tState:\tx\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t1\nCpus_allowed:\tff\n\
             voluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
         assert_eq!(parse_status(status), Some((b'S', ContextSwitches { voluntary: 12, involuntary: 3 })));
@@ -374,23 +401,27 @@ mod tests {
             let _ = goes_on.recv();
         });
         let pid = std::process::id() as i32;
-        let mut other = OsThread::new(pid, receive_tid.recv().unwrap());
-        while other.observe() == Activity::Exited || !other.is_off_cpu() || other.busy() == Some(true) {
+        let mut stay = SamplerStay::new();
+        let mut other = OsThread::new(pid, receive_tid.recv().unwrap(), true);
+        while other.observe(&mut stay) == Activity::Exited
+            || !other.is_off_cpu()
+            || other.busy() == Some(true)
+        {
             std::thread::yield_now();
         }
         other.mark_read();
-        assert!(other.observe() != Activity::Exited && !other.may_have_run());
+        assert!(other.observe(&mut stay) != Activity::Exited && !other.may_have_run());
         assert_eq!(other.recheck(), Recheck::OffCpu);
         // SAFETY: gettid takes no arguments.
-        let mut here = OsThread::new(pid, unsafe { libc::gettid() });
-        assert_eq!(here.observe(), Activity::Ran);
+        let mut here = OsThread::new(pid, unsafe { libc::gettid() }, true);
+        assert_eq!(here.observe(&mut stay), Activity::Ran);
         assert_eq!((here.is_off_cpu(), here.busy()), (false, Some(true)));
         assert_ne!(here.recheck(), Recheck::OffCpu);
         drop(go_on);
         waiting.join().unwrap();
         assert_eq!(other.recheck(), Recheck::Ran);
         // The kernel is done with a thread a little after it can be joined.
-        while other.observe() != Activity::Exited {
+        while other.observe(&mut stay) != Activity::Exited {
             std::thread::yield_now();
         }
     }

@@ -1,6 +1,7 @@
 //! The threads of the target: which exist, and which of them run.
 
 use crate::linux::os_thread::{Activity, OsThread, Recheck};
+use crate::linux::run_queue::{has_figures, SamplerStay};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
@@ -21,6 +22,11 @@ pub struct Threads {
     task_dir: File,
     listed_link_count: u64,
     by_tid: HashMap<i32, OsThread>,
+    /// The kernel tells which threads wait for a CPU.
+    pub has_cpu_wait: bool,
+    /// At the last observation a thread that has not run turned out to wait for a CPU.
+    pub began_cpu_wait: bool,
+    pub stay: SamplerStay,
     /// When the last observation began; its reader takes the value.
     pub observed_at: Option<Instant>,
     /// Where the target has another pid namespace: our thread ids by the ids in that namespace.
@@ -40,6 +46,9 @@ impl Threads {
             task_dir,
             listed_link_count: 0,
             by_tid: HashMap::new(),
+            has_cpu_wait: has_figures(pid, pid),
+            began_cpu_wait: false,
+            stay: SamplerStay::new(),
             observed_at: None,
             inner_tids,
         })
@@ -54,9 +63,11 @@ impl Threads {
     pub fn observe(&mut self) -> io::Result<bool> {
         self.observed_at = Some(Instant::now());
         let (mut ran, mut gone) = (false, self.by_tid.is_empty());
+        self.began_cpu_wait = false;
         for thread in self.by_tid.values_mut() {
-            match thread.observe() {
+            match thread.observe(&mut self.stay) {
                 Activity::OffCpu => {}
+                Activity::BeganCpuWait => self.began_cpu_wait = true,
                 Activity::Ran => ran = true,
                 Activity::Exited => gone = true,
             }
@@ -75,8 +86,8 @@ impl Threads {
         let tids = list_tids(self.pid)?;
         self.by_tid.retain(|tid, _| tids.contains(tid));
         for &tid in &tids {
-            let thread = self.by_tid.entry(tid).or_insert_with(|| OsThread::new(self.pid, tid));
-            if thread.observe() == Activity::Exited {
+            let new = || OsThread::new(self.pid, tid, self.has_cpu_wait);
+            if self.by_tid.entry(tid).or_insert_with(new).observe(&mut self.stay) == Activity::Exited {
                 self.by_tid.remove(&tid);
             }
         }
@@ -120,6 +131,11 @@ impl Threads {
     /// Whether a thread works, or would if it had a CPU; None if that is not known.
     pub fn busy(&self, tid: i32) -> Option<bool> {
         self.by_tid.get(&tid)?.busy()
+    }
+
+    /// Whether a thread was runnable and had no CPU, though this sampler did not take it; false if unknown.
+    pub fn waits_for_cpu(&self, tid: i32) -> bool {
+        self.by_tid.get(&tid).is_some_and(OsThread::waits_for_cpu)
     }
 
     /// Was on no CPU at the last observation.
@@ -273,7 +289,7 @@ mod tests {
         assert!(!threads.none_ran());
         // As if another thread had been there instead.
         threads.by_tid.clear();
-        threads.by_tid.insert(-1, OsThread::new(tid, -1));
+        threads.by_tid.insert(-1, OsThread::new(tid, -1, true));
         threads.observe().unwrap();
         assert_eq!(threads.single_thread(), Some(tid));
         child.kill().unwrap();

@@ -95,6 +95,7 @@ impl ConsistentReader<'_> {
                 done => return done,
             }
             std::thread::sleep(Duration::from_micros(RETRY_PAUSES_US[n]));
+            self.threads.stay.begin();
             n += 1;
             self.threads.observe().map_err(|error| Failure::new("leaving", &error))?;
             *reobserved = true;

@@ -36,6 +36,8 @@ pub struct SamplingMethod {
     pub reader: ReaderKind,
     /// The target's Python, like "3.11.7".
     pub python: String,
+    /// States that cannot be told apart.
+    pub missing_states: &'static [&'static str],
 }
 
 /// Finds the interpreter of `pid`, here, and has the engine make a first reading and go on from there.
@@ -96,6 +98,7 @@ fn prepare(
     let names = named.then(|| ThreadNames::new(target.pid, options.names)).transpose();
     let names = names.map_err(|error| Failure::new("other", &error))?;
     let sampler = ProcessSampler::new(Arc::clone(target), method.mode, reader, options.limits, names)?;
+    method.missing_states = sampler.missing_states();
     Ok((sampler, method))
 }
 
@@ -108,8 +111,12 @@ fn find_reader(
     if options.reader != Some(ReaderKind::PySpy) {
         match CpythonReader::attach(pid, options.max_depth) {
             Ok(reader) => {
-                let method =
-                    SamplingMethod { mode: Mode::Gil, reader: ReaderKind::Cpython, python: reader.python() };
+                let method = SamplingMethod {
+                    mode: Mode::Gil,
+                    reader: ReaderKind::Cpython,
+                    python: reader.python(),
+                    missing_states: &[],
+                };
                 return Ok((Box::new(reader), method));
             }
             Err(failure) if options.reader == Some(ReaderKind::Cpython) => return Err(failure),
@@ -121,7 +128,8 @@ fn find_reader(
     let running = options.mode == Some(Mode::Nonblocking);
     let reader = PySpyReader::attach(pid, options.max_depth, running)?;
     let mode = if reader.can_read_gil_holder() { Mode::Gil } else { Mode::Blocking };
-    let method = SamplingMethod { mode, reader: ReaderKind::PySpy, python: reader.python() };
+    let method =
+        SamplingMethod { mode, reader: ReaderKind::PySpy, python: reader.python(), missing_states: &[] };
     Ok((Box::new(reader), method))
 }
 

@@ -116,10 +116,10 @@ impl OpenBatch {
 }
 
 impl Batch {
-    /// Rows (thread, stack, idle, running, gil), sorted so that equal counts give equal lists.
-    pub fn rows(&self) -> Vec<(String, String, u64, u64, u64)> {
-        let row = |(label, frames, [idle, running, gil]): &(ThreadLabel, Arc<[FrameId]>, StateCounts)| {
-            (label.as_str().to_owned(), self.texts.folded(frames), *idle, *running, *gil)
+    /// Rows (thread, stack, samples of each state), sorted so that equal counts give equal lists.
+    pub fn rows(&self) -> Vec<(String, String, StateCounts)> {
+        let row = |(label, frames, states): &(ThreadLabel, Arc<[FrameId]>, StateCounts)| {
+            (label.as_str().to_owned(), self.texts.folded(frames), *states)
         };
         let mut rows: Vec<_> = self.counted.iter().map(row).collect();
         rows.sort_unstable();
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!((first.target_cpu_ns, first.sampler_cpu_ns), (15, 3));
         assert_eq!(first.quality.stops, StopStats { stops: 2, stopped_ns: 12, longest_ns: 7 });
         assert_eq!(second.quality.stops, StopStats::default());
-        let row = |stack: &str| ("main".to_owned(), stack.to_owned(), 0, 0, 1);
+        let row = |stack: &str| ("main".to_owned(), stack.to_owned(), [0, 0, 1, 0]);
         assert_eq!(first.rows(), [row("a"), row("b")]);
         assert_eq!(second.rows(), [row("a")]);
     }

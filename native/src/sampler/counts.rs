@@ -1,25 +1,31 @@
 //! Sample counts by thread, stack and state.
 
 use crate::stacks::stack_interner::StackId;
+use crate::stacks::states::STATE_COUNT;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a thread was doing when it was sampled: a partition, every sample has exactly one.
+/// What a thread was doing when it was sampled: a partition, every sample has exactly one. In the order of STATES.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Idle,
     Running,
     Gil,
+    /// Runnable, without a CPU.
+    CpuWait,
 }
 
 impl State {
     /// Decides the state of a thread.
     ///
-    /// `busy` is from the kernel; `active` is the reader's guess, used only where the OS thread is
-    /// not known. Holding the GIL outranks both: it is read at the same instant as the stack, and a holder that
-    /// the kernel put to sleep (a page fault, a disk read inside C code) keeps every other thread from running
-    /// Python.
-    pub fn decide(owns_gil: bool, busy: Option<bool>, active: bool) -> State {
+    /// `waits_for_cpu` and `busy` are from the kernel; `active` is the reader's guess, used only where the OS thread is not known.
+    /// Waiting for a CPU outranks the GIL: a holder without a CPU runs nothing. The GIL outranks the rest: it is read
+    /// at the same instant as the stack, and a holder that the kernel put to sleep (a page fault, a disk read inside C
+    /// code) keeps every other thread from running Python.
+    pub fn decide(owns_gil: bool, waits_for_cpu: bool, busy: Option<bool>, active: bool) -> State {
+        if waits_for_cpu {
+            return State::CpuWait;
+        }
         if owns_gil {
             return State::Gil;
         }
@@ -59,8 +65,8 @@ pub struct Sample {
     pub truncated: bool,
 }
 
-/// Samples in (idle, running, gil).
-pub type StateCounts = [u64; 3];
+/// Samples by state.
+pub type StateCounts = [u64; STATE_COUNT];
 
 /// Samples by thread, stack and state.
 #[derive(Debug)]
@@ -129,11 +135,17 @@ mod tests {
 
     #[test]
     fn the_os_decides_idleness_and_the_gil_outranks_it() {
-        assert_eq!(State::decide(false, Some(false), true), State::Idle);
-        assert_eq!(State::decide(false, Some(true), false), State::Running);
-        assert_eq!(State::decide(true, Some(false), false), State::Gil);
-        assert_eq!(State::decide(false, None, true), State::Running);
-        assert_eq!(State::decide(false, None, false), State::Idle);
+        assert_eq!(State::decide(false, false, Some(false), true), State::Idle);
+        assert_eq!(State::decide(false, false, Some(true), false), State::Running);
+        assert_eq!(State::decide(true, false, Some(false), false), State::Gil);
+        assert_eq!(State::decide(false, false, None, true), State::Running);
+        assert_eq!(State::decide(false, false, None, false), State::Idle);
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_a_cpu_is_on_none_even_if_it_holds_the_gil() {
+        assert_eq!(State::decide(true, true, Some(true), true), State::CpuWait);
+        assert_eq!(State::decide(false, true, Some(false), false), State::CpuWait);
     }
 
     #[test]
@@ -145,10 +157,14 @@ mod tests {
         counts.add(&sample(ThreadLabel::Main, b, State::Gil));
         counts.add(&sample(ThreadLabel::Other, b, State::Running));
         counts.add(&sample(ThreadLabel::Main, b, State::Running));
-        assert_eq!((counts.total(), counts.other), (5, 0));
+        counts.add(&sample(ThreadLabel::Other, b, State::CpuWait));
+        assert_eq!((counts.total(), counts.other), (6, 0));
         let (main, other) = (&ThreadLabel::Main, &ThreadLabel::Other);
-        assert_eq!(sorted(&counts), [(main, a, [1, 0, 0]), (main, b, [0, 1, 2]), (other, b, [0, 1, 0])]);
-        assert_eq!(counts.take().total(), 5);
+        assert_eq!(
+            sorted(&counts),
+            [(main, a, [1, 0, 0, 0]), (main, b, [0, 1, 2, 0]), (other, b, [0, 1, 0, 1])]
+        );
+        assert_eq!(counts.take().total(), 6);
         assert_eq!((counts.total(), counts.rows().count()), (0, 0));
     }
 
@@ -163,7 +179,7 @@ mod tests {
         let main = &ThreadLabel::Main;
         assert_eq!(
             sorted(&counts),
-            [(main, StackId::OTHER, [2, 0, 0]), (main, a, [2, 0, 0]), (main, b, [1, 0, 0])]
+            [(main, StackId::OTHER, [2, 0, 0, 0]), (main, a, [2, 0, 0, 0]), (main, b, [1, 0, 0, 0])]
         );
     }
 }

@@ -9,6 +9,7 @@ use crate::ptrace::ptrace_stop::{StopLimits, StopStats, Stopper};
 use crate::sampler::counts::{Sample, State, ThreadLabel};
 use crate::stacks::stack_interner::{StackId, StackInterner};
 use crate::stacks::stack_reader::{Failure, StackReader, ThreadStack};
+use crate::stacks::states::STATES;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -76,6 +77,19 @@ impl ProcessSampler {
         })
     }
 
+    /// Since then, on the monotonic clock, the sampling thread has been on its CPU: a thread that lost it then has one.
+    pub fn set_stay_since(&mut self, monotonic_ns: u64) {
+        self.threads.stay.since_ns = monotonic_ns;
+    }
+
+    /// The states that cannot be told apart here.
+    pub fn missing_states(&self) -> &'static [&'static str] {
+        match self.threads.has_cpu_wait {
+            true => &[],
+            false => &STATES[State::CpuWait as usize..],
+        }
+    }
+
     /// Takes one sample of each Python thread.
     ///
     /// # Errors
@@ -111,7 +125,7 @@ impl ProcessSampler {
     }
 
     fn read_all(&mut self, interner: &mut StackInterner) -> Result<(), Failure> {
-        if self.last.complete && self.threads.none_ran() {
+        if self.last.complete && self.threads.none_ran() && !self.threads.began_cpu_wait {
             return Ok(());
         }
         self.last.complete = false;
@@ -236,7 +250,8 @@ impl ProcessSampler {
             _ => ThreadLabel::Other,
         };
         let busy = tid.and_then(|tid| self.threads.busy(tid));
-        let state = State::decide(thread.owns_gil, busy, thread.active);
+        let waits_for_cpu = tid.is_some_and(|tid| self.threads.waits_for_cpu(tid));
+        let state = State::decide(thread.owns_gil, waits_for_cpu, busy, thread.active);
         let stack = if thread.failed {
             interner.unread_stack(self.last.stack(thread.thread_id))
         } else {

@@ -29,7 +29,7 @@ pub struct Timeline {
     pub monotonic_ns: u64,
     pub threads: Vec<String>,
     pub stacks: Vec<String>,
-    /// (nanoseconds since the start, index of its thread, index of its stack, state: 0 idle, 1 running, 2 gil)
+    /// (nanoseconds since the start, index of its thread, index of its stack, index of its state in STATES)
     pub samples: Vec<(u64, usize, usize, u8)>,
     /// Samples that had to make room for newer ones since sampling began.
     pub dropped: u64,

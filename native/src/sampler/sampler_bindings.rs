@@ -185,6 +185,11 @@ impl Session {
     }
 
     #[getter]
+    fn missing_states(&self) -> &'static [&'static str] {
+        self.attached.method.missing_states
+    }
+
+    #[getter]
     fn rate_hz(&self) -> f64 {
         *self.rate_hz.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -203,8 +208,11 @@ impl Session {
             errors.set_item(kind, times)?;
         }
         let rows = py.detach(|| taken.rows());
+        let rows = rows.into_iter().map(|(thread, stack, [idle, running, gil, cpu_wait])| {
+            (thread, stack, idle, running, gil, cpu_wait)
+        });
         Ok(Batch {
-            counts: PyList::new(py, rows)?.unbind(),
+            counts: PyList::new(py, rows.collect::<Vec<_>>())?.unbind(),
             start_ns: taken.start_ns,
             duration_ns: taken.duration_ns,
             attempts: quality.attempts,

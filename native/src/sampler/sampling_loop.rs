@@ -49,6 +49,7 @@ struct SamplingLoop<'a> {
     /// Stoppers of ended sessions that still have threads to detach.
     pending_stops: Vec<Stopper>,
     cpu_ns: u64,
+    awake_since_ns: u64,
     priority: SchedPriority,
     affinity: CpuAffinity,
 }
@@ -71,6 +72,7 @@ impl SamplingLoop<'_> {
             queue: BinaryHeap::new(),
             pending_stops: Vec::new(),
             cpu_ns: 0,
+            awake_since_ns: 0,
             priority: SchedPriority::request(),
             affinity: CpuAffinity::of_this_thread(),
         }
@@ -79,7 +81,13 @@ impl SamplingLoop<'_> {
     fn run(&mut self) {
         loop {
             self.move_to_target_cpu();
-            for message in self.mailbox.wait_until(self.next_ns()) {
+            let next_ns = self.next_ns();
+            let sleeps = next_ns > monotonic_ns();
+            let messages = self.mailbox.wait_until(next_ns);
+            if sleeps {
+                self.awake_since_ns = monotonic_ns();
+            }
+            for message in messages {
                 match message {
                     Message::Start(session) => self.start(*session),
                     Message::SetPeriod(id, period_ns, reply) => {
@@ -174,6 +182,7 @@ impl SamplingLoop<'_> {
         let Some(process) = self.processes.get_mut(&id).filter(|process| process.wake_ns == wake_ns) else {
             return;
         };
+        process.sampler.set_stay_since(self.awake_since_ns);
         let outcome = catch_unwind(AssertUnwindSafe(|| process.sample_if_due()));
         let ended = outcome.unwrap_or_else(|panic| Some(format!("failed: {}", panic_message(&*panic))));
         let spent_ns = self.spent_ns();

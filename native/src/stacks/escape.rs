@@ -2,15 +2,16 @@
 //!
 //! `sidelight_model.frames.escape` is the same function in Python; a test compares the two.
 
+use crate::stacks::states::is_state_frame;
 use std::borrow::Cow;
 
 /// The only sequences that mean anything when a folded line is read back.
 const ESCAPES: [&str; 6] = ["%3B", "%0A", "%0D", "%25", "%23", "%5B"];
 
 /// Escapes what a reader of folded lines would take for structure: `;`, line ends, a state frame
-/// (`[idle]`, `[gil]`), a header line (`#`), and a `%` that would read as one of these escapes.
+/// (such as `[idle]`), a header line (`#`), and a `%` that would read as one of these escapes.
 pub fn escape(text: &str) -> Cow<'_, str> {
-    let state_frame = text == "[idle]" || text == "[gil]";
+    let state_frame = is_state_frame(text);
     let special = |c: char| matches!(c, ';' | '\n' | '\r' | '%');
     if !state_frame && !text.starts_with('#') && !text.contains(special) {
         return Cow::Borrowed(text);
@@ -46,6 +47,8 @@ mod tests {
             ("%%0A", "%%250A"),
             ("[idle]", "%5Bidle]"),
             ("[gil]", "%5Bgil]"),
+            ("[cpu_wait]", "%5Bcpu_wait]"),
+            ("[running]", "[running]"),
             ("[gil] (a.py)", "[gil] (a.py)"),
             ("#x #y", "%23x #y"),
             ("größe\u{2028}x", "größe\u{2028}x"),

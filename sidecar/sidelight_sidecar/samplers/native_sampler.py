@@ -21,11 +21,12 @@ DenialExplainer = Callable[[int], SamplingError]
 class NativeSampler:
     """Samples with the extension: attaches once, without gaps between windows.
 
-    It distinguishes all three states.
+    It distinguishes all states, where the kernel has the figures for `cpu_wait`.
     """
 
     is_gapless = True
     missing_states: tuple[str, ...] = ()
+    """Those of the last process that it was attached to."""
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class NativeSampler:
             raise SamplingError(
                 f"process {proc.pid} cannot be sampled: {error}", hint="It is tried again."
             ) from error
+        self.missing_states = tuple(session.missing_states)
         return NativeSession(session, self.name, has_timestamps=self.has_timestamps)
 
 
@@ -91,6 +93,7 @@ class NativeSession:
         self._period_ns = round(1e9 / session.rate_hz) if session.rate_hz else 0
         self.mode: str = session.mode
         self.reader: str = session.reader
+        self._missing_states = tuple(session.missing_states)
         # The cost of attaching must not count as the cost of a tick.
         attach_batch = self._convert_batch(session.take())
         self._attach_batch: SampleBatch | None = replace(
@@ -134,8 +137,8 @@ class NativeSession:
 
     def _convert_batch(self, batch: Any) -> SampleBatch:
         threads: dict[str, dict[Stack, Counts]] = {}
-        for kind, stack, idle, running, gil in batch.counts:
-            threads.setdefault(kind, {})[Stack(stack)] = Counts(idle, running, gil)
+        for kind, stack, *states in batch.counts:
+            threads.setdefault(kind, {})[Stack(stack)] = Counts(*states)
         return SampleBatch(
             threads=threads,
             start_ns=batch.start_ns,
@@ -150,6 +153,7 @@ class NativeSession:
                 python=batch.python,
                 threads=batch.threads,
                 truncated=batch.truncated,
+                missing_states=self._missing_states,
                 target_cpu_ns=batch.target_cpu_ns,
                 sampler_cpu_ns=batch.sampler_cpu_ns,
                 stops=batch.stops,

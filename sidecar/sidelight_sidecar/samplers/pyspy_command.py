@@ -4,8 +4,8 @@ Facts about the command (py-spy 0.4.3). SIGINT ends it and writes the file; SIGT
 counts ticks, not seconds, so it is only a last bound in case the sidecar dies, and a watchdog on the wall
 clock ends a run that hangs. Without `-i` it omits idle threads, and with it cannot distinguish them from
 busy ones. This sampler omits them: CPU profiles are right, and `missing_states` says that idle is missing
-and gil is counted as running. With `--native` it also unwinds the C stack of each thread and mixes its
-frames with Python's; Cython frames have their lines in the .pyx file.
+and gil and cpu_wait are counted as running. With `--native` it also unwinds the C stack of each thread and
+mixes its frames with Python's; Cython frames have their lines in the .pyx file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sidelight_sidecar.samplers import pyspy_output
 from sidelight_sidecar.samplers.sampler import COMMAND_MODE, SampleBatch, SamplingError, add_threads
 
 _POLL_SECONDS = 0.01
-MISSING_STATES = ("gil", "idle")
+MISSING_STATES = ("gil", "idle", "cpu_wait")
 READER = "py-spy"
 NATIVE_READER = "py-spy-native"
 

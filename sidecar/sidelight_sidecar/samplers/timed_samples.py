@@ -19,7 +19,7 @@ _COLUMN_TYPES = "QIIB"
 class TimelineBuffer(Protocol):
     """A timeline as the extension returns it.
 
-    A sample is (nanoseconds since the start, thread, stack, state: 0 idle, 1 running, 2 gil).
+    A sample is (nanoseconds since the start, thread, stack, state: an index in STATES).
     """
 
     @property

@@ -63,8 +63,8 @@ class ProcessCapture:
             self.recording.add(batch.timed_samples)
         for counts in batch.threads.values():
             for stack, count in counts.items():
-                if busy := count.running + count.gil:
-                    self.self_samples[strip_line_number(stack.rpartition(";")[2])] += busy
+                if count.cpu:
+                    self.self_samples[strip_line_number(stack.rpartition(";")[2])] += count.cpu
         if len(self.self_samples) > _MAX_FUNCTIONS:
             # Functions with the fewest samples are not among the top functions.
             self.self_samples = Counter(dict(self.self_samples.most_common(_MAX_FUNCTIONS // 2)))

@@ -678,6 +678,8 @@ export interface components {
             readonly running: number;
             /** @description The thread held the GIL. */
             readonly gil: number;
+            /** @description The thread was runnable and had no CPU. */
+            readonly cpu_wait: number;
         };
         /** @description How well the data was sampled. A process counts once, however many windows it sent. */
         readonly Quality: {
@@ -775,6 +777,7 @@ export interface components {
             readonly idle: readonly number[];
             readonly running: readonly number[];
             readonly gil: readonly number[];
+            readonly cpu_wait: readonly number[];
         };
         /** @description Nodes folded to keep the tree within its limit. */
         readonly Pruning: {
@@ -2190,7 +2193,7 @@ export interface components {
          */
         readonly format: "folded" | "speedscope" | "pprof" | "csv" | "svg" | "html";
         /**
-         * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]` or `[gil]`; 0 sums over states.
+         * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]`, `[gil]` or `[cpu_wait]`; 0 sums over states.
          * @example 0
          */
         readonly states: 0 | 1;
@@ -3296,7 +3299,8 @@ export interface operations {
                      *           "states": {
                      *             "idle": 323676,
                      *             "running": 17982,
-                     *             "gil": 17982
+                     *             "gil": 17982,
+                     *             "cpu_wait": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -3582,7 +3586,8 @@ export interface operations {
                      *           "states": {
                      *             "idle": 323676,
                      *             "running": 17982,
-                     *             "gil": 17982
+                     *             "gil": 17982,
+                     *             "cpu_wait": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -3641,7 +3646,8 @@ export interface operations {
                      *           "states": {
                      *             "idle": 323676,
                      *             "running": 17982,
-                     *             "gil": 17982
+                     *             "gil": 17982,
+                     *             "cpu_wait": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -3831,7 +3837,8 @@ export interface operations {
                      *           "states": {
                      *             "idle": 323676,
                      *             "running": 17982,
-                     *             "gil": 17982
+                     *             "gil": 17982,
+                     *             "cpu_wait": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -4040,7 +4047,8 @@ export interface operations {
                      *           "states": {
                      *             "idle": 323676,
                      *             "running": 17982,
-                     *             "gil": 17982
+                     *             "gil": 17982,
+                     *             "cpu_wait": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -4245,7 +4253,8 @@ export interface operations {
                      *           "states": {
                      *             "idle": 323676,
                      *             "running": 17982,
-                     *             "gil": 17982
+                     *             "gil": 17982,
+                     *             "cpu_wait": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -4368,7 +4377,7 @@ export interface operations {
                  */
                 readonly lines?: components["parameters"]["lines"];
                 /**
-                 * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]` or `[gil]`; 0 sums over states.
+                 * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]`, `[gil]` or `[cpu_wait]`; 0 sums over states.
                  * @example 0
                  */
                 readonly states?: components["parameters"]["states"];
@@ -5576,7 +5585,7 @@ export interface operations {
                  */
                 readonly lines?: components["parameters"]["lines"];
                 /**
-                 * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]` or `[gil]`; 0 sums over states.
+                 * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]`, `[gil]` or `[cpu_wait]`; 0 sums over states.
                  * @example 0
                  */
                 readonly states?: components["parameters"]["states"];
@@ -5796,7 +5805,8 @@ export interface operations {
                      *           "states": {
                      *             "idle": 22,
                      *             "running": 4,
-                     *             "gil": 18
+                     *             "gil": 18,
+                     *             "cpu_wait": 0
                      *           },
                      *           "self_samples": [
                      *             0,
@@ -6770,7 +6780,8 @@ export interface operations {
                      *           "states": {
                      *             "idle": 323676,
                      *             "running": 17982,
-                     *             "gil": 17982
+                     *             "gil": 17982,
+                     *             "cpu_wait": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,

@@ -26,8 +26,9 @@ export function dataQualityNotices(sides: readonly Side[], names: readonly strin
   sides.forEach((side, at) => {
     const prefix = sides.length > 1 ? `${names[at]}: ` : "";
     if (side.modes.includes("nonblocking")) notices.push(`${prefix}stacks may be wrong. Mode nonblocking reads them while the program runs, so some mix two moments.`);
-    if (side.missing_states.length > 0) {
-      notices.push(`${prefix}the sampler did not record ${side.missing_states.join(" and ")} samples: ${affectedTypes(side.missing_states)} too low.`);
+    const missing = side.missing_states.filter((state) => state !== "cpu_wait");
+    if (missing.length > 0) {
+      notices.push(`${prefix}the sampler did not record ${missing.join(" and ")} samples: ${affectedTypes(missing)} too low.`);
     }
     if (side.truncated_samples > 0) {
       notices.push(`${prefix}${percent(side.truncated_samples / Math.max(totalSamples(side.states), side.truncated_samples))} of all samples were deeper than the sampler's limit and carry a (truncated) frame.`);

@@ -95,7 +95,7 @@ function lossRemarks({ quality, states, truncated_samples: cut = 0 }: QualitySou
 }
 
 /** Samples of all states. Truncated samples and those under (other) are counted among them. */
-export const totalSamples = ({ idle, running, gil }: Side["states"]): number => idle + running + gil;
+export const totalSamples = (states: Side["states"]): number => Object.values(states).reduce((total, samples) => total + samples, 0);
 
 /** A share that reads 100 % only if it is exactly that. */
 export const formatShare = (value: number): string => (value < 1 ? percent(Math.min(value, 0.999)) : "100 %");

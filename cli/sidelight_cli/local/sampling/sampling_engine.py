@@ -18,7 +18,7 @@ class EngineBatch(Protocol):
 
     @property
     def counts(self) -> Sequence[tuple[str, str, int, int, int]]:
-        """Samples as (thread, stack, idle, running, gil)."""
+        """Samples as (thread, stack, idle, running, gil, cpu_wait)."""
 
     @property
     def duration_ns(self) -> int: ...
@@ -50,7 +50,7 @@ class EngineTimeline(Protocol):
     """Samples in time order.
 
     `samples` are tuples (nanoseconds after `start_ns`, index of the thread, index of the stack, state), with
-    state 0 for idle, 1 for running and 2 for gil. `dropped` counts earlier samples that are no longer kept.
+    state as an index in STATES. `dropped` counts earlier samples that are no longer kept.
     """
 
     @property

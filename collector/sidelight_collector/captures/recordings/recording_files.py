@@ -17,15 +17,14 @@ import sidelight
 from sidelight_collector.captures.capture_requests import BadBody
 from sidelight_collector.decompress import decompress_body
 from sidelight_collector.times import format_rfc3339
+from sidelight_model.counts import ON_CPU_STATES, STATE_FRAMES, STATES
 from sidelight_model.errors import BadLabel
 from sidelight_model.export_formats.speedscope import to_speedscope_frame
 from sidelight_model.labels import Labels
 
 FORMAT: Final = 1
-IDLE_STATE: Final = 0
-"""State of a sample whose thread waited; 1 is running, 2 is running with the GIL."""
 MAX_US: Final = 2**62
-_VALID_STATES: Final = frozenset((0, 1, 2))
+_VALID_STATES: Final = frozenset(range(len(STATES)))
 _SPEEDSCOPE_SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
 _FORMAT_HINT: Final = "This is for sidecars: docs/formats.md says what a recording is."
 
@@ -147,7 +146,7 @@ def _parse_thread(raw: dict[str, Any], stacks: int) -> RecordedThread:
     if not all(type(at) is int and 0 <= at < stacks for at in stack):
         raise _make_recording_error("a sample names a stack that there is not")
     if not _VALID_STATES.issuperset(state):
-        raise _make_recording_error("a state is not 0, 1 or 2")
+        raise _make_recording_error(f"a state is not a number from 0 to {len(STATES) - 1}")
     return RecordedThread(str(raw["name"])[:200], at_us, stack, state)
 
 
@@ -185,13 +184,16 @@ def encode_summary(recording: CaptureRecording, name: str, stored_bytes: int, la
 def render_speedscope(recording: CaptureRecording, title: str, max_frames: int) -> bytes:
     """Render a recording for speedscope: one sampled profile per thread.
 
-    Times are in microseconds. Consecutive samples with the same stack and state become one. A waiting
-    thread has `[idle]` on top of its stack. Beyond `max_frames` frames in all samples, the rest is cut off
-    and the profile's name says so.
+    Times are in microseconds. Consecutive samples with the same stack and state become one. A thread on no
+    CPU has `[idle]` or `[cpu_wait]` on top of its stack. Beyond `max_frames` frames in all samples, the rest
+    is cut off and the profile's name says so.
     """
     frames = [to_speedscope_frame(frame) for frame in recording.frames]
-    idle = len(frames)
-    frames.append({"name": "[idle]"})
+    state_frame = {}
+    for number, name in enumerate(STATES):
+        if name not in ON_CPU_STATES:
+            state_frame[number] = len(frames)
+            frames.append({"name": STATE_FRAMES[number]})
     profiles = []
     thread_frames = max_frames // max(1, len(recording.threads))
     for thread in recording.threads:
@@ -203,7 +205,9 @@ def render_speedscope(recording: CaptureRecording, title: str, max_frames: int) 
         for start, end, stack, state in merge_into_runs(
             thread, recording.periods or [(0, recording.period_us)]
         ):
-            drawn = [*recording.stacks[stack], idle] if state == IDLE_STATE else recording.stacks[stack]
+            drawn = recording.stacks[stack]
+            if state in state_frame:
+                drawn = [*drawn, state_frame[state]]
             free_frames -= len(drawn)
             if free_frames < 0:
                 break

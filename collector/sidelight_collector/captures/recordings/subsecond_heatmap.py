@@ -19,9 +19,8 @@ from typing import Any, Final, NotRequired, TypedDict
 
 from sidelight_collector.captures.recordings.recording_files import CaptureRecording
 from sidelight_collector.query.query_errors import BadParameter
-from sidelight_collector.storage.tables import STATES
 from sidelight_collector.times import SECOND_NS, parse_time
-from sidelight_model.counts import ProfileType
+from sidelight_model.counts import STATES, STATES_BY_TYPE, ProfileType
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.frames import strip_line_number, unescape_frame
 from sidelight_model.tree import StackRow, Tree, build_tree_from_rows, prune_tree
@@ -32,7 +31,7 @@ MAX_CELLS: Final = 500_000
 """A heat map with more cells needs longer steps."""
 MAX_US: Final = 2**53
 _US_PER_SECOND: Final = 1_000_000
-_STATES_BY_TYPE: Final = {ProfileType.WALL: (0, 1, 2), ProfileType.CPU: (1, 2), ProfileType.GIL: (2,)}
+_STATES_BY_TYPE: Final = {kind: tuple(map(STATES.index, names)) for kind, names in STATES_BY_TYPE.items()}
 
 
 class RecordingNotFound(SidelightError):
@@ -89,14 +88,6 @@ class SubsecondHeatmap(TypedDict):
     recordings: list[RecordingSpan]
 
 
-class SamplesByState(TypedDict):
-    """Sample counts by state."""
-
-    idle: int
-    running: int
-    gil: int
-
-
 class RecordingFlameSide(TypedDict):
     """One side of a flame graph: its basis, and its columns by tree node.
 
@@ -106,7 +97,7 @@ class RecordingFlameSide(TypedDict):
     samples: int
     seconds: float
     pod_seconds: float
-    states: SamplesByState
+    states: dict[str, int]
     self_samples: Sequence[int]
     self_us: Sequence[int]
     self_samples_by_state: NotRequired[dict[str, Sequence[int]]]
@@ -181,7 +172,7 @@ class _SideSamples:
             "samples": sum(samples),
             "seconds": sum(us) / _US_PER_SECOND,
             "pod_seconds": sum(self.observed_us.values()) / _US_PER_SECOND,
-            "states": {"idle": total[0], "running": total[1], "gil": total[2]},
+            "states": dict(zip(STATES, total, strict=True)),
             "self_samples": samples,
             "self_us": us,
         }

@@ -28,19 +28,12 @@ from sidelight_collector.arrow_ops import (
 )
 from sidelight_collector.query.query_context import QueryContext, SegmentView
 from sidelight_collector.query.windows import SelectedWindows
-from sidelight_collector.storage.tables import STATES
-from sidelight_model.counts import ProfileType
+from sidelight_model.counts import STATES, STATES_BY_TYPE, ProfileType
 from sidelight_model.frames import strip_line_number
 from sidelight_model.tree import StackRow
 
 MISSING_STACK: Final = "(missing stack)"
 """Stands for a stack that no table holds, so that its samples are shown and not dropped."""
-
-STATES_BY_TYPE: Final = {
-    ProfileType.WALL: STATES,
-    ProfileType.CPU: ("running", "gil"),
-    ProfileType.GIL: ("gil",),
-}
 
 HashesByService: TypeAlias = dict[str, Array]
 """Hashes of stacks by service."""

@@ -33,7 +33,8 @@ from sidelight_collector.arrow_ops import (
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.windows import SelectedWindows
 from sidelight_collector.storage.segments import SegmentRef
-from sidelight_collector.storage.tables import SAMPLES, STATES, SegmentPart
+from sidelight_collector.storage.tables import SAMPLES, SegmentPart
+from sidelight_model.counts import STATES
 
 MAX_BATCH_ROWS: Final = 500_000
 MAX_CACHED_ROWS: Final = 500_000

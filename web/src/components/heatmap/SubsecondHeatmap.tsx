@@ -241,8 +241,8 @@ function SpanFlameGraph({ answer }: { answer: RecordingFlameAnswer }) {
     })),
   }), [answer]);
   const { samples, states, seconds: sampled } = answer.sides[answer.sides.length - 1];
-  const stateText = `${plural(states.gil, "sample")} held the GIL, ${count(states.running)} ran, ${count(states.idle)} waited`;
-  if (samples === 0) return <p>No {type === "gil" ? "GIL" : type} samples in this span: {stateText}.{states.idle > 0 && type !== "wall" && <> <button type="button" onClick={() => change({ type: "wall" })}>Show waiting too</button></>}</p>;
+  const stateText = `${plural(states.gil, "sample")} held the GIL, ${count(states.running)} ran, ${count(states.cpu_wait)} waited for a CPU, ${count(states.idle)} waited`;
+  if (samples === 0) return <p>No {type === "gil" ? "GIL" : type} samples in this span: {stateText}.{states.idle + states.cpu_wait > 0 && type !== "wall" && <> <button type="button" onClick={() => change({ type: "wall" })}>Show waiting too</button></>}</p>;
   return (
     <>
       <p class="basis">{plural(samples, "sample")} · sampled time {seconds(sampled)} · {stateText}</p>

@@ -20,7 +20,7 @@ export function missingStatesReason(metrics: TreeMetrics): string {
   if (metrics.states) return "";
   return place.value.type === "wall"
     ? "This answer has no states. Colours show packages."
-    : "Only wall time has states (waiting, running, holding the GIL). Colours show packages.";
+    : "Only wall time has states (waiting, running, holding the GIL, waiting for a CPU). Colours show packages.";
 }
 
 /** What a legend shows for the colours in force, of what is zoomed into. */

@@ -1,5 +1,6 @@
 import { microseconds, percent, plural, short, signedPercent } from "../../lib/numbers.ts";
 import type { Change } from "../tree/compare.ts";
+import { STATES, sum, type State } from "../tree/tree.ts";
 import { changeAt, type TreeMetrics } from "./treeMetrics.ts";
 import type { Normalisation } from "../../lib/viewOptions.ts";
 
@@ -39,10 +40,10 @@ export function describeFrame(metrics: TreeMetrics, norm: Normalisation, node: n
     rows.push([`${prefix}total`, `${rate}${percent(share, 2)} · ${microseconds(us[side][node])} · ${plural(samples[side][node], "sample")}`]);
     rows.push([`${prefix}self`, `${microseconds(tree.self[side][node])} · ${plural(tree.samples[side][node], "sample")}`]);
   }
-  for (const [side, { idle, running, gil }] of (metrics.states ?? []).entries()) {
-    const whole = idle[node] + running[node] + gil[node];
-    const part = (us: number) => percent(whole > 0 ? us / whole : 0);
-    rows.push([`${us.length > 1 ? `${"AB"[side]} ` : ""}states`, `idle ${part(idle[node])} · running ${part(running[node])} · GIL ${part(gil[node])}`]);
+  for (const [side, states] of (metrics.states ?? []).entries()) {
+    const whole = sum(STATES.map((state) => states[state][node]));
+    const part = (state: State) => percent(whole > 0 ? states[state][node] / whole : 0);
+    rows.push([`${us.length > 1 ? `${"AB"[side]} ` : ""}states`, `idle ${part("idle")} · waiting for a CPU ${part("cpu_wait")} · running ${part("running")} · GIL ${part("gil")}`]);
   }
   if (us.length === 2) rows.push(["change", describeChange(changeAt(metrics, node), metrics.significance?.label)]);
   rows.push(["depth", String(tree.level[node])]);

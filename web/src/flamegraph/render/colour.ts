@@ -1,6 +1,7 @@
 import type { Change } from "../tree/compare.ts";
 import { hash } from "../tree/focus.ts";
 import { groupOf, type Group } from "../tree/groups.ts";
+import { STATES, sum, type State } from "../tree/tree.ts";
 import { frameParts, packageOf } from "../tree/packages.ts";
 
 /** A colour as 0xRRGGBB. */
@@ -32,18 +33,20 @@ export function frameColour(text: string, styles = new Map<string, PackageStyle>
   return group === "application" ? hsl(hue, 0.66, 0.61 + shade * 0.12) : hsl(hue, 0.4, 0.7 + shade * 0.09);
 }
 
-/** Idle is pale, so that it never reads as work; running to holding the GIL goes from light and warm to dark and cold. */
-export const STATE_COLOURS = { idle: 0xd5dae3, running: 0xf6b03f, gil: 0x7e1fa0 } as const;
+/**
+ * Idle is pale and the wait for a CPU grey-blue, so that neither reads as work; running to holding the GIL goes from light
+ * and warm to dark and cold.
+ */
+export const STATE_COLOURS: Readonly<Record<State, Rgb>> = { idle: 0xd5dae3, running: 0xf6b03f, gil: 0x7e1fa0, cpu_wait: 0x7f95bb };
 
-/** The mixture of three states by their parts of a frame's time. */
-export function stateColour(idle: number, running: number, gil: number): Rgb {
-  const whole = idle + running + gil;
+/** The mixture of the states by their parts of a frame's time. */
+export function stateColour(part: (state: State) => number): Rgb {
+  const whole = sum(STATES.map(part));
   if (whole <= 0) return NEUTRAL;
   let mixed = 0;
   for (const shift of [16, 8, 0]) {
     const channel = (colour: Rgb) => (colour >> shift) & 255;
-    const { idle: idleColour, running: runningColour, gil: gilColour } = STATE_COLOURS;
-    mixed |= Math.round((channel(idleColour) * idle + channel(runningColour) * running + channel(gilColour) * gil) / whole) << shift;
+    mixed |= Math.round(sum(STATES.map((state) => channel(STATE_COLOURS[state]) * part(state))) / whole) << shift;
   }
   return mixed;
 }

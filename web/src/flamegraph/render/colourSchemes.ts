@@ -12,7 +12,7 @@ import type { ColourBy } from "../../lib/viewOptions.ts";
 export function boxStyles(metrics: TreeMetrics, side: number, by: ColourBy): (node: number) => BoxStyle {
   if (by === "self") return stylesByFill(metrics, selfFill(metrics, side));
   const states = metrics.states?.[side];
-  if (by === "state" && states) return stylesByFill(metrics, (node) => stateColour(states.idle[node], states.running[node], states.gil[node]));
+  if (by === "state" && states) return stylesByFill(metrics, (node) => stateColour((state) => states[state][node]));
   const byName = stylesByName(metrics.tree);
   return (node) => byName(metrics.tree.name[node]);
 }
@@ -107,9 +107,9 @@ export function packageLegend(metrics: TreeMetrics, top: number, limit: number):
 /** The states with what each has of a subtree's time. */
 export function stateLegend({ states, us }: TreeMetrics, side: number, top: number): LegendEntry[] {
   const columns = states?.[side];
-  const names = { idle: "idle (waiting)", running: "running without the GIL", gil: "holding the GIL" };
+  const names = { idle: "idle (waiting)", running: "running without the GIL", gil: "holding the GIL", cpu_wait: "waiting for a CPU" };
   const total = us[side][top];
-  return (["gil", "running", "idle"] as const).map((state) => ({
+  return (["gil", "running", "cpu_wait", "idle"] as const).map((state) => ({
     name: names[state], colour: css(STATE_COLOURS[state]), group: "", value: columns && total > 0 ? percent(columns[state][top] / total) : "",
   }));
 }

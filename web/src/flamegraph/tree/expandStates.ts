@@ -1,10 +1,8 @@
-import type { States, Tree } from "./tree.ts";
-
-const STATES = ["idle", "running", "gil"] as const;
+import { byState, STATES, type States, type Tree } from "./tree.ts";
 
 /**
  * A tree whose states are columns like sides, so that whatever is done to sides is done to them: sides first,
- * then idle, running and gil of each side. `collapseStates` puts them back.
+ * then the states of each side. `collapseStates` puts them back.
  */
 export function expandStates(tree: Tree): Tree {
   if (!tree.states) return tree;
@@ -21,8 +19,5 @@ export function collapseStates(tree: Tree, sides: number): Tree {
 
 /** The columns behind the sides', by side. */
 export function statesOf(columns: readonly Float64Array[], sides: number): States[] {
-  return Array.from({ length: sides }, (_, side) => {
-    const [idle, running, gil] = columns.slice(sides + side * STATES.length);
-    return { idle, running, gil };
-  });
+  return Array.from({ length: sides }, (_, side) => byState((_state, at) => columns[sides + side * STATES.length + at]));
 }

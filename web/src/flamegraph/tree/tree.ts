@@ -13,7 +13,7 @@ export interface Tree {
   readonly name: Int32Array;
   readonly self: readonly Float64Array[];
   readonly samples: readonly Column[];
-  /** By side, if it was asked for: what of `self` was waiting, running and holding the GIL. */
+  /** By side, if it was asked for: the parts of `self` by state. */
   readonly states?: readonly States[];
   /** Set when names are files or packages and not frames. */
   readonly by?: "file" | "package";
@@ -22,12 +22,16 @@ export interface Tree {
 /** A number a node; as it came in the answer where no picture is made of it. */
 export type Column = Float64Array | readonly number[];
 
+/** What a thread did, in the order of the API's columns. */
+export const STATES = ["idle", "running", "gil", "cpu_wait"] as const;
+export type State = (typeof STATES)[number];
+
 /** Microseconds by state, a number a node. */
-export interface States {
-  readonly idle: Float64Array;
-  readonly running: Float64Array;
-  readonly gil: Float64Array;
-}
+export type States = Readonly<Record<State, Float64Array>>;
+
+/** An object with a value for each state. */
+export const byState = <T>(valueOf: (state: State, at: number) => T): Record<State, T> =>
+  Object.fromEntries(STATES.map((state, at) => [state, valueOf(state, at)])) as Record<State, T>;
 
 /** What follows from the levels alone: `end[i]` is one past node i's subtree, `parent[0]` is -1. */
 export interface Shape {
@@ -40,19 +44,18 @@ export interface Shape {
 export type WireTree = Pick<FlameAnswer, "names" | "level" | "name"> & { readonly sides: readonly Pick<FlameSide, "self_us" | "self_samples" | "self_us_by_state">[] };
 
 export function treeOf(wire: WireTree): Tree {
-  const byState = wire.sides.flatMap(({ self_us_by_state: states }) => states ?? []);
+  const columns = wire.sides.flatMap(({ self_us_by_state: states }) => states ?? []);
   return {
     names: wire.names,
     level: new Int32Array(wire.level),
     name: new Int32Array(wire.name),
     self: wire.sides.map((side) => new Float64Array(side.self_us)),
     samples: wire.sides.map((side) => side.self_samples),
-    ...(byState.length === wire.sides.length && { states: byState.map(statesOf) }),
+    ...(columns.length === wire.sides.length && { states: columns.map(statesOf) }),
   };
 }
 
-const statesOf = ({ idle, running, gil }: Readonly<Record<keyof States, readonly number[]>>): States =>
-  ({ idle: new Float64Array(idle), running: new Float64Array(running), gil: new Float64Array(gil) });
+const statesOf = (columns: Readonly<Record<State, readonly number[]>>): States => byState((state) => new Float64Array(columns[state]));
 
 /**
  * Where each subtree ends and what `self` adds up to over it, in one pass from the back: the first picture of a large

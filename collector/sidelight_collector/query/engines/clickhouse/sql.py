@@ -19,7 +19,8 @@ from sidelight_collector.query.engine.window_sums import Scan
 from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouseError, EngineFailure
 from sidelight_collector.settings.engine_url import ClickHouseUrl
 from sidelight_collector.storage.manifest import is_key_prefix
-from sidelight_collector.storage.tables import STATES, SegmentPart
+from sidelight_collector.storage.tables import SegmentPart
+from sidelight_model.counts import STATES
 
 MAX_OBJECTS: Final = 500
 """The most objects of a statement; ClickHouse takes up to 1,000 alternatives in a name."""

@@ -28,7 +28,7 @@ from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_errors import EngineUnavailable
 from sidelight_collector.query.windows import SelectedWindows
 from sidelight_collector.settings.engine_url import ClickHouseUrl
-from sidelight_collector.storage.tables import STATES
+from sidelight_model.counts import STATES
 
 ENGINE_CLICKHOUSE: Final = "clickhouse"
 ENGINE_FALLBACK: Final = "fallback"
