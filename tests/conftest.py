@@ -43,6 +43,7 @@ ALONE = (
     "tests/e2e/test_full_path.py::test_the_shares",
     "tests/e2e/test_verdicts.py",
     "tests/harm/",
+    "tests/native/test_cpu_wait.py",
     "tests/native/test_shares.py",
     "tests/native/test_stacks.py",
     "tests/native/test_windows.py",

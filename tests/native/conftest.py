@@ -32,13 +32,13 @@ class Taken:
     """The batches of a session so far, added up."""
 
     batches: list[Batch] = field(default_factory=list)
-    counts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    counts: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def add(self, batch: Batch) -> None:
         self.batches.append(batch)
         for _, stack, *states in batch.counts:
             before = self.counts.get(stack, (0,) * len(states))
-            self.counts[stack] = (before[0] + states[0], before[1] + states[1], before[2] + states[2])
+            self.counts[stack] = tuple(map(sum, zip(before, states, strict=True)))
 
     @property
     def attempts(self) -> int:
@@ -58,14 +58,14 @@ class Taken:
         late = sum(batch.errors.get(kind, 0) for batch in self.batches for kind in ("slow", "unstoppable"))
         return self.failed - late
 
-    def of(self, *functions: str) -> tuple[int, int, int]:
-        """(idle, running, gil) of the stacks in which any of these functions occurs."""
+    def of(self, *functions: str) -> tuple[int, ...]:
+        """(idle, running, gil, cpu_wait) of the stacks in which any of these functions occurs."""
         wanted = [
             counts
             for stack, counts in self.counts.items()
             if any(frame.split(" (")[0] in functions for frame in stack.split(";"))
         ]
-        return sum(c[0] for c in wanted), sum(c[1] for c in wanted), sum(c[2] for c in wanted)
+        return tuple(sum(counts[state] for counts in wanted) for state in range(4))
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from sidelight_native import Batch, Engine
 
+from sidelight_model.counts import STATE_FRAMES
+
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "model" / "golden"
 MAX_BYTES = 60_000
@@ -86,7 +88,7 @@ def record_with_session(recording: Recording) -> bytes:
 
 
 def folded(batch: Batch) -> list[str]:
-    states = (";[idle]", "", ";[gil]")
+    states = [frame and f";{frame}" for frame in STATE_FRAMES]
     return [
         f"{stack}{state} {count}\n"
         for _, stack, *counts in batch.counts

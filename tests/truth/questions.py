@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.truth import legal
 from tests.truth.diaries import Diary, Spent
@@ -231,7 +231,7 @@ def _last_name(share: Share) -> Share:
 
     def count(row: Row) -> Counted:
         names = tuple(function.rpartition(".")[2] for function in row.functions)
-        return share.count(Row(names, row.idle, row.running, row.gil))
+        return share.count(replace(row, functions=names))
 
     return Share(share.name, count, share.truth)
 
@@ -279,13 +279,32 @@ def threads() -> Program:
 def released() -> Program:
     phases = ("python", "released", "rest")
 
-    def share(name: str, count: Callable[[Row], Counted], truth: Callable[[Told], float]) -> Share:
-        return Share(name, count, lambda told: truth(told) / told.wall(*phases))
+    def share(
+        name: str, count: Callable[[Row], Counted], truth: Callable[[Told], tuple[float, ...]]
+    ) -> Share:
+        def part(told: Told) -> tuple[float, float]:
+            least, most = truth(told)
+            return least / told.wall(*phases), most / told.wall(*phases)
 
+        return Share(name, count, part)
+
+    # A thread that the sampler displaces has a CPU for the sampler, and none for the kernel.
     questions = (
-        share("gil", state("gil", *phases), lambda told: told.wall("python")),
-        share("running", state("running", *phases), lambda told: told.wall("released") + told.cpu("rest")),
-        share("idle", state("idle", *phases), lambda told: told.wall("rest") - told.cpu("rest")),
+        share("gil", state("gil", *phases), lambda told: (told.cpu("python"), told.wall("python"))),
+        share(
+            "running",
+            state("running", *phases),
+            lambda told: (told.cpu("released", "rest"), told.wall("released") + told.cpu("rest")),
+        ),
+        share("waits for a CPU", state("cpu_wait", *phases), lambda told: (0.0, told.queued(*phases))),
+        share(
+            "idle",
+            state("idle", *phases),
+            lambda told: (
+                told.wall("rest") - told.cpu("rest") - told.queued("rest"),
+                told.wall("rest") - told.cpu("rest"),
+            ),
+        ),
     )
     return Program("released", (), questions)
 

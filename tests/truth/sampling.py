@@ -27,10 +27,11 @@ class Row:
     idle: int
     running: int
     gil: int
+    cpu_wait: int
 
     @property
     def samples(self) -> int:
-        return self.idle + self.running + self.gil
+        return self.idle + self.running + self.gil + self.cpu_wait
 
     @property
     def unread(self) -> bool:
@@ -136,7 +137,7 @@ def _taken(session: Session, windows: int, seconds: float) -> Iterator[Batch]:
 
 def _window(batch: Batch) -> Window:
     rows = [
-        Row(tuple(frame.rpartition(" (")[0] or frame for frame in stack.split(";")), idle, running, gil)
-        for _, stack, idle, running, gil in batch.counts
+        Row(tuple(frame.rpartition(" (")[0] or frame for frame in stack.split(";")), *states)
+        for _, stack, *states in batch.counts
     ]
     return Window(batch.start_ns, batch.start_ns + batch.duration_ns, rows, batch)

@@ -264,7 +264,7 @@ def _check_contention(measured: Sequence[MeasuredVersion]) -> StoryFinding | Non
     text = (
         f"in up to {format_percent(max(wait_shares))} of the samples a service was ready to run but "
         "had no core. "
-        "They count as busy, most of them in the event loop's own call, and make depths shallower."
+        "They count as waiting, most of them in the event loop's own call."
     )
     return StoryFinding("Crowded machine", None, text)
 
