@@ -1,8 +1,8 @@
 """The data model: pure code on the standard library, without I/O or a clock.
 
 errors          the reason words and the base class of errors
-frames          one call: function, file, line
 counts          samples by state; profile types
+frames          one call: function, file, line
 folded          folded stacks as text
 labels          labels and their limits
 selectors       Prometheus matchers

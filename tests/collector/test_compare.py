@@ -42,7 +42,9 @@ def windows(stacks: dict[str, int], version: str, seconds: float = 30, **told: A
 
 @pytest.fixture(scope="module")
 def store() -> ObjectStore:
-    blind = Quality(attempts=3000, mode="command", sampler="py-spy 0.4.3", missing_states=("gil", "idle"))
+    blind = Quality(
+        attempts=3000, mode="command", sampler="py-spy 0.4.3", missing_states=("gil", "idle", "cpu_wait")
+    )
     return stored(
         [
             *windows(BEFORE, "1"),

@@ -77,7 +77,9 @@ LOW = replace(
     paused_ns=2 * 10**9,
 )
 UNSAFE = replace(WELL, mode="nonblocking", reader="py-spy", stops=0, stopped_ns=0, longest_stop_ns=0)
-FALLBACK = replace(UNSAFE, mode="command", sampler="py-spy 0.4.3", reader="", missing_states=("gil", "idle"))
+FALLBACK = replace(
+    UNSAFE, mode="command", sampler="py-spy 0.4.3", reader="", missing_states=("gil", "idle", "cpu_wait")
+)
 _POOL = "run (pool.py:3);task (pool.py:9) 40\nrun (pool.py:3);wait (threading.py:320);[idle] 160\n"
 
 # What the golden pictures of `drawn/` are of.

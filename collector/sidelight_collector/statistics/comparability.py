@@ -394,7 +394,7 @@ def _check_contention(a: SamplingSummary, b: SamplingSummary) -> CheckResult:
 
 
 def _estimate_cpu_wait_share(side: SamplingSummary) -> float | None:
-    """Estimate it from the kernel's CPU clock, of samples that count the wait as CPU time."""
+    """Return the share by samples, or else estimate it from the CPU clock."""
     if side.cpu_wait_share is not None:
         return side.cpu_wait_share
     if side.cpu_rate is None or not side.sampled_cpu_rate:

@@ -223,7 +223,7 @@ def add_quality(first: Quality, second: Quality) -> Quality:
         target_cpu_ns=first.target_cpu_ns + second.target_cpu_ns,
         sampler_cpu_ns=first.sampler_cpu_ns + second.sampler_cpu_ns,
         paused_ns=first.paused_ns + second.paused_ns,
-        missing_states=tuple(sorted({*first.missing_states, *second.missing_states})),
+        missing_states=tuple(dict.fromkeys((*first.missing_states, *second.missing_states))),
         stops=first.stops + second.stops,
         stopped_ns=first.stopped_ns + second.stopped_ns,
         longest_stop_ns=max(first.longest_stop_ns, second.longest_stop_ns),
