@@ -190,7 +190,7 @@ def format_header(snapshot: TableSnapshot, view: TableView, columns: int) -> lis
         f"{format_percent(share)} of a core · {snapshot.reader_text}",
         f"{threads} · gil {_format_share(sums.gil, ticks)} % · running "
         f"{_format_share(sums.running, ticks)} % · "
-        f"waiting for a CPU {_format_share(sums.cpu_wait, ticks)} % · "
+        f"cpu_wait {_format_share(sums.cpu_wait, ticks)} % · "
         f"idle {_format_share(sums.idle, ticks)} % · self and total are {view.profile_type.value}",
     ]
     return [truncate_to_width(line, columns) for line in lines]

@@ -26,7 +26,7 @@ from tests.model.strategies import deep, profile, profiles
 
 STORY = profile(
     "main (a.py:1);handle (a.py:7) 6 | main (a.py:2);handle (a.py:9);[gil] 30 | "
-    "main (a.py:1);wait (b.py:3);[idle] 64"
+    "main (a.py:1);wait (b.py:3);[idle] 60 | main (a.py:1);wait (b.py:3);[cpu_wait] 4"
 )
 views = st.builds(
     TableView,
@@ -52,8 +52,8 @@ def table(view: TableView, one: TableSnapshot, columns: int = 100) -> list[str]:
 
 def test_shares_are_of_the_time_watched_and_states_stand_beside_them() -> None:
     assert [line.split() for line in table(TableView(), shown())] == [
-        ["36.0", "36.0", "30.0", "6.0", "0.0", "handle", "(a.py:9)"],
-        ["0.0", "36.0", "0.0", "0.0", "0.0", "main", "(a.py:1)"],
+        ["36.0", "36.0", "30.0", "6.0", "0.0", "0.0", "handle", "(a.py:9)"],
+        ["0.0", "36.0", "0.0", "0.0", "0.0", "0.0", "main", "(a.py:1)"],
     ]
 
 
@@ -80,7 +80,14 @@ def test_a_second_process_does_not_halve_the_shares() -> None:
 
 @pytest.mark.parametrize(
     ("sort", "first"),
-    [("self", "handle"), ("total", "handle"), ("gil", "handle"), ("idle", "wait"), ("name", "handle")],
+    [
+        ("self", "handle"),
+        ("total", "handle"),
+        ("gil", "handle"),
+        ("idle", "wait"),
+        ("cpu_wait", "wait"),
+        ("name", "handle"),
+    ],
 )
 def test_the_table_is_sorted_as_asked(sort: str, first: str) -> None:
     assert sort_rows(build_rows(STORY.samples, lines=False), TableView(sort=sort))[0].function == first
@@ -105,7 +112,7 @@ def test_the_header_says_who_how_well_and_what_all_threads_did() -> None:
         "process 7 app.py · 1:05 · last 1 s",
         "mode gil · 100.0 of 100 samples/s · no errors · target lost 0.16 % · sampler 0.00 % of a core · "
         "reader own",
-        "1 thread · gil 30.0 % · running 6.0 % · idle 64.0 % · self and total are cpu",
+        "1 thread · gil 30.0 % · running 6.0 % · cpu_wait 4.0 % · idle 60.0 % · self and total are cpu",
     ]
 
 
