@@ -119,7 +119,7 @@ def test_a_span_is_drawn_without_its_end_and_with_lines_if_asked_for() -> None:
     assert draw(CPU, 40_000, 10**9) == {}
     side = build_recording_flame(found, CPU, 0, 10**9, RecordingFlameOptions(100))["sides"][0]
     assert (side["states"], side["samples"], side["seconds"]) == (
-        {"idle": 1, "running": 1, "gil": 2},
+        {"idle": 1, "running": 1, "gil": 2, "cpu_wait": 0},
         3,
         0.03,
     )

@@ -16,6 +16,7 @@ from sidelight_collector.ingest.validation import (
     parse_request,
 )
 from sidelight_collector.stack_hashing import MAX_SAMPLES, MAX_THREAD_TIME_NS, hash_window
+from sidelight_model.counts import STATES
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.labels import LabelLimits
 from sidelight_model.window import Quality, Window, WindowLimits, encode_windows
@@ -135,7 +136,7 @@ def test_the_first_bad_line_is_named_and_nothing_is_taken(window: Make) -> None:
 
 
 def test_a_header_of_another_format_is_refused(window: Make) -> None:
-    refused = refusal(encode_windows([window()]).replace(b'"format":1', b'"format":2'))
+    refused = refusal(encode_windows([window()]).replace(b'"format":2', b'"format":3'))
     assert refused.reason is Reason.BAD_HEADER
 
 
@@ -221,7 +222,7 @@ def test_a_body_whose_lines_are_too_short_is_refused_before_reading_it_takes_mor
 
 def test_a_window_cannot_claim_more_samples_than_sums_of_windows_can_hold(window: Make) -> None:
     most = replace(window(f"main {MAX_SAMPLES}"), period_ns=1)
-    assert take(most).windows[0].running[0] == MAX_SAMPLES
+    assert take(most).windows[0].counts[STATES.index("running")][0] == MAX_SAMPLES
     error = refusal(replace(window(f"main {MAX_SAMPLES + 1}"), period_ns=1))
     assert error.reason is Reason.TOO_LARGE
     assert "samples" in error.message

@@ -34,6 +34,7 @@ from sidelight_collector.storage.tables import (
     build_segment_tables,
     compute_group_ids,
 )
+from sidelight_model.counts import STATES
 from sidelight_model.window import Window
 from tests.collector.stored_windows import START_NS, few_examples, stored, window
 from tests.model.strategies import windows as any_windows
@@ -81,9 +82,11 @@ def test_sums_are_what_samples_add_up_to_in_each_group(windows: list[Window]) ->
         keys = (*(one.labels.get(name, "") for name in labels), hour, one.period_ns, group[one.id])
         for stack, counts in one.counts.items():
             if any(counts):
-                row = expected.setdefault((*keys, hash_stack(stack)), [0, 0, 0])
+                row = expected.setdefault((*keys, hash_stack(stack)), [0] * len(STATES))
                 row[:] = [before + count for before, count in zip(row, counts, strict=True)]
-    assert {tuple(row.values())[:-3]: list(row.values())[-3:] for row in sums.to_pylist()} == expected
+    rows = [list(row.values()) for row in sums.to_pylist()]
+    keys, states = slice(0, -len(STATES)), slice(-len(STATES), None)
+    assert {tuple(row[keys]): row[states] for row in rows} == expected
     assert len(sums) == len(expected)
     times = Counter(sums["h"].to_pylist())
     order = [(row["group"], -times[row["h"]], row["h"]) for row in sums.to_pylist()]
