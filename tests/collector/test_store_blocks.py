@@ -85,8 +85,8 @@ def test_sums_are_what_samples_add_up_to_in_each_group(windows: list[Window]) ->
                 row = expected.setdefault((*keys, hash_stack(stack)), [0] * len(STATES))
                 row[:] = [before + count for before, count in zip(row, counts, strict=True)]
     rows = [list(row.values()) for row in sums.to_pylist()]
-    keys, states = slice(0, -len(STATES)), slice(-len(STATES), None)
-    assert {tuple(row[keys]): row[states] for row in rows} == expected
+    head, tail = slice(0, -len(STATES)), slice(-len(STATES), None)
+    assert {tuple(row[head]): row[tail] for row in rows} == expected
     assert len(sums) == len(expected)
     times = Counter(sums["h"].to_pylist())
     order = [(row["group"], -times[row["h"]], row["h"]) for row in sums.to_pylist()]

@@ -401,7 +401,7 @@ mod tests {
             let _ = goes_on.recv();
         });
         let pid = std::process::id() as i32;
-        let mut stay = SamplerStay::new();
+        let mut stay = SamplerStay::default();
         let mut other = OsThread::new(pid, receive_tid.recv().unwrap(), true);
         while other.observe(&mut stay) == Activity::Exited
             || !other.is_off_cpu()

@@ -34,11 +34,13 @@ pub struct SamplerStay {
     sched: ProcFile,
 }
 
-impl SamplerStay {
-    pub fn new() -> SamplerStay {
+impl Default for SamplerStay {
+    fn default() -> SamplerStay {
         SamplerStay { since_ns: 0, sched: ProcFile::new("/proc/thread-self/sched".into()) }
     }
+}
 
+impl SamplerStay {
     /// The thread has slept and is on a CPU again.
     pub fn begin(&mut self) {
         self.since_ns = monotonic_ns();
@@ -111,7 +113,7 @@ mod tests {
     fn a_sleeping_thread_was_not_displaced() {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let pid = child.id() as i32;
-        let mut stay = SamplerStay::new();
+        let mut stay = SamplerStay::default();
         let mut sched = ProcFile::new(format!("/proc/{pid}/sched"));
         // It needs the CPU for its start.
         loop {

@@ -48,7 +48,7 @@ impl Threads {
             by_tid: HashMap::new(),
             has_cpu_wait: has_figures(pid, pid),
             began_cpu_wait: false,
-            stay: SamplerStay::new(),
+            stay: SamplerStay::default(),
             observed_at: None,
             inner_tids,
         })
