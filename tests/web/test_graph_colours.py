@@ -31,9 +31,10 @@ def test_states_are_mixed_by_their_part_of_each_frame(shop: str, open_page: Open
         for idle, running, gil in zip((0xD5, 0xDA, 0xE3), (0xF6, 0xB0, 0x3F), (0x7E, 0x1F, 0xA0), strict=True)
     )
     assert legend(page, "States") == [
-        "holding the GIL 35.0 %", "running without the GIL 15.0 %", "idle (waiting) 50.0 %",
+        "holding the GIL 35.0 %", "running without the GIL 15.0 %",
+        "waiting for a CPU 0.0 %", "idle (waiting) 50.0 %",
     ]  # fmt: skip
-    assert "idle 50.0 % · running 25.0 % · GIL 25.0 %" in hover(page, "work")
+    assert "idle 50.0 % · waiting for a CPU 0.0 % · running 25.0 % · GIL 25.0 %" in hover(page, "work")
     assert "colour=state" in page.url
     page.go_back()
     eventually("packages again", lambda: box(page, "wait")["fill"] != "#d5dae3")
@@ -42,7 +43,9 @@ def test_states_are_mixed_by_their_part_of_each_frame(shop: str, open_page: Open
 def test_where_there_are_no_states_it_says_so_and_how_to_see_them(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}&colour=state")
     boxes(page)
-    said = page.get_by_text("Only wall time has states (waiting, running, holding the GIL)")
+    said = page.get_by_text(
+        "Only wall time has states (waiting, running, holding the GIL, waiting for a CPU)"
+    )
     expect(said).to_be_visible()
     assert legend(page, "Packages by self time")[0].startswith("Application")
     before = box(page, "loop")["fill"]
