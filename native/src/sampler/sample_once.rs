@@ -47,6 +47,8 @@ struct LastSample {
     samples: Vec<Sample>,
     /// The pthread_t of each sample's thread.
     threads: Vec<u64>,
+    /// The kernel's id of each sample's thread, if known.
+    tids: Vec<Option<i32>>,
     /// The generation of the interner.
     generation: u64,
     /// No tick has failed since.
@@ -125,7 +127,10 @@ impl ProcessSampler {
     }
 
     fn read_all(&mut self, interner: &mut StackInterner) -> Result<(), Failure> {
-        if self.last.complete && self.threads.none_ran() && !self.threads.began_cpu_wait {
+        if self.last.complete && self.threads.none_ran() {
+            if self.threads.began_cpu_wait {
+                self.last.mark_cpu_waits(&self.threads);
+            }
             return Ok(());
         }
         self.last.complete = false;
@@ -236,12 +241,14 @@ impl ProcessSampler {
         let threads: Vec<u64> = stacks.iter().map(|thread| thread.thread_id).collect();
         self.names.iter_mut().for_each(|names| names.update(&threads));
         let generation = self.last.generation;
-        let samples = stacks.into_iter().map(|thread| self.sample(thread, interner)).collect();
-        self.last = LastSample { samples, threads, generation, complete: true };
+        let tids: Vec<Option<i32>> =
+            stacks.iter().map(|thread| self.threads.resolve(thread.native_id, thread.thread_id)).collect();
+        let samples =
+            stacks.into_iter().zip(&tids).map(|(thread, tid)| self.sample(thread, *tid, interner)).collect();
+        self.last = LastSample { samples, threads, tids, generation, complete: true };
     }
 
-    fn sample(&self, thread: ThreadStack, interner: &mut StackInterner) -> Sample {
-        let tid = self.threads.resolve(thread.native_id, thread.thread_id);
+    fn sample(&self, thread: ThreadStack, tid: Option<i32>, interner: &mut StackInterner) -> Sample {
         let name = self.names.as_ref().and_then(|names| names.get(thread.thread_id));
         let counted = self.names.as_ref().is_some_and(|names| names.used_for_counts);
         let label = match name.clone().filter(|_| counted) {
@@ -262,6 +269,15 @@ impl ProcessSampler {
 }
 
 impl LastSample {
+    /// No thread has run since, and some of them have waited for a CPU all the time.
+    fn mark_cpu_waits(&mut self, threads: &Threads) {
+        for (sample, tid) in self.samples.iter_mut().zip(&self.tids) {
+            if tid.is_some_and(|tid| threads.waits_for_cpu(tid)) {
+                sample.state = State::CpuWait;
+            }
+        }
+    }
+
     fn stack(&self, thread_id: u64) -> Option<StackId> {
         let at = self.threads.iter().position(|&id| id == thread_id)?;
         Some(self.samples.get(at)?.stack)
