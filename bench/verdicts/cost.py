@@ -1,4 +1,4 @@
-"""The cost of a verdict: CPU time of the statistics of two sides, 20,000 stacks."""
+"""The cost of a comparison: CPU time of the statistics of two sides of 20,000 stacks."""
 
 from __future__ import annotations
 
@@ -9,57 +9,68 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.verdicts.page import Table
-from sidelight_collector.statistics.inference.bootstrap import compute_seed, draw_rounds
-from sidelight_collector.statistics.inference.cluster_variance import compute_effects
-from sidelight_collector.statistics.inference.design import SideMatrix, build_design
-from sidelight_collector.statistics.inference.fdr import benjamini_hochberg, tree_rejections
+from sidelight_collector.comparison.cost_tables import CostTable
+from sidelight_collector.comparison.function_tests import (
+    build_basis_design,
+    build_function_designs,
+    compare_functions,
+    find_changed_nodes,
+)
+from sidelight_collector.comparison.request import ComparisonOptions
+from sidelight_collector.statistics.basis import Basis
+from sidelight_collector.statistics.depths import compare_depths
+from sidelight_collector.statistics.inference.design import SideMatrix
 
-LIMIT_MS = 300.0
+LIMIT_MS = 250.0
 STACKS = 20_000
 FUNCTIONS = 4_000
+DEPTHS = 120
 ROWS = 16
 
 
-def cost(repeats: int) -> Table:
-    luck = np.random.default_rng(1)
-    watched = np.full((ROWS, ROWS), 225.0)
-    side = SideMatrix(watched, tuple((f"pod-{row}",) for row in range(ROWS)), 225.0)
-    rate = np.exp(luck.normal(-4, 2, STACKS))
-    a, b = (luck.poisson(rate[:, None, None] * np.ones((ROWS, ROWS))).astype(float) for _ in "ab")
-    counts = a.sum((1, 2)), b.sum((1, 2))
-    few = a[:FUNCTIONS], b[:FUNCTIONS], counts[0][:FUNCTIONS], counts[1][:FUNCTIONS]
+def tabulate_cost(repeats: int) -> Table:
+    """Measure each part of a comparison, by its median of `repeats`."""
+    rng = np.random.default_rng(1)
+    observed = np.full((ROWS, ROWS), 225.0)
+    side = SideMatrix(observed, tuple((f"pod-{row}",) for row in range(ROWS)), 225.0)
+    rate = np.exp(rng.normal(-4, 2, STACKS))
+    a, b = (rng.poisson(rate[:, None, None] * np.ones((ROWS, ROWS))).astype(float) for _ in "ab")
+    whole = a.sum(0), b.sum(0)
     level = np.maximum(np.arange(STACKS) % 60, 1).astype(np.int32)
     level[0] = 0
-    plan = build_design(side, side, a.sum(0), b.sum(0), same_time=True)
-    p = compute_effects(plan, a, b, *counts).p
+    options, basis = ComparisonOptions(), Basis.COMPOSITION
+    shares = tuple(SideMatrix(of, side.pods, side.block_seconds) for of in whole)
+    base = build_basis_design(basis, (shares[0], shares[1]), whole, options)
+    functions, nodes = (
+        CostTable(a[:count], b[:count], a[:count].sum((1, 2)), b[:count].sum((1, 2)))
+        for count in (FUNCTIONS, STACKS)
+    )
+    design, _ = build_function_designs(base, functions, functions, basis)
+    prior = compare_functions(design, functions, basis).effects.prior
+    deep = [of[: DEPTHS * (STACKS // DEPTHS)].reshape(DEPTHS, -1, ROWS, ROWS).sum(1) for of in (a, b)]
 
-    def drawn() -> None:
-        drawing = draw_rounds(plan, seed=compute_seed(a[0], b[0]))
-        drawing.a.resample(a)
-        drawing.b.resample(b)
-
-    def families() -> None:
-        for _ in ("self", "total"):
-            benjamini_hochberg(compute_effects(plan, *few, with_shrinkage=True).p)
+    def compare_families() -> None:
+        for of in build_function_designs(base, functions, functions, basis):
+            compare_functions(of, functions, basis)
 
     parts: dict[str, Callable[[], object]] = {
-        "design": lambda: build_design(side, side, a.sum(0), b.sum(0), same_time=True),
-        f"self and total of {FUNCTIONS:,} functions, with q": families,
-        f"effects of {STACKS:,} call paths": lambda: compute_effects(plan, a, b, *counts),
-        "which call paths changed": lambda: tree_rejections(level, p),
-        f"1,000 rounds of {STACKS:,} stacks, both sides": drawn,
+        f"self and total of {FUNCTIONS:,} functions, with their empirical null": compare_families,
+        f"which of {STACKS:,} call paths changed": lambda: find_changed_nodes(
+            design, level, nodes, basis, prior
+        ),
+        f"{DEPTHS} stack depths": lambda: compare_depths(base, np.arange(1, DEPTHS + 1), *deep),
     }
-    rows, whole = [], 0.0
+    rows, total = [], 0.0
     for what, work in parts.items():
-        taken = statistics.median(_cpu_ms(work) for _ in range(repeats))
-        whole += taken
+        taken = statistics.median(_measure_cpu_ms(work) for _ in range(repeats))
+        total += taken
         rows.append([what, f"{taken:.1f}", f"{taken / LIMIT_MS:.2f}"])
-    rows.append(["all", f"{whole:.1f}", f"{whole / LIMIT_MS:.2f}"])
+    rows.append(["all", f"{total:.1f}", f"{total / LIMIT_MS:.2f}"])
     head = ["of 16 pods by 16 blocks a side", "CPU ms (median)", f"of {LIMIT_MS:.0f} ms"]
     return Table("CPU of two sides of 20,000 stacks", head, rows)
 
 
-def _cpu_ms(work: Callable[[], object]) -> float:
+def _measure_cpu_ms(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()
     return (time.process_time() - start) * 1000

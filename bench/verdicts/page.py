@@ -18,12 +18,12 @@ class Table:
         return f"### {self.title}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def share(part: float) -> str:
+def format_share(part: float) -> str:
     """Format a share as a percentage, or as `none` from tenfold on.
 
     A change that large is not detectable in practice.
     """
-    return f"{100 * part:.1f} %" if part < 10 else "none"
+    return "" if part != part else f"{100 * part:.1f} %" if part < 10 else "none"
 
 
 def write(page: Path, command: str, tables: Sequence[Table]) -> None:

@@ -1,108 +1,149 @@
-"""One comparison of samples by pod and window, as the collector makes it."""
+"""One comparison of samples by pod and window, tested as the collector does."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.inference.cluster_variance import Effects, compute_effects
-from sidelight_collector.statistics.inference.design import (
-    MAX_BLOCKS,
-    Design,
-    LoadAssumption,
-    SideMatrix,
-    build_design,
+from sidelight_collector.comparison.cost_tables import CostTable, select_heaviest
+from sidelight_collector.comparison.effects import EffectFamily
+from sidelight_collector.comparison.function_tests import (
+    build_basis_design,
+    build_function_designs,
+    compare_functions,
+    compute_total_null,
+    find_changed_nodes,
 )
-from sidelight_collector.statistics.inference.shrinkage import PriorVariance
+from sidelight_collector.comparison.request import ComparisonOptions
+from sidelight_collector.statistics.basis import Basis
+from sidelight_collector.statistics.inference.design import MAX_BLOCKS, Design, SideMatrix
+from sidelight_collector.statistics.inference.effect_size import Effects, compute_effects
 
 F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """A recorded side.
+    """One side: pods by windows of `seconds`.
 
-    `watched` is the observed time (P, N) of pods by windows of `seconds`. `samples` is (K, P, N) for K
-    quantities, of which the first is the total.
+    `exposure` (P, N) is the observed time, or requests. `samples` is (1 + 2F + C, P, N): the whole, self of
+    each of F functions, total of each function, and C call paths.
     """
 
-    watched: F64
+    exposure: F64
     samples: F64
+    functions: int = 0
     seconds: float = 60.0
 
-    def side(self) -> SideMatrix:
-        watched = cells(self.watched)
-        names = tuple((f"pod-{row}",) for row in range(len(watched)))
-        return SideMatrix(watched, names, self.watched.shape[1] * self.seconds / watched.shape[1])
+    def build_matrix(self) -> SideMatrix:
+        exposure = sum_blocks(self.exposure)
+        names = tuple((f"pod-{row}",) for row in range(len(exposure)))
+        return SideMatrix(exposure, names, self.exposure.shape[1] * self.seconds / exposure.shape[1])
 
     def until(self, window: int) -> Windows:
-        """Return the data of the first `window` windows."""
-        return Windows(self.watched[:, :window], self.samples[:, :, :window], self.seconds)
+        """Return the first `window` windows."""
+        return replace(self, exposure=self.exposure[:, :window], samples=self.samples[:, :, :window])
 
 
-def cells(windows: F64) -> F64:
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The results of one comparison.
+
+    `total` is the effect of the whole by samples. `own` and `total_time` are the families of self and total
+    time of the functions in `selected`.
+    """
+
+    design: Design
+    total: Effects
+    selected: I64
+    own: EffectFamily
+    total_time: EffectFamily
+    changed_paths: Flags
+
+
+def sum_blocks(windows: F64) -> F64:
     """Sum windows (..., P, N) into blocks (..., P, T) by the start of the window."""
     count = windows.shape[-1]
     blocks = min(MAX_BLOCKS, count)
     starts = np.ceil(np.arange(blocks) * count / blocks).astype(int)
-    folded: F64 = np.add.reduceat(windows, starts, axis=-1)
-    return folded
+    sums: F64 = np.add.reduceat(windows, starts, axis=-1)
+    return sums
 
 
-def compared(
-    a: Windows,
-    b: Windows,
-    *,
-    same_time: bool = False,
-    same_pods: bool = False,
-    look: int = 0,
-    load: LoadAssumption = LoadAssumption.UNKNOWN,
+def compare_total(
+    a: Windows, b: Windows, basis: Basis, options: ComparisonOptions, *, same_pods: bool = False
 ) -> tuple[Design, Effects]:
-    """Compute the effects of all quantities of two sides, each independently."""
-    plan, of_a, of_b = _planned(a, b, same_time, same_pods, look, load)
-    return plan, compute_effects(plan, of_a, of_b, a.samples.sum((1, 2)), b.samples.sum((1, 2)))
+    """Compare the first quantity of both sides."""
+    cells = sum_blocks(a.samples[:1]), sum_blocks(b.samples[:1])
+    design = _build_design(a, b, basis, options, cells, same_pods=same_pods)
+    counts = (np.array([of.sum()]) for of in cells)
+    return design, compute_effects(design, *cells, *counts)
 
 
-def families(a: Windows, b: Windows, functions: int, *, same_time: bool = False) -> tuple[F64, F64, F64]:
-    """Compute the p-values of self and total of functions, and of call paths.
-
-    The quantities are the total, then self and total of each function, then the call paths.
-    """
-    plan, of_a, of_b = _planned(a, b, same_time)
-    count_a, count_b = (one.samples.sum((1, 2)) for one in (a, b))
-
-    def judged(start: int, end: int | None, usual: PriorVariance | None = None) -> Effects:
-        at = slice(start, end)
-        sides = of_a[at], of_b[at], count_a[at], count_b[at]
-        return (
-            compute_effects(plan, *sides, is_family=True, prior=usual)
-            if usual
-            else compute_effects(plan, *sides, with_shrinkage=True)
-        )
-
-    own, total = judged(1, 1 + functions), judged(1 + functions, 1 + 2 * functions)
-    return own.p, total.p, judged(1 + 2 * functions, None, total.prior).p
-
-
-def _planned(
+def compare(
     a: Windows,
     b: Windows,
-    same_time: bool,
-    same_pods: bool = False,
-    look: int = 0,
-    load: LoadAssumption = LoadAssumption.UNKNOWN,
-) -> tuple[Design, F64, F64]:
-    of_a, of_b = cells(a.samples), cells(b.samples)
-    plan = build_design(
-        a.side(),
-        b.side(),
-        of_a[0],
-        of_b[0],
-        same_time=same_time,
-        same_pods=same_pods,
-        analysis_index=look,
-        load=load,
+    basis: Basis,
+    options: ComparisonOptions,
+    *,
+    level: I32 | None = None,
+) -> Comparison:
+    """Compare the whole, all functions, and the call paths whose levels are given in pre-order."""
+    cells = sum_blocks(a.samples), sum_blocks(b.samples)
+    counts = tuple(of.sum((1, 2)) for of in cells)
+    end = 1 + 2 * a.functions
+    selected = 1 + np.sort(
+        select_heaviest(counts[0][1 + a.functions : end], counts[1][1 + a.functions : end], options.max_tests)
     )
-    return plan, of_a, of_b
+
+    def table(at: I64) -> CostTable:
+        return CostTable(cells[0][at], cells[1][at], counts[0][at], counts[1][at])
+
+    design = _build_design(a, b, basis, options, cells)
+    own, base = table(selected), design
+    if basis is Basis.COMPOSITION:
+        profile = tuple(
+            replace(side, exposure=of[0]) for side, of in zip((design.a, design.b), cells, strict=True)
+        )
+        base = build_basis_design(basis, (profile[0], profile[1]), (cells[0][0], cells[1][0]), options)
+    total_time = table(selected + a.functions)
+    self_design, total_design = build_function_designs(base, own, total_time, basis)
+    judged = replace(design, null=compute_total_null(self_design, own, basis))
+    total = compute_effects(judged, cells[0][:1], cells[1][:1], counts[0][:1], counts[1][:1])
+    families = (
+        compare_functions(self_design, own, basis),
+        compare_functions(total_design, total_time, basis),
+    )
+    paths = np.zeros(0, bool)
+    if level is not None:
+        at = np.arange(end, end + len(level))
+        paths = find_changed_nodes(total_design, level, table(at), basis, families[1].effects.prior)
+    return Comparison(self_design, total, selected - 1, *families, paths)
+
+
+def _pairing(basis: Basis) -> str:
+    return "time" if basis is Basis.CONCURRENT else ""
+
+
+def _build_design(
+    a: Windows,
+    b: Windows,
+    basis: Basis,
+    options: ComparisonOptions,
+    cells: tuple[F64, F64],
+    *,
+    same_pods: bool = False,
+) -> Design:
+    return build_basis_design(
+        basis,
+        (a.build_matrix(), b.build_matrix()),
+        (cells[0][0], cells[1][0]),
+        options,
+        pairing=_pairing(basis),
+        same_pods=same_pods,
+    )

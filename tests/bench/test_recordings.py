@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.verdicts.real import grid
+from bench.verdicts.real import build_grid
 from bench.verdicts.recordings import RECORDED, Recording, load, names, recording_of, save
 from bench.verdicts.weather import Weather
 from sidelight_model.folded import parse_folded
@@ -80,7 +80,8 @@ def test_what_is_recorded_in_git_is_real_and_small() -> None:
 
 def test_samples_count_by_the_time_they_stand_for(recording: Recording) -> None:
     usual, saving = (
-        grid(replace(recording, period=np.full(len(recording.start), period))) for period in (0.01, 0.05)
+        build_grid(replace(recording, period=np.full(len(recording.start), period)))
+        for period in (0.01, 0.05)
     )
     assert usual.samples[0].sum() == recording.samples().sum()
     assert (saving.samples == 5 * usual.samples).all()

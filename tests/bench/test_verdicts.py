@@ -1,40 +1,80 @@
-"""The benchmark of verdicts: what it draws is what it says, and its page keeps what is around the tables."""
+"""The benchmark of comparisons: it draws what it says, and its page keeps what is around the tables."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from bench.verdicts import tables
 from bench.verdicts.page import BEGIN, END, Table, write
-from bench.verdicts.trees import by_function, program, sums_below
-from bench.verdicts.trials import cells, compared
-from bench.verdicts.worlds import World, draw
+from bench.verdicts.real import GROWING, WAITING, load_grid
+from bench.verdicts.tables import Plan, record, simulate
+from bench.verdicts.trials import compare, sum_blocks
+from bench.verdicts.worlds import World, draw_program, draw_sides
+from sidelight_collector.statistics.basis import Basis
+
+QUIET = World(pods=(20, 20), load=0.0, own=0.0, drift=0.0, function_spread=0.0, samples=2000.0)
 
 
 def test_blocks_keep_all_that_windows_had() -> None:
     windows = np.arange(120.0).reshape(2, 60)
-    assert cells(windows).shape == (2, 16)
-    assert cells(windows).sum() == windows.sum()
-    assert cells(windows[:, :5]).shape == (2, 5)
+    assert sum_blocks(windows).shape == (2, 16)
+    assert sum_blocks(windows).sum() == windows.sum()
+    assert sum_blocks(windows[:, :5]).shape == (2, 5)
 
 
-def test_a_planted_change_is_in_what_is_drawn() -> None:
-    world = World(pods_a=30, pods_b=30, load=0.0, samples=2000.0, change=0.25)
-    a, b = draw(world, np.random.default_rng(1))
-    assert b.samples.sum() / a.samples.sum() == pytest.approx(1.25, rel=0.02)
-    _, found = compared(a, b, **world.how)
-    assert found.p[0] < 0.01
+@pytest.mark.parametrize("basis", tables.BASES)
+def test_a_planted_change_is_drawn_and_found(basis: Basis) -> None:
+    rng = np.random.default_rng(1)
+    program = draw_program(rng, 200, 40)
+    own = program.sum_by_function(program.weight)[0]
+    planted = int(np.argsort(own)[-2])
+    factors = np.ones(40)
+    factors[planted] = 2.0
+    a, b = draw_sides(QUIET, program, factors, basis, rng)
+    assert b.samples[1 + planted].sum() / a.samples[1 + planted].sum() == pytest.approx(2, rel=0.1)
+    result = compare(a, b, basis, tables.OPTIONS, level=program.level)
+    assert result.selected[result.own.is_changed].tolist() == [planted]
+    assert result.changed_paths.any()
+
+
+def test_load_and_background_work_are_drawn() -> None:
+    rng = np.random.default_rng(2)
+    program = draw_program(rng, 200, 40)
+    for background, ratio in ((0.0, 3.0), (1.0, 1.0)):
+        world = replace(QUIET, load_ratio=3.0, background=background)
+        a, b = draw_sides(world, program, np.ones(40), Basis.COMPOSITION, rng)
+        assert b.samples[0].sum() / a.samples[0].sum() == pytest.approx(ratio, rel=0.05)
 
 
 def test_a_function_counts_once_per_stack_and_its_nodes_add_up() -> None:
-    code = program(np.random.default_rng(2), 80, 5)
-    alone, total = by_function(code, code.weight, 5)
+    program = draw_program(np.random.default_rng(2), 80, 5)
+    alone, total = program.sum_by_function(program.weight)
     assert alone.sum() == pytest.approx(1)
-    assert sums_below(code, code.weight)[0] == pytest.approx(1)
+    assert program.sum_subtrees(program.weight)[0] == pytest.approx(1)
     assert (total <= 1 + 1e-9).all()
     assert (total >= alone - 1e-12).all()
+
+
+def test_a_tally_counts_what_is_planted_and_what_is_not() -> None:
+    counted = simulate(QUIET, Basis.COMPOSITION, Plan(2, 3.0), 3)
+    assert (counted.comparisons, counted.planted, counted.detected) == (3, 6, 6)
+    assert counted.any_changed == 0
+    assert simulate(QUIET, Basis.CONCURRENT, Plan(), 3).detected == 0
+
+
+def test_recordings_are_compared_without_requests_that_grow_and_functions_that_wait() -> None:
+    names = load_grid("feed", with_waits=False).names
+    for with_waits in (True, False):
+        grid = load_grid("feed", with_waits=with_waits)
+        own = grid.samples[1 : 1 + len(names)].sum((1, 2))
+        assert sum(own[at] for at, name in enumerate(names) if name in GROWING) == 0
+        waiting = sum(own[at] for at, name in enumerate(names) if name.startswith(WAITING))
+        assert (waiting > 0) == with_waits
+    assert record("shop", 3, Basis.PER_REQUEST, Plan(1, 3.0), 2).planted == 2
 
 
 def test_tables_go_between_the_markers(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.inference.cluster_variance import Effects, compute_effects
 from sidelight_collector.statistics.inference.design import Design, SideMatrix, build_design
+from sidelight_collector.statistics.inference.effect_size import Effects, compute_effects
 
 F64 = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ def judge(a: F64, b: F64, **how: object) -> tuple[Design, Effects]:
 
 
 def judged_on(one: SideMatrix, two: SideMatrix, a: F64, b: F64, **how: object) -> tuple[Design, Effects]:
-    plan = build_design(one, two, a[0], b[0], **how)  # type: ignore[arg-type]
+    plan = build_design(one, two, **how)  # type: ignore[arg-type]
     none = np.full(len(a), np.inf)
     return plan, compute_effects(plan, a, b, none, none)
 

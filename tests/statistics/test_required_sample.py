@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sidelight_collector.statistics.inference.cluster_variance import Effects, compute_effects
 from sidelight_collector.statistics.inference.design import Design, SideMatrix, build_design
+from sidelight_collector.statistics.inference.effect_size import Effects, compute_effects
 from sidelight_collector.statistics.inference.power import MAX_PODS, SampleSizeAdvice, advise_sample_size
 from tests.statistics.sides import even, judge, judged_on, pods
 
@@ -26,7 +26,7 @@ def brief(count: int, samples: float = np.inf, seed: int = 1) -> tuple[Design, E
     """A side of one stretch of time, a minute."""
     one = even(count, 1)
     a, b = (pods(seed + at, count)[:, :, :1] for at in range(2))
-    plan = build_design(one, one, a[0], b[0], is_uncorrelated=True)
+    plan = build_design(one, one)
     return plan, compute_effects(plan, a, b, np.array([samples]), np.array([samples]))
 
 
@@ -72,8 +72,8 @@ def test_pods_that_differ_are_told_by_how_much_and_how_many_would_do() -> None:
     lack = enough(lacking(judge(a, b, same_time=True)))
     assert lack.minutes is None
     assert lack.pod_variation == pytest.approx(0.2 * (8 / 7) ** 0.5, rel=0.05)
-    # 3.05 standard errors (16 rows a side), of 20 % in one pod of each side
-    assert lack.pods == pytest.approx(2 * (3.05 * 0.214 * 1.05 / 0.05) ** 2, rel=0.03)
+    # 2.896 standard errors (16 rows a side, 30 degrees), of 20 % in one pod of each side
+    assert lack.pods == pytest.approx(2 * (2.896 * 0.214 * 1.05 / 0.05) ** 2, rel=0.03)
 
 
 def test_pods_that_differ_too_much_have_no_number() -> None:

@@ -102,10 +102,10 @@ def test_few_tell_nothing(functions: int, learns: bool) -> None:
     assert (taught(errors(luck, functions), np.ones(functions), 0.01).df > 0) is learns
 
 
-def test_what_scatters_more_than_is_usual_keeps_its_own_variance() -> None:
+def test_each_variance_is_drawn_to_the_usual_one_by_the_degrees_of_freedom() -> None:
     usual = PriorVariance(rate_factor=0.01, df=40)
     variance = usual.shrink(np.array([0.5, 0.01, 0.0001]), np.full(3, 6.0), np.zeros(3), np.ones(3))
-    assert variance == pytest.approx([0.5, 0.01, (6 * 0.0001 + 40 * 0.01) / 46])
+    assert variance == pytest.approx([(6 * own + 40 * 0.01) / 46 for own in (0.5, 0.01, 0.0001)])
 
 
 @given(
@@ -117,7 +117,7 @@ def test_what_scatters_more_than_is_usual_keeps_its_own_variance() -> None:
     ),
     st.integers(1, 9),
 )
-def test_whatever_is_seen_variances_are_never_lower(
+def test_whatever_is_seen_variances_lie_between_their_own_and_the_usual_one(
     seen: list[tuple[float, float, float, float]], pods: int
 ) -> None:
     variance, df, counting, rate = np.array(seen, float).reshape(-1, 4).T
@@ -126,4 +126,6 @@ def test_whatever_is_seen_variances_are_never_lower(
     assert np.isfinite([usual.rate_factor, usual.df]).all()
     assert usual.df >= 0
     after = usual.shrink(variance, df, counting, rate)
-    assert (after >= variance * (1 - 1e-12)).all()
+    prior = counting + usual.rate_factor * rate**2
+    assert (after >= np.minimum(variance, prior) * (1 - 1e-12)).all()
+    assert (after <= np.maximum(variance, prior) * (1 + 1e-12)).all()

@@ -7,6 +7,7 @@ cost_tables       costs of functions and call paths
 inputs            the stacks, and loaders of more
 side_comparison   two sides, and the effects between them
 builder           functions, nodes, conditions and summary
+function_tests    the tests of all functions together
 effects           effects of many functions, and how they were tested
 culprit_rows      functions where a change starts
 rename_matching   functions that changed their name

@@ -19,8 +19,8 @@ from sidelight_collector.statistics.event_loop import (
     attribute_loop_time,
     compare_loops,
 )
-from sidelight_collector.statistics.inference.cluster_variance import Effects
 from sidelight_collector.statistics.inference.design import Design
+from sidelight_collector.statistics.inference.effect_size import Effects
 from sidelight_model.frames import Frame, unescape_frame
 
 

@@ -24,9 +24,9 @@ from sidelight_collector.comparison.effects import (
     compute_table_effects,
     describe_method,
     describe_old_name,
-    exceeds_counting_noise,
     rank_functions,
 )
+from sidelight_collector.comparison.function_tests import compare_functions, find_changed_nodes
 from sidelight_collector.comparison.model import (
     ConditionJson,
     CulpritsJson,
@@ -47,12 +47,8 @@ from sidelight_collector.comparison.side_comparison import SideComparison
 from sidelight_collector.query.call_tree import Flags
 from sidelight_collector.query.select.matchers import find_full_matches
 from sidelight_collector.statistics.culprits import NODE_CHANGED
-from sidelight_collector.statistics.inference.cluster_variance import (
-    NO_PRIOR,
-    assign_directions,
-    count_agreeing_rows,
-)
-from sidelight_collector.statistics.inference.fdr import benjamini_hochberg, tree_rejections
+from sidelight_collector.statistics.inference.design import Design
+from sidelight_collector.statistics.inference.effect_size import NO_PRIOR
 from sidelight_collector.statistics.inference.power import SampleSizeAdvice, advise_sample_size
 from sidelight_collector.statistics.summary_text import (
     SHARE,
@@ -80,10 +76,9 @@ class ComparisonBuilder:
         rows = sides.stack_rows if stacks.pooled is stacks.lineless else sides.build_rows(stacks.pooled)
         self._tree_rows = rows
         self._node_costs = build_node_costs(self._tree, *rows, self._options.max_tests)
-        self._self_effects, self._total_effects = (
-            self._compare_family(of)
-            for of in (self._sides.function_costs.self_costs, self._sides.function_costs.total_costs)
-        )
+        costs = sides.function_costs
+        self._self_effects = self._compare_family(sides.self_design, costs.self_costs)
+        self._total_effects = self._compare_family(sides.total_design, costs.total_costs)
         self._changed_nodes = self._node_costs.node_ids[self._test_nodes()]
 
     def build(self) -> Verdict:
@@ -147,27 +142,14 @@ class ComparisonBuilder:
         return flags
 
     def _test_nodes(self) -> Flags:
-        """Return which nodes are outside noise.
-
-        Nodes within counting noise need no further test.
-        """
-        of, design = self._node_costs, self._sides.function_design
-        p = np.ones(len(of.node_ids))
-        if not self._sides.is_testable:
-            return np.zeros(len(p), bool)
-        near = np.flatnonzero(exceeds_counting_noise(of.total_costs, design))
-        is_relevant = np.zeros(len(p), bool)
-        if len(near):
-            found = compute_table_effects(
-                design,
-                of.total_costs.take(near),
-                are_shares=self._sides.are_shares,
-                is_family=True,
-                prior=self._total_effects.effects.prior,
-            )
-            p[near], is_relevant[near] = found.p, np.abs(found.delta) >= design.min_relevant
-        changed: Flags = tree_rejections(of.level, p, design.alpha) & is_relevant
-        return changed
+        """Return which nodes are outside noise, as far as the checks allow."""
+        of, sides = self._node_costs, self._sides
+        if not sides.is_testable:
+            return np.zeros(len(of.node_ids), bool)
+        prior = self._total_effects.effects.prior
+        return find_changed_nodes(
+            sides.total_design, of.level, of.total_costs, sides.basis_choice.basis, prior
+        )
 
     def _find_culprits(self) -> CulpritsJson:
         """Find the functions where the change starts."""
@@ -176,7 +158,7 @@ class ComparisonBuilder:
         agreed = sampled.delta[0] * whole.delta[0] > 0
         is_changed = agreed and whole.direction[0] in CHANGED_DIRECTIONS
         search = CulpritSearch(
-            self._sides.function_design,
+            self._sides.total_design,
             self._tree,
             self._tree_rows,
             FunctionEffects(self._sides.function_costs.names, self._self_effects, self._total_effects),
@@ -234,8 +216,10 @@ class ComparisonBuilder:
             frame_mask &= np.array(find_full_matches(file, [frame.file for frame in frames]), bool)
         frame_mask = include_old_names(frame_mask, canvas.frame_names(), self._sides.renames)
         any_of, last = canvas.match_stacks(frame_mask)
-        stack_mask, family = (
-            (last, self._self_effects) if condition.subject == "self" else (any_of, self._total_effects)
+        stack_mask, family, design = (
+            (last, self._self_effects, self._sides.self_design)
+            if condition.subject == "self"
+            else (any_of, self._total_effects, self._sides.total_design)
         )
         a, b = self._sides.stack_rows
         counted = a.count_samples(stack_mask), b.count_samples(stack_mask)
@@ -246,10 +230,9 @@ class ComparisonBuilder:
         )
         are_shares = condition.subject == "share" or self._sides.are_shares
         found = compute_table_effects(
-            self._sides.share_design if are_shares else self._sides.function_design,
+            self._sides.share_design if are_shares and not self._sides.are_shares else design,
             table,
             are_shares=are_shares,
-            is_family=True,
             prior=family.effects.prior if are_shares == self._sides.are_shares else NO_PRIOR,
         )
         return to_effect_json(self._sides.apply_checks(found))
@@ -265,17 +248,10 @@ class ComparisonBuilder:
         watched = all(taken.pod_seconds > 0 for taken in self._sides.sampling)
         return None if watched else build_exact_effect(0.0, 0.0, Direction.NO_DATA)
 
-    def _compare_family(self, table: CostTable) -> EffectFamily:
-        """Compute the effects of many quantities.
-
-        Only those that the false-discovery rate allows count as changed.
-        """
-        design = self._sides.function_design
-        found = compute_table_effects(design, table, are_shares=self._sides.are_shares, with_shrinkage=True)
-        q = benjamini_hochberg(found.p)
-        found = self._sides.apply_checks(assign_directions(found, design, q <= design.alpha))
-        agree, rows = count_agreeing_rows(found, design, table.b)
-        return EffectFamily(found, q, agree, rows)
+    def _compare_family(self, design: Design, table: CostTable) -> EffectFamily:
+        """Compare many quantities, as far as the checks allow."""
+        family = compare_functions(design, table, self._sides.basis_choice.basis)
+        return replace(family, effects=self._sides.apply_checks(family.effects))
 
     def _find_required_sample(self) -> SampleSizeAdvice | None:
         """Return the sample size that is lacking.

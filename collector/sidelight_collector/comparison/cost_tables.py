@@ -142,7 +142,7 @@ def build_function_costs(pooled: PooledStacks, a: CostRows, b: CostRows, max_fun
         for rows in (a, b)
         for own, total in [builder.sum_by_frame(_sum_samples_by_stack(rows, stacks), every, 1)]
     )
-    selected = np.sort(_select_heaviest(all_a, all_b, max_functions))
+    selected = np.sort(select_heaviest(all_a, all_b, max_functions))
     place = np.full(len(words), -1, np.int32)
     place[selected] = np.arange(len(selected))
     (own_of_a, total_of_a), (own_of_b, total_of_b) = (
@@ -176,7 +176,7 @@ def build_node_costs(tree: CallTree, a: CostRows, b: CostRows, max_nodes: int) -
     level = np.array(tree.level, np.int32)
     parent, end = compute_parents_and_subtree_ends(level)
     samples_a, samples_b = (_sum_subtrees(np.array(own, np.int64), end) for own in tree.samples[:2])
-    at = np.union1d(_select_heaviest(_to_float64(samples_a), _to_float64(samples_b), max_nodes), [0])
+    at = np.union1d(select_heaviest(_to_float64(samples_a), _to_float64(samples_b), max_nodes), [0])
     is_selected = np.zeros(len(level), bool)
     is_selected[at] = True
     number = np.cumsum(is_selected) - 1
@@ -238,7 +238,7 @@ def _to_exact_integers(ns: F64) -> NDArray[Any]:
     return np.rint(ns).astype(np.int64) if ns.sum() < _MAX_EXACT_NS else ns
 
 
-def _select_heaviest(a: F64, b: F64, max_rows: int) -> I64:
+def select_heaviest(a: F64, b: F64, max_rows: int) -> I64:
     """Select quantities with enough samples, the largest first.
 
     Their size is their share of either side.

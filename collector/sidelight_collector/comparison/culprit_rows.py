@@ -19,8 +19,8 @@ from sidelight_collector.statistics.culprits import (
     FunctionTest,
     find_culprits,
 )
-from sidelight_collector.statistics.inference.cluster_variance import count_agreeing_rows
 from sidelight_collector.statistics.inference.design import Design
+from sidelight_collector.statistics.inference.effect_size import count_agreeing_rows
 from sidelight_collector.statistics.inference.fdr import compute_parents_and_ends
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.frames import Frame, unescape_frame
@@ -110,7 +110,6 @@ class CulpritSearch:
             self._design,
             CostTable(a, b, *samples),
             are_shares=self._are_shares,
-            is_family=True,
             prior=self._functions.self_effects.effects.prior,
         )
         agreeing, row_count = count_agreeing_rows(effects, self._design, b)

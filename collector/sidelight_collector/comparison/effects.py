@@ -24,9 +24,8 @@ from sidelight_collector.comparison.model import (
 from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.query.call_tree import Flags
 from sidelight_collector.statistics.comparability import CheckResult
-from sidelight_collector.statistics.inference.bootstrap import DEFAULT_ROUNDS, MIN_PODS
-from sidelight_collector.statistics.inference.cluster_variance import NO_PRIOR, Effects, compute_effects
 from sidelight_collector.statistics.inference.design import Design
+from sidelight_collector.statistics.inference.effect_size import NO_PRIOR, Effects, compute_effects
 from sidelight_collector.statistics.inference.empirical_null import (
     EmpiricalNull,
     estimate_empirical_null,
@@ -85,7 +84,6 @@ def compute_table_effects(
     *,
     are_shares: bool,
     with_shrinkage: bool = False,
-    is_family: bool = False,
     prior: PriorVariance = NO_PRIOR,
 ) -> Effects:
     """Compute the effects of a table of functions or nodes, as rates or as shares.
@@ -98,16 +96,27 @@ def compute_table_effects(
             rest = 1 - cells.sum((1, 2)) / (matrix.total_exposure or 1.0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 samples[side] = np.where(rest > _LEAST_REST, samples[side] / rest, np.inf)
-    return compute_effects(
-        design, table.a, table.b, *samples, with_shrinkage=with_shrinkage, is_family=is_family, prior=prior
+    return compute_effects(design, table.a, table.b, *samples, with_shrinkage=with_shrinkage, prior=prior)
+
+
+def estimate_null(
+    effects: Effects, table: CostTable, *, are_shares: bool, shift: float | None = None
+) -> EmpiricalNull:
+    """Estimate from functions how far unchanged ones differ between the sides.
+
+    `shift` is given if it is known from other functions.
+    """
+    mean = (effects.baseline + effects.comparison) / 2
+    rest = 1 - mean if are_shares else np.ones_like(mean)
+    usable = np.minimum(table.samples_a, table.samples_b) >= MIN_NULL_SAMPLES
+    usable &= (effects.variance > 0) & (rest > _LEAST_REST)
+    ratios = np.log(effects.comparison[usable] / effects.baseline[usable])
+    return estimate_empirical_null(
+        ratios,
+        effects.variance[usable] / mean[usable] ** 2,
+        rests=rest[usable] if are_shares else None,
+        shift=shift,
     )
-
-
-def estimate_null(effects: Effects, table: CostTable) -> EmpiricalNull:
-    """Estimate from functions how far unchanged ones differ between the sides."""
-    usable = (np.minimum(table.samples_a, table.samples_b) >= MIN_NULL_SAMPLES) & (effects.variance > 0)
-    a, b, variance = effects.baseline[usable], effects.comparison[usable], effects.variance[usable]
-    return estimate_empirical_null(np.log(b / a), variance / ((a + b) / 2) ** 2)
 
 
 def exceeds_counting_noise(table: CostTable, design: Design) -> Flags:
@@ -167,8 +176,6 @@ def describe_method(
         "frequencies": design.frequency_count,
         "paired": paired,
         "same_pods": same_pods,
-        "bootstrap": "pods" if min(side.row_count for side in sides) >= MIN_PODS else "blocks",
-        "bootstrap_rounds": DEFAULT_ROUNDS,
         "over_dispersion": [
             finite_or_none(float(variance[0] / counted[0])) if counted[0] > 0 else None
             for variance, counted in counting

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sidelight_collector.statistics.comparability import CheckResult
 from sidelight_collector.statistics.depths import DepthComparison
-from sidelight_collector.statistics.inference.cluster_variance import Effects
+from sidelight_collector.statistics.inference.effect_size import Effects
 from sidelight_model.change import Direction
 
 
@@ -166,8 +166,6 @@ class ComparisonMethod(TypedDict):
     frequencies: int
     paired: str
     same_pods: bool
-    bootstrap: str
-    bootstrap_rounds: int
     over_dispersion: list[float | None]
     rate_source: str
 

@@ -15,11 +15,11 @@ from sidelight_collector.comparison.cost_tables import (
     CostRows,
     build_function_costs,
 )
-from sidelight_collector.comparison.effects import (
-    compute_table_effects,
-    estimate_null,
-    mark_not_comparable,
-    mark_not_judged,
+from sidelight_collector.comparison.effects import mark_not_comparable, mark_not_judged
+from sidelight_collector.comparison.function_tests import (
+    build_basis_design,
+    build_function_designs,
+    compute_total_null,
 )
 from sidelight_collector.comparison.inputs import ComparedStacks, ComparisonLoaders
 from sidelight_collector.comparison.matrix import PairedObservations
@@ -49,14 +49,13 @@ from sidelight_collector.statistics.comparability import (
 )
 from sidelight_collector.statistics.depths import DepthComparison, compare_depths
 from sidelight_collector.statistics.event_loop import has_event_loop_frames
-from sidelight_collector.statistics.inference.cluster_variance import (
-    Effects,
-    compute_effects,
-)
 from sidelight_collector.statistics.inference.design import (
     Design,
     SideMatrix,
-    build_design,
+)
+from sidelight_collector.statistics.inference.effect_size import (
+    Effects,
+    compute_effects,
 )
 from sidelight_collector.statistics.inference.empirical_null import NO_NULL
 from sidelight_collector.statistics.summary_text import (
@@ -129,9 +128,15 @@ class SideComparison:
         function_costs = build_function_costs(stacks.lineless, a, b, options.max_tests)
         self.renames = loaders.find_renames(function_costs)
         self.function_costs, self.old_names = merge_renamed_functions(function_costs, self.renames)
-        self.function_design = self._build_function_design()
+        base = self._share_design if self.are_shares else self.design
+        self.self_design, self.total_design = build_function_designs(
+            base, self.function_costs.self_costs, self.function_costs.total_costs, basis_choice.basis
+        )
+        self._total_null = compute_total_null(
+            self.self_design, self.function_costs.self_costs, basis_choice.basis
+        )
         self.sampled_effects = self._judge_total(
-            self.compute_raw_effect(self.design, cells, self.sample_counts)
+            self.compute_raw_effect(replace(self.design, null=self._total_null), cells, self.sample_counts)
         )
         by_clock = self.time_source(kind) == "clock"
         self.rate_effects = self._judge_total(self.compare_cpu_clock()) if by_clock else self.sampled_effects
@@ -145,8 +150,8 @@ class SideComparison:
     def share_design(self) -> Design:
         """The design of shares of the profile, on any basis."""
         if self.are_shares:
-            return self.function_design
-        return replace(self._share_design, null=replace(self.function_design.null, of_shares=True))
+            return self.total_design
+        return replace(self._share_design, null=replace(self.total_design.null, are_shares=True))
 
     @property
     def is_load_equal(self) -> bool:
@@ -193,7 +198,7 @@ class SideComparison:
         It has no sampling noise.
         """
         cells = self.observations[0].cpu_seconds, self.observations[1].cpu_seconds
-        of = self._build_design(self._clock_exposure, cells)
+        of = replace(self._build_design(self._clock_exposure, cells), null=self._total_null)
         return self.compute_raw_effect(of, cells, (math.inf, math.inf))
 
     def build_rows(self, pooled: PooledStacks) -> tuple[CostRows, CostRows]:
@@ -206,37 +211,15 @@ class SideComparison:
         self, exposure: tuple[SideMatrix, SideMatrix], cells: tuple[F64, F64], *, is_share: bool = False
     ) -> Design:
         """Build the design of a quantity with the sum `cells`, or of a share."""
-        options = self.options
-        rates = [
-            own.sum() / side.total_exposure
-            for own, side in zip(cells, exposure, strict=True)
-            if side.total_exposure
-        ]
-        return build_design(
-            *exposure,
-            *cells,
-            same_time=bool(self.pairing),
-            other_days=self.pairing == "hours",
+        return build_basis_design(
+            self.basis_choice.basis,
+            exposure,
+            cells,
+            self.options,
+            pairing=self.pairing,
             same_pods=self.same_pods,
-            alpha=options.alpha,
-            analysis_index=options.analysis_index,
-            min_effect=options.min_effect,
-            min_relevant=options.min_relevant_share * (1.0 if is_share else max(rates, default=0.0)),
-            is_uncorrelated=self.basis_choice.basis in (Basis.EQUAL_LOAD, Basis.COMPOSITION),
+            is_share=is_share,
         )
-
-    def _build_function_design(self) -> Design:
-        """Build the design of functions, with the empirical null where it applies."""
-        design = self._share_design if self.are_shares else self.design
-        if self.is_load_equal and not self.are_shares:
-            return design
-        table = self.function_costs.self_costs
-        found = compute_table_effects(design, table, are_shares=self.are_shares, with_shrinkage=True)
-        null = estimate_null(found, table)
-        if self.are_shares:
-            return replace(design, null=replace(null, of_shares=True))
-        self.design = replace(design, null=replace(null, shift=0.0))
-        return self.design
 
     def compute_raw_effect(
         self, design: Design, cells: tuple[F64, F64], samples: tuple[float, float]

@@ -3,35 +3,34 @@
 The input is the number of samples by stack depth, (D, P, T) over depths, pods and blocks. A sample is the
 unit, so the depth of a side does not depend on its number of samples per second.
 
-- The mean is a ratio (frames over samples) and is tested like every rate (see `cluster_variance`). Its
-  autocorrelation in time is estimated on depth itself.
+- The mean is a ratio (frames over samples) and is tested like every rate (see `effect_size`).
 - The interval of a quantile follows from the uncertainty of the distribution at the quantile (Woodruff,
   1952): if the share of samples no deeper than the quantile is p ± e, the quantile lies between the
   quantiles of p - e and p + e. MOVER (Zou and Donner, 2008) combines both intervals into one of the shift,
-  with the covariance of paired sides. Depths are whole numbers and often few, so percentiles of a bootstrap
-  would jump between them. Also, a bootstrap draws pods or blocks, never both, while the shares here are
-  clustered both ways. The p-value is the level at which the interval ends at 0.
-- The largest gap is the greatest difference of the two cumulative distributions (Kolmogorov's distance).
-  Its interval is the gap ± the largest deviation of any share in 95 % of bootstrap rounds. The gap is the
-  largest of many differences, so the band has to cover all of them.
+  with the covariance of paired sides. The p-value is the level at which the interval ends at 0.
+- The largest gap is the greatest difference of the two cumulative distributions (Kolmogorov's distance). Its
+  band covers all of their differences: the inequality of Dvoretzky, Kiefer and Wolfowitz with Massart's
+  constant (Annals of Probability 18, 1990), for as many independent samples as the most uncertain share has.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import log
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.inference.bootstrap import BootstrapRounds, compute_seed, draw_rounds
-from sidelight_collector.statistics.inference.cluster_variance import (
+from sidelight_collector.statistics.inference.design import Design, SideMatrix
+from sidelight_collector.statistics.inference.effect_size import (
+    POWER,
     Effects,
     assign_directions,
     compute_effects,
 )
-from sidelight_collector.statistics.inference.design import Design, SideMatrix, build_design
-from sidelight_collector.statistics.inference.student_t import POWER, t_quantile, two_sided_p_value
+from sidelight_collector.statistics.inference.empirical_null import NO_NULL
+from sidelight_collector.statistics.inference.student_t import MAX_DF, t_quantile, two_sided_p_value
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -69,9 +68,7 @@ class DepthComparison:
     gap: LargestGap
 
 
-def compare_depths(
-    design: Design, depth_values: I64, a: F64, b: F64, *, round_count: int = 1000
-) -> DepthComparison | None:
+def compare_depths(design: Design, depth_values: I64, a: F64, b: F64) -> DepthComparison | None:
     """Compare the samples of both sides by stack depth.
 
     `a` and `b` are the samples, (D, P, T) of each side; `depth_values` are the D depths, ascending. The
@@ -94,7 +91,7 @@ def compare_depths(
         mean,
         _compare_quantiles(design, depth_values, a, b, share),
         (_find_max_depth(depth_values, a), _find_max_depth(depth_values, b)),
-        _find_largest_gap(design, depth_values, (a, b), share, round_count),
+        _find_largest_gap(design, depth_values, share),
     )
 
 
@@ -107,7 +104,7 @@ def _compute_ratio_effects(
     the effects are those of shares.
     """
     sums_a, sums_b = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    per_sample = build_per_sample_design(design, a.sum(0), b.sum(0), sums_a.sum(0), sums_b.sum(0))
+    per_sample = build_per_sample_design(design, a.sum(0), b.sum(0))
     if samples is None:
         samples = (
             compute_share_sample_sizes(sums_a, per_sample.a),
@@ -116,25 +113,19 @@ def _compute_ratio_effects(
     return compute_effects(per_sample, sums_a, sums_b, *samples)
 
 
-def build_per_sample_design(design: Design, a: F64, b: F64, whole_a: F64, whole_b: F64) -> Design:
+def build_per_sample_design(design: Design, a: F64, b: F64) -> Design:
     """Build the design of rates per sample (or per sampled second).
 
-    `a` and `b` are the samples of each side, (P, T), `whole_a` and `whole_b` the sums of the whole, (P, T).
-    The samples are the exposure. Autocorrelation in time is estimated on the compared quantity itself.
+    The exposure is the samples of each side, `a` and `b`, (P, T). No other hours are known to have the same
+    samples, and no function shows how far samples differ between periods.
     """
-    side_a, side_b = replace(design.a, exposure=a), replace(design.b, exposure=b)
-    per_sample = build_design(
-        side_a,
-        side_b,
-        whole_a,
-        whole_b,
-        same_time=design.same_time,
-        same_pods=design.same_pods,
-        min_effect=design.min_effect,
-        min_relevant=design.min_relevant,
-        is_uncorrelated=design.is_uncorrelated,
+    return replace(
+        design,
+        a=replace(design.a, exposure=a),
+        b=replace(design.b, exposure=b),
+        other_days=False,
+        null=NO_NULL,
     )
-    return replace(per_sample, alpha=design.alpha)
 
 
 def _compute_mean_sample_sizes(depth: I64, a: F64, b: F64) -> tuple[F64, F64]:
@@ -294,42 +285,19 @@ def _combine_errors(first: float, second: float, correlation: float) -> float:
     return float(np.sqrt(max(first * first + second * second - 2 * correlation * first * second, 0.0)))
 
 
-def _find_largest_gap(
-    design: Design, depth: I64, sides: tuple[F64, F64], deeper: Effects, round_count: int
-) -> LargestGap:
-    a, b = sides
-    # These are shares of deeper samples, 1 - F: positive where more of B is deeper.
-    differences = deeper.delta
-    place = int(np.argmax(np.abs(differences)))
-    side_a, side_b = replace(design.a, exposure=a.sum(0)), replace(design.b, exposure=b.sum(0))
-    bootstrap_rounds = draw_rounds(replace(design, a=side_a, b=side_b), round_count, seed=compute_seed(a, b))
-    band = _compute_band(bootstrap_rounds, deeper, a, b)
-    gap = float(differences[place])
+def _find_largest_gap(design: Design, depth: I64, deeper: Effects) -> LargestGap:
+    """Find the largest gap from the shares of deeper samples, 1 - F: positive where more of B is deeper."""
+    place = int(np.argmax(np.abs(deeper.delta)))
+    gap, band = float(deeper.delta[place]), _compute_band(deeper, design.alpha)
     return LargestGap(int(depth[place]), gap, max(gap - band, -1.0), min(gap + band, 1.0))
 
 
-def _compute_band(bootstrap_rounds: BootstrapRounds, deeper: Effects, a: F64, b: F64) -> float:
+def _compute_band(deeper: Effects, alpha: float) -> float:
     """Return the half-width of the band around all differences of shares.
 
-    It covers the largest deviation of any share in all but alpha of the rounds. A round draws pods or
-    blocks. If the intervals of the shares, clustered both ways, are wider than the deviation of one share
-    in the rounds, the band is widened in proportion.
+    A share of n independent samples has a variance of at most 1/(4 n), and no share of them is off by more
+    than sqrt(log(2/alpha)/(2 n)). Few pods make it wider, as Student's t is wider than the normal.
     """
-    sums_a, sums_b = (
-        np.cumsum(weights.resample(cells), axis=1, dtype=np.float64)
-        for weights, cells in ((bootstrap_rounds.a, a), (bootstrap_rounds.b, b))
-    )
-    has = (sums_a[:, -1] > 0) & (sums_b[:, -1] > 0)
-    if not has.any():
-        return 1.0
-    shares = sums_a[has] / sums_a[has, -1:] - sums_b[has] / sums_b[has, -1:]
-    deviations = np.abs(shares - deeper.delta)
-    band, single_share_band = (
-        float(np.quantile(deviations.max(1), 1 - bootstrap_rounds.alpha)),
-        float(np.quantile(deviations, 1 - bootstrap_rounds.alpha, 0).max()),
-    )
-    half_width = float(((deeper.high - deeper.low) / 2).max())
-    return max(
-        band * bootstrap_rounds.width_factor,
-        band * half_width / single_share_band if single_share_band else half_width,
-    )
+    level = 1 - alpha / 2
+    stretch = t_quantile(level, deeper.df) / t_quantile(level, MAX_DF)
+    return float(np.sqrt(2 * log(2 / alpha)) * (stretch * np.sqrt(deeper.variance)).max())

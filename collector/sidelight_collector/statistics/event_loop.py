@@ -37,8 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight_collector.statistics.depths import build_per_sample_design, compute_share_sample_sizes
-from sidelight_collector.statistics.inference.cluster_variance import Effects, compute_effects
 from sidelight_collector.statistics.inference.design import Design
+from sidelight_collector.statistics.inference.effect_size import Effects, compute_effects
 from sidelight_model.frames import strip_line_number, unescape_frame
 from sidelight_model.packages import PackageKind, classify_frame
 
@@ -255,7 +255,7 @@ def compare_loops(
     if not whole_a.any() or not whole_b.any():
         return None
     busy_a, busy_b = a[:-1].sum(0), b[:-1].sum(0)
-    per_sample = build_per_sample_design(design, whole_a, whole_b, busy_a, busy_b)
+    per_sample = build_per_sample_design(design, whole_a, whole_b)
     busy = _compute_share_effects(per_sample, busy_a[None], busy_b[None])
     share = np.maximum(a[:-1].sum((1, 2)) / whole_a.sum(), b[:-1].sum((1, 2)) / whole_b.sum())
     largest = [int(at) for at in np.argsort(-share, kind="stable")[:max_blockers] if share[at] > 0]

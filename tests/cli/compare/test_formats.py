@@ -59,7 +59,7 @@ def test_the_text_leads_with_the_sentence_and_says_what_it_stands_on() -> None:
         'B  {service="shop", version="2"}  2026-11-21T09:30:00Z until 2100-01-01T00:00:00Z  '
         "2,100 samples · 3 pods · 6 windows · 1 min watched",
         "per pod-second, by samples, 97.5 % intervals, 3 and 3 pods in 12 blocks of time, "
-        "the same time on both sides, 1,000 bootstrap rounds over blocks, "
+        "the same time on both sides, "
         "samples scatter 2.10 and 1.90 times as much as counting alone would",
         "",
         "warning (mode_differs): A gil, B command.",

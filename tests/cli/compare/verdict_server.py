@@ -136,8 +136,6 @@ METHOD: dict[str, Any] = {
     "frequencies": 4,
     "paired": "time",
     "same_pods": False,
-    "bootstrap": "blocks",
-    "bootstrap_rounds": 1000,
     "over_dispersion": [2.1, 1.9],
 }
 

@@ -1665,9 +1665,6 @@ export interface components {
                  */
                 readonly paired: "time" | "hours" | "";
                 readonly same_pods: boolean;
-                /** @enum {string} */
-                readonly bootstrap: "pods" | "blocks";
-                readonly bootstrap_rounds: number;
                 /** @description Variance of each side divided by the variance of counting alone. */
                 readonly over_dispersion: readonly (number | null)[];
                 /**

@@ -243,8 +243,6 @@ def format_method(verdict: ComparisonVerdict) -> str:
         parts.append(paired[details["paired"]])
     if details.get("same_pods"):
         parts.append("the same pods on both sides")
-    if details.get("bootstrap") and details.get("bootstrap_rounds"):
-        parts.append(f"{details['bootstrap_rounds']:,} bootstrap rounds over {details['bootstrap']}")
     if scatter := [value for value in details.get("over_dispersion") or () if value is not None]:
         times = " and ".join(format_number(value) for value in scatter)
         parts.append(f"samples scatter {times} times as much as counting alone would")

@@ -2,14 +2,13 @@
 
 design            the two sides as matrices
 residuals         contributions of pods and times to the error
-cluster_variance  effects with cluster-robust variance
-autocorrelation   variance of a mean of correlated blocks
+autocorrelation   variation in time, observed by cosines
+cluster_variance  variance of rates, clustered by pods and times
+effect_size       differences of rates, with intervals and tests
 empirical_null    how far unchanged functions differ between two periods
 fieller           intervals of ratios
 shrinkage         of variances (empirical Bayes)
-zero_counts       quantities that one side does not have
 student_t         Student's t distribution
 fdr               false-discovery rate
 power             sample size that detects a change
-bootstrap         intervals by resampling
 """

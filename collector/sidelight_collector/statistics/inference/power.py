@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
-from sidelight_collector.statistics.inference.cluster_variance import Effects
 from sidelight_collector.statistics.inference.design import MAX_ROWS, Design, SideMatrix
-from sidelight_collector.statistics.inference.student_t import MAX_DF, compute_required_errors
+from sidelight_collector.statistics.inference.effect_size import POWER, Effects
+from sidelight_collector.statistics.inference.student_t import MAX_DF, t_quantile
 
 MAX_PODS: Final = 1000
 """If more pods would be needed, no number is given."""
@@ -60,7 +58,7 @@ def advise_sample_size(effects: Effects, design: Design, index: int = 0) -> Samp
     sides = (design.a, design.b)
     if rate <= 0 or min(side.total_exposure for side in sides) <= 0:
         return None
-    level = 1 - design.single_test_alpha / 2
+    level = 1 - design.alpha / 2
     # B's errors grow with its rate, at most as fast.
     target = design.min_effect / (1 + design.min_effect) * rate
     observed_seconds = max(side.exposure.shape[1] * side.block_seconds for side in sides)
@@ -69,7 +67,7 @@ def advise_sample_size(effects: Effects, design: Design, index: int = 0) -> Samp
     if not is_variance_unknown and detectable <= design.min_effect:
         return None
     if is_too_brief:
-        surest = float(compute_required_errors(level, np.array(MAX_DF), np.array(MAX_DF)))
+        surest = float(t_quantile(level, MAX_DF) + t_quantile(POWER, MAX_DF))
         block = min(side.block_seconds for side in sides if side.exposure.shape[1] == 1)
         least = observed_seconds * counting_variance / (target / surest) ** 2
         return SampleSizeAdvice(max(observed_seconds + block, least) / 60, None, is_too_brief=True)
@@ -95,10 +93,8 @@ def _find_pod_count(variance: float, own: Sequence[int], design: Design, target:
     each = variance / (1 / own[0] + 1 / own[1])
     for count in range(min(own) + 1, MAX_PODS + 1):
         pods_a, pods_b = (max(pods, count) for pods in own)
-        freedom = np.array(
-            float(count - 1 if design.same_pods else min(pods_a, MAX_ROWS) + min(pods_b, MAX_ROWS) - 2)
-        )
-        needed = float(compute_required_errors(1 - design.single_test_alpha / 2, freedom, freedom))
+        df = count - 1 if design.same_pods else min(pods_a, MAX_ROWS) + min(pods_b, MAX_ROWS) - 2
+        needed = float(t_quantile(1 - design.alpha / 2, df) + t_quantile(POWER, df))
         if needed * (each * (1 / pods_a + 1 / pods_b)) ** 0.5 <= target:
             return count
     return None

@@ -1,8 +1,8 @@
 """Contributions of a side's rows to the error of its rates.
 
 `cluster_variance` turns them into variances. Rows are pods, columns are times. Variation in time is
-observed in waves (`autocorrelation`), so the residuals of cells are projected on waves and never computed
-one by one.
+observed in cosines (`autocorrelation`), so the residuals of cells are projected on cosines and never
+computed one by one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.inference.design import Design
+from sidelight_collector.statistics.inference.autocorrelation import build_cosines
+from sidelight_collector.statistics.inference.design import SideMatrix
 
 F64 = NDArray[np.float64]
 
@@ -27,10 +28,10 @@ class Residuals:
 
     `row_residuals` (K, P) are the contributions as a whole, `wave_residuals` (K, P, q) those in each wave.
     `series` (K, q) is the contribution of all rows in each wave, `squares` (K, q) is the square of what
-    single rows add beside it. `wave_weights` (q,) turns squares of waves into variances. `between_variance`
-    (K,) is the variance between rows, with `df` degrees of freedom. `exposure_shares` (P,) is the share of
-    the exposure in each row. `concentration` shows how unequal the exposure of the rows is: it is one over
-    their number if all are equal.
+    single rows add beside it. `wave_weight` times the sum of squares of waves is a variance.
+    `between_variance` (K,) is the variance between rows, with `df` degrees of freedom. `exposure_shares`
+    (P,) is the share of the exposure in each row. `concentration` shows how unequal the exposure of the
+    rows is: it is one over their number if all are equal.
     """
 
     total_exposure: float
@@ -39,7 +40,7 @@ class Residuals:
     wave_residuals: F64
     series: F64
     squares: F64
-    wave_weights: F64
+    wave_weight: float
     between_variance: F64
     df: int
     exposure_shares: F64
@@ -50,7 +51,7 @@ class Residuals:
 
     @property
     def wave_count(self) -> int:
-        return max(len(self.wave_weights), 1)
+        return max(len(self.series.T), 1)
 
     @property
     def variance_factor(self) -> F64:
@@ -61,43 +62,36 @@ class Residuals:
         return self.rate**2 * self.concentration
 
 
-def compute_residuals(design: Design, side_index: int, cells: F64) -> Residuals:
+def compute_residuals(side: SideMatrix, cells: F64) -> Residuals:
     """Compute the residuals of K quantities of one side.
 
-    `cells` (K, P, T) are their seconds in the cells of the side; `side_index` is 0 for A and 1 for B.
+    `cells` (K, P, T) are their seconds in the cells of the side.
     """
-    side, har_weights = (design.a, design.b)[side_index], design.har_weights
-    waves, weight = har_weights.waves[-side_index], har_weights.weights[-side_index]
-    whole, count, wave_count = side.total_exposure or 1.0, len(cells), waves.shape[1]
-    row_exposure, wave_exposure = side.exposure.sum(1), side.exposure @ waves
+    cosines = build_cosines(side.exposure.shape[1])
+    blocks, cosine_count = cosines.shape
+    whole, count = side.total_exposure or 1.0, len(cells)
+    row_exposure, wave_exposure = side.exposure.sum(1), side.exposure @ cosines
     shares = row_exposure / whole
-    rate, row, wave = np.empty(count), np.empty(cells.shape[:2]), np.empty((*cells.shape[:2], wave_count))
-    series, squares = np.empty((count, wave_count)), np.empty((count, wave_count))
+    rate, row = np.empty(count), np.empty(cells.shape[:2])
+    wave = np.empty((*cells.shape[:2], cosine_count))
+    series, squares = np.empty((count, cosine_count)), np.empty((count, cosine_count))
     df = max(side.row_count - 1, 0)
+    basis = np.column_stack([np.ones(blocks), cosines])
     for start in range(0, count, BATCH_QUANTITIES):
         batch = slice(start, start + BATCH_QUANTITIES)
         # Flat matrices, because numpy multiplies stacks of small ones one by one.
-        flat = cells[batch].reshape(row[batch].size, len(waves))
-        sums = (flat @ np.ones(len(waves))).reshape(row[batch].shape)
+        projected = (cells[batch].reshape(row[batch].size, blocks) @ basis).reshape(*row[batch].shape, -1)
+        sums = projected[:, :, 0]
         rate[batch] = sums.sum(1) / whole
         # Divide at the end, so that even values stay even to the last digit.
         row[batch] = (sums - rate[batch, None] * row_exposure) / whole
-        projected = (flat @ waves).reshape(wave[batch].shape)
-        np.subtract(projected, rate[batch, None, None] * wave_exposure, out=wave[batch])
+        np.subtract(projected[:, :, 1:], rate[batch, None, None] * wave_exposure, out=wave[batch])
         wave[batch] /= whole
         series[batch], squares[batch] = _split_common(wave[batch], shares, df)
     return Residuals(
-        whole,
-        rate,
-        row,
-        wave,
-        series,
-        squares,
-        weight,
-        compute_between_variance(row, df),
-        df,
-        shares,
-    )
+        whole, rate, row, wave, series, squares, blocks / max(cosine_count, 1),
+        compute_between_variance(row, df), df, shares,
+    )  # fmt: skip
 
 
 def _split_common(wave: F64, shares: F64, df: int) -> tuple[F64, F64]:

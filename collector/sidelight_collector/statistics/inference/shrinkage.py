@@ -10,7 +10,6 @@ with more degrees of freedom (Smyth, Statistical Applications in Genetics and Mo
   of freedom explain.
 - Functions that scatter together repeat the same information. The number of independent ones follows from
   the directions of their errors (the participation ratio), and no more is learned than from that number.
-- A function that scatters more than usual keeps its own variance.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ MIN_FUNCTIONS: Final = 10
 """Least number of functions (and samples of each) that show what is usual."""
 _HALF_DF_GRID: Final = np.geomspace(0.05, 1000, 200)
 _BISECTION_STEPS: Final = 40
+_LEAST_WEIGHT: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class PriorVariance:
     def shrink(self, variance: F64, df: F64, counting: F64, rate: F64) -> F64:
         """Return the variances of K quantities, (K,), drawn to the usual variance.
 
-        `df` are their degrees of freedom. No variance gets smaller.
+        `df` are their degrees of freedom.
         """
         prior_variance = counting + self.rate_factor * rate**2
-        both: F64 = (df * variance + self.df * prior_variance) / (df + self.df)
-        return np.maximum(variance, both)
+        shrunk: F64 = (df * variance + self.df * prior_variance) / (df + self.df)
+        return shrunk
 
 
 def estimate_prior_variance(variance: F64, df: F64, counting: F64, rate: F64, errors: F64) -> PriorVariance:
@@ -75,8 +75,12 @@ def estimate_prior_variance(variance: F64, df: F64, counting: F64, rate: F64, er
     low, prior_df = high - 50, 0.0
     for _ in range(_BISECTION_STEPS):
         middle = (low + high) / 2
-        apart = beyond - np.log(least + np.exp(middle) * square)
-        prior_df, excess = _fit_prior_df(apart, unknown, independent)
+        prior = least + np.exp(middle) * square
+        # Functions whose variance is mostly counting noise say little about the rest (least squares).
+        weights = np.maximum(1 - least / prior, _LEAST_WEIGHT)
+        prior_df, excess = _fit_prior_df(
+            beyond - np.log(prior), weights / weights.sum(), unknown, independent
+        )
         low, high = (middle, high) if excess > 0 else (low, middle)
     return PriorVariance(
         float(np.exp(high)), min(prior_df, (independent - 1) * float(np.median(df[is_usable])))
@@ -100,15 +104,17 @@ def count_independent(errors: F64) -> float:
     return independent
 
 
-def _fit_prior_df(log_ratios: F64, unknown: float, independent: float) -> tuple[float, float]:
+def _fit_prior_df(log_ratios: F64, weights: F64, unknown: float, independent: float) -> tuple[float, float]:
     """Fit the degrees of freedom of the usual variance.
 
     Returns them, and by how much the variances exceed the usual variance on average.
     """
-    scatter = float(log_ratios.var(ddof=1)) * (1 + np.sqrt(2 / independent)) - unknown
+    mean = float(weights @ log_ratios)
+    spread = float(weights @ (log_ratios - mean) ** 2) / max(1 - float(weights @ weights), 1e-9)
+    scatter = spread * (1 + np.sqrt(2 / independent)) - unknown
     half = float(np.interp(-scatter, -_TRIGAMMA_GRID, _HALF_DF_GRID))
     middle = _digamma(np.array([half])) - np.log(half)
-    return 2 * half, float(log_ratios.mean() + middle[0])
+    return 2 * half, mean + float(middle[0])
 
 
 def _digamma(x: F64) -> F64:

@@ -21,15 +21,9 @@ F64 = NDArray[np.float64]
 
 MAX_DF: Final = 1e6
 """More degrees count as this: the quantiles differ from the normal's by 1e-6."""
-POWER: Final = 0.8
-"""The probability of detecting a change of the detectable size."""
 _MIN_DF: Final = 0.5
 _CHEBYSHEV_NODES: Final = 32
 _TINY: Final = 1e-300
-_TAIL_RATIO: Final = 100
-_MIN_TAIL_SHARE: Final = 0.001
-"""Components of a mixture that together are a smaller part of a tail are left out."""
-_DF_GRID: Final = np.geomspace(1.0, MAX_DF, 200)
 
 
 def two_sided_p_value(t: ArrayLike, df: ArrayLike) -> F64:
@@ -58,39 +52,6 @@ def t_quantile(p: float, df: ArrayLike) -> F64:
         return np.zeros_like(freedom)
     quantile: F64 = np.exp(chebyshev.chebval(2 * _MIN_DF / freedom - 1, _fit_log_quantiles(p)))
     return quantile
-
-
-def mixture_quantile(weights: F64, variance: F64, df: F64, alpha: float) -> tuple[float, float]:
-    """Return the quantile of a mixture of Student's t, (G,), and degrees of freedom.
-
-    The mixture exceeds the quantile with probability `alpha`, of either sign. The degrees of freedom are
-    those of the distribution whose tails extend as far from there to a hundredth of `alpha`.
-    """
-    levels = alpha, alpha / _TAIL_RATIO
-    is_relevant = weights > _MIN_TAIL_SHARE * levels[1] / len(weights)
-    weights, df, scale = weights[is_relevant], df[is_relevant], np.sqrt(variance[is_relevant])
-    at = np.geomspace(
-        (t_quantile(1 - levels[0] / 2, df) * scale).min(),
-        (t_quantile(1 - levels[1] / 2, df) * scale).max(),
-        48,
-    )
-    beyond = two_sided_p_value(at[:, None] / scale, df) @ weights
-    near, far = np.exp(np.interp(np.log(levels), np.log(beyond[::-1]), np.log(at[::-1])))
-    ratios = t_quantile(1 - levels[1] / 2, _DF_GRID) / t_quantile(1 - levels[0] / 2, _DF_GRID)
-    freedom = float(np.exp(np.interp(-far / near, -ratios, np.log(_DF_GRID))))
-    return float(near), freedom
-
-
-def compute_required_errors(level: float, df: F64, replication_df: F64) -> F64:
-    """Return the size of a change, in standard errors, that is found with `POWER`.
-
-    The threshold itself scatters, as standard errors with `replication_df` degrees of freedom do. Their
-    mean and variance are used (Johnson and Welch, 1940), and the observed one counts as their median
-    (Wilson and Hilferty, 1931).
-    """
-    least, mean = t_quantile(level, df), 1 - 1 / (4 * replication_df)
-    needed: F64 = least * mean + NormalDist().inv_cdf(POWER) * np.sqrt(1 + least**2 * (1 - mean**2))
-    return needed * (1 - 2 / (9 * replication_df)) ** -1.5
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,267 @@
+"""The promises of comparisons as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.verdicts import real, worlds
+from bench.verdicts.page import Table, format_share
+from bench.verdicts.recordings import names
+from bench.verdicts.tally import Tally, Truth, compute_coverage
+from bench.verdicts.trials import compare, compare_total
+from bench.verdicts.worlds import Program, World, draw_program
+from sidelight_collector.comparison.request import ComparisonOptions
+from sidelight_collector.statistics.basis import Basis
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+BASES: Final = (Basis.CONCURRENT, Basis.PER_REQUEST, Basis.COMPOSITION)
+OPTIONS: Final = ComparisonOptions()
+WORLDS: Final[Sequence[tuple[str, World]]] = (
+    ("usual", World()),
+    ("pods alike, no drift", World(pod_spread=0.0, function_spread=0.0, drift=0.0)),
+    ("pods differ by 15 %", World(pod_spread=0.15, function_spread=0.15)),
+    ("slow drift by 10 %", World(drift=0.1, drift_blocks=16.0)),
+    ("few samples", World(samples=10.0)),
+    ("load triples", World(load_ratio=3.0, day=0.4)),
+)
+PODS: Final = ((3, 3), (10, 10), (10, 1), (2, 2))
+PLANTED: Final = ((3, 1.3), (5, 1.6), (5, 3.0))
+FUNCTION_SHARE: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is planted: the self time of `count` functions takes `factor` times as long."""
+
+    count: int = 0
+    factor: float = 1.0
+    share: float | None = None
+
+
+def simulate(world: World, basis: Basis, plan: Plan, trials: int, seed: int = 1) -> Tally:
+    """Compare simulated sides; functions above 2 % of the profile may be planted, or one of a share."""
+    rng, tally = np.random.default_rng(seed), Tally()
+    for _ in range(trials):
+        program = draw_program(rng)
+        if plan.share is not None:
+            program, planted = _give_share(program, plan.share)
+        else:
+            own = program.sum_by_function(program.weight)[0]
+            heavy = np.flatnonzero(own > 0.02)
+            planted = rng.choice(heavy, min(plan.count, len(heavy)), replace=False)
+        factors = np.ones(program.functions)
+        factors[planted] = plan.factor
+        a, b = worlds.draw_sides(world, program, factors, basis, rng)
+        result = compare(a, b, basis, OPTIONS, level=program.level)
+        tally.add(result, _compute_truth(program, factors, planted, basis))
+    return tally
+
+
+def record(name: str, pods: int, basis: Basis, plan: Plan, trials: int, *, with_waits: bool = False) -> Tally:
+    """Compare parts of a recording; functions of 1 to 12 % may be planted."""
+    rng, tally, grid = np.random.default_rng(11), Tally(), real.load_grid(name, with_waits=with_waits)
+    own = grid.samples[1 : 1 + len(grid.names)].sum((1, 2))
+    share = own / own.sum()
+    candidates = np.flatnonzero((share > 0.01) & (share < 0.12))
+    for _ in range(trials):
+        a, b = real.draw_sides(grid, pods, basis, rng)
+        factors, nothing = np.ones(len(grid.names)), np.zeros(len(grid.names))
+        planted = rng.choice(candidates, plan.count, replace=False)
+        factors[planted] = plan.factor
+        if plan.count:
+            a, b = real.plant(a, b, planted, factors[planted], rng)
+        whole = 1 / float(share @ (1 / factors))
+        own_relative = factors / (whole if basis is Basis.COMPOSITION else 1.0) - 1
+        truth = Truth(whole - 1, own_relative, factors != 1, planted=planted)
+        if not plan.count:
+            truth = replace(truth, total_time=nothing, total_changed=nothing > 0)
+        tally.add(compare(a, b, basis, OPTIONS), truth)
+    return tally
+
+
+def _give_share(program: Program, share: float) -> tuple[Program, I64]:
+    """Give the heaviest function a share of the profile; return the program and that function."""
+    own = program.sum_by_function(program.weight)[0]
+    heaviest = int(np.argmax(own))
+    of_it = program.function == heaviest
+    scale = np.where(of_it, share / own[heaviest], (1 - share) / (1 - own[heaviest]))
+    return replace(program, weight=program.weight * scale), np.array([heaviest])
+
+
+def _compute_truth(program: Program, factors: F64, planted: I64, basis: Basis) -> Truth:
+    before, after = program.weight, program.weight * factors[program.function]
+    whole = float(after.sum())
+    unit = whole if basis is Basis.COMPOSITION else 1.0
+    (own, total), (own_after, total_after) = (program.sum_by_function(of) for of in (before, after))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own_relative, total_relative = own_after / own / unit - 1, total_after / total / unit - 1
+    paths = np.abs(program.sum_subtrees(after) - program.sum_subtrees(before)) > 1e-12
+    is_planted, total_changed = factors != 1, np.abs(total_after - total) > 1e-12
+    return Truth(whole - 1, own_relative, is_planted, total_relative, total_changed, paths, planted)
+
+
+def tabulate_equal(trials: int) -> Table:
+    """Compare equal sides (A/A)."""
+    rows = []
+    for basis in BASES:
+        for what, world in WORLDS:
+            for pods in PODS if what == "usual" else PODS[:1]:
+                of = simulate(replace(world, pods=pods), basis, Plan(), trials)
+                rows.append([basis, what, f"{pods[0]} and {pods[1]}", *_format_equal(of, basis)])
+        for name in names():
+            for count in (3, 10):
+                for with_waits in (False, True):
+                    of = record(name, count, basis, Plan(), trials, with_waits=with_waits)
+                    what = f"recorded {name}" + (", with functions that wait" if with_waits else "")
+                    rows.append([basis, what, f"{count} and {count}", *_format_equal(of, basis)])
+    return Table(
+        "Equal sides",
+        ["basis", "sides", "pods", "total changed (≤ 5 %)", "a function changed (≤ 5 %)",
+         "a function outside noise", "detectable, total", "coverage: total", "self", "total time"],
+        rows,
+    )  # fmt: skip
+
+
+def _format_equal(of: Tally, basis: Basis) -> Iterator[str]:
+    count, is_judged = of.comparisons, basis is not Basis.COMPOSITION
+    yield format_share(of.total_changed / count) if is_judged else "not judged"
+    yield format_share(of.any_changed / count)
+    yield format_share(of.any_minor / count)
+    yield format_share(float(np.median(of.total_detectable))) if is_judged else ""
+    yield format_share(of.total_covered / count) if is_judged else ""
+    yield format_share(compute_coverage(of.own_covered))
+    yield format_share(compute_coverage(of.total_time_covered))
+
+
+def tabulate_planted(trials: int) -> Table:
+    """Plant changes in many functions."""
+    rows = []
+    for basis in BASES:
+        for count, factor in PLANTED:
+            for pods in ((3, 3), (10, 10)):
+                of = simulate(World(pods=pods), basis, Plan(count, factor), trials)
+                rows.append(
+                    [basis, "usual", f"{pods[0]} and {pods[1]}", f"{count} by {factor}", *_format_planted(of)]
+                )
+        for name in names():
+            of = record(name, 10, basis, Plan(3, 1.6), trials)
+            rows.append([basis, f"recorded {name}", "10 and 10", "3 by 1.6", *_format_planted(of)])
+    return Table(
+        "Planted changes",
+        ["basis", "sides", "pods", "functions changed", "of functions called changed, false (≤ 5 %)",
+         "of call paths", "found", "coverage: self", "total time"],
+        rows,
+    )  # fmt: skip
+
+
+def _format_planted(of: Tally) -> Iterator[str]:
+    yield format_share(float(np.mean(of.false_shares)))
+    yield format_share(float(np.mean(of.path_false_shares))) if of.path_false_shares else ""
+    yield format_share(of.detected / max(of.planted, 1))
+    yield format_share(compute_coverage(of.own_covered))
+    yield format_share(compute_coverage(of.total_time_covered))
+
+
+def tabulate_power(trials: int) -> Table:
+    """Let a function of 5 % grow, with three pods and an hour a side."""
+    rows = []
+    for basis in BASES:
+        for factor in (1.15, 1.3, 1.6, 2.0):
+            of = simulate(World(), basis, Plan(factor=factor, share=FUNCTION_SHARE), trials, seed=2)
+            rows.append(
+                [basis, f"{factor}", format_share(of.detected / of.planted),
+                 format_share(float(np.median(of.planted_detectable))),
+                 format_share(of.any_changed / of.comparisons)]
+            )  # fmt: skip
+    return Table(
+        "A function of 5 % of the profile, three pods and an hour a side (17,000 samples)",
+        ["basis", "grows by a factor", "found", "stated detectable, by itself", "another called changed"],
+        rows,
+    )  # fmt: skip
+
+
+def tabulate_load(trials: int) -> Table:
+    """Compare shares of equal code under different load, with work that does not follow load."""
+    rows = []
+    for ratio in (1.5, 3.0):
+        for background in (0.0, 0.05, 0.2):
+            world = World(load_ratio=ratio, background=background)
+            of = simulate(world, Basis.COMPOSITION, Plan(), trials, seed=3)
+            rows.append(
+                [f"{ratio} times", format_share(background), format_share(of.any_changed / of.comparisons)]
+            )
+    return Table(
+        "Composition of equal code, load differs between the periods",
+        ["load", "functions whose time does not follow load", "comparisons that call one changed"],
+        rows,
+    )
+
+
+def tabulate_detectable(trials: int) -> Table:
+    """Plant the median detectable change of the total."""
+    rows = []
+    for basis in BASES[:2]:
+        for pods in PODS:
+            world = World(pods=pods)
+            aim = float(np.median(_total_effects(world, basis, 1.0, max(trials // 4, 10), 4)[1]))
+            for part in (0.5, 1.0, 1.5):
+                changed, _, covered = _total_effects(world, basis, 1 + part * aim, trials, 5)
+                rows.append(
+                    [basis, f"{pods[0]} and {pods[1]}", format_share(aim), f"{part} times",
+                     format_share(float(np.mean(changed))), format_share(float(np.mean(covered)))]
+                )  # fmt: skip
+    return Table(
+        "Power of the total against its stated detectable change",
+        ["basis", "pods", "detectable", "planted", "found (80 % at 1 times)", "interval contains it"],
+        rows,
+    )
+
+
+def _total_effects(
+    world: World, basis: Basis, factor: float, trials: int, seed: int
+) -> tuple[list[bool], list[float], list[bool]]:
+    """Return whether each total is changed, its detectable effect, and whether its interval is right."""
+    rng = np.random.default_rng(seed)
+    program = draw_program(rng, 2, 1)
+    changed, detectable, covered = [], [], []
+    for _ in range(trials):
+        sides = worlds.draw_sides(replace(world, drift=0.0), program, np.array([factor]), basis, rng)
+        _, effects = compare_total(*sides, basis, OPTIONS)
+        changed.append(bool(effects.p[0] <= OPTIONS.alpha))
+        detectable.append(float(effects.min_detectable_effect[0]))
+        covered.append(bool(effects.relative_low[0] <= factor - 1 <= effects.relative_high[0]))
+    return changed, detectable, covered
+
+
+def tabulate_looks(trials: int) -> Table:
+    """Analyze an unchanged canary ten times while its hour grows."""
+    rows = []
+    rng = np.random.default_rng(6)
+    program = draw_program(rng, 2, 1)
+    for pods in ((2, 2), (3, 3), (10, 10)):
+        any_plain = any_spent = 0
+        for _ in range(trials):
+            a, b = worlds.draw_sides(World(pods=pods), program, np.ones(1), Basis.CONCURRENT, rng)
+            looks = [
+                compare_total(
+                    a.until(window), b.until(window), Basis.CONCURRENT, replace(OPTIONS, analysis_index=look)
+                )
+                for look, window in enumerate(range(7, 17), 1)
+            ]
+            any_plain += any(effects.p[0] <= OPTIONS.alpha for _, effects in looks)
+            any_spent += any(effects.p[0] <= design.alpha for design, effects in looks)
+        rows.append(
+            [f"{pods[0]} and {pods[1]}", *map(format_share, (any_plain / trials, any_spent / trials))]
+        )
+    return Table(
+        "Ten analyses of an equal canary: any false change of the total",
+        ["pods", "each at 5 %", "numbered (≤ 5 %)"],
+        rows,
+    )

@@ -1,0 +1,224 @@
+"""Differences of rates between two sides, with intervals and tests.
+
+- The variance of a difference is `cluster_variance`, for functions moderated by the others (`shrinkage`),
+  and at least that of counting its samples: n samples scatter by the square root of n.
+- Sides of different times also vary between periods, and all unchanged functions may have a common shift
+  (`empirical_null`). A change must exceed the variance about both 0 and the shift, and intervals include
+  both.
+- The test is Student's. The interval of the relative change is Fieller's (`fieller`). It contains 0 exactly
+  where the test of the difference does not reject, and has no upper end where A's rate may be 0.
+- The minimum detectable effect is the change that a test of this variance finds with a probability of
+  `POWER`: t(1 - alpha/2) + t(POWER) standard errors (Bloom, Minimum detectable effects, Evaluation Review
+  19, 1995).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight_collector.statistics.inference.cluster_variance import (
+    build_error_matrix,
+    compute_df,
+    compute_share_a,
+    estimate_variance,
+)
+from sidelight_collector.statistics.inference.design import Design
+from sidelight_collector.statistics.inference.fieller import compute_fieller_interval
+from sidelight_collector.statistics.inference.residuals import Residuals, compute_residuals
+from sidelight_collector.statistics.inference.shrinkage import PriorVariance, estimate_prior_variance
+from sidelight_collector.statistics.inference.student_t import t_quantile, two_sided_p_value
+from sidelight_model.change import Direction
+
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+POWER: Final = 0.8
+"""The probability of detecting a change of the minimum detectable size."""
+NO_PRIOR: Final = PriorVariance()
+"""The prior of a quantity that has no others of its kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """The effects of K quantities; every array has shape (K,).
+
+    `baseline`, `comparison`, `delta`, `low` and `high` are rates (seconds per pod-second or request),
+    variances are their squares. `required_errors` is the size of a change, in standard errors, that is
+    detected with a probability of 80 %. `min_detectable_effect` is that size as a relative change, infinite
+    where A is 0. `relative` is B/A - 1 with its interval: NaN where A is 0 (`relative` and both ends),
+    infinite where an end is not bounded. `lasting_variance` is the part of `variance` that more time does
+    not reduce: the lasting differences between pods and between periods. `variance_a` and
+    `counting_variance_a` are of side A alone; their ratio is its over-dispersion. `prior` is the
+    usual variance of the family.
+    """
+
+    baseline: F64
+    comparison: F64
+    delta: F64
+    variance: F64
+    df: F64
+    required_errors: F64
+    low: F64
+    high: F64
+    relative: F64
+    relative_low: F64
+    relative_high: F64
+    p: F64
+    min_detectable_effect: F64
+    direction: tuple[Direction, ...]
+    lasting_variance: F64
+    variance_a: F64
+    variance_b: F64
+    counting_variance_a: F64
+    counting_variance_b: F64
+    prior: PriorVariance = NO_PRIOR
+
+
+def compute_effects(
+    design: Design,
+    a: F64,
+    b: F64,
+    samples_a: F64,
+    samples_b: F64,
+    *,
+    with_shrinkage: bool = False,
+    prior: PriorVariance = NO_PRIOR,
+) -> Effects:
+    """Compute the effects of K quantities.
+
+    `a` and `b` are their seconds in the cells of each side, (K, P, T), `samples_a` and `samples_b` their
+    samples, (K,). Infinitely many samples mean no counting noise. Every quantity is tested by itself; for a
+    family see `fdr` and `assign_directions`. Quantities `with_shrinkage`, such as functions, estimate their
+    usual variance together (see `shrinkage`). `prior` is such an estimate from others.
+    """
+    side_a, side_b = compute_residuals(design.a, a), compute_residuals(design.b, b)
+    counting_a, counting_b = _compute_counting_variances(side_a, side_b, samples_a, samples_b)
+    own = estimate_variance(design, side_a, side_b)
+    floor, mean = counting_a + counting_b, (side_a.rate + side_b.rate) / 2
+    if with_shrinkage:
+        errors = build_error_matrix(design, side_a, side_b)
+        prior = estimate_prior_variance(own.variance, own.df, floor, mean, errors)
+    own = own.shrink(prior, floor, mean)
+    variance = np.maximum(own.variance, floor)
+    share_a = np.where(variance > own.variance, compute_share_a(counting_a, counting_b), own.share_a)
+    df = own.df
+    period = design.null.compute_variance(mean)
+    if design.null.variance:
+        share_a = compute_share_a(share_a * variance + period / 2, (1 - share_a) * variance + period / 2)
+        df = compute_df(variance + period, variance**2 / df + period**2 / design.null.df)
+        variance = variance + period
+    least = t_quantile(1 - design.alpha / 2, df)
+    half = least * np.sqrt(variance)
+    delta = side_b.rate - side_a.rate
+    # What all unchanged functions have in common is no change of one of them.
+    shifted = side_b.rate * np.exp(-design.null.shift)
+    other = shifted - side_a.rate
+    nearest = np.where(delta * other > 0, np.where(np.abs(delta) < np.abs(other), delta, other), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = two_sided_p_value(
+            np.where(variance > 0, nearest / np.sqrt(variance), np.where(nearest == 0, 0.0, np.inf)), df
+        )
+        relative = np.where(side_a.rate > 0, side_b.rate / side_a.rate - 1, np.nan)
+    if not (design.a.total_exposure > 0 and design.b.total_exposure > 0):
+        p = np.ones_like(p)
+    needed = least + t_quantile(POWER, df)
+    ends = [
+        compute_fieller_interval(side_a.rate, rate, share_a * half**2, (1 - share_a) * half**2)
+        for rate in (side_b.rate, shifted)
+    ]
+    effects = Effects(
+        side_a.rate, side_b.rate, delta, variance, df, needed,
+        np.minimum(delta, other) - half, np.maximum(delta, other) + half,
+        relative, np.minimum(ends[0][0], ends[1][0]) - 1, np.maximum(ends[0][1], ends[1][1]) - 1,
+        p, _compute_detectable(side_a.rate, needed**2 * variance, share_a), (),
+        np.minimum(own.lasting_variance + period, variance), np.maximum(own.variance_a, counting_a),
+        np.maximum(own.variance_b, counting_b), counting_a, counting_b, prior,
+    )  # fmt: skip
+    return assign_directions(effects, design, effects.p <= design.alpha)
+
+
+def _compute_detectable(rate: F64, square: F64, share_a: F64) -> F64:
+    """Return the relative increase that has the required standard errors.
+
+    `square` is the square of their size, and `share_a` the part of it that is A's. Higher rates scatter
+    more: B's errors grow with its rate. Where they grow as fast, the result is infinite.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of_b = np.where(rate > 0, (1 - share_a) * square / rate**2, np.inf)
+        both = np.where(rate > 0, square / rate**2, np.inf)
+        rise: F64 = np.where(of_b < 1, (of_b + np.sqrt(of_b**2 + (1 - of_b) * both)) / (1 - of_b), np.inf)
+    return rise
+
+
+def assign_directions(effects: Effects, design: Design, is_significant: Flags) -> Effects:
+    """Return the effects with their directions.
+
+    `is_significant` (K,) marks the effects outside noise, by one test or by a family's. Those smaller than
+    the smallest relevant size are minor.
+    """
+    if design.a.total_exposure <= 0 or design.b.total_exposure <= 0:
+        return replace(effects, direction=(Direction.NO_DATA,) * len(effects.p))
+    words = np.select(
+        [is_significant & (np.abs(effects.delta) < design.min_relevant),
+         is_significant & (effects.baseline == 0),
+         is_significant & (effects.comparison == 0),
+         is_significant & (effects.delta > 0),
+         is_significant,
+         (effects.min_detectable_effect <= design.min_effect)
+         | ((effects.baseline == 0) & (effects.comparison == 0))],
+        [6, 2, 3, 0, 1, 4], 5,
+    )  # fmt: skip
+    return replace(effects, direction=tuple(_DIRECTIONS[word] for word in words.tolist()))
+
+
+_DIRECTIONS = (
+    Direction.INCREASED,
+    Direction.DECREASED,
+    Direction.NEW,
+    Direction.REMOVED,
+    Direction.UNCHANGED,
+    Direction.INCONCLUSIVE,
+    Direction.MINOR,
+)
+
+
+def count_agreeing_rows(effects: Effects, design: Design, b: F64) -> tuple[NDArray[np.int64], int]:
+    """Count the rows of B that lie on the side of the change.
+
+    `b` has shape (K, P, T). Returns the counts, (K,), and the number of observed rows.
+    """
+    row_exposure = design.b.exposure.sum(1)
+    is_observed = row_exposure > 0
+    rates = b.sum(2)[:, is_observed] / row_exposure[is_observed]
+    return ((rates - effects.baseline[:, None]) * np.sign(effects.delta)[:, None] > 0).sum(1), int(
+        is_observed.sum()
+    )
+
+
+def _compute_counting_variances(
+    a: Residuals, b: Residuals, samples_a: F64, samples_b: F64
+) -> tuple[F64, F64]:
+    """Return the least variances of both rates that their numbers of samples allow.
+
+    n samples scatter by the square root of n. Both sides are taken to have the rate that they have together,
+    as the test supposes: a side that happens to have few samples would seem certain otherwise. One more
+    sample is counted, so that none is not certain to be none. A side without samples is assumed to have
+    samples as long as the other's.
+    """
+    exposure = a.total_exposure + b.total_exposure
+    together = (a.rate * a.total_exposure + b.rate * b.total_exposure) / exposure
+    variances = []
+    for own, other, count, others in ((a, b, samples_a, samples_b), (b, a, samples_b, samples_a)):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = np.where(
+                count > 0,
+                own.rate * own.total_exposure / count,
+                np.where(others > 0, other.rate * other.total_exposure / others, 0.0),
+            )
+        whole = own.total_exposure
+        variances.append(np.where(np.isinf(count), 0.0, together * each / whole + (each / whole) ** 2))
+    return variances[0], variances[1]
