@@ -2,7 +2,7 @@
 
 It is analysed when the version has been seen for 10, 20, 40 … minutes, and last after a day. Missed
 analyses are not made up one by one: only the latest that is due runs. The k-th analysis that runs has the
-significance level alpha/(k(k+1)). These add up to at most alpha, however many there are (docs/verdicts.md).
+significance level alpha/(k(k+1)). These add up to at most alpha, however many there are (docs/comparison.md).
 
     watching        no analysis was conclusive yet
     pass            the last conclusive analysis found that every condition holds

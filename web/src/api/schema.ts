@@ -1546,7 +1546,7 @@ export interface components {
                 };
             } | null;
         };
-        /** @description Result of a comparison with its uncertainty; see docs/verdicts.md. */
+        /** @description Result of a comparison with its uncertainty; see docs/comparison.md. */
         readonly Verdict: {
             readonly summary: string;
             /**

@@ -1,4 +1,4 @@
-/** The result of a comparison of two sides (docs/verdicts.md). */
+/** The result of a comparison of two sides (docs/comparison.md). */
 
 import type { components } from "./schema.ts";
 
