@@ -94,15 +94,16 @@ async def test_the_verdict_leads_and_a_table_of_functions_follows(client: Client
     lines = done.stdout.splitlines()
     assert lines[0].startswith("B takes 10.0 % ")
     assert "more CPU time than A (95 % interval" in lines[0]
-    assert lines[2].startswith(
+    assert lines[2].startswith("basis: concurrent. Both sides ran 2026-11-21 09:30")
+    assert lines[4].startswith(
         'A  {service="shop", version="1"}  2026-11-21T09:00:00Z until 2026-11-21T10:30:00Z'
     )
-    assert lines[2].endswith(" samples · 3 pods · 48 windows · 24 min watched")
-    assert lines[4].startswith(
+    assert lines[4].endswith(" samples · 3 pods · 48 windows · 24 min watched")
+    assert lines[6].startswith(
         "per pod-second, by samples, 95 % intervals, 3 and 3 pods in 16 blocks of time"
     )
     assert any(re.match(r"The change starts in 3 functions, \d+ % of it, in", line) for line in lines)
-    rows = lines[lines.index("milliseconds per pod-second, largest difference of self first") + 2 :]
+    rows = lines[lines.index("millicores per pod, largest difference of self first") + 2 :]
     assert [row.split("  ")[-1].strip() for row in rows] == [
         "function",
         "work (b.py)",
@@ -125,7 +126,7 @@ async def test_without_times_and_sides_the_collector_chooses_and_the_text_says_w
     assert done.returncode == 0
     sentence = "Both sides ran 2026-11-21 09:30\N{EN DASH}09:38 UTC."
     assert sentence in done.stdout.splitlines()
-    assert sentence not in (await compare(client, *SIDES, SHOP)).stdout
+    assert sentence not in (await compare(client, *SIDES, SHOP)).stdout.splitlines()
     told = json.loads((await run(client.make_url("/"), "compare", *SIDES, "--json", SHOP)).stdout)
     assert (told["ranges"]["reason"], told["ranges"]["text"]) == ("overlap", sentence)
     done = await run(client.make_url("/"), "compare", "--comparison", "version:2", SHOP)

@@ -32,9 +32,12 @@ Edits = Sequence[tuple[str, str]]
 _WRAPPERS: Final = "".join(
     f"def layer_{at}() -> None:\n    {f'layer_{at - 1}()' if at else 'work()'}\n\n\n" for at in range(10)
 )
+_HEAVY: Final = ("ITERATIONS = 40", "ITERATIONS = 120")
 PLANTED: Final[Mapping[str, Edits]] = {
     "base": (),
-    "half_more": (("range(36)", "range(54)"),),
+    "heavy": (_HEAVY,),
+    "heavy_equal": (_HEAVY,),
+    "heavy_half_more": (_HEAVY, ("range(36)", "range(54)")),
     "more": (("range(12)", "range(23)"),),
     "equal": (),
     "double": (("range(12)", "range(132)"),),
@@ -56,9 +59,9 @@ PLANTED: Final[Mapping[str, Edits]] = {
         ("    price()", "    quote()"),
     ),
 }
-"""What each version has that `base` has not: `half_more` takes half more in `price`; `more` takes 8 % more
-CPU, all in `tax`; `double` twice as much; `less` 8 % less, in `search`; `new` has a function of its own that
-takes 4 %."""
+"""What each version has that `base` has not: `more` takes 8 % more CPU, all in `tax`; `double` twice as much;
+`less` 8 % less, in `search`; `new` has a function of its own that takes 4 %; `heavy` takes three times as
+much, and `heavy_half_more` half more than that in `price`."""
 
 
 def source(edits: Edits) -> str:

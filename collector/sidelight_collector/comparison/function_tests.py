@@ -1,4 +1,4 @@
-"""The design of a comparison on its basis, and the tests of all functions and call paths."""
+"""The designs of a comparison, and the tests of its functions and call paths."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def build_basis_design(
     same_pods: bool = False,
     is_share: bool = False,
 ) -> Design:
-    """Build the design of a quantity with the sum `cells`, (P, T) of each side, or of a share.
+    """Build the design of a quantity, or of a share.
 
-    `exposure` is what its rate is divided by. `pairing` is the reason for paired columns: `time`, `hours`
-    or empty.
+    `cells` (P, T) are its sums on each side, `exposure` is what its rate is divided by. `pairing` is the
+    reason for paired columns: `time`, `hours` or empty.
     """
     rates = [
         own.sum() / side.total_exposure
@@ -59,7 +59,7 @@ def build_basis_design(
 def build_function_designs(
     design: Design, self_costs: CostTable, total_costs: CostTable, basis: Basis
 ) -> tuple[Design, Design]:
-    """Build the designs of the self and the total time of functions from that of their unit.
+    """Build the designs of self and total time of functions from that of their unit.
 
     Sides of different times get the empirical null of all functions, each family its own: one request whose
     number differs moves the totals of a whole chain of callers. Their common shift is that of self times,
@@ -80,10 +80,11 @@ def build_function_designs(
 
 
 def compute_total_null(self_design: Design, self_costs: CostTable, basis: Basis) -> EmpiricalNull:
-    """Compute how far the total differs between two periods, from the differences of unchanged functions.
+    """Compute how far the total differs between two periods.
 
-    Functions are taken to differ independently, so their sum differs less: by the sum of the squares of
-    their shares. The total of a comparison of shares is not judged.
+    This follows from the differences of unchanged functions. They are taken to differ independently, so
+    their sum differs less: by the sum of the squares of their shares. The total of a comparison of shares is
+    not judged.
     """
     if basis is Basis.COMPOSITION or not self_design.null.variance:
         return NO_NULL

@@ -286,7 +286,7 @@ def _combine_errors(first: float, second: float, correlation: float) -> float:
 
 
 def _find_largest_gap(design: Design, depth: I64, deeper: Effects) -> LargestGap:
-    """Find the largest gap from the shares of deeper samples, 1 - F: positive where more of B is deeper."""
+    """Find the largest gap; `deeper` are the effects of the shares of deeper samples."""
     place = int(np.argmax(np.abs(deeper.delta)))
     gap, band = float(deeper.delta[place]), _compute_band(deeper, design.alpha)
     return LargestGap(int(depth[place]), gap, max(gap - band, -1.0), min(gap + band, 1.0))

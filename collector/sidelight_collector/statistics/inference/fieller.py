@@ -16,9 +16,10 @@ def compute_fieller_interval(a: F64, b: F64, square_a: F64, square_b: F64) -> tu
     """
     first, third = a * a - square_a, b * b - square_b
     inner = (a * b) ** 2 - first * third
-    root = np.sqrt(np.maximum(inner, 0.0))
+    # The smaller root by the product of both, because a difference would lose digits where `first` is small.
+    larger = a * b + np.sqrt(np.maximum(inner, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = (a * b - root) / first, (a * b + root) / first
+        low, high = third / larger, larger / first
     # If A may be 0, any large ratio is possible, and the lower end is the larger root.
     bounded = first > 0
     least = np.where(bounded, low, np.where((inner > 0) & (third > 0), low, 0.0))
