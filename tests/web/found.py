@@ -70,6 +70,11 @@ def verdict(**changes: Any) -> Json:
     total = [effect(a, b, 0.004) for _, _, a, b in functions]
     return {
         "summary": "B takes 45.5 % more CPU time than A.",
+        "basis": "concurrent",
+        "basis_reason": "Both sides ran 2026-11-20 22:41–23:41 UTC.",  # noqa: RUF001
+        "available_bases": ["concurrent", "composition"],
+        "min_relevant_share": 0.01,
+        "min_relevant_depth": 0.1,
         "direction": "increased",
         "rate": effect(0.11, 0.16, 0.01),
         "idle": effect(0.58, 0.62, 0.01),
@@ -93,15 +98,31 @@ def verdict(**changes: Any) -> Json:
             "self": columns(total, [(5, 6), (3, 6)], [0.0004, 0.61]),
         },
         "functions_total": 2,
-        "method": {"unit": "pod-second", "alpha_spent": 0.05, "alpha": 0.05, "analysis_index": 1},
+        "method": {
+            "unit": "pod-second",
+            "alpha_spent": 0.05,
+            "alpha": 0.05,
+            "analysis_index": 1,
+            "min_effect": 0.05,
+            "fdr": 0.05,
+            "pods": [4, 16],
+            "time_blocks": [10, 10],
+            "same_pods": False,
+            "rate_source": "samples",
+        },
         "required": None,
         "conditions": [],
         **changes,
     }
 
 
-def judged(page: Page, found: Json | None, names: tuple[str, ...] = ("render",)) -> None:
-    """Has comparisons answered with this verdict (None: without any), these names outside noise."""
+def judged(
+    page: Page, found: Json | None, names: tuple[str, ...] = ("render",), unjudged: tuple[str, ...] = ()
+) -> None:
+    """Have comparisons answered with this verdict (None: without any), these names outside noise.
+
+    `unjudged` are the names about which it makes no statement.
+    """
 
     def answer(route: Route) -> None:
         try:
@@ -113,7 +134,7 @@ def judged(page: Page, found: Json | None, names: tuple[str, ...] = ("render",))
         told["verdict"] = found
         if found is not None:
             functions = [str(told["names"][name]).split(" ")[0] for name in told["name"]]
-            told["changed"] = [int(name in names) for name in functions]
+            told["changed"] = [1 if name in names else 2 if name in unjudged else 0 for name in functions]
         route.fulfill(response=response, body=json.dumps(told))
 
     page.route("**/api/v1/compare?**", answer)

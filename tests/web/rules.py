@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 SMALL = """() => [...document.querySelectorAll(
-    'button, .button, summary, select, input:not([type=checkbox]), nav a, .why a, .besides a, .changes a')]
+    'button, .button, summary, select, input:not([type=checkbox]), nav a, .besides a, .culprits a')]
   .filter(at => at.checkVisibility() && at.getBoundingClientRect().height < 24)
   .map(at => at.outerHTML)"""
 WIDER = """() => [...document.querySelectorAll('main *, header *')]

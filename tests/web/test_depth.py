@@ -70,11 +70,11 @@ def test_dragging_across_the_histogram_shows_the_flame_graph_of_only_those_sampl
     page.reload()
     assert "3 to (rest/serializers.py)" in outline(page)
     page.get_by_role("link", name="Compare these samples").click()
-    expect(page.locator(".verdict")).to_contain_text("B takes CPU time, and A took none")
+    expect(page.locator(".verdict")).to_contain_text("CPU")
     expect(page.get_by_text(re.compile("Only samples whose stacks are 6.9 frames deep"))).to_be_visible()
-    assert "3 query (db/sql.py)" not in outline(page)
+    assert not any("query" in row for row in outline(page))
     page.get_by_role("button", name="All depths").click()
-    eventually("all samples are back", lambda: "3 query (db/sql.py)" in outline(page))
+    eventually("all samples are back", lambda: any("query (db/sql.py)" in row for row in outline(page)))
 
 
 def test_the_cumulative_chart_is_brushed_as_well_and_a_click_takes_one_depth(
@@ -211,7 +211,7 @@ def test_packages_recursion_and_new_stacks_say_what_made_stacks_deeper(shop: str
     expect(stacks.locator("li")).to_contain_text("9 frames 300 samples")
     assert path(stacks) == "main > get > (to > rep) x3 > dump"
     stacks.get_by_role("link", name="open").click()
-    assert "9 dump (json/enc.py)" in outline(page)
+    assert outline(page) == ["0 dump (json/enc.py)"]
     expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     expect(page.locator(".chosen strong")).to_have_text("dump (json/enc.py)")
 

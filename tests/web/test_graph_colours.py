@@ -74,7 +74,9 @@ def test_own_time_is_heat_and_a_difference_keeps_the_colours_of_change(shop: str
     assert legend(page, "Self time")[0] == "no self time"
     assert legend(page, "Self time")[-1] == "most: query (shop/db.py) 3.60 s, 37.5 %"
 
-    page.goto(f"{shop}/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&colour=self")
+    page.goto(
+        f"{shop}/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&basis=equal_load&colour=self"
+    )
     boxes(page)
     expect(page.get_by_role("group", name="Colour by")).to_have_count(0)
     assert box(page, "query")["fill"] == "#c9ccd3"

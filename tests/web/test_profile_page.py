@@ -44,7 +44,7 @@ def test_services_lead_to_a_flame_graph_whose_sums_are_the_collectors(shop: str,
     expect(page.locator(".viewbar .basis")).to_contain_text("1,320 samples")
     assert "2 select (selectors.py)" in outline(page)
     page.get_by_role("link", name="Compare", exact=True).first.click()
-    expect(page.locator(".verdict")).to_contain_text("(0.210 → 0.220 seconds per pod-second)")
+    expect(page.locator(".verdict")).to_contain_text("0.21 → 0.22 threads/pod")
 
 
 def test_zoom_is_in_the_address_and_back_and_reload_keep_it(shop: str, open_page: Open) -> None:

@@ -46,14 +46,17 @@ def test_each_side_of_a_comparison_says_its_own(shop: str, open_page: Open) -> N
         "A was sampled in mode gil, B in mode nonblocking: stacks of nonblocking are no match for the others'"
     )
     page = open_page(f"{shop}/s/mixed/compare?baseline=version%3Agood&comparison=version%3Aunsafe")
-    for view in ("Differential", "Side by side", "Table", "Stack depth"):
-        page.get_by_role("link" if view.startswith("Stack") else "button", name=view, exact=True).click()
-        if view.startswith("Stack"):
+    for view in ("Graph", "Side by side", "Table", "Depth"):
+        page.get_by_role("link" if view == "Depth" else "button", name=view, exact=True).click()
+        if view == "Depth":
             expect(page.get_by_role("heading", level=1)).to_contain_text("Stack depth")
         expect(page.locator("details.quality")).to_have_count(2)
-        assert said(page, 0) == WELL_SAID
+        for letter in "AB":
+            page.get_by_label(f"Details of side {letter}").click()
+            if letter == "A":
+                assert said(page, 0) == WELL_SAID
         assert said(page, 1)[0] == "⚠ mode nonblocking: stacks may be wrong, py-spy reader"
-        place = page.locator(".doubts" if view.startswith("Stack") else ".verdict").first
+        place = page.locator(".doubts" if view == "Depth" else ".verdict").first
         expect(place).to_contain_text(why)
         expect(page.locator(".doubts")).to_contain_text("Set the same --mode on both sides.")
 

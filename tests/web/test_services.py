@@ -159,7 +159,7 @@ def test_a_change_that_nobody_has_looked_at_is_no_claim_and_leads_to_its_compari
     # 160 busy samples of ten seconds against 110, in six windows each.
     expect(row.locator(".drift")).to_have_text("+45.5 % unverified against v1: compare")
     row.locator(".drift").click()
-    expect(page.locator(".verdict")).to_contain_text("(0.110 → 0.160 seconds per pod-second)")
+    expect(page.locator(".verdict")).to_contain_text("110 → 160 m/pod")
     given = parse_qs(urlsplit(page.url).query)
     assert (given["baseline"], given["comparison"]) == (["version:v1"], ["version:v2"])
 

@@ -115,7 +115,7 @@ def test_a_comparison_says_what_is_left_out_of_each_side(shop: str, open_page: O
     assert not any("query" in line for line in outline(page))
     page.get_by_role("button", name="Side by side").click()
     eventually("both sides are drawn", lambda: page.locator(".flame canvas[data-drawn]").count() == 2)
-    assert "3 legacy (shop/old.py)" in outline(page, 0)
+    assert "0 legacy (shop/old.py)" in outline(page, 0)
 
 
 def test_frames_are_merged_by_what_is_chosen(shop: str, open_page: Open) -> None:

@@ -22,6 +22,7 @@ const LAYERS = [
   "components/answer",
   "components/controls",
   "components/services",
+  "components/verdict",
   "components/profile",
   "components/depth",
   "components/heatmap",

@@ -11,6 +11,7 @@ import "./styles/captures.css";
 import "./styles/heatmap.css";
 import "./styles/depth.css";
 import "./styles/profile.css";
+import "./styles/compare.css";
 import "./styles/services.css";
 import "./styles/states.css";
 

@@ -3,7 +3,6 @@ import { test } from "node:test";
 import type { AnswerBasis, Quality, Side } from "../src/api/answers.ts";
 import { dataQualityNotices } from "../src/viewmodels/dataQualityNotices.ts";
 import { describeGap } from "../src/lib/distribution.ts";
-import { describeNormalisation } from "../src/lib/normalisation.ts";
 import { staleNotices } from "../src/viewmodels/staleness.ts";
 
 const BASIS: AnswerBasis = { windows: 1, pods: 1, samples: 5000, unreadable_segments: 0, unresolved_windows: 0, resolutions: [] };
@@ -83,9 +82,4 @@ test("the largest gap names both sides", () => {
   const [a, b] = [{ depth: [2, 9], samples: [40, 60] }, { depth: [2, 9], samples: [75, 25] }];
   assert.equal(describeGap([a, b], 2), "Largest gap: 40.0 % of A's samples and 75.0 % of B's are at most 2 frames deep (35.0 points apart).");
   assert.equal(describeGap([a, a], 2), "Both sides have the same depths.");
-});
-
-test("the normalisation is said in words for every view", () => {
-  const words = (["flame", "sides", "table"] as const).flatMap((view) => (["rate", "share"] as const).map((norm) => describeNormalisation(norm, view)));
-  assert.equal(new Set(words).size, 6);
 });

@@ -104,3 +104,13 @@ function contrast(fill: number): number {
   const light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
   return textColourOn(fill) === "#000" ? (light + 0.05) / 0.05 : 1.05 / (light + 0.05);
 }
+
+test("folded levels leave no box, and the first level that is drawn is row 0", () => {
+  const tree = buildTree([{ path: ["a", "b", "c"], us: [1] }, { path: ["a", "d"], us: [3] }], 1);
+  const shape = shapeOf(tree.level);
+  const made = new Layout(tree.level, shape, totals(tree.level, tree.self[0]));
+  const boxes = made.place(made.rangeOf(0), 400, null, 0, 2);
+  assert.deepEqual(Array.from(boxes.node, (node, at) => [tree.names[tree.name[node]], boxes.level[at], boxes.width[at]]), [["b", 0, 100], ["c", 1, 100], ["d", 0, 300]]);
+  assert.equal(boxes.rows, 2);
+  assert.equal(boxAt(boxes, 200, 0), 2);
+});

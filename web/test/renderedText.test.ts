@@ -5,10 +5,12 @@ import { h, type FunctionComponent } from "preact";
 import type { AnswerBasis } from "../src/api/answers.ts";
 import type { Deploy } from "../src/api/deploys.ts";
 import type { Verdict, Direction } from "../src/api/verdict.ts";
-import { change } from "../src/lib/location.ts";
-import { ChangeTable } from "../src/components/profile/ChangeTable.tsx";
+import { change, place } from "../src/lib/location.ts";
 import { formatDeployState, deployPlace } from "../src/components/services/DeployList.tsx";
-import { ComparabilityChecks, VerdictSummary } from "../src/components/profile/VerdictSummary.tsx";
+import { ComparabilityChecks, RemedyButton } from "../src/components/verdict/ComparabilityChecks.tsx";
+import { CulpritRows } from "../src/components/verdict/CulpritTable.tsx";
+import { SecondaryEffects } from "../src/components/verdict/SecondaryEffects.tsx";
+import { VerdictLine, VerdictReasons } from "../src/components/verdict/VerdictCard.tsx";
 import { ServiceRow } from "../src/components/services/ServiceTable.tsx";
 import { START } from "../src/lib/url.ts";
 import type { OverviewAnswer, VersionColumns } from "../src/api/grids.ts";
@@ -17,96 +19,101 @@ import { check, columns, culprit, depthOf, effect, verdict } from "./verdicts.ts
 
 const draw = <Props>(component: FunctionComponent<Props>, props: Props) => render(h(component as FunctionComponent<unknown>, props as object));
 
-const besides = (of: Partial<Verdict>) => textsOf(draw(VerdictSummary, { verdict: verdict(of) }), "li").filter((line) => !/[▲▼]/.test(line));
+const besides = (of: Partial<Verdict>) => textsOf(draw(SecondaryEffects, { verdict: verdict(of) }), "li");
 
-const WAYS: [Direction, number, string[]][] = [
-  ["increased", 1, ["Stacks are deeper in B", "Threads wait more in B", "The event loop is busier in B"]],
-  ["decreased", -1, ["Stacks are shallower in B", "Threads wait less in B", "The event loop is less busy in B"]],
-  ["unchanged", 0, ["Stacks are as deep in B as in A", "Threads wait as much in B as in A", "The event loop is as busy in B as in A"]],
-  ["inconclusive", -1, ["Stack depth: inconclusive", "Wait time: inconclusive", "Event loop: inconclusive"]],
-];
-
-test("depth, idle time and event loop are sentences about B for every direction", () => {
-  for (const [direction, delta, expected] of WAYS) {
+test("depth, idle time and event loop are words about B for every direction", () => {
+  const ways: [Direction, number, string[]][] = [
+    ["increased", 1, ["Stacks deeper", "Threads wait more", "Event loop busier"]],
+    ["decreased", -1, ["Stacks shallower", "Threads wait less", "Event loop less busy"]],
+    ["unchanged", 0, ["Stack depth unchanged", "Wait time unchanged", "Event loop unchanged"]],
+    ["inconclusive", -1, ["Stack depth: inconclusive", "Wait time: inconclusive", "Event loop: inconclusive"]],
+    ["minor", 1, ["Stack depth: minor change", "Wait time: minor change", "Event loop: minor change"]],
+    ["not_judged", 1, ["Stack depth: not judged", "Wait time: not judged", "Event loop: not judged"]],
+  ];
+  for (const [direction, delta, expected] of ways) {
     const found = effect(0.4, 0.4 + 0.1 * delta, 0.05, direction);
-    const changeText = besides({ depth: depthOf(found), idle: found, loop: { busy: found, blockers: [] } });
-    assert.deepEqual(changeText.map((line) => line.split(/[:,] [\d.]+ /)[0]), expected);
+    assert.deepEqual(besides({ depth: depthOf(found), idle: found, loop: { busy: found, blockers: [] } }).map((line) => line.split(/ \d/)[0]), expected);
   }
 });
 
-test("sentences about depth, idle time and event loop carry numbers, intervals, threads and holders", () => {
+test("secondary effects carry numbers, intervals, threads and what holds the loop", () => {
   const holder = (name: string, a: number, b: number) => ({ function: name, file: "app.py", baseline: a, comparison: b, effect: effect(a, b, 0.02) });
-  const rendered = draw(VerdictSummary, { verdict: verdict({
+  const rendered = draw(SecondaryEffects, { verdict: verdict({
     loop: { busy: effect(0.4, 0.55, 0.02), blockers: [holder("hash", 0.1, 0.3), holder("rare", 0.008, 0.009)] },
     thread_kinds: [{ thread: "main", idle: effect(0.2, 0.1, 0.02) }, { thread: "other", idle: effect(0.9, 0.9, 0.02) }],
   }) });
-  assert.deepEqual(textsOf(findAll(rendered, "ul", "besides"), "li"), [
-    "Stacks are deeper in B: 40.7 → 46.1 frames on average (+5.4, between +4.9 and +5.9).",
-    "Threads wait more in B: 58.0 % → 62.0 % of their time (+4.0 points, between +3.0 and +5.0); main threads 20.0 % → 10.0 %; others 90.0 % → 90.0 %.",
-    "The event loop is busier in B: 40.0 % → 55.0 % of its time (+15.0 points, between +13.0 and +17.0); held by hash (10.0 % → 30.0 %).",
+  assert.deepEqual(textsOf(rendered, "li"), [
+    "Stacks deeper 40.7 → 46.1 frames",
+    "Threads wait more 58.0 % → 62.0 % (main threads 20.0 % → 10.0 %, others 90.0 %)",
+    "Event loop busier 40.0 % → 55.0 %, held by hash 10.0 % → 30.0 %",
   ]);
-  assert.deepEqual(findAll(rendered, "span", "quiet").map(({ props }) => props.title).filter(Boolean), Array(3).fill("95 % interval"));
+  assert.deepEqual(findAll(rendered, "li").map(({ props }) => props.title), [
+    "Stack depth: +5.4 (+4.9 … +5.9), 95 % interval", "Wait time: +4.0 (+3.0 … +5.0) points, 95 % interval", "Event loop: +15.0 (+13.0 … +17.0) points, 95 % interval",
+  ]);
+  assert.equal(besides({ depth: depthOf({ ...effect(3, 3, 0), direction: "minor" }) })[0], "Stack depth: minor change 3.00 frames", "not deeper by nothing");
 });
 
-test("intervals that are missing are left out", () => {
-  const mean = { ...effect(3, 4, 0.1), low: null, high: null };
-  const total = { ...verdict().functions.total, low: [null, null] };
-  const blank = verdict({ idle: null, depth: depthOf(mean), functions: { ...verdict().functions, total } });
-  assert.deepEqual(textsOf(findAll(draw(VerdictSummary, { verdict: blank }), "ul", "besides"), "li"), ["Stacks are deeper in B: 3.00 → 4.00 frames on average (+1.0)."]);
-  const cells = textsOf(draw(ChangeTable, { verdict: blank }), "td");
-  assert.deepEqual(cells.slice(0, 6), ["20.0 ms/s", "60.0 ms/s", "▲ +40.0 ms/s", "▲ +40.0 ms/s +36.0 to +44.0", "5 of 6", "<.001"]);
+test("a culprit has its folded frames, delta, part, relative change, q and pods", () => {
+  const { culprits: { rows: [row] } } = verdict();
+  const table = (changes: Partial<Verdict>, shown = 4) => draw(CulpritRows, { verdict: verdict(changes), shown });
+  const cells = (changes: Partial<Verdict>) => textsOf(table(changes), "td").slice(0, 6);
+  assert.deepEqual(cells({}), ["+40 m", "80 %", "+50 % (+38 … +63)", ".001", "6/6", ""]);
+  assert.deepEqual(cells({ culprits: { share: 1, rows: [{ ...row, direction: "new", relative: null }] } })[2], "new");
+  assert.deepEqual(cells({ basis: "composition", method: { ...verdict().method, unit: "share" } })[0], "+4.0");
+  assert.deepEqual(textsOf(table({ basis: "composition", method: { ...verdict().method, unit: "share" } }), "th")[1], "Δ share (points)");
+  assert.deepEqual(cells({ method: { ...verdict().method, unit: "request" } })[0], "+40 ms");
+  const three = table({ culprits: { share: 1, rows: [culprit(0), culprit(1), culprit(2)] } }, 2);
+  assert.deepEqual(textsOf(three, "th").slice(7), ["▲ f0 app.py", "▲ f1 › deepcopy app.py"], "as many rows as are shown");
+  const functions = { ...verdict().functions, function: ["f0", "query"], file: ["app.py", "shop/db.py"], renamed_from: ["old (app.py)", null] };
+  assert.match(textOf(table({ functions })), /f0 app\.py was old \(app\.py\)/);
 });
 
-test("the functions where a change starts have their delta and share", () => {
-  const why = (direction: Verdict["direction"], share: number | null, rows: number) =>
-    textOf(findAll(draw(VerdictSummary, { verdict: verdict({ direction, culprits: { share, rows: Array.from({ length: rows }, (_, at) => culprit(at)) } }) }), "div", "why"));
-  assert.equal(why("increased", 0.8, 1), "The change starts here (80 % of it): f0 ▲ +40.0 ms/s (80 %)");
-  assert.equal(why("decreased", 0.99, 2), "The change starts here (99 % of it): f0 ▲ +40.0 ms/s (80 %) f1 › deepcopy ▲ +40.0 ms/s (80 %)");
-  assert.equal(why("unchanged", 1, 1), "Functions that changed anyway: f0 ▲ +40.0 ms/s (80 %)");
-  assert.equal(why("increased", null, 0), "");
+test("where no function changed, it is said how much would have shown", () => {
+  const none = { share: null, rows: [] };
+  const said = (changes: Partial<Verdict>) => textOf(draw(CulpritRows, { verdict: verdict({ culprits: none, ...changes }), shown: 4 }));
+  assert.match(said({}), /^No function changed\. A change of \d+\.\d % of the profile would have shown\. All 2 functions$/);
+  const untested = columns([], [], []);
+  assert.equal(said({ direction: "inconclusive", functions_total: 0, functions: { function: [], file: [], renamed_from: [], self: untested, total: untested } }), "No function could be tested: too little data.");
+  assert.deepEqual(draw(CulpritRows, { verdict: verdict({ direction: "not_comparable" }), shown: 4 }), []);
 });
 
-test("an incomparable pair has its sentence alone, and no verdict says so", () => {
-  const rendered = draw(VerdictSummary, { verdict: verdict({ direction: "not_comparable", summary: "CPU time cannot be compared." }) });
-  assert.equal(textOf(rendered), "CPU time cannot be compared.");
-  assert.match(textOf(draw(VerdictSummary, { verdict: null })), /^This answer has no verdict\./);
-  assert.equal(textOf(draw(VerdictSummary, { verdict: undefined })), "Loading the comparison…");
-});
-
-test("a warning is a line with what differs and what to do, and the other checks are folded", () => {
-  const load = check("load", { state: "mismatch", severity: "warn", text: "A's processes were busier", hint: "Count requests." });
-  const rendered = draw(ComparabilityChecks, { verdict: verdict({ checks: [check("mode", { text: "gil on both sides" }), load] }) });
-  assert.deepEqual(textsOf(rendered, "li"), ["load A's processes were busier. Count requests."]);
-  assert.deepEqual(textsOf(rendered, "summary"), ["✓ 1 comparability check passed"]);
+test("a warning is a line with what differs, what to do and a button for it, and the other checks are folded", () => {
+  const remedy = { action: "compare_overlap" as const, label: "Compare 22:41–23:41, while both ran", parameters: { baseline_from: "2026-11-20T22:41:00Z" } };
+  const load = check("load", { state: "mismatch", severity: "warn", text: "A's processes were busier", hint: "Count requests.", remedy });
+  const of = verdict({ checks: [check("mode", { text: "gil on both sides" }), load] });
+  const rendered = draw(ComparabilityChecks, { verdict: of });
+  assert.deepEqual(textsOf(rendered, "li"), ["load A's processes were busier. Count requests. Compare 22:41–23:41, while both ran"]);
+  (findAll(rendered, "button")[0].props.onClick as () => void)();
+  assert.equal(place.value.baseline_from, "2026-11-20T22:41:00Z");
+  change({ baseline_from: "" }, "replace");
+  assert.deepEqual(textsOf(rendered, "summary"), ["✓ 1 check passed"]);
   assert.deepEqual([textsOf(rendered, "dt"), textsOf(rendered, "dd")], [["mode", "measured"], ["gil on both sides", "in samples"]]);
-  assert.deepEqual(textsOf(draw(ComparabilityChecks, { verdict: verdict() }), "summary"), ["✓ 1 comparability check passed; unknown: load"]);
+  assert.deepEqual(textsOf(draw(ComparabilityChecks, { verdict: verdict() }), "summary"), ["✓ 1 check passed, 1 unknown"]);
   assert.deepEqual(draw(ComparabilityChecks, { verdict: verdict({ direction: "no_data" }) }), [], "of a side without windows nothing is said");
+  assert.deepEqual(textsOf(draw(ComparabilityChecks, { verdict: of, isOffline: true }), "button"), [], "a file has no address to change");
 });
 
-test("what the sentence says of an incomparable pair is not repeated by its check", () => {
-  const mode = check("mode", { state: "mismatch", severity: "blocking", text: "A command, B gil.", hint: "Set the same --mode on both sides." });
-  assert.deepEqual(textsOf(draw(ComparabilityChecks, { verdict: verdict({ checks: [mode] }), isCauseShown: true }), "li"), ["mode Set the same --mode on both sides."]);
-  assert.deepEqual(textsOf(draw(ComparabilityChecks, { verdict: verdict({ checks: [mode] }) }), "li"), ["mode A command, B gil. Set the same --mode on both sides."]);
+test("numbers that only a person has are asked for", () => {
+  const remedy = { action: "enter_requests" as const, label: "Enter how many requests each side served", parameters: { baseline_requests: "", comparison_requests: "" } };
+  let asked = 0;
+  const [button] = findAll(draw(RemedyButton, { remedy, enterRequests: () => asked++ }), "button");
+  (button.props.onClick as () => void)();
+  assert.equal(asked, 1);
+  assert.deepEqual(draw(RemedyButton, { remedy }), [], "no button where there are no fields");
 });
 
 test("the checks say whether samples or the kernel's clock measured the whole", () => {
   const method = { ...verdict().method, rate_source: "clock" as const };
   const clock = draw(ComparabilityChecks, { verdict: verdict({ method, sampling_only: effect(0.12, 0.18, 0.01) }) });
-  assert.equal(textsOf(clock, "dd").at(-1), "total from the kernel's clock; call path samples add up to 120 ms/s → 180 ms/s");
+  assert.equal(textsOf(clock, "dd").at(-1), "total from the kernel's clock; call path samples add up to 120 m/pod → 180 m/pod");
 });
 
-test("changes have intervals, agreeing pods, q and the former name", () => {
-  const functions = { ...verdict().functions, renamed_from: ["render_page (jinja2/runtime.py)", null] };
-  const rendered = draw(ChangeTable, { verdict: verdict({ functions }) });
-  const change = "▲ +40.0 ms/s +36.0 to +44.0";
-  assert.deepEqual(textsOf(rendered, "td").slice(0, 6), ["20.0 ms/s", "60.0 ms/s", change, change, "5 of 6", "<.001"]);
-  assert.equal(findAll(rendered, "tr").length, 2, "a function that did not change has no row");
-  assert.match(textsOf(rendered, "th").at(-1) as string, /^render jinja2\/runtime\.py was render_page \(jinja2\/runtime\.py\)/);
-  const request = draw(ChangeTable, { verdict: verdict({ method: { ...verdict().method, unit: "request" } }) });
-  assert.equal(textsOf(request, "td")[0], "20.0 ms/request");
-  const none = columns([effect(1, 1, 0)], [[0, 0]], [1]);
-  const nothing = { function: ["f"], file: ["f.py"], renamed_from: [null], total: none, self: none };
-  assert.match(textOf(draw(ChangeTable, { verdict: verdict({ functions: nothing }) })), /No function changed beyond noise\.$/);
+test("an answer without a verdict says so, and one on its way that it loads", () => {
+  assert.match(textOf(draw(VerdictLine, { verdict: null })), /^This answer has no verdict\./);
+  assert.equal(textOf(draw(VerdictLine, { verdict: undefined })), "Loading the comparison…");
+  assert.equal(textOf(draw(VerdictLine, { verdict: verdict() })), "▲ CPU +45.5 % (+36.4 … +54.5) · 110 → 160 m/pod · 12 pods");
+  const reasons = draw(VerdictReasons, { verdict: verdict() });
+  assert.match(textOf(reasons), /Both sides ran 10:00–11:00 UTC\..* false-discovery rate 5 % .* detectable/);
 });
 
 const deploy = (changes: Partial<Deploy> = {}, direction: Direction = "unchanged"): Deploy => ({

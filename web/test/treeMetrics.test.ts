@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { changeOf } from "../src/flamegraph/tree/compare.ts";
-import { findPathKey, pathKeyName, pathKey } from "../src/flamegraph/tree/focus.ts";
+import { findPathKey, firstLevel, pathKeyName, pathKey } from "../src/flamegraph/tree/focus.ts";
 import { changeAt, countBefore, markChanges, computeMetrics } from "../src/flamegraph/analysis/treeMetrics.ts";
 import { matchedShare, nextHit, search, searchable } from "../src/flamegraph/analysis/search.ts";
 import { pathTo, shapeOf, totals, sum } from "../src/flamegraph/tree/tree.ts";
@@ -100,6 +100,18 @@ test("a focus word finds its path again in another tree, and only there", () => 
   const [here, elsewhere] = [buildTree([{ path: ["a", "b"], us: [1] }], 1), buildTree([{ path: ["b", "a"], us: [1] }], 1)];
   assert.equal(findPathKey(elsewhere, pathKey(here, 2)), -1);
   assert.equal(findPathKey(here, ""), 0);
+});
+
+test("callers are folded above the focus, and above the first frames that differ from all time", () => {
+  const level = (paths: [string[], number][], focus = 0) => {
+    const tree = buildTree(paths.map(([path, us]) => ({ path, us: [us] })), 1);
+    return firstLevel(tree, shapeOf(tree.level), totals(tree.level, tree.self[0]), focus);
+  };
+  assert.equal(level([[["boot", "run", "f"], 5], [["boot", "run", "g"], 5]]), 3);
+  assert.equal(level([[["boot", "run", "f"], 5], [["boot"], 5]]), 0, "half of the time is boot's own");
+  assert.equal(level([[["f"], 5], [["g"], 5]]), 0, "the root alone stays");
+  assert.equal(level([[["boot", "run", "f"], 5]]), 0, "one stack stays whole");
+  assert.equal(level([[["boot", "run", "f"], 5], [["boot", "run", "g"], 5]], 3), 3, "the focus is the first row");
 });
 
 test("arrow keys lead to the caller, the widest callee and the siblings", () => {

@@ -3,11 +3,11 @@ import { test } from "node:test";
 import { binWidth, cumulative, axisMaximum, binSamples } from "../src/lib/distribution.ts";
 import { microseconds, percent, short } from "../src/lib/numbers.ts";
 import { equals, joinMatchers, selectorOf, sideMatchers, sideName } from "../src/lib/selectors.ts";
-import { singleSide, swapSides, defaultSides, sameTimeYesterday } from "../src/lib/sides.ts";
+import { singleSide, swapSides, defaultSides, placeChanges, sameTimeYesterday, sideInForce } from "../src/lib/sides.ts";
 import { toAbsolute, formatAgo, parseTime, widerPreset, isRelativeTime, formatRange } from "../src/lib/times.ts";
-import { formatPlace, onPage, parsePlace, START, type Place } from "../src/lib/url.ts";
+import { formatPlace, isRangeChosen, onPage, parsePlace, START, type Place } from "../src/lib/url.ts";
 import { randomNumbers, seeds } from "./stacks.ts";
-import { comparisonParameters } from "../src/lib/queryParameters.ts";
+import { comparisonParameters, compareQuery } from "../src/lib/queryParameters.ts";
 
 const NOW = Date.parse("2026-11-21T10:00:00Z") / 1000;
 
@@ -19,9 +19,10 @@ test("a place written as an address is read back the same", () => {
     const place: Place = {
       page: one(["service", "compare", "depth", "heatmap"] as const), service: text() || "s", capture: "", type: one(["wall", "cpu", "gil"] as const),
       from: text(), until: text(), query: text(), baseline: text(), comparison: text(), baseline_from: text(), baseline_until: text(), comparison_from: text(), comparison_until: text(),
-      norm: one(["rate", "share"] as const), view: one(["flame", "table", "sides", "sandwich", "lines"] as const), focus: text(), q: text(), sort: text(),
+      baseline_requests: text(), comparison_requests: text(), basis: one(["", "concurrent", "per_request", "composition", "equal_load"] as const),
+      norm: one(["", "rate", "share"] as const), view: one(["flame", "table", "sides", "sandwich", "lines"] as const), focus: text(), q: text(), sort: text(),
       fn: text(), t: text(), by: one(["function", "line", "file", "package"] as const), colour: one(["package", "state", "self"] as const),
-      sig: next() < 0.5, raw: next() < 0.5, load: one(["", "equal"] as const), min_depth: text(), max_depth: text(), scope: one(["", "focus", "function"] as const),
+      sig: next() < 0.5, raw: next() < 0.5, min_depth: text(), max_depth: text(), scope: one(["", "focus", "function"] as const),
       rows: one(["pods", "hours"] as const), cells: text(), span: text(), recording: text(),
       invert: next() < 0.5, collapse: next() < 0.5, nodes: one(["", "all"] as const),
       theme: one(["", "light", "dark"] as const), keys: next() < 0.5,
@@ -121,7 +122,34 @@ test("sides can be swapped, taken alone, and set against yesterday", () => {
   assert.deepEqual(singleSide(place, "comparison", { from: "-1h", until: "now" }), { query: 'pod="p", version="2"', from: "-2h", until: "now", focus: "", invert: false, collapse: false });
   assert.equal(sameTimeYesterday("version:1", { from: "-1h", until: "now" }).baseline_from, "-1500m");
   assert.equal(sameTimeYesterday("version:1", { from: "-1h", until: "now" }).baseline_until, "-1d");
-  assert.equal(comparisonParameters(place, { from: "-1h", until: "now" }).baseline, '{version="1"}');
+});
+
+test("a comparison names only the sides and times that the address has", () => {
+  const place = { ...START, page: "compare" as const, service: "s" };
+  const sent = (changes: Partial<Place>) => Object.fromEntries(Object.entries(comparisonParameters({ ...place, ...changes })).filter(([, value]) => value !== ""));
+  assert.deepEqual(sent({}), { query: '{service="s"}', type: "cpu" });
+  assert.deepEqual(sent({ baseline: "version:1", comparison: "match:", from: "-1d" }), { query: '{service="s"}', type: "cpu", baseline: '{version="1"}', comparison: "{}", from: "-1d" });
+  assert.equal(compareQuery({ ...place, basis: "equal_load" })[1].load, "equal");
+  assert.equal(compareQuery({ ...place, basis: "composition" })[1].basis, "composition");
+  assert.deepEqual([isRangeChosen(place), isRangeChosen({ ...place, until: "now" }), isRangeChosen({ ...place, page: "depth" }), isRangeChosen({ ...place, page: "depth", baseline: "a", comparison: "b" })], [true, false, false, true]);
+});
+
+test("an address from when equal load was a switch assumes it still", () => {
+  assert.equal(parsePlace("/s/x/compare", "?load=equal").basis, "equal_load");
+  assert.equal(parsePlace("/s/x/compare", "?load=equal&basis=composition").basis, "composition");
+});
+
+test("a side that the collector chose is named by its own matchers", () => {
+  const place = { ...START, page: "compare" as const, service: "s", query: 'node="n"' };
+  assert.equal(sideInForce(place, "baseline", '{node="n", service="s", version="v1"}'), "version:v1");
+  assert.equal(sideInForce(place, "comparison", '{node="n", service="s", pod=~"a.*", version="v1"}'), 'match:pod=~"a.*", version="v1"');
+  assert.equal(sideInForce({ ...place, baseline: "version:v2" }, "baseline", '{version="v1"}'), "version:v2");
+  assert.equal(sideInForce(place, "baseline", undefined), "");
+});
+
+test("a remedy's parameters are changes of the address", () => {
+  assert.deepEqual(placeChanges({ baseline: '{version="v1"}', comparison: '{pod="p"}', baseline_from: "2026-11-21T09:00:00Z", load: "equal", unknown: "x" }),
+    { baseline: "version:v1", comparison: 'match:pod="p"', baseline_from: "2026-11-21T09:00:00Z", basis: "equal_load" });
 });
 
 test("a distribution's bins and steps keep every sample", () => {

@@ -7,6 +7,8 @@ type Schemas = components["schemas"];
 export type AnswerBasis = Schemas["Basis"];
 export type Quality = Schemas["Quality"];
 export type Side = Schemas["Side"];
+/** Which times are compared, and why. */
+export type Ranges = Schemas["Ranges"];
 
 export type ServicesAnswer = Schemas["Services"];
 export type VersionSummary = Schemas["VersionSummary"];

@@ -11,3 +11,6 @@ export type Effect = Schemas["Effect"];
 /** Effects as columns. */
 export type Effects = Schemas["EffectColumns"];
 export type Check = Schemas["Check"];
+export type Remedy = NonNullable<Check["remedy"]>;
+export type Basis = Verdict["basis"];
+export type Culprit = Verdict["culprits"]["rows"][number];

@@ -2,16 +2,17 @@
 
 import { parseDepthRange } from "./depthRange.ts";
 import { selectorOf, sideMatchers } from "./selectors.ts";
-import type { Range } from "./times.ts";
-import { pageRange, type Place } from "./url.ts";
+import type { Place } from "./url.ts";
 
-/** The parameters of a comparison of two sides. */
-export function comparisonParameters(place: Place, range: Range): Record<string, string> {
+/** The parameters of a comparison of two sides. The collector chooses the sides and the times that the address does not name. */
+export function comparisonParameters(place: Place): Record<string, string> {
+  const matchers = (side: string) => (side === "" ? "" : `{${sideMatchers(side)}}`);
   return {
     query: selectorOf(place.service, place.query),
-    baseline: `{${sideMatchers(place.baseline)}}`,
-    comparison: `{${sideMatchers(place.comparison)}}`,
-    ...range,
+    baseline: matchers(place.baseline),
+    comparison: matchers(place.comparison),
+    from: place.from,
+    until: place.until,
     baseline_from: place.baseline_from,
     baseline_until: place.baseline_until,
     comparison_from: place.comparison_from,
@@ -36,6 +37,10 @@ export function sampleFilterParameters(place: Place): Record<string, string> {
 export const treeParameters = ({ by, nodes, colour, type }: Place): Record<string, string> =>
   ({ lines: by === "line" ? "1" : "0", nodes, states: colour === "state" && type === "wall" ? "1" : "" });
 
+/** What is tested, and the counts that a test per request needs. */
+const basisParameters = ({ basis, baseline_requests, comparison_requests }: Place): Record<string, string> =>
+  ({ ...(basis === "equal_load" ? { load: "equal" } : { basis }), baseline_requests, comparison_requests });
+
 /** The API request of the compare page. */
 export const compareQuery = (here: Place): readonly ["compare", Record<string, string>] =>
-  ["compare", { ...comparisonParameters(here, pageRange(here)), load: here.load, ...sampleFilterParameters({ ...here, scope: "" }), ...treeParameters(here) }];
+  ["compare", { ...comparisonParameters(here), ...basisParameters(here), ...sampleFilterParameters({ ...here, scope: "" }), ...treeParameters(here) }];

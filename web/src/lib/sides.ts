@@ -1,6 +1,6 @@
-import { joinMatchers, onlyLabel, sideMatchers } from "./selectors.ts";
+import { formatMatcher, joinMatchers, onlyLabel, parseMatchers, selectorOf, sideMatchers } from "./selectors.ts";
 import { parseTime, rfc3339, toEpochSeconds, type Range } from "./times.ts";
-import type { Place } from "./url.ts";
+import { START, type Place } from "./url.ts";
 
 /** The sides of a comparison, as addresses name them. */
 export type SideName = "baseline" | "comparison";
@@ -56,6 +56,33 @@ export function versionSide(which: SideName, row: Versions[number], range: Range
   };
 }
 
+/** A selector as a side: a version where it selects nothing else. */
+function sideOfMatchers(matchers: string): string {
+  const parsed = parseMatchers(matchers);
+  return parsed?.length === 1 && parsed[0].name === "version" && parsed[0].op === "=" ? `version:${parsed[0].value}` : `match:${joinMatchers(matchers)}`;
+}
+
+/** A side of the address, or the one that the collector chose, whose whole selector is in the answer. */
+export function sideInForce(place: Place, which: SideName, selector: string | undefined): string {
+  if (place[which] !== "" || selector === undefined) return place[which];
+  const shared = (parseMatchers(selectorOf(place.service, place.query)) ?? []).map(formatMatcher);
+  return sideOfMatchers(joinMatchers(...(parseMatchers(selector) ?? []).map(formatMatcher).filter((matcher) => !shared.includes(matcher))));
+}
+
+/** The changes of an address that parameters of an API request make. */
+export function placeChanges(parameters: Readonly<Record<string, string>>): Partial<Place> {
+  const changes: Record<string, string> = {};
+  for (const [name, value] of Object.entries(parameters)) {
+    if (name === "baseline" || name === "comparison") changes[name] = sideOfMatchers(value);
+    else if (name === "load") changes.basis = "equal_load";
+    else if (typeof START[name as keyof Place] === "string") changes[name] = value;
+  }
+  return changes as Partial<Place>;
+}
+
+/** No range of the address: the collector chooses one. */
+export const CHOSEN_RANGE = { from: "", until: "", baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "" } as const;
+
 /** The capture ID of a side, empty while none is selected; null for other kinds of sides. */
 export const captureOfSide = (side: string): string | null => /^match:capture="([^"\\]*)"$/.exec(side)?.[1] ?? null;
 
@@ -70,6 +97,7 @@ export function earlierRanges(range: Range, now: number): (Range & { readonly na
 /** The same place with its sides exchanged. */
 export const swapSides = (place: Place): Partial<Place> => ({
   baseline: place.comparison, comparison: place.baseline, baseline_from: place.comparison_from, baseline_until: place.comparison_until, comparison_from: place.baseline_from, comparison_until: place.baseline_until,
+  baseline_requests: place.comparison_requests, comparison_requests: place.baseline_requests,
 });
 
 /** One side alone, as filters of the service page. */

@@ -1,5 +1,5 @@
 import { withoutLabel } from "./selectors.ts";
-import type { ColourBy, HeatRows, MergeBy, Normalisation, ProfileType, Scope, Theme, ViewName } from "./viewOptions.ts";
+import type { BasisName, ColourBy, HeatRows, MergeBy, Normalisation, ProfileType, Scope, Theme, ViewName } from "./viewOptions.ts";
 import type { Range } from "./times.ts";
 
 export type Page = "services" | "service" | "compare" | "depth" | "heatmap" | "captures" | "capture" | "settings" | "unknown";
@@ -22,7 +22,12 @@ export interface Place {
   readonly baseline_until: string;
   readonly comparison_from: string;
   readonly comparison_until: string;
-  readonly norm: Normalisation;
+  /** How many requests each side served, where a person counted them. */
+  readonly baseline_requests: string;
+  readonly comparison_requests: string;
+  readonly basis: BasisName;
+  /** Empty: as the basis of the comparison needs it. */
+  readonly norm: "" | Normalisation;
   readonly view: ViewName;
   /** A call path (see flamegraph/tree/focus). */
   readonly focus: string;
@@ -37,8 +42,6 @@ export interface Place {
   readonly sig: boolean;
   /** Whether a comparison shows what is beyond counting noise instead of what is outside noise. */
   readonly raw: boolean;
-  /** Whether sides at different times are compared as if they had the same load. */
-  readonly load: "" | "equal";
   /** Only samples whose stacks are so many frames deep, both included. */
   readonly min_depth: string;
   readonly max_depth: string;
@@ -60,8 +63,8 @@ export interface Place {
 
 export const START: Place = {
   page: "services", service: "", capture: "", type: "cpu", from: "", until: "", query: "", baseline: "", comparison: "",
-  baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "", norm: "rate", view: "flame", focus: "", q: "",
-  fn: "", t: "", by: "function", colour: "package", sig: false, raw: false, load: "", min_depth: "", max_depth: "", scope: "", rows: "pods", cells: "", span: "", recording: "", sort: "",
+  baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "", baseline_requests: "", comparison_requests: "", basis: "", norm: "", view: "flame", focus: "", q: "",
+  fn: "", t: "", by: "function", colour: "package", sig: false, raw: false, min_depth: "", max_depth: "", scope: "", rows: "pods", cells: "", span: "", recording: "", sort: "",
   invert: false, collapse: false, nodes: "", theme: "", keys: true,
 };
 
@@ -69,11 +72,11 @@ type Parameter = Exclude<keyof Place, "page" | "service" | "capture">;
 
 const CHOICES: Partial<Record<Parameter, readonly string[]>> = {
   type: ["wall", "cpu", "gil"],
-  norm: ["rate", "share"],
+  basis: ["", "concurrent", "per_request", "composition", "equal_load"],
+  norm: ["", "rate", "share"],
   view: ["flame", "table", "sides", "sandwich", "lines"],
   by: ["function", "line", "file", "package"],
   colour: ["package", "state", "self"],
-  load: ["", "equal"],
   scope: ["", "focus", "function"],
   rows: ["pods", "hours"],
   nodes: ["", "all"],
@@ -95,6 +98,8 @@ export function parsePlace(path: string, search: string): Place {
   }
   // Addresses from before frames could be merged by more than lines.
   if (parameters.get("lines") === "1" && !parameters.has("by")) place.by = "line";
+  // Addresses from before bases had names.
+  if (parameters.get("load") === "equal" && !parameters.has("basis")) place.basis = "equal_load";
   return place as unknown as Place;
 }
 
@@ -144,10 +149,16 @@ function decode(part: string): string {
  * is not. Where sides are compared they say the version, so a filter by version does not come along.
  */
 export function onPage(place: Place, page: Page, changes: Partial<Place> = {}): Place {
-  const { service, type, from, until, query, baseline, comparison, baseline_from, baseline_until, comparison_from, comparison_until, load, by, theme, keys } = place;
-  const shared = { service, type, from, until, query, baseline, comparison, baseline_from, baseline_until, comparison_from, comparison_until, load, by, theme, keys };
+  const { service, type, from, until, query, baseline, comparison, baseline_from, baseline_until, comparison_from, comparison_until, baseline_requests, comparison_requests, basis, by, theme, keys } = place;
+  const shared = { service, type, from, until, query, baseline, comparison, baseline_from, baseline_until, comparison_from, comparison_until, baseline_requests, comparison_requests, basis, by, theme, keys };
   const to = { ...START, ...shared, page, ...changes };
   return page === "compare" || to.baseline !== "" ? { ...to, query: withoutLabel(to.query, "version") } : to;
+}
+
+/** Whether the collector chooses the times: two sides are compared and the address names none. */
+export function isRangeChosen({ page, from, until, baseline, comparison, baseline_from, baseline_until, comparison_from, comparison_until }: Place): boolean {
+  const isComparison = page === "compare" || (page === "depth" && baseline !== "" && comparison !== "");
+  return isComparison && [from, until, baseline_from, baseline_until, comparison_from, comparison_until].every((time) => time === "");
 }
 
 /** The range a page shows when the address names none. */

@@ -6,6 +6,8 @@ export type ColourBy = "package" | "state" | "self";
 export type HeatRows = "pods" | "hours";
 export type Scope = "" | "focus" | "function";
 export type Theme = "" | "light" | "dark";
+/** What a comparison tests (docs/comparison.md); empty for the collector's choice. */
+export type BasisName = "" | "concurrent" | "per_request" | "composition" | "equal_load";
 
 /** How two sides are normalised (see flamegraph/tree/compare). */
 export type Normalisation = "rate" | "share";

@@ -3,10 +3,15 @@ import { useEffect, useMemo } from "preact/hooks";
 import type { FlameAnswer } from "../api/answers.ts";
 import { dataQualityNotices } from "../viewmodels/dataQualityNotices.ts";
 import { plural } from "../lib/numbers.ts";
-import { SegmentedControl, Toggle } from "../components/ui/Controls.tsx";
-import { ChangeTable } from "../components/profile/ChangeTable.tsx";
+import { SegmentedControl } from "../components/ui/Controls.tsx";
 import { CopyDialog } from "../components/ui/CopyButton.tsx";
-import { ComparabilityChecks, VerdictSummary } from "../components/profile/VerdictSummary.tsx";
+import { ComparisonControls } from "../components/profile/ComparisonControls.tsx";
+import { ChecksButton } from "../components/verdict/ComparabilityChecks.tsx";
+import { CulpritTable } from "../components/verdict/CulpritTable.tsx";
+import { SecondaryEffects } from "../components/verdict/SecondaryEffects.tsx";
+import { VerdictLine, VerdictReasons } from "../components/verdict/VerdictCard.tsx";
+import { Dropdown } from "../components/ui/Dropdown.tsx";
+import { BASIS_NAMES } from "../viewmodels/verdictText.ts";
 import { ProfileView } from "../components/profile/ProfileView.tsx";
 import { QualityLine } from "../components/answer/QualityLine.tsx";
 import { distinguishingMatchers } from "../lib/selectors.ts";
@@ -23,6 +28,7 @@ import "../styles/components.css";
 import "../styles/flame.css";
 import "../styles/depth.css";
 import "../styles/profile.css";
+import "../styles/compare.css";
 import "./offline.css";
 
 /** The data in the file (see model/sidelight_model/export_formats/html_export.py). */
@@ -36,20 +42,19 @@ interface OfflineFile {
   readonly flame: FlameAnswer;
 }
 
-const LIST_VIEWS = [["table", "Table"], ["sandwich", "Sandwich"]] as const;
-
 async function readFile(): Promise<OfflineFile> {
   const packed = Uint8Array.from(atob(document.getElementById("profile")?.textContent ?? ""), (letter) => letter.charCodeAt(0));
   return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json() as Promise<OfflineFile>;
 }
 
 function Page({ about, flame }: OfflineFile) {
-  const { norm, view, raw } = place.value;
+  const { view } = place.value;
   const isComparison = flame.sides.length === 2;
   const verdict = isComparison ? (flame.verdict ?? null) : null;
   const shown = theme.value;
   useEffect(() => void (document.documentElement.dataset.theme = shown), [shown]);
   const names = useMemo(() => distinguishingMatchers(about.sides.map((side) => side.query)).map((own, at) => `${"AB"[at]} ${own.slice(0, 60)}`), []);
+  const notices = verdict ? dataQualityNotices([], [], flame.basis) : dataQualityNotices(flame.sides, isComparison ? ["A", "B"] : [""], flame.basis);
   const other = shown === "dark" ? "light" : "dark";
   return (
     <>
@@ -60,9 +65,20 @@ function Page({ about, flame }: OfflineFile) {
           <button type="button" onClick={() => change({ theme: other }, "replace")}>{other === "dark" ? "Dark" : "Light"}</button>
         </div>
       </header>
-      <main id="main">
+      <main id="main" class={isComparison ? "compare" : ""}>
         <h1><bdi>{about.title}</bdi></h1>
-        {isComparison && <VerdictSummary verdict={verdict} isOffline />}
+        {isComparison && (verdict
+          ? <>
+              <VerdictLine verdict={verdict}>
+                <span>{BASIS_NAMES[verdict.basis]}</span>
+                <Dropdown isText text="Why ▾" label="Why, and how sure"><VerdictReasons verdict={verdict} ranges={flame.ranges} /></Dropdown>
+                <span class="gap" />
+                <ChecksButton verdict={verdict} notices={notices} isOffline />
+              </VerdictLine>
+              <CulpritTable verdict={verdict} />
+              <SecondaryEffects verdict={verdict} isOffline />
+            </>
+          : <VerdictLine verdict={null} />)}
         {about.sides.map((side, at) => (
           <div key={at} class="origin">
             {isComparison && <span class={`side side-${at === 0 ? "a" : "b"}`}>{"AB"[at]}</span>}
@@ -72,18 +88,16 @@ function Page({ about, flame }: OfflineFile) {
             {flame.sides[at].pods > 0 && <QualityLine source={flame.sides[at]} />}
           </div>
         ))}
-        <Notices notices={verdict ? dataQualityNotices([], [], flame.basis) : dataQualityNotices(flame.sides, isComparison ? ["A", "B"] : [""], flame.basis)} />
-        {verdict && <ComparabilityChecks verdict={verdict} isCauseShown />}
+        {!verdict && <Notices notices={notices} />}
         {flame.pruned.nodes > 0 && <p class="notices single">{plural(flame.pruned.nodes, "tiny call path")} grouped into <code>(other)</code>; totals are exact.</p>}
-        <div class="viewbar">
-          <SegmentedControl<ViewName> label="View" value={view === "sides" && !isComparison ? "flame" : view} onSelect={(next) => change({ view: next })}
-            options={isComparison ? [["flame", "Differential"], ["sides", "Side by side"], ...LIST_VIEWS] : [["flame", "Flame graph"], ...LIST_VIEWS]} />
-          {isComparison && <SegmentedControl label="Normalise by" value={norm} onSelect={(next) => change({ norm: next })} options={[["rate", "Per pod"], ["share", "% of total"]]} />}
-          {verdict && <Toggle isOn={raw} title="Colour all differences beyond counting noise" onToggle={() => change({ raw: !raw })}>Show all differences</Toggle>}
-        </div>
+        {!isComparison && (
+          <div class="viewbar">
+            <SegmentedControl<ViewName> label="View" value={view === "sides" ? "flame" : view} onSelect={(next) => change({ view: next })} options={[["flame", "Flame graph"], ["table", "Table"], ["sandwich", "Sandwich"]]} />
+          </div>
+        )}
         {flame.sides.every(({ samples }) => samples === 0)
           ? <div class="card zero"><h2>No {about.type} samples in this file</h2><p>Export another type, selector or range.</p></div>
-          : <ProfileView answer={flame} names={isComparison ? names : [""]} below={() => verdict && verdict.direction !== "not_comparable" && verdict.functions.function.length > 0 && <ChangeTable verdict={verdict} />} />}
+          : <ProfileView answer={flame} names={isComparison ? names : [""]} controls={isComparison ? <ComparisonControls verdict={verdict} isOffline /> : undefined} />}
         <details class="numbers card">
           <summary>Keyboard</summary>
           <dl class="keys">{keys.filter(([key]) => !["x", "l", "?"].includes(key)).map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl>

@@ -1,80 +1,80 @@
 import { useEffect } from "preact/hooks";
 import { useAnswer } from "../api/useAnswer.ts";
 import { apiUrl } from "../api/request.ts";
-import type { FlameAnswer } from "../api/answers.ts";
+import type { FlameAnswer, Side } from "../api/answers.ts";
 import { change, place } from "../lib/location.ts";
 import { dataQualityNotices } from "../viewmodels/dataQualityNotices.ts";
-import { Link, SegmentedControl, Toggle } from "../components/ui/Controls.tsx";
-import { ChangeTable } from "../components/profile/ChangeTable.tsx";
+import { CulpritTable } from "../components/verdict/CulpritTable.tsx";
+import { SecondaryEffects } from "../components/verdict/SecondaryEffects.tsx";
+import { VerdictCard, VerdictLine } from "../components/verdict/VerdictCard.tsx";
+import { ComparisonControls } from "../components/profile/ComparisonControls.tsx";
+import { ComparedTimes } from "../components/controls/ComparedTimes.tsx";
 import { DepthRangeNotice } from "../components/depth/DepthRangePanel.tsx";
 import { ComparisonExports, Share } from "../components/controls/Exports.tsx";
 import { Filters, TypePicker } from "../components/controls/Filters.tsx";
-import { ComparabilityChecks, VerdictSummary } from "../components/profile/VerdictSummary.tsx";
 import { ProfileView } from "../components/profile/ProfileView.tsx";
+import { TYPE_NAMES } from "../components/answer/EmptyState.tsx";
 import { PrunedNotice } from "../components/answer/PrunedNotice.tsx";
 import { SidePickers } from "../components/controls/SidePickers.tsx";
 import { sideName } from "../lib/selectors.ts";
-import { onPage, pageRange } from "../lib/url.ts";
-import { SideGate } from "./SideGate.tsx";
-import type { ViewName } from "../lib/viewOptions.ts";
+import { sideInForce } from "../lib/sides.ts";
+import { pageRange } from "../lib/url.ts";
+import { EmptyComparison, MissingVersion } from "./EmptyComparison.tsx";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
-import { Notices } from "../components/answer/Notices.tsx";
 import { compareQuery } from "../lib/queryParameters.ts";
 
 export function ComparePage({ refreshCount }: { refreshCount: number }) {
-  return <SideGate refreshCount={refreshCount}>{() => <Comparison refreshCount={refreshCount} />}</SideGate>;
-}
-
-function Comparison({ refreshCount }: { refreshCount: number }) {
   const here = place.value;
   const range = pageRange(here);
   const query = compareQuery(here);
   const request = useAnswer<FlameAnswer>(apiUrl(...query));
   const answered = request.isCurrent ? (request.answer?.sides ?? null) : null;
+  const { failure } = request;
+  // The collector found no two versions: a state of the data, and no error of the page.
+  const isWithoutSides = failure?.reason === "bad_parameter" && (here.baseline === "" || here.comparison === "");
   useEffect(() => { if (refreshCount > 0) request.reload(); }, [refreshCount]);
   return (
-    <>
-      <div class="heading">
-        <h1>Compare <bdi>{here.service.slice(0, 200)}</bdi></h1>
-        <div class="controls"><TypePicker /><Filters range={range} /></div>
-        <Link to={onPage(here, "depth", { focus: here.focus })} class="button">Stack depth</Link>
+    <div class="compare">
+      <h1 class="unseen">Compare <bdi>{here.service.slice(0, 200)}</bdi></h1>
+      <div class="comparebar">
+        <SidePickers range={range} sides={answered} isSettled={answered !== null || failure !== null} />
+        {answered && <ComparedTimes sides={answered} ranges={request.answer?.ranges} />}
+        <TypePicker />
+        <Filters range={range} isCompact />
+        <span class="gap" />
         {answered && <ComparisonExports sides={answered} query={query} name={here.service} />}
         <Share query={query} sides={answered} />
       </div>
-      <SidePickers range={range} sides={answered} />
-      <AnswerView request={request} what="the comparison">{(answer) => <ComparisonView answer={answer} isCurrent={request.isCurrent} />}</AnswerView>
-    </>
+      {isWithoutSides ? <MissingVersion message={failure.message} />
+        : <AnswerView request={request} what="the comparison">{(answer) => <ComparisonView answer={answer} isCurrent={request.isCurrent} />}</AnswerView>}
+    </div>
   );
 }
 
 /** `isCurrent` is false while the answer is still the previous one, so nothing here may name the new sides. */
 function ComparisonView({ answer, isCurrent }: { answer: FlameAnswer; isCurrent: boolean }) {
-  const { invert, norm, view, baseline, comparison, type, sig, raw, load } = place.value;
-  const names = isCurrent ? [`A ${sideName(baseline).slice(0, 60)}`, `B ${sideName(comparison).slice(0, 60)}`] : ["A …", "B …"];
+  const here = place.value;
+  const { raw, type } = here;
   const verdict = answer.verdict ?? null;
+  const { sides, ranges } = answer;
+  const names = isCurrent ? sides.map((side, at) => sideTitle(side, at)) : ["A …", "B …"];
+  if (isCurrent && (sides.some(({ pods }) => pods === 0) || sides.every(({ samples }) => samples === 0))) {
+    const isUnseen = sides.every(({ pods }) => pods === 0);
+    const missing = sides.flatMap(({ pods, samples }, at) => (pods === 0 || samples === 0 ? [names[at]] : []));
+    return <EmptyComparison title={`No ${TYPE_NAMES[type]} samples of ${missing.join(" and ")}`} text={isUnseen ? "neither side has windows in these times" : (verdict?.summary ?? "")} hint={ranges?.text} isUnseen={isUnseen} hasOtherTypes={!isUnseen} />;
+  }
+  const notices = dataQualityNotices(verdict ? [] : sides, verdict ? [] : ["A", "B"], answer.basis);
   const isNotComparable = verdict?.direction === "not_comparable";
-  const isCompared = verdict && !isNotComparable && verdict.direction !== "no_data";
-  const isByShares = isCompared && verdict.basis === "composition";
   return (
     <>
-      <VerdictSummary verdict={isCurrent ? verdict : undefined} />
-      <Notices notices={verdict ? dataQualityNotices([], [], answer.basis) : dataQualityNotices(answer.sides, ["A", "B"], answer.basis)} />
-      {isCurrent && verdict && <ComparabilityChecks verdict={verdict} isCauseShown />}
+      {isCurrent ? <VerdictCard verdict={verdict} notices={notices} /> : <VerdictLine verdict={undefined} />}
+      {isCurrent && verdict && <><CulpritTable verdict={verdict} /><SecondaryEffects verdict={verdict} /></>}
       <DepthRangeNotice />
-      <div class="viewbar">
-        <SegmentedControl<ViewName> label="View" value={view} onSelect={(next) => change({ view: next })}
-          options={[["flame", "Differential"], ["sides", "Side by side"], ["table", "Table"], ["sandwich", "Sandwich"], ["lines", "Lines"]]} />
-        <SegmentedControl label="Normalise by" value={norm} onSelect={(next) => change({ norm: next })}
-          options={[["rate", "Per pod"], ["share", "% of total"]]} />
-        <Toggle isOn={sig} title="Hide table rows within noise and draw their frames grey" onToggle={() => change({ sig: !sig })}>Hide noise</Toggle>
-        {verdict && <Toggle isOn={raw} title="Colour all differences beyond counting noise; pods and times can differ by as much" onToggle={() => change({ raw: !raw })}>Show all differences</Toggle>}
-        {(isByShares || load) && <Toggle isOn={load !== ""} title="Compare as if both sides had the same load, as in a load test" onToggle={() => change({ load: load ? "" : "equal" })}>Assume equal load</Toggle>}
-      </div>
       {isNotComparable && !raw && <p class="notices single">Not colour-coded: A and B are not comparable. <button type="button" onClick={() => change({ raw: true })}>Colour all differences</button></p>}
+      <ProfileView answer={answer} names={names} controls={<ComparisonControls verdict={verdict} />} />
       <PrunedNotice pruned={answer.pruned} />
-      {answer.sides.every(({ samples }) => samples === 0)
-        ? <div class="card zero"><h2>Neither side has {type} samples in this range</h2><p>Choose other sides, another type or a longer range.</p></div>
-        : <ProfileView answer={answer} names={names} below={() => isCompared && verdict.functions.function.length > 0 && !invert && <ChangeTable verdict={verdict} />} />}
     </>
   );
 }
+
+const sideTitle = (side: Side, at: number): string => `${"AB"[at]} ${sideName(sideInForce(place.value, at === 0 ? "baseline" : "comparison", side.selector)).slice(0, 60)}`;

@@ -13,13 +13,13 @@ import { count, percent, short, confidenceLabel } from "../lib/numbers.ts";
 import { StackComposition } from "../components/depth/StackComposition.tsx";
 import { Link } from "../components/ui/Controls.tsx";
 import { ChartBrush } from "../components/depth/ChartBrush.tsx";
-import { Delta } from "../components/profile/ChangeTable.tsx";
+import { Delta } from "../components/verdict/EffectCells.tsx";
 import { DepthRangePanel } from "../components/depth/DepthRangePanel.tsx";
 import { DepthScope } from "../components/depth/DepthScope.tsx";
 import { EmptyState } from "../components/answer/EmptyState.tsx";
 import { Share } from "../components/controls/Exports.tsx";
 import { Filters, TypePicker } from "../components/controls/Filters.tsx";
-import { ComparabilityChecks } from "../components/profile/VerdictSummary.tsx";
+import { ComparabilityChecks } from "../components/verdict/ComparabilityChecks.tsx";
 import { QualityLine } from "../components/answer/QualityLine.tsx";
 import { SidePickers } from "../components/controls/SidePickers.tsx";
 import { Table } from "../components/ui/Table.tsx";
@@ -36,7 +36,7 @@ export function DepthPage({ refreshCount }: { refreshCount: number }) {
   const here = place.value;
   const range = pageRange(here);
   const isComparison = here.baseline !== "" && here.comparison !== "";
-  const scope: Record<string, string> = isComparison ? comparisonParameters(here, range) : { query: selectorOf(here.service, here.query), ...range, type: here.type };
+  const scope: Record<string, string> = isComparison ? comparisonParameters(here) : { query: selectorOf(here.service, here.query), ...range, type: here.type };
   const { function: fn, focus, ...depths } = sampleFilterParameters(here);
   const parameters = { ...scope, function: fn, focus };
   const query = ["depth", parameters] as const;
@@ -56,7 +56,7 @@ export function DepthPage({ refreshCount }: { refreshCount: number }) {
         <Share query={query} sides={request.isCurrent ? request.answer?.sides : null} />
       </div>
       <div class="controls"><TypePicker /><Filters range={range} /></div>
-      {isComparison && <SidePickers range={range} sides={request.isCurrent ? (request.answer?.sides ?? null) : null} />}
+      {isComparison && <SidePickers range={range} sides={request.isCurrent ? (request.answer?.sides ?? null) : null} isSettled={request.isCurrent} />}
       <DepthScope parameters={scope} />
       <AnswerView request={request} what="stack depths">
         {(answer) => (answer.sides.some((side) => side.depth.length > 0)

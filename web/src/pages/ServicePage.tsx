@@ -18,7 +18,7 @@ import { Timeline } from "../components/timeline/Timeline.tsx";
 import { ServicePods } from "../components/services/Workloads.tsx";
 import { totalSamples, formatRates } from "../viewmodels/qualitySummary.ts";
 import { selectorOf } from "../lib/selectors.ts";
-import { defaultSides } from "../lib/sides.ts";
+import { CHOSEN_RANGE } from "../lib/sides.ts";
 import { onPage, pageRange } from "../lib/url.ts";
 import { useHelp, type HelpTexts } from "../components/controls/useHelp.ts";
 import type { ViewName } from "../lib/viewOptions.ts";
@@ -117,12 +117,11 @@ function SampleSummary({ on: side }: { on: Side }) {
   );
 }
 
-/** The way to the comparison: with the version before, or to the page that says why there is none. */
+/** The way to the comparison with the version before: the collector looks for it, in the last days unless this range has both. */
 function CompareLink({ timeline }: { timeline: TimelineAnswer | null }) {
   const here = place.value;
-  const sides = defaultSides(timeline?.versions ?? []);
-  const noRanges = { baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "" };
-  return <Link to={onPage(here, "compare", sides ? { ...sides, ...noRanges } : {})} class="button primary">{sides ? "Compare with previous version" : "Compare"}</Link>;
+  const hasBoth = (timeline?.versions.length ?? 0) > 1;
+  return <Link to={onPage(here, "compare", { baseline: "", comparison: "", ...CHOSEN_RANGE, ...(hasBoth ? { from: here.from, until: here.until } : {}) })} class="button primary">Compare with previous version</Link>;
 }
 
 function MissingVersionNotice() {

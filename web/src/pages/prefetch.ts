@@ -11,7 +11,7 @@ export function prefetchOnPress(): void {
     if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     const to = parsePlace(link.pathname.slice(PREFIX.length - 1), link.search);
     // On that page most links are other looks at the same answer.
-    if (place.peek().page !== "compare" && to.page === "compare" && to.baseline !== "" && to.comparison !== "") prefetch(apiUrl(...compareQuery(to)));
+    if (place.peek().page !== "compare" && to.page === "compare") prefetch(apiUrl(...compareQuery(to)));
   };
   document.addEventListener("pointerdown", onPress);
   document.addEventListener("click", onPress, true);

@@ -9,7 +9,7 @@ import { Link } from "../ui/Controls.tsx";
 import type { ProfileType } from "../../lib/viewOptions.ts";
 import { TROUBLESHOOTING, STALE_SECONDS } from "../../viewmodels/staleness.ts";
 
-const TYPE_NAMES: Record<ProfileType, string> = { cpu: "CPU", wall: "wall", gil: "GIL" };
+export const TYPE_NAMES: Record<ProfileType, string> = { cpu: "CPU", wall: "wall", gil: "GIL" };
 
 /** No samples, of one type or (`what` left out) of any: say what was asked for and offer the ways out. */
 export function EmptyState({ what }: { what?: ProfileType }) {
@@ -31,7 +31,7 @@ export function EmptyState({ what }: { what?: ProfileType }) {
 }
 
 /** When the service was seen last, whatever the range and the filter, and what to check if that is long ago. */
-function LastSeen() {
+export function LastSeen() {
   const { service } = place.value;
   const request = useAnswer<ServicesAnswer>(apiUrl("services", { query: selectorOf(service, ""), from: "-30d", until: "now" }));
   if (!request.answer) return request.failure ? null : <p class="quiet" role="status">Looking for the last data…</p>;

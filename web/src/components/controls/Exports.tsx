@@ -5,8 +5,9 @@ import { cliCommand, curlCommand, pinTimes, type ApiQuery } from "../../viewmode
 import { place, PREFIX } from "../../lib/location.ts";
 import { count } from "../../lib/numbers.ts";
 import { signal } from "../../lib/signals.ts";
+import { sideInForce } from "../../lib/sides.ts";
 import { toAbsolute, rfc3339, toEpochSeconds } from "../../lib/times.ts";
-import { formatPlace, pageRange, type Place } from "../../lib/url.ts";
+import { formatPlace, isRangeChosen, pageRange, type Place } from "../../lib/url.ts";
 import { Dropdown } from "../ui/Dropdown.tsx";
 import { copy, CopyButton } from "../ui/CopyButton.tsx";
 import { sampleFilterParameters } from "../../lib/queryParameters.ts";
@@ -113,9 +114,9 @@ function ExportStatus() {
  */
 export function Share({ query, sides = null }: { query: ApiQuery; sides?: readonly Side[] | null }) {
   const collector = () => window.location.origin + PREFIX.slice(0, -1);
-  const longLink = () => collector() + absolutePath();
+  const longLink = () => collector() + absolutePath(sides);
   const copyShortLink = async () => {
-    const link = await createShortLink(absolutePath());
+    const link = await createShortLink(absolutePath(sides));
     await copy(link === null ? longLink() : collector() + link, link === null ? "Full URL" : "Link");
   };
   const pinnedQuery = () => pinTimes(query, sides, Date.now() / 1000);
@@ -131,13 +132,18 @@ export function Share({ query, sides = null }: { query: ApiQuery; sides?: readon
   );
 }
 
-/** The view with absolute times, behind the path prefix. */
-function absolutePath(): string {
+/** The view with absolute times, and with the sides and times that the collector chose, behind the path prefix. */
+function absolutePath(sides: readonly Side[] | null): string {
   const here = place.peek();
   const now = Date.now() / 1000;
-  const pinned: Place = { ...here, ...toAbsolute(pageRange(here), now) };
   const resolve = (text: string) => (text === "" ? "" : toAbsolute({ from: text, until: text }, now).from);
-  return formatPlace({ ...pinned, baseline_from: resolve(here.baseline_from), baseline_until: resolve(here.baseline_until), comparison_from: resolve(here.comparison_from), comparison_until: resolve(here.comparison_until) });
+  const own = { baseline_from: resolve(here.baseline_from), baseline_until: resolve(here.baseline_until), comparison_from: resolve(here.comparison_from), comparison_until: resolve(here.comparison_until) };
+  if (sides?.length !== 2) return formatPlace({ ...here, ...toAbsolute(pageRange(here), now), ...own });
+  const [a, b] = sides;
+  const chosen: Partial<Place> = isRangeChosen(here)
+    ? { baseline_from: formatTime(a.from), baseline_until: formatTime(a.until), comparison_from: formatTime(b.from), comparison_until: formatTime(b.until) }
+    : { ...toAbsolute(pageRange(here), now), ...own };
+  return formatPlace({ ...here, baseline: sideInForce(here, "baseline", a.selector), comparison: sideInForce(here, "comparison", b.selector), ...chosen });
 }
 
 /** A short link; null where the collector keeps none, or cannot now. */

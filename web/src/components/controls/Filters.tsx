@@ -20,8 +20,8 @@ export const OPERATOR_LABELS = { "=": "is", "!=": "is not", "=~": "matches", "!~
 
 const apply = (matchers: readonly Matcher[]) => change({ query: joinMatchers(...matchers.map(formatMatcher)) });
 
-/** Filters by label as chips, each to be edited or removed; or all of them as text, which is also where those are that cannot be read. */
-export function Filters({ range }: { range: Range }) {
+/** Filters by label as chips, each to be edited or removed; or all of them as text, which is also where those are that cannot be read. `isCompact` offers text only where there are some. */
+export function Filters({ range, isCompact = false }: { range: Range; isCompact?: boolean }) {
   const { query } = place.value;
   const [open, setOpen] = useState<number | null>(null);
   const [asText, setAsText] = useState(false);
@@ -43,7 +43,7 @@ export function Filters({ range }: { range: Range }) {
         </span>
       ))}
       <button type="button" aria-expanded={open === matchers.length} onClick={() => setOpen(open === matchers.length ? null : matchers.length)}>+ filter</button>
-      <button type="button" title="Edit all filters as text" onClick={() => setAsText(true)}>Edit as query</button>
+      {(!isCompact || matchers.length > 0) && <button type="button" title="Edit all filters as text" onClick={() => setAsText(true)}>Edit as query</button>}
       {open !== null && <MatcherEditor key={open} range={range} matcher={matchers[open] ?? null} operatorLabels={OPERATOR_LABELS} onCancel={() => setOpen(null)} onDone={(matcher) => replaceAt(open, matcher)} />}
     </div>
   );

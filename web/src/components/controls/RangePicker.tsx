@@ -1,7 +1,8 @@
 import { useEffect, useRef } from "preact/hooks";
 import { change, place } from "../../lib/location.ts";
 import { parseTime, PRESETS, formatRange, rfc3339, formatUtcOffset, type Range } from "../../lib/times.ts";
-import { pageRange } from "../../lib/url.ts";
+import { CHOSEN_RANGE } from "../../lib/sides.ts";
+import { isRangeChosen, pageRange } from "../../lib/url.ts";
 
 /** `datetime-local` fields speak local time without a zone. */
 function field(text: string, now: number): string {
@@ -12,7 +13,10 @@ function field(text: string, now: number): string {
 
 export function RangePicker() {
   const menu = useRef<HTMLDetailsElement>(null);
-  const range = pageRange(place.value);
+  const here = place.value;
+  const range = pageRange(here);
+  const isChosen = isRangeChosen(here);
+  const name = isChosen ? "automatic times" : formatRange(range);
   const now = Date.now() / 1000;
   useEffect(() => {
     const close = (event: Event) => {
@@ -23,7 +27,9 @@ export function RangePicker() {
   }, []);
   const choose = (next: Range) => {
     if (menu.current) menu.current.open = false;
-    change({ from: next.from, until: next.until });
+    // Times of both sides would hide those of the page.
+    const hasOwnTimes = here.baseline_from !== "" && here.comparison_from !== "";
+    change({ ...(here.page === "compare" && hasOwnTimes ? CHOSEN_RANGE : {}), from: next.from, until: next.until });
   };
   const escape = (event: KeyboardEvent) => {
     if (event.key !== "Escape" || !menu.current?.open) return;
@@ -39,12 +45,13 @@ export function RangePicker() {
   };
   return (
     <details class="menu" ref={menu} onKeyDown={escape}>
-      <summary aria-label={`Time range: ${formatRange(range)}`}>{formatRange(range)}</summary>
+      <summary aria-label={`Time range: ${name}`}>{name}</summary>
       <div class="sheet">
         <ul>
+          {here.page === "compare" && <li><button type="button" aria-pressed={isChosen} onClick={() => choose(CHOSEN_RANGE)}>automatic times</button></li>}
           {PRESETS.map((preset) => (
             <li key={preset.name}>
-              <button type="button" aria-pressed={preset.from === range.from && preset.until === range.until} onClick={() => choose(preset)}>{preset.name}</button>
+              <button type="button" aria-pressed={!isChosen && preset.from === range.from && preset.until === range.until} onClick={() => choose(preset)}>{preset.name}</button>
             </li>
           ))}
         </ul>

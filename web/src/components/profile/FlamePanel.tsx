@@ -1,6 +1,7 @@
+import { Fragment, type ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Camera } from "../../flamegraph/render/camera.ts";
-import { findPathKey, pathKeyName, pathKey } from "../../flamegraph/tree/focus.ts";
+import { findPathKey, firstLevel, pathKeyName, pathKey } from "../../flamegraph/tree/focus.ts";
 import { functionText, linesPlace, frameActions, sandwichPlace } from "../../viewmodels/frameActions.ts";
 import { frameParts } from "../../flamegraph/tree/packages.ts";
 import { describeFrame, descriptionSentence } from "../../flamegraph/analysis/frameDescription.ts";
@@ -23,8 +24,8 @@ import { buildCaption, PictureButtons, type PictureSide } from "./PictureButtons
 import { SearchBox } from "../ui/SearchBox.tsx";
 
 /** Zoom, search and walk over one tree: a single graph, a differential one, or the two sides linked. */
-export function FlamePanel({ metrics, names, sides = [] }: { metrics: TreeMetrics; names: readonly string[]; sides?: readonly PictureSide[] }) {
-  const { focus: focusKey, q, norm, view, sig, colour } = place.value;
+export function FlamePanel({ metrics, names, sides = [], controls }: { metrics: TreeMetrics; names: readonly string[]; sides?: readonly PictureSide[]; controls?: ComponentChildren }) {
+  const { focus: focusKey, q, view, sig, colour } = place.value;
   const { tree, shape } = metrics;
   const result = useMemo(() => search(tree, q), [tree, q]);
   const focusNode = useMemo(() => findPathKey(tree, focusKey), [tree, focusKey]);
@@ -36,6 +37,7 @@ export function FlamePanel({ metrics, names, sides = [] }: { metrics: TreeMetric
   const camera = useMemo(() => new Camera(), []);
   const [isMoved, setIsMoved] = useState(false);
   const [menu, setMenu] = useState<{ node: number; x: number; y: number } | null>(null);
+  const [isUnfolded, setUnfolded] = useState(false);
   const views = useRef<FlameGraphView[]>([]);
   useEffect(() => camera.listen(() => setIsMoved(camera.moved)), []);
   useLayoutEffect(() => {
@@ -46,10 +48,12 @@ export function FlamePanel({ metrics, names, sides = [] }: { metrics: TreeMetric
   const current = selected < tree.level.length ? selected : focus;
 
   const kinds = names.length === 1 ? (["single"] as const) : view === "sides" ? (["a", "b"] as const) : (["difference"] as const);
+  const first = useMemo(() => (names.length === 2 ? firstLevel(tree, shape, metrics.total, focus) : 0), [metrics, focus]);
+  const base = isUnfolded ? 0 : first;
   const pictures = useMemo(() => {
     const marksBefore = countBefore(result?.hit ?? null, kinds[0] === "difference" ? changes : null);
-    return kinds.map((kind) => makePicture(kind, metrics, names, norm, sig, { focus, hit: result?.hit ?? null, marksBefore }, colour));
-  }, [metrics, result, focus, changes, norm, sig, colour, kinds[0]]);
+    return kinds.map((kind) => makePicture(kind, metrics, names, sig, { focus, base, hit: result?.hit ?? null, marksBefore }, colour));
+  }, [metrics, result, focus, base, changes, sig, colour, kinds[0]]);
 
   const zoom = (node: number) => {
     camera.reset();
@@ -85,7 +89,7 @@ export function FlamePanel({ metrics, names, sides = [] }: { metrics: TreeMetric
   }, [result, metrics, focus]);
   const side = kinds[0] === "difference" ? null : 0;
   const legend = useMemo(() => (side === null ? [] : legendEntries(metrics, colour, side, focus)), [metrics, focus, colour, side]);
-  const description = describeFrame(metrics, norm, current);
+  const description = describeFrame(metrics, current);
   const actions = () => {
     const { function: name, file, line } = frameParts(description.title);
     return [[
@@ -102,7 +106,7 @@ export function FlamePanel({ metrics, names, sides = [] }: { metrics: TreeMetric
   const captionFor = (at: number) => buildCaption(metrics, names, focus, at, matches);
   return (
     <section class="panel" aria-label="Flame graph">
-      <Toolbar matches={matches} step={step} zoomed={focusKey !== "" || isMoved} showAll={() => zoom(0)} hasColours={side !== null} />
+      <Toolbar controls={controls} matches={matches} step={step} zoomed={focusKey !== "" || isMoved} showAll={() => zoom(0)} hasColours={side !== null} />
       {side !== null && <MissingStatesNotice metrics={metrics} />}
       {focusNode < 0 && (
         <p class="missing" role="status">
@@ -110,10 +114,11 @@ export function FlamePanel({ metrics, names, sides = [] }: { metrics: TreeMetric
           Showing the whole graph. <button type="button" onClick={() => change({ focus: "" }, "replace")}>Clear zoom</button>
         </p>
       )}
+      {first > 0 && <FoldedCallers path={pathTo(shape, focus > 0 ? shape.parent[focus] : first - 1)} nameOf={(node) => tree.names[tree.name[node]]} isUnfolded={isUnfolded} toggle={() => setUnfolded(!isUnfolded)} zoom={zoom} />}
       <div class={isDocked.value ? "beside" : ""}>
       <div class={kinds.length === 2 ? "pair" : ""}>
         {pictures.map((picture, at) => (
-          <div key={kinds[at]} class="graph">
+          <div key={kinds[at]} class="graph" style={kinds.length === 2 ? { width: `${sideWidth(metrics, focus, at) * 100}%` } : undefined}>
             {kinds.length === 2 && <h2><span class={`side side-${at === 0 ? "a" : "b"}`}>{at === 0 ? "A" : "B"}</span> <bdi>{names[at].slice(2)}</bdi></h2>}
             <FlameGraph picture={picture} selected={current} hovered={hovered} zoom={zoom} select={setSelected} hover={setHovered} scroll={setTop} top={top}
               camera={camera} onCreated={(view) => { views.current[at] = view; }} tap={() => (isDocked.value = true)} menu={(node, x, y) => setMenu({ node, x, y })} />
@@ -131,7 +136,7 @@ export function FlamePanel({ metrics, names, sides = [] }: { metrics: TreeMetric
       {menu && <ContextMenu label={`Actions for ${description.title.slice(0, 80)}`} x={menu.x} y={menu.y} groups={actions()} close={() => setMenu(null)} />}
       <p class="unseen" role="status" aria-live="polite">{descriptionSentence(description)}</p>
       <div class="under">
-        {side === null ? <ChangeLegend /> : <ColourLegend entries={legend} label={LEGEND_LABELS[colour === "state" && !metrics.states ? "package" : colour]} />}
+        {side === null ? <ChangeLegend metrics={metrics} /> : <ColourLegend entries={legend} label={LEGEND_LABELS[colour === "state" && !metrics.states ? "package" : colour]} />}
         <PictureButtons views={() => kinds.flatMap((_, at) => views.current[at]?.visible() ?? [])} captionFor={captionFor} sides={sides}
           legend={() => (side === null ? CHANGE_LEGEND : legend.map(({ name, value: number, colour: fill }) => ({ name: `${name} ${number}`.trim(), colour: fill })))} />
       </div>
@@ -142,12 +147,41 @@ export function FlamePanel({ metrics, names, sides = [] }: { metrics: TreeMetric
 
 const LEGEND_LABELS = { package: "Packages by self time", state: "States", self: "Self time" } as const;
 
-function Toolbar({ matches, step, zoomed, showAll, hasColours }: {
-  matches: { frames: number; share: number } | null; step: (by: 1 | -1) => void; zoomed: boolean; showAll: () => void; hasColours: boolean;
+/** The callers of the rows that are drawn, in one line: the outermost and the nearest lead to them. */
+function FoldedCallers({ path, nameOf, isUnfolded, toggle, zoom }: {
+  path: readonly number[]; nameOf: (node: number) => string; isUnfolded: boolean; toggle: () => void; zoom: (node: number) => void;
+}) {
+  const shown = path.length > 5 ? [...path.slice(0, 2), ...path.slice(-3)] : path;
+  return (
+    <nav class="folded" aria-label="Callers of these frames">
+      <button type="button" aria-expanded={isUnfolded} onClick={toggle}>{isUnfolded ? "▾" : "▸"} {plural(path.length, "frame")}</button>
+      {!isUnfolded && shown.map((node, at) => (
+        <Fragment key={node}>
+          {at > 0 && <span class="quiet" aria-hidden="true">{path.length > 5 && at === 2 ? "› … ›" : "›"}</span>}
+          <button type="button" title={nameOf(node)} onClick={() => zoom(node)}><bdi>{frameParts(nameOf(node)).function.slice(0, 60)}</bdi></button>
+        </Fragment>
+      ))}
+    </nav>
+  );
+}
+
+/** How much of its column a graph side by side takes: both have one scale, unless each is drawn as its own whole. */
+function sideWidth({ us, divisor, norm }: TreeMetrics, focus: number, side: number): number {
+  const rates = us.map((column, at) => (divisor[at] > 0 ? column[focus] / divisor[at] : 0));
+  const largest = Math.max(...rates);
+  return norm === "share" || largest === 0 ? 1 : Math.max(rates[side] / largest, MIN_SIDE_WIDTH);
+}
+
+/** So that the name of an empty side can be read. */
+const MIN_SIDE_WIDTH = 0.12;
+
+function Toolbar({ controls, matches, step, zoomed, showAll, hasColours }: {
+  controls: ComponentChildren; matches: { frames: number; share: number } | null; step: (by: 1 | -1) => void; zoomed: boolean; showAll: () => void; hasColours: boolean;
 }) {
   const { invert, collapse } = place.value;
   return (
     <div class="tools">
+      {controls}
       <SearchBox />
       {matches && (
         <span class="matched" role="status">
@@ -159,7 +193,7 @@ function Toolbar({ matches, step, zoomed, showAll, hasColours }: {
       <span class="gap" />
       {hasColours && <ColourPicker />}
       <Toggle isOn={invert} title="i" onToggle={() => change({ invert: !invert, focus: "" })}>Bottom-up</Toggle>
-      <Toggle isOn={collapse} title="r: a function directly below itself is drawn once" onToggle={() => change({ collapse: !collapse })}>Fold recursion</Toggle>
+      {(!controls || collapse) && <Toggle isOn={collapse} title="r: a function directly below itself is drawn once" onToggle={() => change({ collapse: !collapse })}>Fold recursion</Toggle>}
       <button type="button" disabled={!zoomed} title="Esc" onClick={showAll}>Reset zoom</button>
     </div>
   );

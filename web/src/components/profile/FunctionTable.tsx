@@ -18,9 +18,8 @@ import { useKeys } from "../ui/useKeys.ts";
 import { ContextMenu } from "../ui/ContextMenu.tsx";
 import { rowIndexOf, useVirtualRows } from "../ui/useVirtualRows.ts";
 import { SearchBox } from "../ui/SearchBox.tsx";
-import { CertaintyCells } from "./ChangeTable.tsx";
+import { CertaintyCells } from "../verdict/EffectCells.tsx";
 import { SortHeading } from "../ui/SortHeading.tsx";
-import type { Normalisation } from "../../lib/viewOptions.ts";
 
 /** The pixels of a row, as the stylesheet has it. */
 const ROW_PIXELS = 37;
@@ -32,7 +31,7 @@ const UNIT_NAMES = { file: "files", package: "packages" } as const;
  * chooses the function that a sandwich or a list of lines is about.
  */
 export function FunctionTable({ metrics, names, onSelect }: { metrics: TreeMetrics; names: readonly string[]; onSelect?: (fn: string) => void }) {
-  const { q, sort, norm, focus: focusKey, sig } = place.value;
+  const { q, sort, focus: focusKey, sig } = place.value;
   const { tree } = metrics;
   const isComparison = names.length === 2;
   const top = Math.max(findPathKey(tree, focusKey), 0);
@@ -40,7 +39,7 @@ export function FunctionTable({ metrics, names, onSelect }: { metrics: TreeMetri
   const key = sort || "-self";
   const rows = useMemo(() => {
     const matches = nameMatcher(q);
-    return rankFunctions(sums, tree.names, metrics.divisor, key, (row) =>
+    return rankFunctions(sums, tree.names, metrics.changeDivisor, key, (row) =>
       (!matches || matches(tree.names[sums.name[row]])) && (!isComparison || !sig || (["total", "self"] as const).some((of) => isSignificant(rowChange(metrics, sums, row, of).direction))));
   }, [sums, q, key, sig]);
   const { box, shown, look: measure, go: focusAt } = useVirtualRows(rows.length, ROW_PIXELS, rows);
@@ -112,7 +111,7 @@ export function FunctionTable({ metrics, names, onSelect }: { metrics: TreeMetri
                   </div>
                 </th>
                 {showPackages && <td class="package"><bdi>{packageOf(tree.names[sums.name[row]]).name.slice(0, 100)}</bdi></td>}
-                {isComparison ? <ChangeCells sums={sums} row={row} metrics={metrics} norm={norm} /> : [sums.self, sums.total].map((of, at) => <TimeCells key={at} us={of[0][row]} whole={total} />)}
+                {isComparison ? <ChangeCells sums={sums} row={row} metrics={metrics} /> : [sums.self, sums.total].map((of, at) => <TimeCells key={at} us={of[0][row]} whole={total} />)}
               </tr>
             ))}
             <SpacerRow pixels={shown.below} />
@@ -147,18 +146,20 @@ interface FunctionRow {
   readonly row: number;
 }
 
-function ChangeCells({ sums, row, metrics, norm }: FunctionRow & { metrics: TreeMetrics; norm: Normalisation }) {
-  const { divisor, significance } = metrics;
-  const cell = (us: number, side: number) => <td class="number" title={microseconds(us)}>{formatNormalised(us, divisor[side], norm)}</td>;
+function ChangeCells({ sums, row, metrics }: FunctionRow & { metrics: TreeMetrics }) {
+  const { divisor, norm, unit, significance } = metrics;
+  const isByShare = norm === "share" || significance?.isByShare;
+  const cell = (us: number, side: number) => <td class="number" title={microseconds(us)}>{formatNormalised(us, divisor[side], norm === "rate" ? unit : null)}</td>;
   const delta = (of: "self" | "total") => {
     const by = rowChange(metrics, sums, row, of);
     if (by.direction === "no_data") return <td class="number">–</td>;
-    const text = norm === "rate" ? formatNormalised(by.delta, 1, "rate") : `${(by.delta * 100).toFixed(2)} pp`;
-    return <td class={`number ${by.direction}`}>{by.direction === "unchanged" ? "≈" : by.delta > 0 ? "▲" : "▼"} {signed(text, by.delta)}</td>;
+    const text = isByShare ? `${(by.delta * 100).toFixed(2)} points` : formatNormalised(by.delta, 1, unit);
+    return <td class={`number ${by.direction}`}>{by.direction === "unchanged" ? "≈ " : by.direction === "not_judged" ? "" : by.delta > 0 ? "▲ " : "▼ "}{signed(text, by.delta)}</td>;
   };
   const at = significance ? verdictRow(metrics, sums, row) : undefined;
   const total = rowChange(metrics, sums, row, "total");
-  const description = describeChange(total, significance?.label);
+  const isMinor = at !== undefined && significance?.functions.total.direction[at] === "minor";
+  const description = isMinor ? "minor" : describeChange(total, significance?.label, isByShare ? "of the profile" : "time");
   return (
     <>
       {cell(sums.self[0][row], 0)}{cell(sums.self[1][row], 1)}{delta("self")}
@@ -174,9 +175,14 @@ const verdictRow = ({ tree, significance }: TreeMetrics, sums: FunctionSums, row
 /** The change of a row, as far as it is outside noise: of what was not listed in the verdict, nothing was. */
 function rowChange(metrics: TreeMetrics, sums: FunctionSums, row: number, of: "self" | "total"): Change {
   const { significance, tree } = metrics;
-  const by = functionChange(sums, row, metrics.divisor, of);
+  const by = functionChange(sums, row, metrics.changeDivisor, of);
   if (!significance) return by;
-  const at = verdictRow(metrics, sums, row);
-  const isSignificantChange = tree.by ? significance.names.has(tree.names[sums.name[row]]) : at !== undefined && isSignificant(significance.functions[of].direction[at]);
-  return applySignificance(by, [sums[of][0][row], sums[of][1][row]], isSignificantChange, tree.level === significance.level);
+  const text = tree.names[sums.name[row]];
+  const isTested = tree.level === significance.level;
+  const us = [sums[of][0][row], sums[of][1][row]] as const;
+  const at = tree.by ? undefined : verdictRow(metrics, sums, row);
+  const direction = at === undefined ? null : significance.functions[of].direction[at];
+  const isChanged = direction === null ? tree.by !== undefined && significance.names.has(text) : isSignificant(direction);
+  const isJudged = direction === null ? !significance.unjudged.has(text) : direction !== "not_judged";
+  return applySignificance(by, us, isChanged ? "changed" : isJudged ? "within noise" : "not judged", isTested);
 }

@@ -1,3 +1,4 @@
+import type { TreeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
 import type { LegendEntry } from "../../flamegraph/render/colourSchemes.ts";
 
 const GROUP_LABELS = { "application": "Application", "third party": "Third party", "standard library": "Standard library", "no file": "", "": "" } as const;
@@ -29,9 +30,14 @@ export const CHANGE_LEGEND = [
   { name: "▲ twice or more in B", colour: "#e06b00" },
   { name: "new in B", colour: "#e06b00", hatch: "new" },
   { name: "removed in B", colour: "#1f74c4", hatch: "removed" },
+  { name: "not judged", colour: "#ebecf0" },
 ] as const;
 
-export function ChangeLegend() {
+/** What width and colour stand for in a graph of two sides. */
+export const describeScale = ({ norm, significance }: Pick<TreeMetrics, "norm" | "significance">): string =>
+  `width: mean of A and B, ${norm === "rate" ? "per pod" : "share of each profile"}; colour: change ${significance?.isByShare || norm === "share" ? "of the share of the profile" : "per pod"}`;
+
+export function ChangeLegend({ metrics }: { metrics: TreeMetrics }) {
   return (
     <p class="legend change">
       <span>▼ half or less in B</span>
@@ -40,6 +46,8 @@ export function ChangeLegend() {
       <span><span class="swatch hatch-new" aria-hidden="true" /> new in B</span>
       <span><span class="swatch hatch-removed" aria-hidden="true" /> removed in B</span>
       <span><span class="swatch neutral" aria-hidden="true" /> within noise</span>
+      {metrics.significance && <span><span class="swatch not-judged" aria-hidden="true" /> not judged</span>}
+      <span class="quiet">{describeScale(metrics)}</span>
     </p>
   );
 }

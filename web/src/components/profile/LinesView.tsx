@@ -15,16 +15,17 @@ import { Link, TimeCells } from "../ui/Controls.tsx";
 import { CopyButton } from "../ui/CopyButton.tsx";
 import { useKeys } from "../ui/useKeys.ts";
 import { pageRange } from "../../lib/url.ts";
+import type { Normalisation } from "../../lib/viewOptions.ts";
 import { AnswerView } from "../answer/AnswerView.tsx";
 import { comparisonParameters, sampleFilterParameters } from "../../lib/queryParameters.ts";
 
 /** Where inside one function time is spent, line by line. */
-export function LinesView({ tree, names }: { tree: Tree; names: readonly string[] }) {
+export function LinesView({ tree, names, norm }: { tree: Tree; names: readonly string[]; norm: Normalisation }) {
   const here = place.value;
   const functionName = useMemo(() => resolveFunction(tree.names, here.fn), [tree, here.fn]);
   const range = pageRange(here);
   const { function: name, file } = frameParts(functionName);
-  const scope = names.length === 2 ? comparisonParameters(here, range) : { query: selectorOf(here.service, here.query), ...range, type: here.type };
+  const scope = names.length === 2 ? comparisonParameters(here) : { query: selectorOf(here.service, here.query), ...range, type: here.type };
   const hasFunction = here.fn !== "" && (here.by === "function" || here.by === "line");
   const request = useAnswer<LinesAnswer>(hasFunction ? apiUrl("lines", { ...scope, ...sampleFilterParameters({ ...here, scope: "" }), function: name, file }) : null);
   useKeys({ s: () => { if (hasFunction) change(sandwichPlace(functionName)); } });
@@ -44,13 +45,13 @@ export function LinesView({ tree, names }: { tree: Tree; names: readonly string[
         <Link to={{ ...here, ...sandwichPlace(functionName) }} class="button" title="s">Callers and callees</Link>
         <button type="button" onClick={() => change({ view: "table", fn: "" })}>Other function</button>
       </div>
-      <AnswerView request={request} what="the lines">{(answer) => <LineTable answer={answer} names={names} />}</AnswerView>
+      <AnswerView request={request} what="the lines">{(answer) => <LineTable answer={answer} names={names} norm={norm} />}</AnswerView>
     </section>
   );
 }
 
-function LineTable({ answer, names }: { answer: LinesAnswer; names: readonly string[] }) {
-  const { t, norm } = place.value;
+function LineTable({ answer, names, norm }: { answer: LinesAnswer; names: readonly string[]; norm: Normalisation }) {
+  const { t } = place.value;
   const { sides, line, file } = answer;
   if (line.length === 0) {
     return <p class="missing" role="status"><bdi><code>{nameKeyText(place.value.fn).slice(0, 200)}</code></bdi> has no samples here. Choose another function, type or range.</p>;

@@ -7,6 +7,7 @@ import { place } from "../../lib/location.ts";
 import { microseconds, percent, plural } from "../../lib/numbers.ts";
 import { toAbsolute, rfc3339, toEpochSeconds } from "../../lib/times.ts";
 import { theme } from "../../lib/theme.ts";
+import { describeScale } from "./Legends.tsx";
 import { useKeys } from "../ui/useKeys.ts";
 import { pageRange } from "../../lib/url.ts";
 
@@ -49,12 +50,12 @@ export function PictureButtons({ views, captionFor, sides, legend }: {
 
 /** What a picture is of: its title, its units, what is zoomed into, searched for and changed. */
 export function buildCaption(metrics: TreeMetrics, names: readonly string[], focus: number, at: number, matched: { frames: number; share: number } | null) {
-  const { service, capture, type, query, norm, view, q, invert, collapse } = place.peek();
+  const { service, capture, type, query, view, q, invert, collapse } = place.peek();
   const { tree, us } = metrics;
   const isComparison = names.length === 2;
   const quantity = { cpu: "CPU time", wall: "wall time", gil: "time holding the GIL" }[type];
   const title = !isComparison ? quantity : view === "sides" ? `${quantity}, side by side, ${names[at]}`
-    : `${quantity}, ${names[0]} to ${names[1]}: width is the mean of A and B, ${norm === "rate" ? "per pod-second" : "as shares of their sides"}; colour is the change`;
+    : `${quantity}, ${names[0]} to ${names[1]}: ${describeScale(metrics)}`;
   const shares = us.map((side, at) => `${isComparison ? `${"AB"[at]} ` : ""}${microseconds(side[focus])}${side[0] > 0 ? ` (${percent(side[focus] / side[0])} of the whole)` : ""}`);
   const lines = [
     `In view: ${focus === 0 ? "all" : tree.names[tree.name[focus]]}, ${shares.join(", ")}`,

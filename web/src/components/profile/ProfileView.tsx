@@ -6,6 +6,8 @@ import { transformTree } from "../../flamegraph/tree/transformedTree.ts";
 import { computeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
 import { treeOf, sum, type Tree, type WireTree } from "../../flamegraph/tree/tree.ts";
 import { change, place } from "../../lib/location.ts";
+import { rateUnit } from "../../lib/quantities.ts";
+import type { Normalisation } from "../../lib/viewOptions.ts";
 import { FlamePanel } from "./FlamePanel.tsx";
 import { FunctionTable } from "./FunctionTable.tsx";
 import { LinesView } from "./LinesView.tsx";
@@ -15,14 +17,15 @@ import { TransformBar } from "./TransformBar.tsx";
 
 /**
  * A tree of one side or two through every lens of the address: transforms, merging, and a view of what is left.
- * `below` stands under a flame graph.
+ * `controls` stand at the start of its tools.
  */
-export function ProfileView({ answer, names, below }: {
+export function ProfileView({ answer, names, controls }: {
   answer: Omit<WireTree, "sides"> & Pick<FlameAnswer, "verdict" | "changed"> & { readonly sides: readonly (WireTree["sides"][number] & PictureSide & { readonly pod_seconds: number })[] };
-  names: readonly string[]; below?: () => ComponentChildren;
+  names: readonly string[]; controls?: ComponentChildren;
 }) {
   const { t, by, invert, collapse, view, raw } = place.value;
-  const norm = names.length === 1 ? "rate" : place.value.norm;
+  const norm = names.length === 1 ? "rate" : normalisationOf(answer.verdict);
+  const unit = rateUnit(place.value.type, answer.verdict?.method.unit);
   const tree = useMemo(() => treeOf(answer), [answer]);
   const transformed = useMemo(() => transformTree(tree, t, by), [tree, t, by]);
   const isInverted = invert && view !== "table" && view !== "sandwich";
@@ -30,21 +33,26 @@ export function ProfileView({ answer, names, below }: {
   const podSeconds = useMemo(() => observedPodSeconds(answer.sides.map((side) => side.pod_seconds), tree, verdict), [tree]);
   const significance = useMemo(() => (verdict && changed && !raw ? significanceOf(tree, changed, verdict, transformed.tree.by) : null), [transformed, raw]);
   const metrics = useMemo(
-    () => computeMetrics(transformed.tree, podSeconds, { invert: isInverted, collapse, norm, significance }),
-    [transformed, podSeconds, isInverted, collapse, norm, significance],
+    () => computeMetrics(transformed.tree, podSeconds, { invert: isInverted, collapse, norm, unit, significance }),
+    [transformed, podSeconds, isInverted, collapse, norm, unit, significance],
   );
+  const isGraph = (view === "flame" || view === "sides") && !(t !== "" && transformed.omitted.every(({ samples, total }) => samples === total));
   const isEmpty = t !== "" && transformed.omitted.every(({ samples, total }) => samples === total);
   return (
     <>
-      <TransformBar transformed={transformed} names={names} perRequest={verdict?.method.unit === "request"} />
-      {view === "lines" ? <LinesView tree={tree} names={names} />
+      {controls && !isGraph && <div class="viewbar">{controls}</div>}
+      <TransformBar transformed={transformed} names={names} hasPicker={!controls} />
+      {view === "lines" ? <LinesView tree={tree} names={names} norm={norm} />
         : isEmpty ? <EmptyTransform />
         : view === "table" ? <FunctionTable metrics={metrics} names={names} />
         : view === "sandwich" ? <SandwichView metrics={metrics} names={names} />
-        : <><FlamePanel metrics={metrics} names={names} sides={answer.sides} />{below?.()}</>}
+        : <FlamePanel metrics={metrics} names={names} sides={answer.sides} controls={controls} />}
     </>
   );
 }
+
+/** What numbers are divided by: as the address has it, else as the basis of the comparison needs it. */
+export const normalisationOf = (verdict: FlameAnswer["verdict"] | null): Normalisation => place.value.norm || (verdict?.basis === "composition" ? "share" : "rate");
 
 /** Pod-seconds of each side; of B, where a verdict is per request, as many as A would have had for B's requests. */
 function observedPodSeconds(podSeconds: number[], tree: Tree, verdict: FlameAnswer["verdict"]): number[] {

@@ -25,7 +25,7 @@ export function SandwichView({ metrics, names }: { metrics: TreeMetrics; names: 
   const { fn } = place.value;
   const both = useMemo(() => {
     const trees = fn === "" ? null : sandwich(metrics.tree, fn, metrics.divisor);
-    return trees && { callers: metricsOf(trees.callers, metrics.divisor, metrics.significance), callees: metricsOf(trees.callees, metrics.divisor, metrics.significance) };
+    return trees && { callers: metricsOf(trees.callers, metrics, metrics.significance), callees: metricsOf(trees.callees, metrics, metrics.significance) };
   }, [metrics, fn]);
   if (both) return <SandwichPanel key={fn} whole={metrics} callers={both.callers} callees={both.callees} names={names} />;
   return <FunctionChooser metrics={metrics} names={names} what="see who calls it and what it calls" />;
@@ -50,7 +50,7 @@ export function FunctionChooser({ metrics, names, what }: { metrics: TreeMetrics
 type SandwichPart = "callers" | "callees";
 
 function SandwichPanel({ whole, callers, callees, names }: { whole: TreeMetrics; callers: TreeMetrics; callees: TreeMetrics; names: readonly string[] }) {
-  const { focus: focusKey, q, norm } = place.value;
+  const { focus: focusKey, q } = place.value;
   const functionName = functionText(callees.tree, callees.tree.name[0]);
   const isCallersFocus = focusKey.startsWith(CALLERS_PREFIX);
   const halves = { callers: useSandwichHalf(callers, isCallersFocus ? focusKey.slice(1) : "", q), callees: useSandwichHalf(callees, isCallersFocus ? "" : focusKey, q) };
@@ -58,7 +58,7 @@ function SandwichPanel({ whole, callers, callees, names }: { whole: TreeMetrics;
   const at = halves[active];
   const { tree, shape } = at.metrics;
   const selectedFunction = functionText(tree, tree.name[at.selected]);
-  const description = describeFrame(at.metrics, norm, at.selected);
+  const description = describeFrame(at.metrics, at.selected);
   const zoom = (part: SandwichPart, node: number) => {
     const key = pathKey(halves[part].metrics.tree, node);
     change({ focus: part === "callers" && key !== "" ? CALLERS_PREFIX + key : key });
@@ -114,7 +114,7 @@ function SandwichPanel({ whole, callers, callees, names }: { whole: TreeMetrics;
         </div>
       </div>
       <p class="unseen" role="status" aria-live="polite">{active === "callers" ? "Caller" : "Callee"} {descriptionSentence(description)}</p>
-      {names.length === 2 && <ChangeLegend />}
+      {names.length === 2 && <ChangeLegend metrics={whole} />}
     </section>
   );
 }
@@ -145,17 +145,17 @@ function SandwichHalf({ part, title, hint, half, names, zoom, select }: {
   part: SandwichPart; title: string; hint: string; half: SandwichHalfState; names: readonly string[];
   zoom: (node: number) => void; select: (node: number) => void;
 }) {
-  const { norm, sig, colour } = place.value;
+  const { sig, colour } = place.value;
   const { metrics, result, focus, selected } = half;
   const [hovered, setHovered] = useState(-1);
   const [top, setTop] = useState(0);
   const picture = useMemo(() => {
     const changes = names.length === 2 ? markChanges(metrics) : null;
-    const base = makePicture(names.length === 2 ? "difference" : "single", metrics, names, norm, sig, {
+    const base = makePicture(names.length === 2 ? "difference" : "single", metrics, names, sig, {
       focus, hit: result?.hit ?? null, marksBefore: countBefore(result?.hit ?? null, changes),
     }, colour);
     return { ...base, label: `${title}, ${hint}: ${metrics.tree.level.length - 1} call paths, ${metrics.shape.deepest} deep. Arrow keys walk, Enter zooms.` };
-  }, [metrics, result, focus, norm, sig, colour]);
+  }, [metrics, result, focus, sig, colour]);
   const isRootOnly = metrics.tree.level.length === 1;
   return (
     <div class={`half ${part}`}>

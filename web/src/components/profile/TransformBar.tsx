@@ -2,22 +2,26 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import type { TransformedTree } from "../../flamegraph/tree/transformedTree.ts";
 import { MAX_TRANSFORMS, describeTransform, removeTransform, type TransformStatus } from "../../flamegraph/tree/transforms.ts";
 import { change, place } from "../../lib/location.ts";
-import { describeNormalisation } from "../../lib/normalisation.ts";
 import { count, percent } from "../../lib/numbers.ts";
 import { SegmentedControl } from "../ui/Controls.tsx";
 import type { MergeBy } from "../../lib/viewOptions.ts";
 
-/** How frames are distinguished, the unit of a comparison, the active transforms, and their effect on the samples. */
-export function TransformBar({ transformed, names, perRequest }: { transformed: TransformedTree; names: readonly string[]; perRequest: boolean }) {
-  const { by, t, collapse, norm, view } = place.value;
+/** How frames are distinguished, where nothing else says so, the active transforms, and their effect on the samples. */
+export function TransformBar({ transformed, names, hasPicker }: { transformed: TransformedTree; names: readonly string[]; hasPicker: boolean }) {
+  const { t, collapse } = place.value;
+  const isTransformed = t !== "" || collapse;
+  if (!hasPicker && !isTransformed) return null;
+  return <div class="lensbar">{hasPicker && <FramePicker />}{isTransformed && <Breadcrumb transformed={transformed} names={names} />}</div>;
+}
+
+/** The entity that a frame stands for. */
+export function FramePicker() {
   return (
-    <div class="lensbar">
+    <span class="row">
       <span class="quiet" aria-hidden="true">Frames by</span>
-      <SegmentedControl<MergeBy> label="Frames by" value={by} onSelect={(next) => change({ by: next, focus: "", fn: "" })}
+      <SegmentedControl<MergeBy> label="Frames by" value={place.value.by} onSelect={(next) => change({ by: next, focus: "", fn: "" })}
         options={[["function", "Function"], ["line", "Line", "Separate the lines of a function"], ["file", "File"], ["package", "Package"]]} />
-      {names.length > 1 && <span class="quiet norm">{describeNormalisation(norm, view)}{norm === "rate" && view !== "lines" && perRequest && " B is scaled to A's number of requests."}</span>}
-      {t === "" && !collapse ? null : <Breadcrumb transformed={transformed} names={names} />}
-    </div>
+    </span>
   );
 }
 

@@ -2,13 +2,13 @@ import { boxStyles, changeStyles, greyUnchanged } from "../../flamegraph/render/
 import { describeFrame } from "../../flamegraph/analysis/frameDescription.ts";
 import type { TreeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
 import type { Picture } from "../../flamegraph/render/flameGraphView.ts";
-import type { Normalisation, ColourBy } from "../../lib/viewOptions.ts";
+import type { ColourBy } from "../../lib/viewOptions.ts";
 
 /** What a graph shows of a reading: its only side, one of two, or their difference. */
 export type PictureKind = "single" | "a" | "b" | "difference";
 
 export function makePicture(
-  kind: PictureKind, metrics: TreeMetrics, names: readonly string[], norm: Normalisation, sig: boolean, view: Pick<Picture, "focus" | "hit" | "marksBefore">,
+  kind: PictureKind, metrics: TreeMetrics, names: readonly string[], sig: boolean, view: Pick<Picture, "focus" | "base" | "hit" | "marksBefore">,
   colour: ColourBy = "package",
 ): Picture {
   const { tree, shape } = metrics;
@@ -19,7 +19,7 @@ export function makePicture(
     shape,
     total: kind === "difference" ? metrics.total : metrics.us[side],
     style: kind === "difference" ? changeStyles(metrics, sig) : kind !== "single" && sig ? greyUnchanged(metrics, boxStyles(metrics, side, colour)) : boxStyles(metrics, side, colour),
-    describe: (node) => describeFrame(metrics, norm, node),
+    describe: (node) => describeFrame(metrics, node),
     label: `${title}: ${tree.level.length - 1} call paths, ${shape.deepest} deep. Arrow keys walk, Enter zooms. The Table view has the same numbers.`,
     ...view,
   };

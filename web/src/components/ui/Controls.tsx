@@ -4,10 +4,10 @@ import { microseconds, percent } from "../../lib/numbers.ts";
 import type { Place } from "../../lib/url.ts";
 
 /** A link to another place inside the app. */
-export function Link({ to, children, current, class: className, title }: {
-  to: Place; children: ComponentChildren; current?: boolean; class?: string; title?: string;
+export function Link({ to, children, current, class: className, title, onClick }: {
+  to: Place; children: ComponentChildren; current?: boolean; class?: string; title?: string; onClick?: () => void;
 }) {
-  return <a href={href(to)} data-inside="1" class={className} title={title} aria-current={current ? "page" : undefined}>{children}</a>;
+  return <a href={href(to)} data-inside="1" class={className} title={title} onClick={onClick} aria-current={current ? "page" : undefined}>{children}</a>;
 }
 
 export function SegmentedControl<Value extends string>({ label, value, options, onSelect }: {

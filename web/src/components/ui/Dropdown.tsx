@@ -1,13 +1,13 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
-/** Choices behind a button. It closes when one is made, with Escape, and by a click elsewhere. */
-export function Dropdown({ text, label, children }: { text: string; label?: string; children: ComponentChildren }) {
+/** Choices behind a button, or with `isText` anything to be read. It closes when a choice is made, with Escape, and by a click elsewhere. */
+export function Dropdown({ text, label, isText = false, children }: { text: string; label?: string; isText?: boolean; children: ComponentChildren }) {
   const box = useRef<HTMLDetailsElement>(null);
   const close = () => box.current?.removeAttribute("open");
   useEffect(() => {
     const closeOutside = (event: Event) => {
-      if (event.target instanceof Node && !box.current?.contains(event.target)) close();
+      if (event.target instanceof Node && event.target.isConnected && !box.current?.contains(event.target)) close();
     };
     document.addEventListener("click", closeOutside);
     return () => document.removeEventListener("click", closeOutside);
@@ -20,8 +20,8 @@ export function Dropdown({ text, label, children }: { text: string; label?: stri
       box.current.querySelector("summary")?.focus();
     }}>
       <summary class="button" aria-label={label} title={label}>{text}</summary>
-      <div class="choices" onClick={(event) => {
-        if (event.target instanceof Element && event.target.closest("a, button")) close();
+      <div class={isText ? "choices text" : "choices"} onClick={(event) => {
+        if (!isText && event.target instanceof Element && event.target.closest("a, button")) close();
       }}>{children}</div>
     </details>
   );

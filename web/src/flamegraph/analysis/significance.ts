@@ -1,47 +1,73 @@
 import type { Verdict, Direction } from "../../api/verdict.ts";
-import { directionOfDelta, type Change } from "../tree/compare.ts";
+import { directionOfDelta, type Change, type ChangeDirection } from "../tree/compare.ts";
 import { ownerOf, withoutLine } from "../tree/packages.ts";
 import type { Tree } from "../tree/tree.ts";
+
+/** The flags of nodes in an answer. */
+const WITHIN_NOISE = 0;
+const CHANGED = 1;
+const NOT_JUDGED = 2;
 
 /** The significant changes of a comparison, as the collector computed them. */
 export interface Significance {
   /** The levels of the tested nodes; they identify the tree. */
   readonly level: Int32Array;
-  readonly changed: ArrayLike<number>;
+  /** 0 within noise, 1 changed, 2 not judged, for each tested node. */
+  readonly flags: ArrayLike<number>;
   /** The names of the changed nodes, and their files or packages. */
   readonly names: ReadonlySet<string>;
+  /** The names of which no node was judged. */
+  readonly unjudged: ReadonlySet<string>;
   /** The row of a function in the verdict. */
   readonly row: ReadonlyMap<string, number>;
   readonly functions: Verdict["functions"];
+  /** Whether shares of the profile were tested, not rates. */
+  readonly isByShare: boolean;
   /** The text of an insignificant change. */
   readonly label: string;
 }
 
 /** A verdict on a tree whose frames may be drawn under the names of their files or packages. */
-export function significanceOf(tree: Tree, changed: ArrayLike<number>, { functions, direction }: Verdict, by?: "file" | "package"): Significance {
-  const names = new Set<string>();
+export function significanceOf(tree: Tree, flags: ArrayLike<number>, { functions, direction, basis }: Verdict, by?: "file" | "package"): Significance {
   const isNotComparable = direction === "not_comparable";
-  if (!isNotComparable) tree.name.forEach((name, node) => { if (changed[node] === 1) names.add(tree.names[name]).add(withoutLine(tree.names[name])); });
+  const flagged = (flag: number) => namesFlagged(tree, isNotComparable ? [] : flags, flag, by);
+  const names = flagged(CHANGED);
+  let unjudged: ReadonlySet<string> | null = null;
   return {
-    level: tree.level, changed: isNotComparable ? [] : changed, functions, label: isNotComparable ? "not comparable" : "within noise",
-    names: by ? new Set([...names].map((name) => ownerOf(name, by))) : names,
+    level: tree.level, flags: isNotComparable ? [] : flags, functions, isByShare: basis === "composition", label: isNotComparable ? "not comparable" : "within noise",
+    names,
+    // For trees put together anew alone: the first picture does not wait for it.
+    get unjudged() {
+      if (unjudged) return unjudged;
+      const within = flagged(WITHIN_NOISE);
+      return (unjudged = new Set([...flagged(NOT_JUDGED)].filter((name) => !names.has(name) && !within.has(name))));
+    },
     row: new Map(isNotComparable ? [] : functions.function.map((name, at) => [formatFrame(name, functions.file[at]), at])),
   };
+}
+
+function namesFlagged(tree: Tree, flags: ArrayLike<number>, flag: number, by?: "file" | "package"): Set<string> {
+  const names = new Set<string>();
+  tree.name.forEach((name, node) => { if (flags[node] === flag) names.add(tree.names[name]); });
+  return new Set([...names].flatMap((name) => (by ? [ownerOf(name, by)] : [name, withoutLine(name)])));
 }
 
 export const formatFrame = (name: string, file: string): string => (file === "" ? name : `${name} (${file})`);
 
 /** Whether a direction is a significant change. */
-export const isSignificant = (direction: Direction): boolean => direction === "increased" || direction === "decreased" || direction === "new" || direction === "removed";
+export const isSignificant = (direction: Direction | ChangeDirection): boolean => direction === "increased" || direction === "decreased" || direction === "new" || direction === "removed";
 
 /**
  * A change, with the direction that what was found leaves it. What was tested itself is taken at its word; of
  * what is put together of such, only what is beyond its counting noise too.
  */
-export function applySignificance(change: Change, us: readonly [number, number], isSignificantChange: boolean, isTested: boolean): Change {
-  if (change.direction === "no_data" || (isSignificantChange && !isTested)) return change;
-  return { ...change, direction: isSignificantChange ? directionOfDelta(us, change.delta) : "unchanged" };
+export function applySignificance(change: Change, us: readonly [number, number], verdict: "changed" | "within noise" | "not judged", isTested: boolean): Change {
+  if (change.direction === "no_data" || (verdict === "changed" && !isTested)) return change;
+  return { ...change, direction: verdict === "changed" ? directionOfDelta(us, change.delta) : verdict === "not judged" ? "not_judged" : "unchanged" };
 }
 
-export const applyNodeSignificance = (significance: Significance, { level, names, name }: Tree, node: number, us: readonly [number, number], change: Change): Change =>
-  (level === significance.level ? applySignificance(change, us, significance.changed[node] === 1, true) : applySignificance(change, us, significance.names.has(names[name[node]]), false));
+export function applyNodeSignificance({ level: tested, flags, names: changed, unjudged }: Significance, { level, names, name }: Tree, node: number, us: readonly [number, number], change: Change): Change {
+  if (level === tested) return applySignificance(change, us, flags[node] === CHANGED ? "changed" : flags[node] === NOT_JUDGED ? "not judged" : "within noise", true);
+  const text = names[name[node]];
+  return applySignificance(change, us, changed.has(text) ? "changed" : unjudged.has(text) ? "not judged" : "within noise", false);
+}

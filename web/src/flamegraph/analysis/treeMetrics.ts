@@ -1,9 +1,10 @@
 import { collapseRecursion } from "../tree/collapse.ts";
 import { changeOf, divisors, meanOf, type Change } from "../tree/compare.ts";
-import { applyNodeSignificance, type Significance } from "./significance.ts";
+import { applyNodeSignificance, isSignificant, type Significance } from "./significance.ts";
 import { invert } from "../tree/invert.ts";
 import { shapeOf, totals, sum, type Shape, type States, type Tree } from "../tree/tree.ts";
 import { collapseStates, statesOf, expandStates } from "../tree/expandStates.ts";
+import { rateUnit, type RateUnit } from "../../lib/quantities.ts";
 import type { Normalisation } from "../../lib/viewOptions.ts";
 
 /** The options of a view that change the metrics of its tree. */
@@ -11,12 +12,23 @@ export interface MetricsOptions {
   readonly invert: boolean;
   readonly collapse: boolean;
   readonly norm: Normalisation;
+  /** How rates are written. */
+  readonly unit?: RateUnit;
   /** The significant changes; without them, a change beyond counting noise counts. */
   readonly significance?: Significance | null;
 }
 
+/** What the numbers of two sides are divided by. */
+export interface Scale {
+  readonly norm: Normalisation;
+  readonly unit: RateUnit;
+  readonly divisor: readonly number[];
+  /** Differences are of what was tested: of shares where load can differ, whatever the widths are. */
+  readonly changeDivisor: readonly number[];
+}
+
 /** A tree with the sums that graphs, tables and tooltips show. */
-export interface TreeMetrics {
+export interface TreeMetrics extends Scale {
   readonly tree: Tree;
   readonly shape: Shape;
   /** Microseconds and samples per side and node, callees included. */
@@ -24,30 +36,35 @@ export interface TreeMetrics {
   readonly samples: readonly Float64Array[];
   /** Widths: microseconds of one side, or the mean of two normalised sides. */
   readonly total: Float64Array;
-  readonly divisor: readonly number[];
   /** By side, if the tree has them: microseconds by state, callees included. */
   readonly states?: readonly States[];
   readonly significance?: Significance | null;
+  /** For each node, the topmost of its ancestors that only the same side has; itself where both have its caller. */
+  readonly oneSidedTop: Int32Array;
 }
 
 export function computeMetrics(tree: Tree, podSeconds: readonly number[], options: MetricsOptions): TreeMetrics {
-  const divisor = divisors(options.norm, podSeconds, options.norm === "share" ? tree.self.map(sum) : []);
+  const { norm, significance, unit = rateUnit("cpu") } = options;
+  const shares = norm === "share" || significance?.isByShare ? tree.self.map(sum) : [];
+  const divisor = divisors(norm, podSeconds, shares);
+  const changeDivisor = significance?.isByShare ? shares : divisor;
   const sides = tree.self.length;
   const expanded = expandStates(tree);
   const collapsed = options.collapse ? collapseRecursion(expanded) : expanded;
   const inverted = options.invert ? invert(collapsed, meanOf(collapsed.self.slice(0, sides), divisor)) : collapsed;
-  return metricsOf({ ...collapseStates(inverted, sides), by: tree.by }, divisor, options.significance, inverted.self);
+  return metricsOf({ ...collapseStates(inverted, sides), by: tree.by }, { norm, unit, divisor, changeDivisor }, significance, inverted.self);
 }
 
 /** The metrics of a tree without further changes. `columns` are the self time of its sides and states. */
 export function metricsOf(
-  tree: Tree, divisor: readonly number[], significance: Significance | null = null, columns: readonly Float64Array[] = expandStates(tree).self,
+  tree: Tree, { norm, unit, divisor, changeDivisor }: Scale, significance: Significance | null = null, columns: readonly Float64Array[] = expandStates(tree).self,
 ): TreeMetrics {
   const sides = tree.self.length;
   const shape = shapeOf(tree.level, columns[0]);
   const columnTotals = columns.map((self, at) => (at === 0 ? shape.total : totals(tree.level, self)));
   const us = columnTotals.slice(0, sides);
   let samples: readonly Float64Array[] | null = null;
+  let oneSidedTop: Int32Array | null = null;
   return {
     tree,
     shape,
@@ -55,18 +72,42 @@ export function metricsOf(
     // No picture of one side is drawn from them.
     get samples() { return (samples ??= tree.samples.map((self) => totals(tree.level, self))); },
     total: meanOf(us, divisor),
+    norm,
+    unit,
     divisor,
+    changeDivisor,
     significance,
+    get oneSidedTop() { return (oneSidedTop ??= findOneSidedTops(shape, us)); },
     ...(columnTotals.length > sides && { states: statesOf(columnTotals, sides) }),
   };
 }
 
-/** The change of one node, callees included. */
+/** The change of one node, callees included. What one side alone calls below a new or removed frame is new or removed too. */
 export function changeAt(metrics: TreeMetrics, node: number): Change {
-  const { us, samples, divisor, significance, tree } = metrics;
+  const { us, oneSidedTop } = metrics;
+  const change = ownChangeAt(metrics, node);
+  if (us[0][node] !== 0 && us[1][node] !== 0) return change;
+  const top = oneSidedTop[node];
+  const { direction } = top === node ? change : ownChangeAt(metrics, top);
+  return direction === "new" || direction === "removed" ? { ...change, direction } : change;
+}
+
+function ownChangeAt(metrics: TreeMetrics, node: number): Change {
+  const { us, samples, changeDivisor, significance, tree } = metrics;
   const pair = [us[0][node], us[1][node]] as const;
-  const change = changeOf(pair, [samples[0][node], samples[1][node]], divisor);
+  const change = changeOf(pair, [samples[0][node], samples[1][node]], changeDivisor);
   return significance ? applyNodeSignificance(significance, tree, node, pair, change) : change;
+}
+
+function findOneSidedTops({ parent }: Shape, us: readonly Float64Array[]): Int32Array {
+  const top = new Int32Array(parent.length);
+  const [a, b] = us;
+  for (let node = 0; node < top.length; node++) {
+    const caller = parent[node];
+    const isLikeCaller = caller > 0 && ((a[node] === 0 && a[caller] === 0 && b[node] > 0) || (b[node] === 0 && b[caller] === 0 && a[node] > 0));
+    top[node] = isLikeCaller ? top[caller] : node;
+  }
+  return top;
 }
 
 /** Marks the nodes whose change is new, gone, or at least half or twice, so that narrow ones stay visible. */
@@ -74,7 +115,7 @@ export function markChanges(metrics: TreeMetrics): Uint8Array {
   const mark = new Uint8Array(metrics.tree.level.length);
   for (let i = 1; i < mark.length; i++) {
     const { direction, doublings } = changeAt(metrics, i);
-    if (direction !== "unchanged" && direction !== "no_data" && Math.abs(doublings) >= 1) mark[i] = 1;
+    if (isSignificant(direction) && Math.abs(doublings) >= 1) mark[i] = 1;
   }
   return mark;
 }

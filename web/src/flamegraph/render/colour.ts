@@ -63,11 +63,15 @@ const HUES = [12, 28, 42, 58, 84, 126, 158, 178, 232, 262, 286, 334];
 
 export const NEUTRAL: Rgb = 0xc9ccd3;
 const NEUTRAL_ON_DARK: Rgb = 0x3f4552;
+/** Paler than within noise: nothing is known. */
+export const NOT_JUDGED: Rgb = 0xebecf0;
+const NOT_JUDGED_ON_DARK: Rgb = 0x262b34;
 const INCREASED: Rgb = 0xe06b00;
 const DECREASED: Rgb = 0x1f74c4;
 
 /** Blue to orange on one scale: full colour at half and at twice; grey inside the counting noise. */
 export function changeColour(change: Change): Rgb {
+  if (change.direction === "not_judged") return NOT_JUDGED;
   if (change.direction === "unchanged" || change.direction === "no_data") return NEUTRAL;
   const strength = 0.25 + 0.75 * Math.min(Math.abs(change.doublings), 1);
   return mix(NEUTRAL, change.delta > 0 ? INCREASED : DECREASED, strength);
@@ -83,7 +87,10 @@ export function textColourOn(fill: Rgb): "#000" | "#fff" {
 }
 
 /** A fill on a ground: what did not change stands back on a dark one too. */
-export const onBackground = (fill: Rgb, background: Rgb): Rgb => (fill === NEUTRAL && textColourOn(background) === "#fff" ? NEUTRAL_ON_DARK : fill);
+export function onBackground(fill: Rgb, background: Rgb): Rgb {
+  if ((fill !== NEUTRAL && fill !== NOT_JUDGED) || textColourOn(background) === "#000") return fill;
+  return fill === NEUTRAL ? NEUTRAL_ON_DARK : NOT_JUDGED_ON_DARK;
+}
 
 export const css = (colour: Rgb): string => `#${colour.toString(16).padStart(6, "0")}`;
 

@@ -1,5 +1,5 @@
 import { microseconds, percent } from "../../lib/numbers.ts";
-import { changeColour, css, frameColour, heatColour, HEAT, NEUTRAL, stateColour, STATE_COLOURS, type PackageStyle, type Rgb } from "./colour.ts";
+import { changeColour, css, frameColour, heatColour, HEAT, NEUTRAL, NOT_JUDGED, stateColour, STATE_COLOURS, type PackageStyle, type Rgb } from "./colour.ts";
 import type { BoxStyle } from "./draw.ts";
 import { groupOf, type Group } from "../tree/groups.ts";
 import { packageOf } from "../tree/packages.ts";
@@ -54,7 +54,7 @@ export function changeStyles(metrics: TreeMetrics, quiet = false): (node: number
     if (!style) {
       const change = changeAt(metrics, node);
       const text = metrics.tree.names[metrics.tree.name[node]];
-      const isUnnamed = quiet && node > 0 && change.direction === "unchanged";
+      const isUnnamed = quiet && node > 0 && (change.direction === "unchanged" || change.direction === "not_judged");
       const sign = change.direction === "increased" ? "▲ " : change.direction === "decreased" ? "▼ " : "";
       const hatch = change.direction === "new" || change.direction === "removed" ? change.direction : "";
       styles.set(node, (style = { fill: changeColour(change), label: isUnnamed ? "" : sign + text, hatch }));
@@ -63,9 +63,11 @@ export function changeStyles(metrics: TreeMetrics, quiet = false): (node: number
   };
 }
 
-/** One side's colours, grey where the sides differ by no more than noise. */
-export const greyUnchanged = (metrics: TreeMetrics, style: (node: number) => BoxStyle) => (node: number): BoxStyle =>
-  (node > 0 && changeAt(metrics, node).direction === "unchanged" ? { ...style(node), fill: NEUTRAL } : style(node));
+/** One side's colours, grey where the sides differ by no more than noise or were not judged. */
+export const greyUnchanged = (metrics: TreeMetrics, style: (node: number) => BoxStyle) => (node: number): BoxStyle => {
+  const { direction } = changeAt(metrics, node);
+  return node > 0 && (direction === "unchanged" || direction === "not_judged") ? { ...style(node), fill: direction === "unchanged" ? NEUTRAL : NOT_JUDGED } : style(node);
+};
 
 /** One colour of a legend: what it stands for, and how much of the time is in it. */
 export interface LegendEntry {

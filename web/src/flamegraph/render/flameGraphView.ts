@@ -51,7 +51,7 @@ export class FlameGraphView {
     this.canvas.setAttribute("aria-roledescription", "flame graph");
     this.minimap = new Minimap(
       (range) => this.moveTo(range),
-      (part) => (this.scroller.scrollTop = part * this.scroller.scrollHeight),
+      (part) => (this.scroller.scrollTop = part * (this.scroller.scrollHeight + this.base * ROW_PIXELS) - this.base * ROW_PIXELS),
     );
     this.spacer.append(this.canvas);
     this.scroller.append(this.spacer);
@@ -85,7 +85,7 @@ export class FlameGraphView {
   show(picture: Picture): void {
     const before = this.picture;
     const isOtherTree = before?.tree !== picture.tree;
-    const moved = isOtherTree || before?.focus !== picture.focus;
+    const moved = isOtherTree || before?.focus !== picture.focus || before.base !== picture.base;
     this.picture = picture;
     this.canvas.setAttribute("aria-label", picture.label);
     if (isOtherTree || before.total !== picture.total) this.layout = new Layout(picture.tree.level, picture.shape, picture.total);
@@ -161,6 +161,10 @@ export class FlameGraphView {
     this.host.replaceChildren();
   }
 
+  private get base(): number {
+    return this.picture?.base ?? 0;
+  }
+
   /** What is to be in view once nothing moves any more. */
   private target(): Range {
     const { picture, layout, camera } = this;
@@ -213,7 +217,7 @@ export class FlameGraphView {
   private computeBoxes(range: Range, width = this.size.width): void {
     const { picture, layout, spacer } = this;
     if (!picture || !layout || width === 0) return;
-    this.placed = layout.place(range, width, picture.marksBefore, picture.focus);
+    this.placed = layout.place(range, width, picture.marksBefore, picture.focus, this.base);
     this.range = range;
     this.stale = this.motion !== null;
     // While it moves the graph only grows: a box that shrinks under a pointer would scroll.
@@ -236,7 +240,7 @@ export class FlameGraphView {
     if (!placed || !raster) return;
     this.theme ??= readTheme(this.host);
     const { fills, outline } = this.theme;
-    const focusLevel = picture.tree.level[picture.focus];
+    const focusLevel = picture.tree.level[picture.focus] - this.base;
     const scene: Scene = { boxes: placed, style: picture.style, hit: picture.hit, focusLevel, selected: this.outlinedNode(), hovered: this.hovered };
     const top = scroller.scrollTop;
     draw(this.context, scene, { width: size.width, height: size.height, scroll: top, characterWidth: this.characterWidth, ratio: size.ratio, outline, colours: fills, raster });
@@ -263,7 +267,7 @@ export class FlameGraphView {
       }));
     }
     // Zoomed in, frames show that are too narrow for the strip and may lie deeper.
-    const top = scroller.scrollTop;
+    const top = scroller.scrollTop + this.base * ROW_PIXELS;
     const rows = Math.max(minimap.rows * ROW_PIXELS, top + size.height);
     minimap.show({ range: range.span > 0 ? range : { from: 0, span: total }, total, top: top / rows, height: size.height / rows });
   }
@@ -400,7 +404,7 @@ export class FlameGraphView {
       this.moveTo({ from: at.from + (at.span - visible.span) / 2, span: visible.span });
     }
     const level = this.picture?.tree.level[node] ?? 0;
-    const top = level * ROW_PIXELS;
+    const top = Math.max(level - this.base, 0) * ROW_PIXELS;
     const { scrollTop, clientHeight } = scroller;
     if (top >= scrollTop && top + ROW_PIXELS <= scrollTop + clientHeight) return;
     scroller.scrollTop = Math.max(top - clientHeight / 3, 0);

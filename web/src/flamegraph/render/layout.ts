@@ -1,6 +1,6 @@
 import { pathTo, type Shape } from "../tree/tree.ts";
 
-/** What is drawn: one entry a box, in pre-order. `x` and `width` are pixels, `level` the row. */
+/** What is drawn: one entry a box, in pre-order. `x` and `width` are pixels, `level` the row: that of the tree, less those left out above. */
 export interface Boxes {
   readonly count: number;
   readonly node: Int32Array;
@@ -52,10 +52,13 @@ export class Layout {
     return { from, span: total[node] };
   }
 
-  /** Of an empty range, which a focus that took no time has, the path to `focus` is drawn. */
-  place(range: Range, pixels: number, marksBefore: Uint32Array | null, focus = 0): Boxes {
+  /**
+   * Of an empty range, which a focus that took no time has, the path to `focus` is drawn. Frames above level `base` are
+   * left out, and those at `base` are the first row.
+   */
+  place(range: Range, pixels: number, marksBefore: Uint32Array | null, focus = 0, base = 0): Boxes {
     const { level, shape, columns } = this;
-    columns.clear();
+    columns.clear(base);
     if (range.span > 0) this.fill(range, pixels, marksBefore);
     else for (const node of pathTo(shape, focus)) columns.push(node, 0, pixels, level[node], 0);
     return columns.boxes();
@@ -166,13 +169,17 @@ class Columns {
   private rowStart = new Int32Array(64);
   private count = 0;
   private rows = 0;
+  private base = 0;
 
-  clear(): void {
+  clear(base: number): void {
     this.count = 0;
     this.rows = 0;
+    this.base = base;
   }
 
-  push(node: number, x: number, width: number, level: number, sliver: number): void {
+  push(node: number, x: number, width: number, treeLevel: number, sliver: number): void {
+    const level = treeLevel - this.base;
+    if (level < 0) return;
     const at = this.count++;
     if (at === this.node.length) this.grow();
     this.node[at] = node;

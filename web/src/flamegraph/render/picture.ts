@@ -14,6 +14,8 @@ export interface Picture {
   /** `marksBefore[i]` frames that must stay visible lie in front of node i. */
   readonly marksBefore: Uint32Array | null;
   readonly focus: number;
+  /** The level of the first row, 0 by default: frames above it are named elsewhere. */
+  readonly base?: number;
   readonly label: string;
 }
 

@@ -9,8 +9,12 @@
 
 import type { Normalisation } from "../../lib/viewOptions.ts";
 
-/** `unknown`: one side was not watched, or has no total to take a share of, so nothing follows from its zero. */
-export type ChangeDirection = "unchanged" | "increased" | "decreased" | "new" | "removed" | "no_data";
+/**
+ * `no_data`: one side was not watched, or has no total to take a share of, so nothing follows from its zero.
+ * `not_judged`: the collector makes no statement.
+ */
+export type CountedDirection = "unchanged" | "increased" | "decreased" | "new" | "removed" | "no_data";
+export type ChangeDirection = CountedDirection | "not_judged";
 
 export interface Change {
   /** Comparison minus baseline, normalised. */
@@ -39,7 +43,7 @@ export function meanOf(sides: readonly Float64Array[], divisor: readonly number[
   return mean;
 }
 
-export function changeOf(us: readonly [number, number], samples: readonly [number, number], divisor: readonly number[]): Change {
+export function changeOf(us: readonly [number, number], samples: readonly [number, number], divisor: readonly number[]): Change & { readonly direction: CountedDirection } {
   const a = divide(us[0], divisor[0]);
   const b = divide(us[1], divisor[1]);
   const delta = b - a;
@@ -48,13 +52,13 @@ export function changeOf(us: readonly [number, number], samples: readonly [numbe
   return { delta, doublings, direction: significantDirection(us, divisor, delta, threshold), threshold };
 }
 
-function significantDirection(us: readonly [number, number], divisor: readonly number[], delta: number, threshold: number): ChangeDirection {
+function significantDirection(us: readonly [number, number], divisor: readonly number[], delta: number, threshold: number): CountedDirection {
   if (divisor[0] <= 0 || divisor[1] <= 0) return "no_data";
   return Math.abs(delta) <= threshold ? "unchanged" : directionOfDelta(us, delta);
 }
 
 /** Which way a difference goes, however small it is. */
-export function directionOfDelta(us: readonly [number, number], delta: number): ChangeDirection {
+export function directionOfDelta(us: readonly [number, number], delta: number): CountedDirection {
   if (delta === 0) return "unchanged";
   if (us[0] === 0) return "new";
   if (us[1] === 0) return "removed";

@@ -1,4 +1,4 @@
-import type { Tree } from "./tree.ts";
+import type { Shape, Tree } from "./tree.ts";
 
 /**
  * A call path as a short word for the URL: two 32-bit hashes over the names from the root down, then
@@ -43,6 +43,17 @@ export function findPathKey(tree: Tree, key: string): number {
     if (highAt[at] === high && lowAt[at] === low) return i;
   }
   return -1;
+}
+
+/**
+ * The level of the first row where callers are folded into one line: that of the focus, or of a whole tree that of the
+ * first frames that differ from all time. A tree that is one stack stays as it is.
+ */
+export function firstLevel({ level }: Tree, { end }: Shape, total: Float64Array, focus: number): number {
+  if (focus > 0) return level[focus];
+  let node = 0;
+  while (node + 1 < end[node] && end[node + 1] === end[node] && total[node + 1] >= total[node] * (1 - 1e-9)) node++;
+  return node >= 2 && node + 1 < end[node] ? node + 1 : 0;
 }
 
 /** The frame name a focus word was made with. */

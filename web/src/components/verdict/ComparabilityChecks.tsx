@@ -1,0 +1,84 @@
+import type { Check, Remedy, Verdict } from "../../api/verdict.ts";
+import { change, place } from "../../lib/location.ts";
+import { plural } from "../../lib/numbers.ts";
+import { formatRate, rateUnit } from "../../lib/quantities.ts";
+import { placeChanges } from "../../lib/sides.ts";
+import { DefinitionList } from "../ui/Controls.tsx";
+import { Dropdown } from "../ui/Dropdown.tsx";
+
+const isWarning = ({ severity }: Check) => severity !== "ok";
+
+/** Does what a check advises; `enterRequests` asks for the numbers that only a person has. */
+export function RemedyButton({ remedy, enterRequests, isPrimary = false }: { remedy: Remedy; enterRequests?: () => void; isPrimary?: boolean }) {
+  if (remedy.action === "enter_requests" && !enterRequests) return null;
+  return (
+    <button type="button" class={isPrimary ? "remedy primary" : ""} title={isPrimary ? remedy.label : undefined} onClick={remedy.action === "enter_requests" ? enterRequests : () => change(placeChanges(remedy.parameters))}>{remedy.label}</button>
+  );
+}
+
+/** The remedies of the warnings, each once. */
+export const remediesOf = ({ checks }: Verdict): readonly Remedy[] =>
+  checks.filter(isWarning).flatMap(({ remedy }) => remedy ?? []).filter(({ label }, at, all) => all.findIndex((other) => other.label === label) === at);
+
+interface CheckProps {
+  readonly verdict: Verdict;
+  readonly enterRequests?: () => void;
+  /** In a file nothing can be asked for. */
+  readonly isOffline?: boolean;
+}
+
+/** Warnings of the checks with what to do about them. */
+function CheckWarnings({ verdict: { checks }, enterRequests, isOffline = false }: CheckProps) {
+  const warnings = checks.filter(isWarning);
+  if (warnings.length === 0) return null;
+  return (
+    <ul class="notices doubts" aria-label="Before you compare">
+      {warnings.map(({ name, text, hint, remedy }) => (
+        <li key={name}><strong>{name}</strong> {text.replace(/\.?$/, ".")} {hint} {remedy && !isOffline && <RemedyButton remedy={remedy} enterRequests={enterRequests} />}</li>
+      ))}
+    </ul>
+  );
+}
+
+/** "9 checks passed, 1 unknown". */
+function describePassed(checks: readonly Check[]): string {
+  const passed = checks.filter((check) => !isWarning(check));
+  const unknown = passed.filter(({ state }) => state === "unknown").length;
+  return `${plural(passed.length - unknown, "check")} passed${unknown > 0 ? `, ${unknown} unknown` : ""}`;
+}
+
+function PassedChecks({ verdict: { checks, sampling_only: sampled, method: { rate_source: source, unit } } }: CheckProps) {
+  const rate = rateUnit(place.value.type, unit);
+  const measured = source === "clock" && sampled ? `total from the kernel's clock; call path samples add up to ${formatRate(sampled.baseline, rate)} → ${formatRate(sampled.comparison, rate)}` : "in samples";
+  return <DefinitionList entries={[...checks.filter((check) => !isWarning(check)).map(({ name, text }) => [name, text] as const), ["measured", measured]]} />;
+}
+
+/** Whether the sides are comparable, as lines: a line for each warning, and all else folded. */
+export function ComparabilityChecks(props: CheckProps) {
+  const { checks, direction } = props.verdict;
+  // Of a side that was not watched there is nothing to say.
+  if (direction === "no_data") return null;
+  return (
+    <>
+      <CheckWarnings {...props} />
+      <details class="numbers checks"><summary>✓ {describePassed(checks)}</summary><PassedChecks {...props} /></details>
+    </>
+  );
+}
+
+/** The same behind a button, with other notices about the data. */
+export function ChecksButton({ notices, ...props }: CheckProps & { notices: readonly string[] }) {
+  const { checks, direction } = props.verdict;
+  if (direction === "no_data") return null;
+  const warnings = checks.filter(isWarning).length + notices.length;
+  return (
+    <Dropdown isText text={warnings > 0 ? `⚠ ${plural(warnings, "warning")} ▾` : `✓ ${describePassed(checks)} ▾`}>
+      <div class="checks">
+        <CheckWarnings {...props} />
+        {notices.length > 0 && <ul class="notices" aria-label="Before you read this">{notices.map((notice) => <li key={notice}>{notice}</li>)}</ul>}
+        {warnings > 0 && <p>✓ {describePassed(checks)}</p>}
+        <PassedChecks {...props} />
+      </div>
+    </Dropdown>
+  );
+}
