@@ -119,7 +119,7 @@ def measured(url: str, start: float, until: float, runs: int, limit_ms: float) -
     """Print the medians; return whether that of new responses is within the limit."""
     with sync_playwright() as playwright:
         flags = ["--no-sandbox", "--disable-gpu"]
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=flags)
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium-headless-shell", args=flags)
         clicked(browser, url, start - 3600, until)
         new, again, pressed = [], [], []
         for run in range(runs):
