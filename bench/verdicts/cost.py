@@ -1,4 +1,4 @@
-"""The cost of a comparison: CPU time of the statistics of two sides of 20,000 stacks."""
+"""CPU time of the statistics of a comparison of two sides of 20,000 stacks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Verdicts about real processes with a planted change.
 
-    python -m bench.verdicts.planted [--seconds 60] [--pods 5] [--only more,equal] [--page PAGE]
+    python -m bench.verdicts.planted [--seconds 60] [--pods 5] [--only more,equal]
+        [--page docs/comparison-appendix.md]
 
 Each version of tests/e2e/planted_changes.py runs beside `base`, with `--pods` pods of each and a sidecar
 per pod, under equal load. Then the script runs `sidelight compare` with `--fail-on 'cpu>+3%'`. The table

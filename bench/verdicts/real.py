@@ -62,7 +62,10 @@ def build_grid(recording: Recording) -> Grid:
 
 @lru_cache
 def load_grid(name: str, *, with_waits: bool) -> Grid:
-    """Load a recording without stacks that change during it, and perhaps without functions that wait."""
+    """Load a recording without stacks that change during it.
+
+    Functions that wait are left out too, unless `with_waits`.
+    """
     recording = load(name)
     is_growing = np.array([name in GROWING for name in recording.functions])[recording.function]
     for node, parent in enumerate(recording.parent.tolist()):
@@ -75,9 +78,10 @@ def load_grid(name: str, *, with_waits: bool) -> Grid:
 
 
 def draw_sides(grid: Grid, pods: int, basis: Basis, rng: np.random.Generator) -> tuple[Windows, Windows]:
-    """Draw two sides of different pods, and of different periods unless they are concurrent.
+    """Draw two sides of different pods.
 
-    A period has one day to half of the recording, at random; both sides last as long.
+    They have different periods unless they are concurrent. A period has one day to half of the recording,
+    at random; both sides last as long.
     """
     order = rng.permutation(len(grid.watched))
     count = grid.watched.shape[1]
@@ -94,9 +98,10 @@ def draw_sides(grid: Grid, pods: int, basis: Basis, rng: np.random.Generator) ->
 def plant(
     a: Windows, b: Windows, functions: I64, factors: F64, rng: np.random.Generator
 ) -> tuple[Windows, Windows]:
-    """Thin out the self samples of functions in A, so that B takes `factors` (K,) times as much.
+    """Thin out the self samples of functions in A.
 
-    Counting noise stays that of counts. The totals of callers keep the lost samples.
+    B then takes `factors` (K,) times as much. Counting noise stays that of counts. The totals of callers
+    keep the lost samples.
     """
     samples = a.samples.copy()
     at = 1 + functions

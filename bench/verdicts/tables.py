@@ -38,7 +38,10 @@ FUNCTION_SHARE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is planted: the self time of `count` functions takes `factor` times as long."""
+    """A planted change: `count` functions take `factor` times as long.
+
+    With `share`, it is one function of that share of the profile.
+    """
 
     count: int = 0
     factor: float = 1.0
@@ -46,7 +49,10 @@ class Plan:
 
 
 def simulate(world: World, basis: Basis, plan: Plan, trials: int, seed: int = 1) -> Tally:
-    """Compare simulated sides; functions above 2 % of the profile may be planted, or one of a share."""
+    """Compare simulated sides.
+
+    Functions above 2 % of the profile may be planted, or one of a share.
+    """
     rng, tally = np.random.default_rng(seed), Tally()
     for _ in range(trials):
         program = draw_program(rng)
@@ -87,7 +93,10 @@ def record(name: str, pods: int, basis: Basis, plan: Plan, trials: int, *, with_
 
 
 def _give_share(program: Program, share: float) -> tuple[Program, I64]:
-    """Give the heaviest function a share of the profile; return the program and that function."""
+    """Give the heaviest function a share of the profile.
+
+    Returns the program and that function.
+    """
     own = program.sum_by_function(program.weight)[0]
     heaviest = int(np.argmax(own))
     of_it = program.function == heaviest
@@ -188,7 +197,7 @@ def tabulate_power(trials: int) -> Table:
 
 
 def tabulate_load(trials: int) -> Table:
-    """Compare shares of equal code under different load, with work that does not follow load."""
+    """Compare shares of equal code where some work does not follow load."""
     rows = []
     for ratio in (1.5, 3.0):
         for background in (0.0, 0.05, 0.2):
@@ -227,7 +236,10 @@ def tabulate_detectable(trials: int) -> Table:
 def _total_effects(
     world: World, basis: Basis, factor: float, trials: int, seed: int
 ) -> tuple[list[bool], list[float], list[bool]]:
-    """Return whether each total is changed, its detectable effect, and whether its interval is right."""
+    """Compare many totals.
+
+    Returns whether each is changed, its detectable effect, and whether its interval is right.
+    """
     rng = np.random.default_rng(seed)
     program = draw_program(rng, 2, 1)
     changed, detectable, covered = [], [], []

@@ -93,7 +93,10 @@ def compare(
     *,
     level: I32 | None = None,
 ) -> Comparison:
-    """Compare the whole, all functions, and the call paths whose levels are given in pre-order."""
+    """Compare the whole, all functions and all call paths.
+
+    `level` are the levels of the call paths in pre-order.
+    """
     cells = sum_blocks(a.samples), sum_blocks(b.samples)
     counts = tuple(of.sum((1, 2)) for of in cells)
     end = 1 + 2 * a.functions

@@ -1,4 +1,4 @@
-"""Simulated services with a known change: a program, its pods, its load, and two sides."""
+"""Simulated services with a known change: a program, its load, and two sides."""
 
 from __future__ import annotations
 
@@ -105,9 +105,10 @@ def draw_program(rng: np.random.Generator, nodes: int = 600, functions: int = 20
 def draw_sides(
     world: World, program: Program, factors: F64, basis: Basis, rng: np.random.Generator
 ) -> tuple[Windows, Windows]:
-    """Draw both sides of a world; the self time of B's functions takes `factors` (F,) times as long.
+    """Draw both sides of a world.
 
-    The exposure of a comparison per request is the number of requests: the load, without background work.
+    The self time of B's functions takes `factors` (F,) times as long. The exposure of a comparison per
+    request is the number of requests: the load, without background work.
     """
     is_concurrent = basis is Basis.CONCURRENT
     count = MAX_BLOCKS if is_concurrent else 2 * MAX_BLOCKS
@@ -138,7 +139,10 @@ def draw_sides(
 
 
 def draw_series(rng: np.random.Generator, shape: tuple[int, int], correlation: float) -> F64:
-    """Draw rows of mean 0 and variance 1, autocorrelated over `correlation` (first-order autoregression)."""
+    """Draw first-order autoregressions of mean 0 and variance 1.
+
+    Values are autocorrelated over `correlation` steps.
+    """
     factor = float(np.exp(-1 / correlation)) if correlation > 0 else 0.0
     rows: F64 = rng.standard_normal(shape)
     for at in range(1, shape[1]):

@@ -21,7 +21,13 @@ from sidelight_collector.statistics.inference.shrinkage import (
     _trigamma,
     estimate_prior_variance,
 )
-from sidelight_collector.statistics.inference.student_t import t_cdf, t_quantile, two_sided_p_value
+from sidelight_collector.statistics.inference.student_t import (
+    POWER,
+    compute_required_errors,
+    t_cdf,
+    t_quantile,
+    two_sided_p_value,
+)
 
 F64 = NDArray[np.float64]
 SEEDS = st.integers(0, 10_000)
@@ -37,6 +43,15 @@ def test_probabilities_of_students_t_are_those_of_scipy(t: float, df: float) -> 
 @given(st.floats(1e-4, 1 - 1e-4), DF)
 def test_quantiles_of_students_t_are_those_of_scipy(p: float, df: float) -> None:
     assert float(t_quantile(p, df)) == pytest.approx(stats.t.ppf(p, df), rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("df", [2, 4, 10, 40, 300])
+def test_the_required_errors_have_the_power_of_the_noncentral_t_of_scipy(df: int) -> None:
+    """The change is stated in errors that are as small as the median of those observed."""
+    errors = float(compute_required_errors(0.975, df))
+    true_errors = errors * np.sqrt(stats.chi2.median(df) / df)
+    threshold = stats.t.ppf(0.975, df)
+    assert stats.nct.sf(threshold, df, true_errors) == pytest.approx(POWER, abs=0.04)
 
 
 @given(st.floats(0.05, 1e6))

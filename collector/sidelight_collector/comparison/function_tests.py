@@ -1,4 +1,4 @@
-"""The designs of a comparison, and the tests of its functions and call paths."""
+"""The design of a comparison, and the tests of all functions and call paths."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def build_basis_design(
 ) -> Design:
     """Build the design of a quantity, or of a share.
 
-    `cells` (P, T) are its sums on each side, `exposure` is what its rate is divided by. `pairing` is the
+    `cells` are its sums, (P, T) of each side. `exposure` is what its rate is divided by. `pairing` is the
     reason for paired columns: `time`, `hours` or empty.
     """
     rates = [
@@ -59,12 +59,12 @@ def build_basis_design(
 def build_function_designs(
     design: Design, self_costs: CostTable, total_costs: CostTable, basis: Basis
 ) -> tuple[Design, Design]:
-    """Build the designs of self and total time of functions from that of their unit.
+    """Build the designs of the self and the total time of functions.
 
     Sides of different times get the empirical null of all functions, each family its own: one request whose
     number differs moves the totals of a whole chain of callers. Their common shift is that of self times,
-    because one changed function changes the totals of many. The unit of shares is the time of the whole
-    profile; what all rates per request have in common is a change.
+    because one changed function changes the totals of many. `design` is that of their unit, which for
+    shares is the time of the whole profile. What all rates per request have in common is a change.
     """
     are_shares = basis is Basis.COMPOSITION
     if not are_shares and (design.is_concurrent or basis is Basis.EQUAL_LOAD):
@@ -82,9 +82,9 @@ def build_function_designs(
 def compute_total_null(self_design: Design, self_costs: CostTable, basis: Basis) -> EmpiricalNull:
     """Compute how far the total differs between two periods.
 
-    This follows from the differences of unchanged functions. They are taken to differ independently, so
-    their sum differs less: by the sum of the squares of their shares. The total of a comparison of shares is
-    not judged.
+    It follows from the differences of unchanged functions. These are taken to differ independently, so
+    their sum differs less: by the sum of the squares of their shares. The total of a comparison of shares
+    is not judged.
     """
     if basis is Basis.COMPOSITION or not self_design.null.variance:
         return NO_NULL

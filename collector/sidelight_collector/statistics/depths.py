@@ -24,13 +24,17 @@ from numpy.typing import NDArray
 
 from sidelight_collector.statistics.inference.design import Design, SideMatrix
 from sidelight_collector.statistics.inference.effect_size import (
-    POWER,
     Effects,
     assign_directions,
     compute_effects,
 )
 from sidelight_collector.statistics.inference.empirical_null import NO_NULL
-from sidelight_collector.statistics.inference.student_t import MAX_DF, t_quantile, two_sided_p_value
+from sidelight_collector.statistics.inference.student_t import (
+    MAX_DF,
+    compute_required_errors,
+    t_quantile,
+    two_sided_p_value,
+)
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -206,7 +210,7 @@ def _compare_quantiles(design: Design, depth: I64, a: F64, b: F64, deeper: Effec
     )
     half = (high - low) / 2
     variance, zeros = (half / errors) ** 2, np.zeros(len(rows))
-    needed = errors + t_quantile(POWER, df)
+    needed = compute_required_errors(1 - design.alpha / 2, df)
     detectable = half / errors * needed / at_a
     p = two_sided_p_value([row.distance_from_zero() for row in rows], df)
     effects = Effects(
@@ -286,7 +290,10 @@ def _combine_errors(first: float, second: float, correlation: float) -> float:
 
 
 def _find_largest_gap(design: Design, depth: I64, deeper: Effects) -> LargestGap:
-    """Find the largest gap; `deeper` are the effects of the shares of deeper samples."""
+    """Find the largest gap from the shares of deeper samples.
+
+    It is positive where more of B is deeper.
+    """
     place = int(np.argmax(np.abs(deeper.delta)))
     gap, band = float(deeper.delta[place]), _compute_band(deeper, design.alpha)
     return LargestGap(int(depth[place]), gap, max(gap - band, -1.0), min(gap + band, 1.0))

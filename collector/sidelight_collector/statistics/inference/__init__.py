@@ -4,6 +4,7 @@ design            the two sides as matrices
 residuals         contributions of pods and times to the error
 autocorrelation   variation in time, observed by cosines
 cluster_variance  variance of rates, clustered by pods and times
+counting_noise    the least variance that a number of samples allows
 effect_size       differences of rates, with intervals and tests
 empirical_null    how far unchanged functions differ between two periods
 fieller           intervals of ratios

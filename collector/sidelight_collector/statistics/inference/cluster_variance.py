@@ -149,10 +149,10 @@ def _borrow_squares(own: Residuals, other: Residuals) -> F64:
 
 
 def _estimate_common_variance(design: Design, series: F64, residuals: Residuals, squares: F64) -> F64:
-    """Estimate the variance common to all rows; it may be negative.
+    """Estimate the variance common to all rows, which single rows do not explain.
 
-    It is what single rows do not explain. Load that both sides had at once has cancelled. Up to what the
-    rows explain by chance, the variance of concurrent sides is taken to be 0.
+    By chance it may be less than 0. Load that both sides had at once has cancelled. Up to what the rows
+    explain by chance, the variance of concurrent sides is taken to be 0.
     """
     total = series**2
     common: F64 = (total - squares).sum(1) * residuals.wave_weight

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from sidelight_collector.statistics.inference.design import MAX_ROWS, Design, SideMatrix
-from sidelight_collector.statistics.inference.effect_size import POWER, Effects
-from sidelight_collector.statistics.inference.student_t import MAX_DF, t_quantile
+from sidelight_collector.statistics.inference.effect_size import Effects
+from sidelight_collector.statistics.inference.student_t import MAX_DF, compute_required_errors
 
 MAX_PODS: Final = 1000
 """If more pods would be needed, no number is given."""
@@ -67,7 +67,7 @@ def advise_sample_size(effects: Effects, design: Design, index: int = 0) -> Samp
     if not is_variance_unknown and detectable <= design.min_effect:
         return None
     if is_too_brief:
-        surest = float(t_quantile(level, MAX_DF) + t_quantile(POWER, MAX_DF))
+        surest = float(compute_required_errors(level, MAX_DF))
         block = min(side.block_seconds for side in sides if side.exposure.shape[1] == 1)
         least = observed_seconds * counting_variance / (target / surest) ** 2
         return SampleSizeAdvice(max(observed_seconds + block, least) / 60, None, is_too_brief=True)
@@ -94,7 +94,7 @@ def _find_pod_count(variance: float, own: Sequence[int], design: Design, target:
     for count in range(min(own) + 1, MAX_PODS + 1):
         pods_a, pods_b = (max(pods, count) for pods in own)
         df = count - 1 if design.same_pods else min(pods_a, MAX_ROWS) + min(pods_b, MAX_ROWS) - 2
-        needed = float(t_quantile(1 - design.alpha / 2, df) + t_quantile(POWER, df))
+        needed = float(compute_required_errors(1 - design.alpha / 2, df))
         if needed * (each * (1 / pods_a + 1 / pods_b)) ** 0.5 <= target:
             return count
     return None

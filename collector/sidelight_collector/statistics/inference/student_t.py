@@ -19,6 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 F64 = NDArray[np.float64]
 
+POWER: Final = 0.8
+"""The probability of detecting a change of the minimum detectable size."""
 MAX_DF: Final = 1e6
 """More degrees count as this: the quantiles differ from the normal's by 1e-6."""
 _MIN_DF: Final = 0.5
@@ -52,6 +54,17 @@ def t_quantile(p: float, df: ArrayLike) -> F64:
         return np.zeros_like(freedom)
     quantile: F64 = np.exp(chebyshev.chebval(2 * _MIN_DF / freedom - 1, _fit_log_quantiles(p)))
     return quantile
+
+
+def compute_required_errors(level: float, df: ArrayLike) -> F64:
+    """Return the size of a change, in observed standard errors, that is found with `POWER`.
+
+    It is t(level) + t(`POWER`) standard errors (Bloom, Minimum detectable effects, Evaluation Review 19,
+    1995). The observed variance counts as its median, which is below the true one (Wilson and Hilferty, The
+    distribution of chi-square, 1931).
+    """
+    freedom = _clip_df(df)
+    return (t_quantile(level, freedom) + t_quantile(POWER, freedom)) * (1 - 2 / (9 * freedom)) ** -1.5
 
 
 @lru_cache(maxsize=64)
