@@ -1,4 +1,4 @@
-"""Counting noise of rates: n samples scatter by the square root of n (a Poisson distribution)."""
+"""Counting noise of rates: n samples scatter by the square root of n."""
 
 from __future__ import annotations
 
