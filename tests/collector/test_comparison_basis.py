@@ -20,9 +20,9 @@ FUNCTIONS = 30
 
 def service(
     version: str, rng: np.random.Generator, *, at: float, load: float = 1.0, doubled: int | None = None,
-    pods: int = 3, minutes: int = 60, each: float = 123.0,
+    pods: int = 3, minutes: int = 60, functions: int = FUNCTIONS, each: float = 123.0,
 ) -> Iterator[Window]:  # fmt: skip
-    """Thirty functions of equal cost below a handler; one of them may take twice its time."""
+    """Functions of equal cost below a handler; one of them may take twice its time."""
     for pod in range(pods):
         for minute in range(minutes):
             busy = load * rng.normal(1, 0.05)
@@ -78,6 +78,16 @@ def test_versions_that_are_alike_have_no_changed_function() -> None:
     assert found["basis"] == "composition"
     assert changed_functions(found) == changed_functions(found, "total") == {}
     assert found["summary"].startswith("No function takes a different share of the profile. Total CPU time: ")
+
+
+def test_of_few_functions_only_the_one_that_doubled_is_found() -> None:
+    """The shares of the other three shrink by a fifth."""
+    rng = np.random.default_rng(6)
+    few = {"functions": 4, "each": 900.0}
+    store = stored(
+        [*service("1", rng, at=-HOUR, **few), *service("2", rng, at=0, load=1.5, doubled=2, **few)]
+    )
+    assert changed_functions(said(store)) == {"step_2": "increased"}
 
 
 def test_a_canary_is_compared_over_the_time_that_both_ran() -> None:

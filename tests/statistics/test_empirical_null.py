@@ -57,8 +57,9 @@ def test_one_large_function_does_not_decide() -> None:
 
 def test_few_functions_show_no_spread_and_a_usual_one_is_assumed() -> None:
     assert drawn(MIN_FUNCTIONS - 1, shift=3.0).variance == DEFAULT_SPREAD**2
-    assert drawn(MIN_FUNCTIONS - 1, shift=3.0).shift == 0.0
-    assert drawn(MIN_FUNCTIONS, shift=3.0).shift == pytest.approx(3.0, abs=0.05)
+    for count in (1, 3, MIN_FUNCTIONS - 1, MIN_FUNCTIONS):
+        assert drawn(count, shift=3.0).shift == pytest.approx(3.0, abs=0.05)
+    assert estimate_empirical_null(np.zeros(0), np.zeros(0)).shift == 0.0
 
 
 def test_constants_are_those_of_the_normal_distribution_cut_by_scipy() -> None:

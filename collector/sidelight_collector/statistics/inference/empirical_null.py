@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 F64 = NDArray[np.float64]
 
 MIN_FUNCTIONS: Final = 10
-"""Fewer functions do not show a spread; `DEFAULT_SPREAD` is assumed."""
+"""Fewer functions do not show a spread; `DEFAULT_SPREAD` is assumed. They do show a shift."""
 DEFAULT_SPREAD: Final = 0.1
 """Standard deviation of log ratios between two periods, where functions cannot show it."""
 CUT: Final = 1.5
@@ -73,9 +73,11 @@ def estimate_empirical_null(
     if the functions are compared by their shares. `shift` is given if it is known from others.
     """
     count, are_shares = len(log_ratios), rests is not None
-    if count < MIN_FUNCTIONS:
-        return EmpiricalNull(shift or 0.0, DEFAULT_SPREAD**2, float(MIN_FUNCTIONS), are_shares)
     rest = np.ones(count) if rests is None else rests
+    if count < MIN_FUNCTIONS:
+        if shift is None:
+            shift = _weighted_median(log_ratios, 1 / np.sqrt(variances)) if count else 0.0
+        return EmpiricalNull(shift, DEFAULT_SPREAD**2, float(MIN_FUNCTIONS), are_shares)
     own, variance, center = variances / rest**2, 0.0, shift or 0.0
     for _ in range(_ROUNDS):
         weights = 1 / np.sqrt(own + variance)
