@@ -14,7 +14,7 @@ from bench.verdicts.page import Table, format_share
 from bench.verdicts.recordings import names
 from bench.verdicts.tally import Tally, Truth, compute_coverage
 from bench.verdicts.trials import compare, compare_total
-from bench.verdicts.worlds import Program, World, draw_program
+from bench.verdicts.worlds import SINGLE_FUNCTION, Program, World, draw_program
 from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.statistics.basis import Basis
 
@@ -121,6 +121,8 @@ def tabulate_equal(trials: int) -> Table:
     rows = []
     for basis in BASES:
         for what, world in WORLDS:
+            if world.load_ratio != 1 and basis is Basis.CONCURRENT:
+                continue
             for pods in PODS if what == "usual" else PODS[:1]:
                 of = simulate(replace(world, pods=pods), basis, Plan(), trials)
                 rows.append([basis, what, f"{pods[0]} and {pods[1]}", *_format_equal(of, basis)])
@@ -219,7 +221,7 @@ def tabulate_detectable(trials: int) -> Table:
     for basis in BASES[:2]:
         for pods in PODS:
             world = World(pods=pods)
-            aim = float(np.median(_total_effects(world, basis, 1.0, max(trials // 4, 10), 4)[1]))
+            aim = float(np.median(_total_effects(world, basis, 1.0, trials, 4)[1]))
             for part in (0.5, 1.0, 1.5):
                 changed, _, covered = _total_effects(world, basis, 1 + part * aim, trials, 5)
                 rows.append(
@@ -241,10 +243,9 @@ def _total_effects(
     Returns whether each is changed, its detectable effect, and whether its interval is right.
     """
     rng = np.random.default_rng(seed)
-    program = draw_program(rng, 2, 1)
     changed, detectable, covered = [], [], []
     for _ in range(trials):
-        sides = worlds.draw_sides(replace(world, drift=0.0), program, np.array([factor]), basis, rng)
+        sides = worlds.draw_sides(replace(world, drift=0.0), SINGLE_FUNCTION, np.array([factor]), basis, rng)
         _, effects = compare_total(*sides, basis, OPTIONS)
         changed.append(bool(effects.p[0] <= OPTIONS.alpha))
         detectable.append(float(effects.min_detectable_effect[0]))
@@ -256,11 +257,10 @@ def tabulate_looks(trials: int) -> Table:
     """Analyze an unchanged canary ten times while its hour grows."""
     rows = []
     rng = np.random.default_rng(6)
-    program = draw_program(rng, 2, 1)
     for pods in ((2, 2), (3, 3), (10, 10)):
         any_plain = any_spent = 0
         for _ in range(trials):
-            a, b = worlds.draw_sides(World(pods=pods), program, np.ones(1), Basis.CONCURRENT, rng)
+            a, b = worlds.draw_sides(World(pods=pods), SINGLE_FUNCTION, np.ones(1), Basis.CONCURRENT, rng)
             looks = [
                 compare_total(
                     a.until(window), b.until(window), Basis.CONCURRENT, replace(OPTIONS, analysis_index=look)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +87,9 @@ class Program:
                 nodes.append(node)
             path.append(int(self.function[node]))
         return np.array(nodes)
+
+
+SINGLE_FUNCTION: Final = Program(np.zeros(1, np.int32), np.full(1, -1), np.zeros(1, np.int64), np.ones(1), 1)
 
 
 def draw_program(rng: np.random.Generator, nodes: int = 600, functions: int = 200) -> Program:

@@ -1,4 +1,4 @@
-"""Counting noise of rates: n samples scatter by the square root of n."""
+"""Counting noise of rates: n samples scatter by the square root of n (Poisson)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ F64 = NDArray[np.float64]
 def compute_counting_variances(a: Residuals, b: Residuals, samples_a: F64, samples_b: F64) -> tuple[F64, F64]:
     """Return the least variances of both rates that their numbers of samples allow.
 
-    Both sides are taken to have the rate that they have together,
-    as the test supposes: a side that happens to have few samples would seem certain otherwise. One more
-    sample is counted, so that none is not certain to be none. A side without samples is assumed to have
-    samples as long as the other's.
+    Both sides are taken to have the rate that they have together, as the test supposes: a side that happens
+    to have few samples would seem certain otherwise. One more sample is counted, so that none is not certain
+    to be none. A side without samples is assumed to have samples as long as the other's.
     """
     exposure = a.total_exposure + b.total_exposure
     together = (a.rate * a.total_exposure + b.rate * b.total_exposure) / exposure

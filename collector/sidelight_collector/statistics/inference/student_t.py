@@ -57,11 +57,11 @@ def t_quantile(p: float, df: ArrayLike) -> F64:
 
 
 def compute_required_errors(level: float, df: ArrayLike) -> F64:
-    """Return the detectable size of a change, in observed standard errors.
+    """Return how many observed standard errors a change needs to be found.
 
-    With `POWER` it is t(level) + t(`POWER`) standard errors (Bloom, Minimum detectable effects, Evaluation
-    Review 19, 1995). The observed variance counts as its median, which is below the true one (Wilson and
-    Hilferty, The distribution of chi-square, 1931).
+    With a probability of `POWER` it is found at t(level) + t(`POWER`) standard errors (Bloom, Minimum
+    detectable effects, Evaluation Review 19, 1995). The observed variance counts as its median, which is
+    below the true one (Wilson and Hilferty, The distribution of chi-square, 1931).
     """
     freedom = _clip_df(df)
     return (t_quantile(level, freedom) + t_quantile(POWER, freedom)) * (1 - 2 / (9 * freedom)) ** -1.5
