@@ -75,7 +75,7 @@ SHOTS = (
     Shot("inverted", f"{SERVICE}?invert=1", part=GRAPH),
     Shot("flame", f"{SERVICE}?type=wall", part=GRAPH, steps=_busiest),
     Shot("state", f"{SERVICE}?type=wall&colour=state", part=GRAPH),
-    Shot("compare", f"{SERVICE}/compare?{SIDES}", height=1180),
+    Shot("compare", f"{SERVICE}/compare?{SIDES}", height=780),
     Shot("sides", f"{SERVICE}/compare?{SIDES}&view=sides", part=GRAPH),
     Shot("changes", f"{SERVICE}/compare?{SIDES}&view=table", part=GRAPH),
     Shot("depth", f"{SERVICE}/depth?{SIDES}", height=1180),
