@@ -27,12 +27,12 @@ INTO = "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"
 ROW = 20
 """The pixels of a row of a flame graph."""
 HOSTILE = "<img src=x onerror=alert(1)>\u202e;\N{GRINNING FACE}" + "x" * 2000
-OVERLAP = {
+OVERLAP: Json = {
     "action": "compare_overlap",
     "label": "Compare 22:41, while both ran",
     "parameters": {"baseline_from": "2026-11-20T22:41:00Z", "comparison_from": "2026-11-20T22:41:00Z"},
 }
-REQUESTS = {
+REQUESTS: Json = {
     "action": "enter_requests",
     "label": "Enter how many requests each side served",
     "parameters": {"baseline_requests": "", "comparison_requests": ""},
