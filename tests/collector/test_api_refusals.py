@@ -140,8 +140,11 @@ async def test_when_all_places_are_taken_a_query_is_turned_away_and_told_when_to
 
 async def test_a_query_that_takes_too_long_is_given_up_and_its_place_comes_free() -> None:
     gate = Gate()
-    async with serving(gate, QueryLimits(running=1, waiting=0, timeout_seconds=0.2)) as client:
-        async with client.get("/api/v1/services") as response:
+    async with serving(gate, QueryLimits(running=1, waiting=0, timeout_seconds=3)) as client:
+        asking = asyncio.ensure_future(client.get("/api/v1/services"))
+        # A query whose time is over before its thread runs leaves no place taken.
+        assert await asyncio.to_thread(gate.waiting.acquire, timeout=30)
+        async with await asking as response:
             assert response.status == 503
             assert (await response.json())["error"] == "query_timeout"
             assert int(response.headers["Retry-After"]) > 0
