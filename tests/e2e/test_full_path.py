@@ -18,7 +18,7 @@ import pytest
 
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.segments import list_segments, read_segment
-from sidelight_model.counts import Counts
+from sidelight_model.counts import STATES, Counts
 from sidelight_model.folded import Stack, parse_folded
 from tests.processes import Collector, Running, collector, eventually, running, s3_server, sidelight
 
@@ -97,7 +97,7 @@ def test_a_collector_killed_in_mid_ingest_loses_nothing_and_counts_nothing_twice
         found = windows_in(store)
         shown = served.get(f"/api/v1/timeline?query={SELECTOR}&from=-1h&until=now&type=wall")["basis"]
     assert shown["windows"] == len(found) >= 12
-    assert shown["samples"] == sum(row["idle"] + row["running"] + row["gil"] for row in found.values())
+    assert shown["samples"] == sum(row[state] or 0 for row in found.values() for state in STATES)
     for earlier, later in pairwise(sorted(found.values(), key=itemgetter("ts"))):
         assert later["ts"] == earlier["ts"] + earlier["duration_ns"]
 
