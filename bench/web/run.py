@@ -145,7 +145,9 @@ def main() -> None:
     print("| nodes |", " | ".join(wish.only), "|")
     print("|---|" + "---|" * len(wish.only))
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium-headless-shell", args=list(FLAGS))
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium-headless-shell", args=list(FLAGS)
+        )
         for nodes in wish.nodes:
             results: dict[str, Seen | str] = {}
             for name in wish.only:
