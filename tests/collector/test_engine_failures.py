@@ -199,7 +199,7 @@ async def test_the_collector_adds_up_what_clickhouse_did_not(
     with failing(kind, clickhouse) as at:
         async with serving(store, **given(store, s3_server, at, hasty=kind == "silence")) as running:
             for path in ("compare", "export"):
-                alone = {"verdict": "0"} if path == "compare" else {}
+                alone = {"verdict": "0", "baseline": "{}", "comparison": "{}"} if path == "compare" else {}
                 answer = await running.get(path, {**SPAN, **alone})
                 assert answer.status == 200
                 assert answer.headers["sidelight-engine"] == "fallback"
