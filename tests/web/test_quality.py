@@ -17,6 +17,7 @@ def line(page: Page, at: int = 0) -> Locator:
 
 def said(page: Page, at: int = 0) -> list[str]:
     """The remarks of a quality line, read as text."""
+    expect(line(page, at)).to_be_visible()
     expect(line(page, at)).to_contain_text("coverage")
     return line(page, at).inner_text().removeprefix("Quality: ").split(" · ")
 
