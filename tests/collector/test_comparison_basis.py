@@ -96,6 +96,7 @@ def test_a_canary_is_compared_over_the_time_that_both_ran() -> None:
     canary = service("2", rng, at=0, minutes=60, pods=1, doubled=7)
     found = said(stored([*stable, *canary]))
     assert found["basis"] == "concurrent"
+    assert found["basis_reason"].endswith("10:30 UTC, and only this time is compared.")
     assert found["direction"] == "increased"
     assert found["rate"]["relative"] == pytest.approx(1 / 30, abs=0.02)
     assert changed_functions(found) == {"step_7": "increased"}
@@ -132,3 +133,24 @@ def test_a_change_below_the_smallest_relevant_size_is_minor(sequential: ObjectSt
     of = found["functions"]
     assert of["self"]["direction"][of["function"].index("step_7")] == "minor"
     assert changed_functions(found) == {}
+
+
+def test_event_loops_of_different_times_are_not_judged() -> None:
+    """A busier loop is blocked for longer."""
+    loop = "run_forever (asyncio/base_events.py:1);_run_once (asyncio/base_events.py:2)"
+
+    def looping(version: str, at: float, busy: int) -> Iterator[Window]:
+        for pod in range(3):
+            for minute in range(20):
+                text = (
+                    f"{loop};_run (asyncio/events.py:3);serve (app.py:1) {busy} | "
+                    f"{loop};select (selectors.py:4);[idle] {6000 - busy}"
+                )
+                name = f"shop-{version}-{pod}"
+                yield window(text, version=version, pod=name, at=at + minute * 60, seconds=60)
+
+    found = said(stored([*looping("1", -HOUR, 1000), *looping("2", 0, 3000)]))
+    assert found["loop"] is not None
+    assert found["loop"]["busy"]["comparison"] == pytest.approx(0.5)
+    assert found["loop"]["busy"]["direction"] == "not_judged"
+    assert found["loop"]["blockers"][0]["effect"]["direction"] == "not_judged"

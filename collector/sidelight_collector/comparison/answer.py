@@ -64,8 +64,8 @@ class VerdictAnswer(TypedDict):
 class Comparison:
     """Both sides of a comparison: observations and the samples of each cell.
 
-    `overlap` is the time in which both sides ran, as text; it is empty if they did not run at the same
-    time.
+    `overlap` is the time in which both sides ran, as text, and says whether the rest is left out. It is
+    empty if they did not run at the same time.
     """
 
     overlap: str
@@ -88,7 +88,8 @@ def load_comparison(
     observations = build_observations(sides, selected)
     overlap = find_overlap(*map(list_observed_intervals, selected))
     is_by_rate = options.basis in (None, Basis.CONCURRENT) and options.request_counts is None
-    if overlap and is_by_rate and observations.pairing != "time":
+    is_cut = overlap is not None and is_by_rate and observations.pairing != "time"
+    if overlap and is_cut:
         narrowed = [
             replace(
                 side,
@@ -99,9 +100,12 @@ def load_comparison(
         ]
         selected = select_comparison_windows(context, narrowed, options.max_rows)
         observations = build_observations(narrowed, selected)
-    is_concurrent = overlap and observations.pairing == "time"
+    text = ""
+    if overlap and observations.pairing == "time":
+        text = format_time_range(overlap.from_ns, overlap.until_ns)
+        text += ", and only this time is compared" if is_cut else ""
     return Comparison(
-        format_time_range(overlap.from_ns, overlap.until_ns) if overlap and is_concurrent else "",
+        text,
         observations,
         [sum_stacks_by_cell(context, own) for own in (observations.baseline, observations.comparison)],
     )

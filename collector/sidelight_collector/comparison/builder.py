@@ -221,6 +221,9 @@ class ComparisonBuilder:
             if condition.subject == "self"
             else (any_of, self._total_effects, self._sides.total_design)
         )
+        prior, are_shares = family.effects.prior, self._sides.are_shares
+        if condition.subject == "share" and not are_shares:
+            design, prior, are_shares = self._sides.share_design, NO_PRIOR, True
         a, b = self._sides.stack_rows
         counted = a.count_samples(stack_mask), b.count_samples(stack_mask)
         if not any(counted):
@@ -228,13 +231,7 @@ class ComparisonBuilder:
         table = CostTable(
             a.sum_seconds(stack_mask)[None], b.sum_seconds(stack_mask)[None], *np.array(counted)[:, None]
         )
-        are_shares = condition.subject == "share" or self._sides.are_shares
-        found = compute_table_effects(
-            self._sides.share_design if are_shares and not self._sides.are_shares else design,
-            table,
-            are_shares=are_shares,
-            prior=family.effects.prior if are_shares == self._sides.are_shares else NO_PRIOR,
-        )
+        found = compute_table_effects(design, table, are_shares=are_shares, prior=prior)
         return to_effect_json(self._sides.apply_checks(found))
 
     def _build_zero_effect(self) -> EffectJson | None:

@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 
 from sidelight_collector.arrow_ops import F64
-from sidelight_collector.comparison.blocking_summary import compare_event_loops
-from sidelight_collector.comparison.blocking_summary import to_event_loop_json as told_loop
+from sidelight_collector.comparison.blocking_summary import compare_event_loops, to_event_loop_json
 from sidelight_collector.comparison.cost_tables import (
     CostRows,
     build_function_costs,
@@ -148,9 +147,7 @@ class SideComparison:
 
     @property
     def share_design(self) -> Design:
-        """The design of shares of the profile, on any basis."""
-        if self.are_shares:
-            return self.total_design
+        """The design of shares of the profile where functions are compared by rates."""
         return replace(self._share_design, null=replace(self.total_design.null, are_shares=True))
 
     @property
@@ -235,6 +232,10 @@ class SideComparison:
         """Mark a total that load may explain."""
         return mark_not_judged(effects) if self.are_shares else effects
 
+    def _judge_waiting(self, effects: Effects) -> Effects:
+        """Mark a share of time that load may explain on every basis."""
+        return self.apply_checks(effects if self.is_load_equal else mark_not_judged(effects))
+
     def apply_checks(self, effects: Effects) -> Effects:
         has_exposure = min(self.design.a.total_exposure, self.design.b.total_exposure) > 0
         if not self.blocking_checks and self._is_variance_unknown and has_exposure:
@@ -261,7 +262,7 @@ class SideComparison:
             return None
         of = self._build_design((time_a, time_b), (idle_a, idle_b), is_share=True)
         found = self.compute_raw_effect(of, (idle_a, idle_b), (samples_a, samples_b))
-        return to_effect_json(self.apply_checks(found if self.is_load_equal else mark_not_judged(found)))
+        return to_effect_json(self._judge_waiting(found))
 
     def compare_thread_idle(self) -> list[ThreadIdleJson]:
         found = ((thread, self.compare_idle(thread)) for thread in THREAD_KINDS)
@@ -277,6 +278,4 @@ class SideComparison:
         tree, rows = self._loaders.build_wall_tree()
         design = replace(self.design, min_relevant=self.options.min_relevant_share, null=NO_NULL)
         found = compare_event_loops(design, rename_tree_functions(tree, self.renames), rows)
-        if found is None:
-            return None
-        return told_loop(found, self.apply_checks if self.is_load_equal else mark_not_judged)
+        return to_event_loop_json(found, self._judge_waiting) if found else None

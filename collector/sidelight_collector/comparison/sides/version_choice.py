@@ -95,8 +95,8 @@ def _find_pair(
 ) -> tuple[str | None, str]:
     """Return the newest of the compared versions, and the version before it.
 
-    Versions that ran when the range began are ordered by their last window, because nobody can tell which
-    is newer.
+    Versions that ran when the range began are ordered by their last window, because it is not
+    known which is newer.
     """
 
     def sort_key(version: str) -> tuple[bool, float, float, str]:
