@@ -34,7 +34,7 @@ OVERLAP: Json = {
 }
 REQUESTS: Json = {
     "action": "enter_requests",
-    "label": "Enter how many requests each side served",
+    "label": "Enter request counts",
     "parameters": {"baseline_requests": "", "comparison_requests": ""},
 }
 LOAD = check("load", "mismatch", "warn", "A's processes used less CPU than B's", "Count the requests.")

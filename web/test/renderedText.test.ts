@@ -94,7 +94,7 @@ test("a warning is a line with what differs, what to do and a button for it, and
 });
 
 test("numbers that only a person has are asked for", () => {
-  const remedy = { action: "enter_requests" as const, label: "Enter how many requests each side served", parameters: { baseline_requests: "", comparison_requests: "" } };
+  const remedy = { action: "enter_requests" as const, label: "Enter request counts", parameters: { baseline_requests: "", comparison_requests: "" } };
   let asked = 0;
   const [button] = findAll(draw(RemedyButton, { remedy, enterRequests: () => asked++ }), "button");
   (button.props.onClick as () => void)();

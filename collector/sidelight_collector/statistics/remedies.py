@@ -56,7 +56,7 @@ class ObservedRange(NamedTuple):
 
 ENTER_REQUESTS: Final = Remedy(
     RemedyAction.ENTER_REQUESTS,
-    "Enter how many requests each side served",
+    "Enter request counts",
     {"baseline_requests": "", "comparison_requests": ""},
 )
 
