@@ -11,7 +11,7 @@ import pytest
 from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.window import Window
-from tests.collector.comparison_data import said
+from tests.collector.comparison_data import judged, said
 from tests.collector.stored_windows import stored, window
 
 HOUR = 3600.0
@@ -100,6 +100,16 @@ def test_a_canary_is_compared_over_the_time_that_both_ran() -> None:
     assert found["direction"] == "increased"
     assert found["rate"]["relative"] == pytest.approx(1 / 30, abs=0.02)
     assert changed_functions(found) == {"step_7": "increased"}
+
+
+def test_sides_that_overlap_too_little_to_be_concurrent_lose_no_windows() -> None:
+    """Both began at second 20 and ran for 30 and 60 seconds: 4 of 6 windows lie in the minute of both."""
+    lines = "main (app.py:1);work (steps.py:1) 90"
+    stable = [window(lines, version="1", pod="a", at=20 + turn * 10, seconds=10) for turn in range(3)]
+    canary = [window(lines, version="2", pod="b", at=20 + turn * 10, seconds=10) for turn in range(6)]
+    found = judged(stored([*stable, *canary]))
+    assert found["verdict"]["basis"] == "composition"
+    assert [side["windows"] for side in found["sides"]] == [3, 6]
 
 
 def test_composition_can_be_asked_of_concurrent_sides() -> None:

@@ -88,8 +88,8 @@ def load_comparison(
     observations = build_observations(sides, selected)
     overlap = find_overlap(*map(list_observed_intervals, selected))
     is_by_rate = options.basis in (None, Basis.CONCURRENT) and options.request_counts is None
-    is_cut = overlap is not None and is_by_rate and observations.pairing != "time"
-    if overlap and is_cut:
+    is_cut = False
+    if overlap and is_by_rate and observations.pairing != "time":
         narrowed = [
             replace(
                 side,
@@ -98,8 +98,10 @@ def load_comparison(
             )
             for side in sides
         ]
-        selected = select_comparison_windows(context, narrowed, options.max_rows)
-        observations = build_observations(narrowed, selected)
+        common = build_observations(narrowed, select_comparison_windows(context, narrowed, options.max_rows))
+        # Sides that even then are not compared as concurrent lose nothing.
+        if is_cut := common.pairing == "time":
+            observations = common
     text = ""
     if overlap and observations.pairing == "time":
         text = format_time_range(overlap.from_ns, overlap.until_ns)
