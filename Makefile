@@ -135,11 +135,12 @@ test-harm: install tools ## try at length what sampling could do to its target; 
 	$(BIN)/python -m tests.harm --page docs/harm.md $(HARM_FLAGS)
 
 .PHONY: lint
-lint: install web/node_modules/.installed ## style, types and import rules of all three languages
+lint: install web/node_modules/.installed ## style, types, import rules and spelling, of all three languages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/typos
 	cd native && cargo fmt --check && cargo clippy --locked --quiet --all-targets -- -D warnings
 	npm --prefix web run check
 

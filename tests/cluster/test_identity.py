@@ -160,7 +160,7 @@ def test_nobody_sends_as_another(said: dict[str, str], word: str, api: Api, begi
     assert collector.metric(f'sidelight_refusals_total{{reason="{word}"}}') == 2
 
 
-def test_of_several_windows_one_that_is_anothers_stores_none(api: Api, begin: Any, team: str) -> None:
+def test_of_several_windows_one_of_another_pod_stores_none(api: Api, begin: Any, team: str) -> None:
     collector, token = begin(REVIEWS, PODS), pod(api, team, "shop-1")
     common = {"format": 1, "start_ns": time.time_ns() - 10**9, "duration_ns": 10**9, "period_ns": 10**7}
     body = "".join(

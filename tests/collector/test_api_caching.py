@@ -402,14 +402,14 @@ async def test_a_window_stored_since_is_in_the_answer_though_one_without_it_is_i
         assert (await second).body == b"main;f 3\nmain;new 4\n"
 
 
-async def test_who_waits_for_anothers_answer_is_told_when_that_takes_too_long() -> None:
+async def test_who_waits_for_the_answer_of_another_is_told_when_that_takes_too_long() -> None:
     async with slow(timeout_seconds=0.5) as (one, _):
         both = [one.ask(), one.ask()]
         await asyncio.wait(both)
         assert [type(task.exception()) for task in both] == [QueryTimeout] * 2
 
 
-async def test_who_waits_for_anothers_answer_is_told_why_it_cannot_be_made() -> None:
+async def test_who_waits_for_the_answer_of_another_is_told_why_it_cannot_be_made() -> None:
     async with slow() as (one, _):
         both = [one.ask(), one.ask()]
         await one.wait_for(2)
@@ -419,7 +419,7 @@ async def test_who_waits_for_anothers_answer_is_told_why_it_cannot_be_made() -> 
         assert [type(task.exception()) for task in both] == [QueryTimeout] * 2
 
 
-async def test_those_who_wait_for_anothers_answer_leave_the_places_to_others() -> None:
+async def test_those_who_wait_for_the_answer_of_another_leave_the_places_to_others() -> None:
     async with slow(running=2, waiting=0) as (one, origins):
         tasks = []
         for number in range(1, 6):

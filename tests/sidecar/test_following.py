@@ -92,7 +92,7 @@ def test_a_master_in_c_and_its_workers_are_found(tmp_path: Path, procfs: ProcFs)
                 os.kill(pid, signal.SIGKILL)
 
 
-async def test_a_pid_that_is_another_processs_by_the_time_of_the_attach_is_let_go(start: Start) -> None:
+async def test_a_pid_that_is_another_process_by_the_time_of_the_attach_is_let_go(start: Start) -> None:
     target = start("spin")
     now = proc_of(target)
     before = replace(now, key=ProcessKey(now.pid, now.key.start_ticks - 1))

@@ -47,7 +47,7 @@ def test_a_process_with_more_threads_becomes_two_windows_of_one_span_in_the_orde
     assert (rest.quality.samples, rest.quality.truncated, rest.quality.other) == (6, 4, 2)
 
 
-def test_what_is_the_processs_as_a_whole_stands_in_its_first_window_alone() -> None:
+def test_what_is_the_whole_process_stands_in_its_first_window_alone() -> None:
     main, rest = windows({"main": counts(a=11), "other": counts(b=6)})
     names = (
         "late_ns", "target_cpu_ns", "sampler_cpu_ns", "stops", "stopped_ns", "longest_stop_ns",

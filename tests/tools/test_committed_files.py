@@ -36,7 +36,7 @@ def committed() -> list[Path]:
     return [ROOT / name for name in listed.stdout.split("\0") if name]
 
 
-def test_no_committed_text_names_a_package_registrys_host():
+def test_no_committed_text_names_the_host_of_a_package_registry():
     found = []
     for path in committed():
         if not path.is_file() or b"\0" in (content := path.read_bytes()):

@@ -14,7 +14,7 @@ test("a tree tells the same stacks it was grown from", () => {
   }
 });
 
-test("a total is the sum of the selfs below it, and the root's is the whole", () => {
+test("a total is the sum of the self times below it, and the root's is the whole", () => {
   for (const seed of seeds(200)) {
     const tree = buildTree(randomStacks(seed, 1), 1);
     const { end } = shapeOf(tree.level);

@@ -47,9 +47,9 @@ test("swapping the sides turns every change round", () => {
   for (const seed of seeds(100)) {
     const tree = buildTree(randomStacks(seed, 2), 2);
     const swapped = { ...tree, self: [tree.self[1], tree.self[0]], samples: [tree.samples[1], tree.samples[0]] };
-    const [ab, ba] = [tree, swapped].map((one) => computeMetrics(one, [1, 1], { invert: false, collapse: false, norm: "rate" }));
-    assert.deepEqual(markChanges(ab), markChanges(ba));
-    assert.deepEqual(ab.total, ba.total);
+    const [forward, backward] = [tree, swapped].map((one) => computeMetrics(one, [1, 1], { invert: false, collapse: false, norm: "rate" }));
+    assert.deepEqual(markChanges(forward), markChanges(backward));
+    assert.deepEqual(forward.total, backward.total);
   }
 });
 

@@ -131,7 +131,7 @@ def test_every_line_fits_the_columns_and_nothing_in_it_acts(
 
 
 @given(profiles, st.sampled_from(ProfileType), st.booleans())
-def test_selfs_add_up_to_the_profile_and_totals_hold_them(
+def test_self_times_add_up_to_the_profile_and_totals_hold_them(
     one: Profile, kind: ProfileType, lines: bool
 ) -> None:
     found = build_rows(one.samples, lines=lines)

@@ -33,8 +33,8 @@ from sidelight_model.selectors import Selector
 class SidesRequest:
     """Two sides as requested, None where the collector chooses.
 
-    Both selectors are ANDed with `query`. `has_own_times` says whether a side has times of its own: then a
-    missing selector selects all of `query`. `lookback` is where to look for times and versions.
+    Both selectors apply in addition to `query`. `has_own_times` says whether a side has times of its own:
+    then a missing selector selects all of `query`. `lookback` is where to look for times and versions.
     """
 
     query: Selector

@@ -174,7 +174,7 @@ class QueryParameters:
         now_ns: int,
         required: Selector | None = None,
     ) -> None:
-        """`required` is ANDed with every selector of the request.
+        """Every selector of the request selects only within `required`.
 
         Raises BadParameter as `read_single_values` does.
         """
