@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 _LEADING = re.compile(r"^[/<]+")
@@ -78,7 +79,10 @@ def classify_frame(text: str) -> Package:
 
     `text` is not escaped: `function (file)` or `function (file:line)`.
     """
-    file = extract_file(text)
+    return _classify_file(extract_file(text))
+
+
+def _classify_file(file: str) -> Package:
     if not file:
         return Package("", PackageKind.NONE)
     name = find_package_name(file)
@@ -106,8 +110,12 @@ def find_code_owner(text: str) -> CodeOwner:
     Third party are files in `site-packages`, native code and `THIRD_PARTY_PACKAGES`. The application's code
     is the rest.
     """
-    name, kind = classify_frame(text)
-    file = extract_file(text)
+    return _find_file_owner(extract_file(text))
+
+
+@lru_cache(maxsize=16_384)
+def _find_file_owner(file: str) -> CodeOwner:
+    name, kind = _classify_file(file)
     if kind is PackageKind.NONE or (file.startswith("<") and not file.startswith("<frozen")):
         return CodeOwner.NO_FILE
     if name in THIRD_PARTY_PACKAGES or _THIRD_PARTY_FILE.search(file):

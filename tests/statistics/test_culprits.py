@@ -12,15 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.statistics.culprits import (
-    MAX_FOLDED,
-    MAX_ROWS,
-    ChangedTree,
-    Culprit,
-    Culprits,
-    FunctionTest,
-    find_culprits,
-)
+from sidelight_collector.statistics.changed_tree import ChangedTree, FunctionTest
+from sidelight_collector.statistics.culprits import MAX_FOLDED, MAX_ROWS, Culprit, Culprits, find_culprits
 from sidelight_collector.statistics.inference.fdr import compute_parents_and_ends
 from sidelight_model.change import Direction
 

@@ -46,7 +46,7 @@ from sidelight_collector.comparison.rename_matching import (
 from sidelight_collector.comparison.side_comparison import SideComparison
 from sidelight_collector.query.call_tree import Flags
 from sidelight_collector.query.select.matchers import find_full_matches
-from sidelight_collector.statistics.culprits import NODE_CHANGED
+from sidelight_collector.statistics.changed_tree import NODE_CHANGED
 from sidelight_collector.statistics.inference.design import Design
 from sidelight_collector.statistics.inference.effect_size import NO_PRIOR
 from sidelight_collector.statistics.inference.power import SampleSizeAdvice, advise_sample_size

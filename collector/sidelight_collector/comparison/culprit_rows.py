@@ -12,13 +12,8 @@ from sidelight_collector.comparison.cost_tables import CostRows, CostTable
 from sidelight_collector.comparison.effects import EffectFamily, compute_table_effects
 from sidelight_collector.comparison.model import CulpritJson, CulpritsJson, to_effect_json
 from sidelight_collector.query.call_tree import CallTree
-from sidelight_collector.statistics.culprits import (
-    NODE_CHANGED,
-    ChangedTree,
-    Culprit,
-    FunctionTest,
-    find_culprits,
-)
+from sidelight_collector.statistics.changed_tree import NODE_CHANGED, ChangedTree, FunctionTest
+from sidelight_collector.statistics.culprits import Culprit, find_culprits
 from sidelight_collector.statistics.inference.design import Design
 from sidelight_collector.statistics.inference.effect_size import count_agreeing_rows
 from sidelight_collector.statistics.inference.fdr import compute_parents_and_ends
@@ -144,15 +139,17 @@ def flag_one_sided_nodes(tree: CallTree, flags: I64) -> I64:
 
     What a new call runs is new as well, even where it has too few samples for a test of its own.
     """
-    parents, ends = compute_parents_and_ends(np.array(tree.level, np.int64))
+    _, ends = compute_parents_and_ends(np.array(tree.level, np.int64))
     sums = (np.concatenate([[0.0], np.cumsum(np.array(side, float))]) for side in tree.samples[:2])
     in_a, in_b = (side[ends] > side[:-1] for side in sums)
-    only = (in_b.astype(int) - in_a.astype(int)).tolist()
-    flagged: list[int] = flags.tolist()
-    for node, parent in enumerate(parents.tolist()):
-        if node and only[node] and only[node] == only[parent] and flagged[parent] == NODE_CHANGED:
-            flagged[node] = NODE_CHANGED
-    return np.array(flagged, np.int64)
+    flagged = np.flatnonzero((flags == NODE_CHANGED) & (in_a != in_b))
+    flagged = flagged[flagged > 0]
+    # Of a subtree of one side everything is of this side: below a flagged node are as many as it has nodes.
+    starts_and_ends = np.bincount(flagged, minlength=len(flags) + 1) - np.bincount(
+        ends[flagged], minlength=len(flags) + 1
+    )
+    below = (np.cumsum(starts_and_ends)[:-1] > 0) & (in_a != in_b)
+    return np.where(below, NODE_CHANGED, flags)
 
 
 def _set_flags(count: int, changed_nodes: I64) -> I64:

@@ -18,52 +18,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sidelight_collector.statistics.inference.fdr import compute_parents_and_ends
+from sidelight_collector.statistics.changed_tree import (
+    MIN_PART,
+    ONE_SIDED,
+    AttributedTree,
+    Bools,
+    ChangedTree,
+    FunctionTest,
+)
 from sidelight_model.change import Direction
-from sidelight_model.frames import Frame, strip_line_number
-from sidelight_model.packages import CodeOwner, find_code_owner
-
-F64: TypeAlias = NDArray[np.float64]
-I64: TypeAlias = NDArray[np.int64]
+from sidelight_model.frames import Frame
 
 MAX_ROWS: Final = 10
 """Rows for each direction."""
 MAX_FOLDED: Final = 3
 """Frames named below a row: the outermost ones and the last."""
-MIN_PART: Final = 0.5
-"""Part of a change that must not be accounted for elsewhere."""
-NODE_CHANGED: Final = 1
 _SIGNS: Final = {Direction.INCREASED: 1, Direction.NEW: 1, Direction.DECREASED: -1, Direction.REMOVED: -1}
-_ONE_SIDED: Final = (Direction.NEW, Direction.REMOVED)
-
-
-class FunctionTest(NamedTuple):
-    """The directions of a function's self and total time, with their q-values."""
-
-    self_direction: Direction = Direction.NO_DATA
-    total_direction: Direction = Direction.NO_DATA
-    self_q: float = 1.0
-    total_q: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedTree:
-    """The call tree of both sides in pre-order; node 0 is the whole.
-
-    `name` is the index of each node's frame in `names`, `delta` the change of its own time. `flags` is
-    `NODE_CHANGED` where the change of its total is outside noise.
-    """
-
-    names: Sequence[str]
-    level: I64
-    name: I64
-    delta: F64
-    flags: I64
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,137 +106,100 @@ def find_culprits(
 
 
 class _Search:
-    """A tree, and for each node the node for which its own time counts."""
+    """Finds the rows of a tree."""
 
     def __init__(self, tree: ChangedTree, functions: Mapping[str, FunctionTest]) -> None:
-        self._tree, self._functions, self._delta = tree, functions, tree.delta
-        parents, self._ends = compute_parents_and_ends(tree.level)
-        self._parents: list[int] = parents.tolist()
-        self._total_sums = np.concatenate([[0.0], np.cumsum(tree.delta)])
-        texts = [strip_line_number(name) for name in tree.names]
-        owners = [find_code_owner(text) for text in texts]
-        self._frames = [texts[code] for code in tree.name.tolist()]
-        self._row_nodes = list(range(len(parents)))
-        for node, parent in enumerate(self._parents):
-            above = self._row_nodes[parent]
-            is_caller = parent > 0 and owners[tree.name[above]] is CodeOwner.APPLICATION
-            is_own = owners[tree.name[node]] is CodeOwner.APPLICATION
-            if is_caller and not (is_own and not self._is_part_of_new_code(node, above)):
-                self._row_nodes[node] = above
-        self._nodes: dict[str, dict[str, list[int]]] = {}
-        for node, row_node in list(enumerate(self._row_nodes))[1:]:
-            by_caller = self._nodes.setdefault(self._frames[node], {})
-            by_caller.setdefault(self._frames[row_node], []).append(node)
-        # For each frame the sums of its changed nodes: those that gained, and those that lost.
-        self._changed_sums = {frame: [0.0, 0.0] for frame in self._frames}
-        for node in np.flatnonzero(tree.flags == NODE_CHANGED).tolist():
-            self._changed_sums[self._frames[node]][int(tree.delta[node] < 0)] += tree.delta[node]
+        self._named, self._tree = tree, AttributedTree(tree, functions)
 
     def find_rows(self) -> list[Culprit]:
         """Find all rows, largest first."""
-        parts = [part for frame in self._nodes for part in self._find_callers(frame)]
-        parts += self._find_spread_changes({node for part in parts for node in part.nodes})
-        parts_by_row: dict[tuple[str, bool], list[_Part]] = {}
+        parts = [part for frame in range(len(self._tree.texts)) for part in self._find_callers(frame)]
+        used = np.zeros(len(self._tree.delta), np.bool_)
+        for part in parts:
+            used[part.nodes] = True
+        parts += self._find_spread_changes(~(used | self._tree.find_moved()))
+        parts_by_row: dict[tuple[int, bool], list[_Part]] = {}
         sums = [0.0, 0.0]
         for part in sorted(parts, key=lambda part: (-part.weight, part.top)):
-            delta = self._sum(part.nodes)
-            parts_by_row.setdefault((self._frames[part.row_node], delta > 0), []).append(part)
+            delta = self._tree.sum_own(part.nodes)
+            parts_by_row.setdefault((self._tree.frame_ids[part.row_node], delta > 0), []).append(part)
             sums[delta > 0] += abs(delta)
         rows = [self._build_row(of_row, sums[rises]) for (_, rises), of_row in parts_by_row.items()]
         return sorted(rows, key=lambda row: (-abs(row.delta), row.frame, row.delta))
 
-    def _find_callers(self, frame: str) -> list[_Part]:
+    def _find_callers(self, frame: int) -> list[_Part]:
         """Find the callers for which the changed own time of a function counts."""
-        test = self._get_test(frame)
+        tree, test = self._tree, self._tree.tests[frame]
         if not (sign := _SIGNS.get(test.self_direction, 0)):
             return []
-        parts, own = [], self._delta * sign
-        for caller, nodes in self._nodes[frame].items():
+        every, parts = tree.list_nodes(frame), []
+        own: dict[int, float] = dict(zip(every, (tree.delta[every] * sign).tolist(), strict=True))
+        by_caller: dict[int, list[int]] = {}
+        for node in every:
+            by_caller.setdefault(tree.frame_ids[tree.row_nodes[node]], []).append(node)
+        for caller, nodes in by_caller.items():
             top = max(nodes, key=own.__getitem__)
-            row_node = self._row_nodes[top]
-            path = [node for node in self._list_path(top) if node >= row_node]
+            row_node = tree.row_nodes[top]
             is_changed = (
                 caller == frame
-                or len(self._nodes[frame]) == 1
-                or _SIGNS.get(self._get_test(caller).total_direction) == sign
+                or len(by_caller) == 1
+                or _SIGNS.get(tree.tests[caller].total_direction) == sign
                 or any(
-                    self._tree.flags[node] == NODE_CHANGED and self._sum_below(node) * sign > 0
-                    for node in path
+                    tree.is_changed[node] and tree.sum_below(node) * sign > 0
+                    for node in tree.list_path(top)
+                    if node >= row_node
                 )
             )
-            if is_changed and own[nodes].sum() > 0:
+            if is_changed and tree.sum_own(nodes) * sign > 0:
                 parts.append(_Part(row_node, top, nodes, own[top], test.self_q))
-        every = sorted(node for nodes in self._nodes[frame].values() for node in nodes)
-        change, found = own[every].sum(), sum(own[part.nodes].sum() for part in parts)
+        change = tree.sum_own(every) * sign
+        found = sum(tree.sum_own(part.nodes) * sign for part in parts)
         if change > 0 and not MIN_PART * change <= found <= change / MIN_PART:
             top = max(every, key=own.__getitem__)
             return [_Part(top, top, every, own[top], test.self_q)]
         return parts if change > 0 else []
 
-    def _find_spread_changes(self, used_nodes: set[int]) -> list[_Part]:
-        """Find changed nodes that changed in many small parts, the deepest first."""
-        parts, flags = [], self._tree.flags.tolist()
-        is_free = [at not in used_nodes and not self._is_moved(at) for at in range(len(flags))]
-        rest: list[float] = np.where(is_free, self._delta, 0.0).tolist()
-        for node in range(len(flags) - 1, 0, -1):
-            row_node, total = self._row_nodes[node], self._sum_below(node)
-            is_spread = flags[node] == NODE_CHANGED and rest[node] * total >= MIN_PART * total**2
-            test = self._get_test(self._frames[row_node])
-            if is_spread and _SIGNS.get(test.total_direction) == np.sign(total):
-                inside = [at for at in range(node, self._ends[node]) if is_free[at]]
-                parts.append(_Part(row_node, node, inside, abs(rest[node]), test.total_q))
-                for at in inside:
-                    is_free[at] = False
-                rest[node] = 0.0
-            rest[self._parents[node]] += rest[node]
+    def _find_spread_changes(self, is_free: Bools) -> list[_Part]:
+        """Find changed nodes that changed in many small parts, the deepest first.
+
+        Only nodes that are free count; those of a part are not free any more.
+        """
+        tree, parts = self._tree, []
+        sums = np.concatenate([[0.0], np.cumsum(np.where(is_free, tree.delta, 0.0))])
+        # What parts below a changed node have taken, at the nearest changed node above them.
+        taken: dict[int, float] = {}
+        changed = (np.flatnonzero(tree.is_changed[1:]) + 1).tolist()
+        for node, above in reversed(list(zip(changed, tree.list_outer(changed), strict=True))):
+            total, end = tree.sum_below(node), tree.ends[node]
+            all_free, below = float(sums[end] - sums[node]), taken.pop(node, 0.0)
+            rest = all_free - below
+            test = tree.tests[tree.frame_ids[tree.row_nodes[node]]]
+            if rest * total >= MIN_PART * total**2 and _SIGNS.get(test.total_direction) == np.sign(total):
+                inside = (np.flatnonzero(is_free[node:end]) + node).tolist()
+                parts.append(_Part(tree.row_nodes[node], node, inside, abs(rest), test.total_q))
+                is_free[node:end] = False
+                below = all_free
+            taken[above] = taken.get(above, 0.0) + below
         return parts
 
     def _build_row(self, parts: Sequence[_Part], all_changes: float) -> Culprit:
         """Build a row from its parts, the heaviest first."""
-        row_node, nodes = parts[0].row_node, sorted(node for part in parts for node in part.nodes)
-        delta, frame, path = self._sum(nodes), self._frames[row_node], self._list_path(row_node)
-        direction = self._get_test(frame).total_direction
-        if direction not in _ONE_SIDED or _SIGNS[direction] != np.sign(delta):
+        tree, row_node = self._tree, parts[0].row_node
+        nodes = sorted(node for part in parts for node in part.nodes)
+        frame, delta, path = tree.frame_ids[row_node], tree.sum_own(nodes), tree.list_path(row_node)
+        direction = tree.tests[frame].total_direction
+        if direction not in ONE_SIDED or _SIGNS[direction] != np.sign(delta):
             direction = Direction.INCREASED if delta > 0 else Direction.DECREASED
-        below = [
-            Frame.parse(self._frames[node]).function for node in self._list_path(parts[0].top)[len(path) :]
-        ]
-        folded = list(dict.fromkeys(below))
+        frames_below = tree.frame_ids[tree.list_path(parts[0].top)[len(path) :]]
+        folded = list(dict.fromkeys(Frame.parse(tree.texts[below]).function for below in frames_below))
         return Culprit(
-            frame,
+            tree.texts[frame],
             nodes,
-            [self._tree.names[self._tree.name[node]] for node in path],
+            [self._named.names[self._named.name[node]] for node in path],
             folded if len(folded) <= MAX_FOLDED else [*folded[: MAX_FOLDED - 1], folded[-1]],
             delta,
             abs(delta) / all_changes,
             direction,
             parts[0].q,
-            all(self._frames[node] == frame for node in nodes),
+            bool((tree.frame_ids[nodes] == frame).all()),
         )
-
-    def _is_part_of_new_code(self, node: int, above: int) -> bool:
-        own, outer = (self._get_test(self._frames[at]).total_direction for at in (node, above))
-        return own is outer and own in _ONE_SIDED
-
-    def _is_moved(self, node: int) -> bool:
-        """Whether changed nodes of the function lost (or gained) as much elsewhere."""
-        own = self._delta[node]
-        opposite = self._changed_sums[self._frames[node]][int(own > 0)]
-        return bool(abs(opposite) >= MIN_PART * abs(own) > 0)
-
-    def _list_path(self, node: int) -> list[int]:
-        """List a node and its ancestors below the root, outermost first."""
-        path = []
-        while node > 0:
-            path.append(node)
-            node = self._parents[node]
-        return path[::-1]
-
-    def _get_test(self, frame: str) -> FunctionTest:
-        return self._functions.get(frame, FunctionTest())
-
-    def _sum(self, nodes: Sequence[int]) -> float:
-        return float(self._delta[nodes].sum())
-
-    def _sum_below(self, node: int) -> float:
-        return float(self._total_sums[self._ends[node]] - self._total_sums[node])

@@ -72,15 +72,17 @@ def compute_parents_and_ends(level: I64) -> tuple[I64, I64]:
 
     The parent of the root is -1. The end is the first node after the subtree.
     """
-    parent, end = np.full(len(level), -1, np.int64), np.full(len(level), len(level), np.int64)
-    path: list[int] = []
-    for node, at in enumerate(level.tolist()):
-        end[path[at:]] = node
-        del path[at:]
+    levels: list[int] = level.tolist()
+    parents, last = [-1] * len(levels), [-1] * (max(levels, default=0) + 1)
+    for node, at in enumerate(levels):
+        last[at] = node
         if at:
-            parent[node] = path[-1]
-        path.append(node)
-    return parent, end
+            parents[node] = last[at - 1]
+    sizes = [1] * len(levels)
+    for node in range(len(levels) - 1, 0, -1):
+        if parents[node] >= 0:
+            sizes[parents[node]] += sizes[node]
+    return np.array(parents, np.int64), np.arange(len(levels)) + np.array(sizes, np.int64)
 
 
 def _compute_simes_p(own: F64, end: I64) -> F64:

@@ -1,0 +1,134 @@
+"""The call tree of a change, and for each node the frame of the application for which its own time counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight_collector.statistics.inference.fdr import compute_parents_and_ends
+from sidelight_model.change import Direction
+from sidelight_model.frames import strip_line_number
+from sidelight_model.packages import CodeOwner, find_code_owner
+
+F64: TypeAlias = NDArray[np.float64]
+I64: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+MIN_PART: Final = 0.5
+"""Part of a change that must not be accounted for elsewhere."""
+NODE_CHANGED: Final = 1
+ONE_SIDED: Final = (Direction.NEW, Direction.REMOVED)
+
+
+class FunctionTest(NamedTuple):
+    """The directions of a function's self and total time, with their q-values."""
+
+    self_direction: Direction = Direction.NO_DATA
+    total_direction: Direction = Direction.NO_DATA
+    self_q: float = 1.0
+    total_q: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedTree:
+    """The call tree of both sides in pre-order; node 0 is the whole.
+
+    `name` is the index of each node's frame in `names`, `delta` the change of its own time. `flags` is
+    `NODE_CHANGED` where the change of its total is outside noise.
+    """
+
+    names: Sequence[str]
+    level: I64
+    name: I64
+    delta: F64
+    flags: I64
+
+
+class AttributedTree:
+    """A tree with the own time of each node assigned to a row.
+
+    `frame_ids` are the nodes' frames without lines, as indexes of `texts` and `tests`. `row_nodes` is the
+    node for whose frame the own time of each node counts.
+    """
+
+    def __init__(self, tree: ChangedTree, functions: Mapping[str, FunctionTest]) -> None:
+        self.delta, self.is_changed = tree.delta, tree.flags == NODE_CHANGED
+        parents, ends = compute_parents_and_ends(tree.level)
+        self._parents: list[int] = parents.tolist()
+        self.ends: list[int] = ends.tolist()
+        self._sums = np.concatenate([[0.0], np.cumsum(tree.delta)])
+        texts = [strip_line_number(name) for name in tree.names]
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        self.texts = list(numbers)
+        self.frame_ids: I64 = np.array([numbers[text] for text in texts], np.int64)[tree.name]
+        self.tests = [functions.get(text, FunctionTest()) for text in self.texts]
+        self._by_frame: I64 = np.argsort(self.frame_ids[1:], kind="stable") + 1
+        self._frame_bounds = np.searchsorted(self.frame_ids[self._by_frame], np.arange(len(self.texts) + 1))
+        self.row_nodes = self._assign_rows()
+
+    def list_nodes(self, frame: int) -> list[int]:
+        """List the nodes of a frame below the root, in order."""
+        nodes: list[int] = self._by_frame[self._frame_bounds[frame] : self._frame_bounds[frame + 1]].tolist()
+        return nodes
+
+    def list_path(self, node: int) -> list[int]:
+        """List a node and its ancestors below the root, outermost first."""
+        path = []
+        while node > 0:
+            path.append(node)
+            node = self._parents[node]
+        return path[::-1]
+
+    def list_outer(self, nodes: Sequence[int]) -> list[int]:
+        """List the nearest of these nodes above each of them, or -1.
+
+        The nodes are in order.
+        """
+        outer, path = [], [-1]
+        for node in nodes:
+            while path[-1] >= 0 and self.ends[path[-1]] <= node:
+                path.pop()
+            outer.append(path[-1])
+            path.append(node)
+        return outer
+
+    def sum_own(self, nodes: Sequence[int]) -> float:
+        return float(self.delta[nodes].sum())
+
+    def sum_below(self, node: int) -> float:
+        """Return the change of a node's total."""
+        return float(self._sums[self.ends[node]] - self._sums[node])
+
+    def find_moved(self) -> Bools:
+        """Find the nodes of whose function other changed nodes lost (or gained) as much."""
+        gained, lost = (
+            np.bincount(self.frame_ids, np.where(self.is_changed & of, self.delta, 0.0), len(self.texts))
+            for of in (self.delta > 0, self.delta < 0)
+        )
+        opposite, own = (
+            np.where(self.delta > 0, lost[self.frame_ids], gained[self.frame_ids]),
+            abs(self.delta),
+        )
+        moved: Bools = (abs(opposite) >= MIN_PART * own) & (own > 0)
+        return moved
+
+    def _assign_rows(self) -> list[int]:
+        """Return the row of each node: its nearest frame of the application, or itself if there is none."""
+        owners = [find_code_owner(text) is CodeOwner.APPLICATION for text in self.texts]
+        new_code = [
+            test.total_direction if test.total_direction in ONE_SIDED else None for test in self.tests
+        ]
+        frames: list[int] = self.frame_ids.tolist()
+        rows = list(range(len(frames)))
+        for node, parent in enumerate(self._parents):
+            above = rows[parent]
+            frame, outer = frames[node], frames[above]
+            if not parent or not owners[outer]:
+                continue
+            if not owners[frame] or (new_code[frame] is not None and new_code[frame] is new_code[outer]):
+                rows[node] = above
+        return rows
