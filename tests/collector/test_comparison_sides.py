@@ -17,7 +17,6 @@ from sidelight_collector.comparison.cost_tables import (
     CostRows,
     build_function_costs,
     build_node_costs,
-    compute_parents_and_subtree_ends,
 )
 from sidelight_collector.comparison.matrix import (
     PairedObservations,
@@ -233,12 +232,6 @@ def test_no_more_is_tested_than_may_be_and_the_heaviest_first() -> None:
         return sorted(of.names), [tree.name[node] for node in known.node_ids]
 
     assert asked(store, few) == (["a", "main"], [0, 1, 2])
-
-
-def test_a_subtree_ends_where_the_next_node_is_no_deeper() -> None:
-    above, end = compute_parents_and_subtree_ends(np.array([0, 1, 2, 2, 1, 2, 3, 1], np.int32))
-    assert above.tolist() == [0, 0, 1, 1, 0, 4, 5, 0]
-    assert end.tolist() == [8, 4, 3, 4, 7, 7, 7, 8]
 
 
 TAKEN = 12.0

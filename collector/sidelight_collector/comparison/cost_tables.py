@@ -22,6 +22,7 @@ from sidelight_collector.arrow_ops import (
 )
 from sidelight_collector.comparison.matrix import SideObservations
 from sidelight_collector.query.call_tree import I32, CallTree, Flags, PooledSide, PooledStacks
+from sidelight_collector.statistics.inference.fdr import compute_parents_and_ends
 from sidelight_collector.times import SECOND_NS
 
 MIN_SAMPLES: Final = 6
@@ -174,7 +175,7 @@ def build_node_costs(tree: CallTree, a: CostRows, b: CostRows, max_nodes: int) -
     The ancestors of each node are included.
     """
     level = np.array(tree.level, np.int32)
-    parent, end = compute_parents_and_subtree_ends(level)
+    parent, end = compute_parents_and_ends(level.astype(np.int64))
     samples_a, samples_b = (_sum_subtrees(np.array(own, np.int64), end) for own in tree.samples[:2])
     at = np.union1d(select_heaviest(_to_float64(samples_a), _to_float64(samples_b), max_nodes), [0])
     is_selected = np.zeros(len(level), bool)
@@ -199,22 +200,6 @@ def build_node_costs(tree: CallTree, a: CostRows, b: CostRows, max_nodes: int) -
 
     total = CostTable(seconds(a), seconds(b), _to_float64(samples_a[at]), _to_float64(samples_b[at]))
     return NodeCosts(at, level[at], np.array(tree.name, np.int32)[at], total)
-
-
-def compute_parents_and_subtree_ends(level: I32) -> tuple[I64, I64]:
-    """Return the parents and the subtree ends of a pre-order tree.
-
-    The parent of the root is the root.
-    """
-    parent = np.zeros(len(level), np.int64)
-    end = np.full(len(level), len(level), np.int64)
-    level_above = np.zeros(1, np.int64)
-    for of_level in _group_by_level(level)[1:]:
-        parent[of_level] = level_above[np.searchsorted(level_above, of_level) - 1]
-        following = np.append(of_level[1:], len(level))
-        end[of_level] = np.minimum(following, end[parent[of_level]])
-        level_above = of_level
-    return parent, end
 
 
 def _group_by_level(level: I32) -> list[I64]:

@@ -31,6 +31,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -62,7 +63,7 @@ def has_event_loop_frames(names: Iterable[str]) -> bool:
     For greenlets, any frame of their library is sufficient, because a hub waits.
     """
     return any(
-        _LoopFrame.classify(text).role in (_FrameRole.STARTER, _FrameRole.LOOP, _FrameRole.HUB)
+        _classify_loop_frame(text).role in (_FrameRole.STARTER, _FrameRole.LOOP, _FrameRole.HUB)
         or " (gevent/" in text
         for text in names
     )
@@ -90,7 +91,7 @@ def attribute_loop_time(names: Sequence[str], level: Sequence[int], name: Sequen
 
     The role of a node follows from its own frame and the frames above it.
     """
-    words = [_LoopFrame.classify(text) for text in names]
+    words = [_classify_loop_frame(text) for text in names]
     hub = any(words[code].role is _FrameRole.HUB for code in set(name))
     codes: dict[str, int] = {}
     blocker_ids: list[int] = []
@@ -150,16 +151,17 @@ class _LoopFrame(NamedTuple):
     text: str
     role: _FrameRole
 
-    @classmethod
-    def classify(cls, text: str) -> _LoopFrame:
-        folded = strip_line_number(text)
-        unescaped = unescape_frame(folded)
-        for role, pattern in _ROLE_PATTERNS:
-            if pattern.fullmatch(unescaped):
-                return cls(folded, role)
-        package = classify_frame(unescaped)
-        is_application = package.kind is PackageKind.PACKAGE and package.name not in FRAMEWORK_PACKAGES
-        return cls(folded, _FrameRole.APPLICATION if is_application else _FrameRole.FRAMEWORK)
+
+@lru_cache(maxsize=16_384)
+def _classify_loop_frame(text: str) -> _LoopFrame:
+    folded = strip_line_number(text)
+    unescaped = unescape_frame(folded)
+    for role, pattern in _ROLE_PATTERNS:
+        if pattern.fullmatch(unescaped):
+            return _LoopFrame(folded, role)
+    package = classify_frame(unescaped)
+    is_application = package.kind is PackageKind.PACKAGE and package.name not in FRAMEWORK_PACKAGES
+    return _LoopFrame(folded, _FrameRole.APPLICATION if is_application else _FrameRole.FRAMEWORK)
 
 
 class _StackPosition(Enum):

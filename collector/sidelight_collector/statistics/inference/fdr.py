@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -70,9 +71,15 @@ def compute_parents(level: I64) -> I64:
 def compute_parents_and_ends(level: I64) -> tuple[I64, I64]:
     """Return the parents and the subtree ends of a pre-order tree.
 
-    The parent of the root is -1. The end is the first node after the subtree.
+    The parent of the root is -1. The end is the first node after the subtree. Both arrays are read-only.
     """
-    levels: list[int] = level.tolist()
+    return _compute_parents_and_ends(level.astype(np.int64, copy=False).tobytes())
+
+
+@lru_cache(maxsize=4)
+def _compute_parents_and_ends(level: bytes) -> tuple[I64, I64]:
+    """Return parents and ends; several steps of a comparison need those of the same tree."""
+    levels: list[int] = np.frombuffer(level, np.int64).tolist()
     parents, last = [-1] * len(levels), [-1] * (max(levels, default=0) + 1)
     for node, at in enumerate(levels):
         last[at] = node
@@ -82,7 +89,10 @@ def compute_parents_and_ends(level: I64) -> tuple[I64, I64]:
     for node in range(len(levels) - 1, 0, -1):
         if parents[node] >= 0:
             sizes[parents[node]] += sizes[node]
-    return np.array(parents, np.int64), np.arange(len(levels)) + np.array(sizes, np.int64)
+    found = np.array(parents, np.int64), np.arange(len(levels)) + np.array(sizes, np.int64)
+    for array in found:
+        array.setflags(write=False)
+    return found
 
 
 def _compute_simes_p(own: F64, end: I64) -> F64:
