@@ -180,8 +180,3 @@ def test_polars_says_the_same(
         exec(part, names)
     top, depths = (names[name].rows() for name in ("top", "depth"))  # type: ignore[attr-defined]
     assert (rounded(top), depths) == answers(store)
-
-
-@pytest.mark.parametrize("engine", ["DuckDB", "ClickHouse", "Polars", "Spark"])
-def test_every_section_has_its_four_parts(engine: str) -> None:
-    assert len(queries(engine)) == 4
