@@ -18,8 +18,11 @@ from sidelight_collector.comparison.function_tests import (
 )
 from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.statistics.basis import Basis
+from sidelight_collector.statistics.changed_tree import I64, NODE_CHANGED, ChangedTree, FunctionTest
+from sidelight_collector.statistics.culprits import find_culprits
 from sidelight_collector.statistics.depths import compare_depths
 from sidelight_collector.statistics.inference.design import SideMatrix
+from sidelight_model.change import Direction
 
 LIMIT_MS = 250.0
 STACKS = 20_000
@@ -60,6 +63,9 @@ def tabulate_cost(repeats: int) -> Table:
         ),
         f"{DEPTHS} stack depths": lambda: compare_depths(base, np.arange(1, DEPTHS + 1), *deep),
     }
+    parts[f"where the change starts, on {STACKS:,} call paths"] = _build_culprit_search(
+        level.astype(np.int64), rng
+    )
     rows, total = [], 0.0
     for what, work in parts.items():
         taken = statistics.median(_measure_cpu_ms(work) for _ in range(repeats))
@@ -68,6 +74,16 @@ def tabulate_cost(repeats: int) -> Table:
     rows.append(["all", f"{total:.1f}", f"{total / LIMIT_MS:.2f}"])
     head = ["of 16 pods by 16 blocks a side", "CPU ms (median)", f"of {LIMIT_MS:.0f} ms"]
     return Table("CPU of two sides of 20,000 stacks", head, rows)
+
+
+def _build_culprit_search(level: I64, rng: np.random.Generator) -> Callable[[], object]:
+    """Build a search in which every tenth function and every tenth call path changed."""
+    names = [f"function_{at} (shop/module_{at % 100}.py)" for at in range(FUNCTIONS)]
+    functions = {name: FunctionTest(Direction.INCREASED, Direction.INCREASED) for name in names[::10]}
+    flags = np.where(rng.random(len(level)) < 1 / 10, NODE_CHANGED, 0)
+    name = rng.integers(0, FUNCTIONS, len(level))
+    tree = ChangedTree(names, level, name, rng.normal(0, 1, len(level)), flags)
+    return lambda: find_culprits(tree, functions)
 
 
 def _measure_cpu_ms(work: Callable[[], object]) -> float:

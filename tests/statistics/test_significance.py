@@ -111,6 +111,23 @@ def test_a_tree_in_pre_order_has_its_parents_and_the_ends_of_its_subtrees() -> N
     assert end.tolist() == [6, 4, 3, 4, 6, 6]
 
 
+@given(st.lists(st.integers(0, 8), max_size=60))
+def test_parents_and_ends_are_those_of_a_walk_over_the_tree(steps: list[int]) -> None:
+    levels: list[int] = []
+    for step in steps:
+        levels.append(max(levels[-1] + 1 - step, 0) if levels else 0)
+    parents, ends = [-1] * len(levels), [len(levels)] * len(levels)
+    path: list[int] = []
+    for node, level in enumerate(levels):
+        for ended in path[level:]:
+            ends[ended] = node
+        del path[level:]
+        parents[node] = path[-1] if path else -1
+        path.append(node)
+    found = compute_parents_and_ends(np.array(levels, np.int64))
+    assert [column.tolist() for column in found] == [parents, ends]
+
+
 def test_a_deep_change_is_found_though_all_above_it_drowns_it() -> None:
     """A chain of twenty, the total of whose upper nodes does not show what changed below."""
     levels = [*range(20), 19, 19]

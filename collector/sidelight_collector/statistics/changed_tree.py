@@ -1,4 +1,4 @@
-"""The call tree of a change, and for each node the frame of the application for which its own time counts."""
+"""A call tree with changes, each of which counts for a frame of the application."""
 
 from __future__ import annotations
 
@@ -117,7 +117,10 @@ class AttributedTree:
         return moved
 
     def _assign_rows(self) -> list[int]:
-        """Return the row of each node: its nearest frame of the application, or itself if there is none."""
+        """Return the row of each node.
+
+        It is the nearest frame of the application, or the node itself if there is none.
+        """
         owners = [find_code_owner(text) is CodeOwner.APPLICATION for text in self.texts]
         new_code = [
             test.total_direction if test.total_direction in ONE_SIDED else None for test in self.tests

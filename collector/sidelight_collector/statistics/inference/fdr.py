@@ -78,21 +78,27 @@ def compute_parents_and_ends(level: I64) -> tuple[I64, I64]:
 
 @lru_cache(maxsize=4)
 def _compute_parents_and_ends(level: bytes) -> tuple[I64, I64]:
-    """Return parents and ends; several steps of a comparison need those of the same tree."""
-    levels: list[int] = np.frombuffer(level, np.int64).tolist()
-    parents, last = [-1] * len(levels), [-1] * (max(levels, default=0) + 1)
-    for node, at in enumerate(levels):
-        last[at] = node
-        if at:
-            parents[node] = last[at - 1]
-    sizes = [1] * len(levels)
-    for node in range(len(levels) - 1, 0, -1):
-        if parents[node] >= 0:
-            sizes[parents[node]] += sizes[node]
-    found = np.array(parents, np.int64), np.arange(len(levels)) + np.array(sizes, np.int64)
-    for array in found:
+    """Compute parents and ends once for all steps of a comparison."""
+    depths = np.frombuffer(level, np.int64)
+    count = len(depths)
+    # numpy sorts small integers by their digits, in linear time.
+    small = np.min_scalar_type(int(depths.max(initial=0)))
+    order = np.argsort(depths.astype(small), kind="stable")
+    # In the order of levels, the last node before a node and one level above it is its parent.
+    keys = depths[order] * count + order
+    above = order[np.maximum(np.searchsorted(keys, keys - count) - 1, 0)]
+    parents, ends = np.empty((2, count), np.int64)
+    parents[order] = np.where(depths[order] > 0, above, -1)
+    # Each node ends the open subtrees from its own level down. At each level subtrees end in their order.
+    next_levels = np.append(depths[1:], 0)[:count]
+    ended = depths - next_levels + 1
+    ended_levels = np.repeat(next_levels - np.cumsum(ended) + ended, ended) + np.arange(count)
+    ends[order] = np.repeat(np.arange(1, count + 1), ended)[
+        np.argsort(ended_levels.astype(small), kind="stable")
+    ]
+    for array in (parents, ends):
         array.setflags(write=False)
-    return found
+    return parents, ends
 
 
 def _compute_simes_p(own: F64, end: I64) -> F64:

@@ -27,7 +27,7 @@ MIN_FUNCTIONS: Final = 10
 _HALF_DF_GRID: Final = np.geomspace(0.05, 1000, 200)
 _BISECTION_STEPS: Final = 40
 _LEAST_WEIGHT: Final = 1e-12
-_ONE: Final = 1.001
+_ROUNDED_ONE: Final = 1.001
 """One independent quantity, in single precision."""
 
 
@@ -62,7 +62,7 @@ def estimate_prior_variance(variance: F64, df: F64, counting: F64, rate: F64, er
     if is_usable.sum() < MIN_FUNCTIONS:
         return PriorVariance()
     independent = count_independent(errors[is_usable])
-    if independent <= _ONE:
+    if independent <= _ROUNDED_ONE:
         return PriorVariance()
     variances, half, least, square = (
         variance[is_usable],
