@@ -64,13 +64,24 @@ class ExportSettings:
         "profile type: wall, cpu or gil",
         parse=make_choice_parser(*(kind.value for kind in ProfileType)),
     )
-    from_: str = setting("-1h", "start of the range: RFC 3339, Unix seconds, now, or -15m", metavar="TIME")
-    until: str = setting("now", "end of the range, exclusive; same format as --from", metavar="TIME")
+    from_: str = setting(
+        "",
+        "start of the range: RFC 3339, Unix seconds, now, or -15m; otherwise -1h, and for a comparison "
+        "without any time the collector chooses",
+        metavar="TIME",
+    )
+    until: str = setting(
+        "", "end of the range, exclusive; same format as --from; otherwise now", metavar="TIME"
+    )
     baseline: str = setting(
-        "", "for a comparison: the baseline, as version:VERSION or matchers", metavar="SIDE"
+        "",
+        "for a comparison: the baseline, as version:VERSION or matchers; otherwise the version before",
+        metavar="SIDE",
     )
     comparison: str = setting(
-        "", "for a comparison: the other side, in the same format as --baseline", metavar="SIDE"
+        "",
+        "for a comparison: the other side, in the same format as --baseline; otherwise the newest version",
+        metavar="SIDE",
     )
     baseline_from: str = setting("", "start of the baseline, if it differs from --from", metavar="TIME")
     baseline_until: str = setting("", "end of the baseline, if it differs from --until", metavar="TIME")
@@ -170,8 +181,9 @@ def build_parameters(settings: ExportSettings) -> Mapping[str, str]:
         "comparison_until": settings.comparison_until,
     }
     query = {name: text for name, text in values.items() if text}
-    if settings.is_comparison:
-        query |= {name: expand_side(getattr(settings, name)) for name in ("baseline", "comparison")}
+    # The collector chooses a side that is missing; `match:` selects everything.
+    sides = {name: getattr(settings, name) for name in ("baseline", "comparison")}
+    query |= {name: expand_side(side) or "{}" for name, side in sides.items() if side}
     for name in BOOLEAN_PARAMETERS:
         if (on := getattr(settings, name)) is not None:
             query[name] = "1" if on else "0"
@@ -191,7 +203,9 @@ def list_notes(response: ResponseStream, settings: ExportSettings) -> Iterable[s
         yield f"warning: {unresolved} windows are left out: their stacks are kept only together with others"
     if not response.get_int("Sidelight-Windows"):
         selector = settings.selector or "{}"
-        yield f"note: nothing matched {selector} from {settings.from_} until {settings.until}"
+        is_chosen = settings.is_comparison and not (settings.from_ or settings.until)
+        times = f"from {settings.from_ or '-1h'} until {settings.until or 'now'}"
+        yield f"note: nothing matched {selector} {'in the chosen time' if is_chosen else times}"
         yield (
             "hint: check the selector against /api/v1/services, widen --from, and see that a sidecar ships "
             f"(/api/v1/status of {settings.collector})"

@@ -26,6 +26,8 @@ class Reason(StrEnum):
     BAD_SELECTOR = "bad_selector"
     BAD_TIME = "bad_time"
     BAD_PARAMETER = "bad_parameter"
+    NO_PREVIOUS_VERSION = "no_previous_version"
+    NO_VERSION_LABEL = "no_version_label"
     BAD_JSON = "bad_json"
     BAD_ENCODING = "bad_encoding"
     UNSUPPORTED_TYPE = "unsupported_type"

@@ -376,7 +376,6 @@ REFUSED = [
     ("analysis_index", "1.5"),
     ("limit", "0"),
     ("min_coverage", "2"),
-    ("load", "equally"),
     ("baseline_requests", "many"),
     ("verdict", "yes"),
 ]
@@ -453,7 +452,7 @@ def test_the_total_of_sides_of_different_times_is_not_judged() -> None:
     assert found["depth"]["mean"]["low"] is not None, "depth is no time"
     time = next(one for one in found["checks"] if one["name"] == "time")
     assert (time["severity"], time["reason"]) == ("warn", "time_differs")
-    assert "load=equal" in time["hint"]
+    assert "basis=equal_load" in time["hint"]
 
 
 def test_sides_of_different_times_report_changes_if_equal_load_is_assumed() -> None:
@@ -473,9 +472,8 @@ async def test_a_parameter_chooses_the_basis() -> None:
     async with serving(two()) as client:
         for parameters, basis in (
             ({}, "composition"),
-            ({"load": "unknown"}, "composition"),
             ({"basis": "concurrent"}, "composition"),
-            ({"load": "equal"}, "equal_load"),
+            ({"basis": "equal_load"}, "equal_load"),
         ):
             for path in ("verdict", "compare"):
                 given = {**ASKED, **halves, **parameters}
@@ -484,7 +482,7 @@ async def test_a_parameter_chooses_the_basis() -> None:
             status, refusal = await refused(client, "verdict", **ASKED, **wrong)
             assert (status, next(iter(wrong)) in refusal["message"]) == (400, True)
         for form in ("csv", "html"):
-            asked_for = {**ASKED, **halves, "load": "equally", "format": form}
+            asked_for = {**ASKED, **halves, "basis": "equally", "format": form}
             status, _ = await refused(client, "export/compare", **asked_for)
             assert status == 400
 

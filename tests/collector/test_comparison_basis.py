@@ -59,7 +59,7 @@ def test_versions_one_after_the_other_are_compared_by_shares(sequential: ObjectS
         "share",
     )
     assert "different times" in found["basis_reason"]
-    assert found["available_bases"] == ["composition"]
+    assert found["available_bases"] == ["composition", "equal_load"]
     assert changed_functions(found) == {"step_7": "increased"}
     of = found["functions"]
     assert of["function"][0] == "step_7"
@@ -109,7 +109,22 @@ def test_sides_that_overlap_too_little_to_be_concurrent_lose_no_windows() -> Non
     canary = [window(lines, version="2", pod="b", at=20 + turn * 10, seconds=10) for turn in range(6)]
     found = judged(stored([*stable, *canary]))
     assert found["verdict"]["basis"] == "composition"
+    assert "ran together for too short a time" in found["verdict"]["basis_reason"]
     assert [side["windows"] for side in found["sides"]] == [3, 6]
+
+
+def test_a_side_without_windows_is_the_reason() -> None:
+    found = said(stored([window(version="1")]))
+    assert found["basis_reason"].startswith("Side B has no windows, and request counts are unknown")
+
+
+def test_composition_of_sides_that_overlap_is_over_all_of_both() -> None:
+    rng = np.random.default_rng(3)
+    store = stored([*service("1", rng, at=-HOUR, minutes=120), *service("2", rng, at=0, pods=1)])
+    found = judged(store, basis=Basis.COMPOSITION)
+    assert [side["windows"] for side in found["sides"]] == [360, 60]
+    assert found["verdict"]["available_bases"] == ["concurrent", "composition"]
+    assert found["verdict"]["basis_reason"] == "Shares of the profile were requested."
 
 
 def test_composition_can_be_asked_of_concurrent_sides() -> None:
@@ -131,7 +146,7 @@ def test_request_counts_compare_the_cost_per_request(sequential: ObjectStore) ->
 def test_a_basis_that_is_not_possible_falls_back_and_says_why(sequential: ObjectStore) -> None:
     for basis, reason in (
         (Basis.PER_REQUEST, "Cost per request cannot be compared"),
-        (Basis.CONCURRENT, "did not run at the same time"),
+        (Basis.CONCURRENT, "not compared at the same time"),
     ):
         found = said(sequential, basis=basis)
         assert found["basis"] == "composition"

@@ -204,9 +204,9 @@ async def test_one_version_is_refused_with_what_to_give(keep: Any) -> None:
     async with serving(keep(runs("1", -HOUR, 0))) as client:
         for given in ({}, {"comparison": 'version="1"'}):
             status, body = await refused(client, "verdict", **SHOP, **given)
-            assert (status, body["error"]) == (400, "bad_parameter")
+            assert (status, body["error"]) == (400, "no_previous_version")
             assert body["message"] == (
-                'baseline is not given, and no version ran before "1" in {service="shop"} 2026-11-14 11:00 – '  # noqa: RUF001
+                'no version ran before "1" in {service="shop"} 2026-11-14 11:00 – '  # noqa: RUF001
                 "2026-11-21 10:30 UTC"
             )
             assert "baseline_from" in body["hint"]
@@ -267,7 +267,9 @@ async def test_services_that_differ_in_their_versions_need_a_query_for_one() -> 
 
 async def test_times_of_the_request_are_compared_as_they_are(keep: Any) -> None:
     store = keep(runs("1", -5 * HOUR, -HOUR), runs("2", -90, 0))
-    answer = await ask(store, **VERSIONS, **{"from": "-3h"})
+    cut = await ask(store, **VERSIONS, **{"from": "-3h"})
+    assert cut["ranges"]["alternatives"] == [], "only the time in which both ran is compared already"
+    answer = await ask(store, **VERSIONS, **{"from": "-3h"}, basis="composition")
     assert times(answer) == both("07:30", "10:30")
     assert answer["ranges"] == {
         "reason": "given",

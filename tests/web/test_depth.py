@@ -11,7 +11,7 @@ from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import click, outline
 
-SIDES = "baseline=version%3A1&comparison=version%3A2&load=equal"
+SIDES = "baseline=version%3A1&comparison=version%3A2&basis=equal_load"
 
 
 def charts(page: Page) -> tuple[Locator, Locator]:

@@ -13,9 +13,9 @@ from tests.web.flame import boxes
 from tests.web.rules import assert_fits, small_controls, violations, violations_in_both_themes
 
 V2 = "?query=version%3D%22v2%22"
-SIDES = "?baseline=version%3Av1&comparison=version%3Av2&load=equal"
+SIDES = "?baseline=version%3Av1&comparison=version%3Av2&basis=equal_load"
 HANDLE = quote("handle (shop/views.py)")
-DEPTHS = "?baseline=version%3A1&comparison=version%3A2&load=equal&min_depth=4&max_depth=9"
+DEPTHS = "?baseline=version%3A1&comparison=version%3A2&basis=equal_load&min_depth=4&max_depth=9"
 
 FEW = 'service=~"shop|lone|unversioned"'
 """Few enough that each row of their table is in the page."""

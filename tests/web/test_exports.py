@@ -21,7 +21,7 @@ from tests.web.flame import box, boxes, click, outline
 from tests.web.profiles import AFTER, BEFORE, HOSTILE, HOSTILE_SERVICE, send, windows
 from tests.web.rules import assert_fits, violations_in_both_themes
 
-COMPARE = "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&load=equal"
+COMPARE = "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&basis=equal_load"
 HOSTILE_LABEL = 'a\'b "c" $(touch MARKER) `id` \\ !! é\u202e;&|<>'
 
 

@@ -38,14 +38,14 @@ LISTS = {
     "search": "/s/prices?q=rule3",
     "inverted": "/s/states?type=wall&invert=1",
     "collapsed": "/s/loops?collapse=1",
-    "difference": "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&load=equal",
+    "difference": "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&basis=equal_load",
 }
 PICTURES = {
     "package-light": "/s/prices?theme=light",
     "search-dark": "/s/prices?theme=dark&q=rule3",
     "state-light": "/s/states?type=wall&colour=state&theme=light",
     "self-dark": "/s/prices?colour=self&theme=dark",
-    "difference-light": "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&load=equal"
+    "difference-light": "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&basis=equal_load"
     "&theme=light",
 }
 

@@ -13,7 +13,7 @@ from tests.web.flame import box, boxes, click, graph, hover, outline
 from tests.web.profiles import HOSTILE, HOSTILE_SERVICE
 
 V2 = "?query=version%3D%22v2%22"
-SIDES = "?baseline=version%3Av1&comparison=version%3Av2&load=equal"
+SIDES = "?baseline=version%3Av1&comparison=version%3Av2&basis=equal_load"
 LOOP = "loop (jinja2/runtime.py)"
 HANDLE = "handle (shop/views.py)"
 

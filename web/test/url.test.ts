@@ -129,14 +129,9 @@ test("a comparison names only the sides and times that the address has", () => {
   const sent = (changes: Partial<Place>) => Object.fromEntries(Object.entries(comparisonParameters({ ...place, ...changes })).filter(([, value]) => value !== ""));
   assert.deepEqual(sent({}), { query: '{service="s"}', type: "cpu" });
   assert.deepEqual(sent({ baseline: "version:1", comparison: "match:", from: "-1d" }), { query: '{service="s"}', type: "cpu", baseline: '{version="1"}', comparison: "{}", from: "-1d" });
-  assert.equal(compareQuery({ ...place, basis: "equal_load" })[1].load, "equal");
+  assert.equal(compareQuery({ ...place, basis: "equal_load" })[1].basis, "equal_load");
   assert.equal(compareQuery({ ...place, basis: "composition" })[1].basis, "composition");
   assert.deepEqual([isRangeChosen(place), isRangeChosen({ ...place, until: "now" }), isRangeChosen({ ...place, page: "depth" }), isRangeChosen({ ...place, page: "depth", baseline: "a", comparison: "b" })], [true, false, false, true]);
-});
-
-test("an address from when equal load was a switch assumes it still", () => {
-  assert.equal(parsePlace("/s/x/compare", "?load=equal").basis, "equal_load");
-  assert.equal(parsePlace("/s/x/compare", "?load=equal&basis=composition").basis, "composition");
 });
 
 test("a side that the collector chose is named by its own matchers", () => {
@@ -148,7 +143,7 @@ test("a side that the collector chose is named by its own matchers", () => {
 });
 
 test("a remedy's parameters are changes of the address", () => {
-  assert.deepEqual(placeChanges({ baseline: '{version="v1"}', comparison: '{pod="p"}', baseline_from: "2026-11-21T09:00:00Z", load: "equal", unknown: "x" }),
+  assert.deepEqual(placeChanges({ baseline: '{version="v1"}', comparison: '{pod="p"}', baseline_from: "2026-11-21T09:00:00Z", basis: "equal_load", unknown: "x" }),
     { baseline: "version:v1", comparison: 'match:pod="p"', baseline_from: "2026-11-21T09:00:00Z", basis: "equal_load" });
 });
 

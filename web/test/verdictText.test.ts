@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Verdict } from "../src/api/verdict.ts";
 import { formatColumn, formatRate, formatRatePair, rateUnit } from "../src/lib/quantities.ts";
-import { describeVerdict, listBases } from "../src/viewmodels/verdictText.ts";
+import { describeVerdict } from "../src/viewmodels/verdictText.ts";
 import { check, effect, verdict } from "./verdicts.ts";
 
 const line = (changes: Partial<Verdict>, type: "cpu" | "wall" | "gil" = "cpu") => {
@@ -58,9 +58,4 @@ test("a column of differences has one precision", () => {
   assert.deepEqual(formatColumn([6.1, -1.25, 0], "m"), ["+6.1 m", "−1.3 m", "0.0 m"]);
   assert.deepEqual(formatColumn([61.4, 20.2], ""), ["+61", "+20"]);
   assert.deepEqual(formatColumn([], "m"), []);
-});
-
-test("equal load can be assumed where only the composition is possible", () => {
-  assert.deepEqual(listBases(verdict({ available_bases: ["composition"] })), ["composition", "equal_load"]);
-  assert.deepEqual(listBases(verdict({ available_bases: ["concurrent", "composition"] })), ["concurrent", "composition"]);
 });

@@ -62,7 +62,6 @@ def build_parameters(settings: CompareSettings) -> Mapping[str, str | Sequence[s
         "min_coverage": _format_decimal(settings.min_coverage),
         "analysis_index": format_optional_int(settings.analysis_index),
         "limit": str(MAX_FUNCTIONS),
-        "load": "equal" if settings.assume_equal_load else "",
         "baseline_requests": _format_decimal(settings.baseline_requests),
         "comparison_requests": _format_decimal(settings.comparison_requests),
     }

@@ -48,7 +48,7 @@ EXIT_CODES: Final[Mapping[GateStatus, ExitCode]] = {
 _USAGE_REASONS: Final = frozenset(
     {
         *(Reason.BAD_SETTING, Reason.BAD_REQUEST, Reason.BAD_SELECTOR, Reason.BAD_TIME, Reason.BAD_PARAMETER),
-        *(Reason.BAD_LABEL, Reason.TOO_LARGE),
+        *(Reason.BAD_LABEL, Reason.TOO_LARGE, Reason.NO_PREVIOUS_VERSION, Reason.NO_VERSION_LABEL),
     }
 )
 

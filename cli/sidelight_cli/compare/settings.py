@@ -33,7 +33,7 @@ DESCRIPTION: Final = (
     " result that cannot be written, 77 not allowed."
 )
 SORT_ORDERS: Final = ("self", "total")
-BASES: Final = ("auto", "concurrent", "per_request", "composition")
+BASES: Final = ("auto", "concurrent", "per_request", "composition", "equal_load")
 STDOUT: Final = "-"
 
 
@@ -131,14 +131,10 @@ class CompareSettings:
     baseline_until: str = setting("", "end of A, if it differs from --until", metavar="TIME")
     comparison_from: str = setting("", "start of B, if it differs from --from", metavar="TIME")
     comparison_until: str = setting("", "end of B, if it differs from --until", metavar="TIME")
-    assume_equal_load: bool = setting(
-        default=False,
-        help="assume that sides at different times had the same load, as in a load test",
-    )
     basis: str = setting(
         "auto",
-        "what is compared: auto, concurrent (CPU per pod while both ran), per_request, or composition "
-        "(shares of the profile)",
+        "what is compared: auto, concurrent (CPU per pod while both ran), per_request, composition (shares "
+        "of the profile), or equal_load (CPU per pod at different times, in a load test)",
         parse=make_choice_parser(*BASES),
     )
     baseline_requests: float | None = setting(
@@ -261,11 +257,6 @@ class CompareSettings:
             )
         if self.sample_weight:
             raise BadSetting("--sample-weight is for files", hint="A collector has numbers of samples.")
-        if self.assume_equal_load and self.basis != "auto":
-            raise BadSetting(
-                "--assume-equal-load is a basis of its own",
-                hint="Give --assume-equal-load or --basis, not both.",
-            )
         if bool(self.baseline_requests) != bool(self.comparison_requests):
             raise BadSetting(
                 "--baseline-requests and --comparison-requests belong together",
@@ -281,7 +272,6 @@ class CompareSettings:
             "min_depth",
             "max_depth",
             "wait",
-            "assume_equal_load",
         ):
             if getattr(self, name):
                 flag = name.replace("_", "-")

@@ -40,7 +40,7 @@ from sidelight_collector.query.engine.stack_text import StackWeights, weigh_stac
 from sidelight_collector.query.engines.prometheus import RequestCountUnavailable
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.request_counts import TimeBlocks
-from sidelight_collector.query.select.observed_time import list_observed_intervals
+from sidelight_collector.query.select.observed_time import intersect_intervals, list_observed_intervals
 from sidelight_collector.query.stack_filter import StackFilter, apply_filter, narrow_summary
 from sidelight_collector.query.windows import (
     SelectedWindows,
@@ -65,10 +65,11 @@ class Comparison:
     """Both sides of a comparison: observations and the samples of each cell.
 
     `overlap` is the time in which both sides ran, as text, and says whether the rest is left out. It is
-    empty if they did not run at the same time.
+    empty if they are not concurrent, and `separation` says why.
     """
 
     overlap: str
+    separation: str
     observations: PairedObservations
     cell_sums: Sequence[pa.Table]
 
@@ -82,14 +83,15 @@ def load_comparison(
 ) -> Comparison:
     """Load both sides with their samples by cell and stack.
 
-    Sides that overlap are cut to the time in which both were observed, if rates are compared.
+    Sides that overlap are cut to the time in which both were observed, if their rates are compared.
     """
     selected = select_comparison_windows(context, sides, options.max_rows)
     observations = build_observations(sides, selected)
     overlap = find_overlap(*map(list_observed_intervals, selected))
-    is_by_rate = options.basis in (None, Basis.CONCURRENT) and options.request_counts is None
-    is_cut = False
-    if overlap and is_by_rate and observations.pairing != "time":
+    text = ""
+    if overlap and observations.pairing == "time":
+        text = format_time_range(overlap.from_ns, overlap.until_ns)
+    elif overlap:
         narrowed = [
             replace(
                 side,
@@ -99,17 +101,26 @@ def load_comparison(
             for side in sides
         ]
         common = build_observations(narrowed, select_comparison_windows(context, narrowed, options.max_rows))
-        # Sides that even then are not compared as concurrent lose nothing.
-        if is_cut := common.pairing == "time":
-            observations = common
-    text = ""
-    if overlap and observations.pairing == "time":
-        text = format_time_range(overlap.from_ns, overlap.until_ns)
-        text += ", and only this time is compared" if is_cut else ""
+        if common.pairing == "time":
+            text = format_time_range(overlap.from_ns, overlap.until_ns)
+            if options.basis in (None, Basis.CONCURRENT) and options.request_counts is None:
+                observations, text = common, f"{text}, and only this time is compared"
     return Comparison(
         text,
+        _describe_separation(selected),
         observations,
         [sum_stacks_by_cell(context, own) for own in (observations.baseline, observations.comparison)],
+    )
+
+
+def _describe_separation(selected: Sequence[SelectedWindows]) -> str:
+    """Say why two sides are not concurrent."""
+    empty = [side for side, windows in zip("AB", selected, strict=True) if not len(windows.table)]
+    if empty:
+        return "Neither side has windows" if len(empty) == 2 else f"Side {empty[0]} has no windows"
+    together = intersect_intervals(*map(list_observed_intervals, selected))
+    return (
+        "The sides ran together for too short a time" if len(together) else "The sides ran at different times"
     )
 
 
@@ -204,6 +215,7 @@ def build_verdict(
         comparison.overlap,
         has_requests=requests is not None,
         missing_requests_reason=final_options.missing_requests_reason,
+        separation=comparison.separation,
     )
     both = SideComparison(
         comparison.observations,

@@ -32,6 +32,15 @@ class BadParameter(SidelightError):
         return cls(f"{name}={text[:80]!r} cannot be used", hint=f"{name} is {expected}.")
 
 
+class MissingVersion(BadParameter):
+    """A side is not given, and there is no version to choose for it.
+
+    The reason is `no_previous_version` or `no_version_label`.
+    """
+
+    reason = Reason.NO_PREVIOUS_VERSION
+
+
 class QueryTimeout(SidelightError):
     """A query exceeded its time limit."""
 

@@ -36,11 +36,12 @@ def choose_basis(
     *,
     has_requests: bool,
     missing_requests_reason: str = "",
+    separation: str = "The sides ran at different times",
 ) -> BasisChoice:
     """Choose the requested basis if it is possible, else the best that is.
 
     `requested` is None for the automatic choice. `overlap` is the time in which both sides ran, as text; it
-    is empty if they did not run at the same time.
+    is empty if they are not concurrent, and `separation` says why.
     """
     available = [Basis.COMPOSITION]
     if overlap:
@@ -50,21 +51,22 @@ def choose_basis(
     reasons = {
         Basis.PER_REQUEST: "The numbers of requests of both sides are known.",
         Basis.CONCURRENT: f"Both sides ran {overlap}.",
-        Basis.EQUAL_LOAD: "The sides ran at different times, with equal load as requested.",
+        Basis.EQUAL_LOAD: f"{separation}, and their load is equal, as requested.",
     }
     missing = missing_requests_reason or "request counts are unknown"
     reasons[Basis.COMPOSITION] = (
         "Shares of the profile were requested."
         if len(available) > 1
-        else f"The sides ran at different times, and {missing}: load may differ, so functions are compared "
-        "by their share of the profile."
+        else f"{separation}, and {missing}: load may differ, so functions are compared by their share of the "
+        "profile."
     )
-    if requested is Basis.EQUAL_LOAD and not overlap and not has_requests:
-        return BasisChoice(requested, reasons[requested], (*available, requested))
+    if len(available) == 1:
+        available.append(Basis.EQUAL_LOAD)
     basis = requested if requested in available else available[0]
     refused = {
         Basis.PER_REQUEST: f"Cost per request cannot be compared: {missing}. ",
-        Basis.CONCURRENT: "The sides did not run at the same time. ",
+        Basis.CONCURRENT: "The sides are not compared at the same time. ",
+        Basis.EQUAL_LOAD: "Equal load need not be assumed. ",
     }
     prefix = refused.get(requested, "") if requested and requested is not basis else ""
     return BasisChoice(basis, prefix + reasons[basis], tuple(available))

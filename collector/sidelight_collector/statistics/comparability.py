@@ -35,7 +35,7 @@ REQUIRED_STATES: Final = {ProfileType.CPU: "", ProfileType.WALL: "idle", Profile
 """The state without whose samples a profile type reads too low."""
 TIME_HINT: Final = (
     "Compare the versions while both run, or give request counts. "
-    "If both had the same load, assume it: load=equal, or --assume-equal-load."
+    "If both had the same load, as in a load test, choose basis=equal_load."
 )
 FALLBACK_MODES: Final = frozenset(("command", "nonblocking"))
 """Modes whose stacks cannot be compared with those of other modes."""

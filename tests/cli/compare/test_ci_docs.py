@@ -93,9 +93,7 @@ def test_a_load_test_of_one_version_after_the_other_assumes_equal_load(
         ship(one.url, "1", OLD, minutes=range(14, 25))
         ship(one.url, "2", NEW, minutes=range(1, 10))
         said = shell(command[1], bin_folder, SIDELIGHT_COLLECTOR=one.url)
-        untold = shell(
-            command[1].replace("--assume-equal-load ", ""), bin_folder, SIDELIGHT_COLLECTOR=one.url
-        )
+        untold = shell(command[1].replace("--basis equal_load ", ""), bin_folder, SIDELIGHT_COLLECTOR=one.url)
     assert said.returncode == ExitCode.REGRESSED, said.stderr
     assert "equal load assumed" in said.stdout
     assert untold.returncode == ExitCode.INCONCLUSIVE, untold.stderr

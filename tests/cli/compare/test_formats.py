@@ -406,7 +406,7 @@ REMEDIES = [
     ),
     ({"comparison_from": "a b;c"}, "--comparison-from 'a b;c'"),
     ({"basis": "composition"}, "--basis composition"),
-    ({"load": "equal"}, "--assume-equal-load"),
+    ({"basis": "equal_load"}, "--basis equal_load"),
 ]
 
 

@@ -28,7 +28,7 @@ def test_all_that_was_said_is_asked() -> None:
             "1e16",
         ),
         *("--min-depth", "3", "--max-depth", "90", "--function", "f (a.py)", "--focus", "0123456789abcdef.f"),
-        "--assume-equal-load",
+        *("--basis", "equal_load"),
         *("--fail-on", "cpu > +3 %", "--fail-on", "function:<lambda>>+1%"),
     )
     with answering(answer(("cpu>+3%", None), ("function:f>+1%", None))) as served:
@@ -51,7 +51,7 @@ def test_all_that_was_said_is_asked() -> None:
         "alpha": ["0.01"],
         "min_coverage": ["0.95"],
         "analysis_index": ["3"],
-        "load": ["equal"],
+        "basis": ["equal_load"],
         "baseline_requests": ["12000"],
         "comparison_requests": ["10000000000000000"],
         "min_depth": ["3"],
@@ -92,9 +92,8 @@ def test_what_a_comparison_tests_is_asked_unless_it_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (("--assume-equal-load", "--basis", "composition"), "--assume-equal-load is a basis of its own"),
         (("--sample-weight", "10"), "--sample-weight is for files"),
-        (("--basis", "load"), "'load' is not one of auto, concurrent, per_request, composition"),
+        (("--basis", "load"), "'load' is not one of auto, concurrent, per_request, composition, equal_load"),
     ],
 )
 def test_options_that_do_not_fit_a_collector_are_refused(argv: tuple[str, ...], message: str) -> None:

@@ -1945,7 +1945,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description The request is invalid: bad_parameter, bad_time, bad_selector, bad_folded, bad_header. */
+        /** @description The request is invalid: bad_parameter, bad_time, bad_selector, bad_folded, bad_header. A comparison without sides: no_previous_version, no_version_label. */
         readonly BadRequest: {
             headers: {
                 readonly [name: string]: unknown;
@@ -2340,10 +2340,10 @@ export interface components {
          */
         readonly deploy: string;
         /**
-         * @description What is compared. `concurrent`: CPU per pod of sides that ran at the same time. `per_request`: cost per request. `composition`: the share of the profile that each function takes. `auto`: the first of per_request, concurrent and composition that is possible.
+         * @description What is compared. `concurrent`: CPU per pod of sides that ran at the same time. `per_request`: cost per request. `composition`: the share of the profile that each function takes. `equal_load`: CPU per pod of sides at different times, which you know to have had the same load, as in a load test. `auto`: the first of per_request, concurrent and composition that is possible.
          * @example composition
          */
-        readonly basis: "auto" | "concurrent" | "per_request" | "composition";
+        readonly basis: "auto" | "per_request" | "concurrent" | "composition" | "equal_load";
         /**
          * @description Minimum effect to detect, as a relative change.
          * @example 0.03
@@ -2374,11 +2374,6 @@ export interface components {
          * @example 0.8
          */
         readonly min_coverage: number;
-        /**
-         * @description `equal`: assume that sides at different times had the same load, as in a load test, and compare their CPU per pod.
-         * @example equal
-         */
-        readonly load: "unknown" | "equal";
         /**
          * @description Number of requests that the baseline served. With comparison_requests, rates are per request.
          * @example 12000
@@ -3471,7 +3466,7 @@ export interface operations {
                  */
                 readonly verdict?: components["parameters"]["judged"];
                 /**
-                 * @description What is compared. `concurrent`: CPU per pod of sides that ran at the same time. `per_request`: cost per request. `composition`: the share of the profile that each function takes. `auto`: the first of per_request, concurrent and composition that is possible.
+                 * @description What is compared. `concurrent`: CPU per pod of sides that ran at the same time. `per_request`: cost per request. `composition`: the share of the profile that each function takes. `equal_load`: CPU per pod of sides at different times, which you know to have had the same load, as in a load test. `auto`: the first of per_request, concurrent and composition that is possible.
                  * @example composition
                  */
                 readonly basis?: components["parameters"]["basis"];
@@ -3505,11 +3500,6 @@ export interface operations {
                  * @example 0.8
                  */
                 readonly min_coverage?: components["parameters"]["min_coverage"];
-                /**
-                 * @description `equal`: assume that sides at different times had the same load, as in a load test, and compare their CPU per pod.
-                 * @example equal
-                 */
-                readonly load?: components["parameters"]["load"];
                 /**
                  * @description Number of requests that the baseline served. With comparison_requests, rates are per request.
                  * @example 12000
@@ -5592,10 +5582,10 @@ export interface operations {
                  */
                 readonly nodes?: components["parameters"]["exportNodes"];
                 /**
-                 * @description `equal`: assume that sides at different times had the same load, as in a load test, and compare their CPU per pod.
-                 * @example equal
+                 * @description What is compared. `concurrent`: CPU per pod of sides that ran at the same time. `per_request`: cost per request. `composition`: the share of the profile that each function takes. `equal_load`: CPU per pod of sides at different times, which you know to have had the same load, as in a load test. `auto`: the first of per_request, concurrent and composition that is possible.
+                 * @example composition
                  */
-                readonly load?: components["parameters"]["load"];
+                readonly basis?: components["parameters"]["basis"];
                 /**
                  * @description folded and csv only: 1 adds header lines that describe the data, each starting with `#`.
                  * @example 1
@@ -6537,7 +6527,7 @@ export interface operations {
                  */
                 readonly focus?: components["parameters"]["focus"];
                 /**
-                 * @description What is compared. `concurrent`: CPU per pod of sides that ran at the same time. `per_request`: cost per request. `composition`: the share of the profile that each function takes. `auto`: the first of per_request, concurrent and composition that is possible.
+                 * @description What is compared. `concurrent`: CPU per pod of sides that ran at the same time. `per_request`: cost per request. `composition`: the share of the profile that each function takes. `equal_load`: CPU per pod of sides at different times, which you know to have had the same load, as in a load test. `auto`: the first of per_request, concurrent and composition that is possible.
                  * @example composition
                  */
                 readonly basis?: components["parameters"]["basis"];
@@ -6571,11 +6561,6 @@ export interface operations {
                  * @example 0.8
                  */
                 readonly min_coverage?: components["parameters"]["min_coverage"];
-                /**
-                 * @description `equal`: assume that sides at different times had the same load, as in a load test, and compare their CPU per pod.
-                 * @example equal
-                 */
-                readonly load?: components["parameters"]["load"];
                 /**
                  * @description Number of requests that the baseline served. With comparison_requests, rates are per request.
                  * @example 12000

@@ -39,7 +39,7 @@ export const treeParameters = ({ by, nodes, colour, type }: Place): Record<strin
 
 /** What is tested, and the counts that a test per request needs. */
 const basisParameters = ({ basis, baseline_requests, comparison_requests }: Place): Record<string, string> =>
-  ({ ...(basis === "equal_load" ? { load: "equal" } : { basis }), baseline_requests, comparison_requests });
+  ({ basis, baseline_requests, comparison_requests });
 
 /** The API request of the compare page. */
 export const compareQuery = (here: Place): readonly ["compare", Record<string, string>] =>

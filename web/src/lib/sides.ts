@@ -74,7 +74,6 @@ export function placeChanges(parameters: Readonly<Record<string, string>>): Part
   const changes: Record<string, string> = {};
   for (const [name, value] of Object.entries(parameters)) {
     if (name === "baseline" || name === "comparison") changes[name] = sideOfMatchers(value);
-    else if (name === "load") changes.basis = "equal_load";
     else if (typeof START[name as keyof Place] === "string") changes[name] = value;
   }
   return changes as Partial<Place>;

@@ -98,8 +98,6 @@ export function parsePlace(path: string, search: string): Place {
   }
   // Addresses from before frames could be merged by more than lines.
   if (parameters.get("lines") === "1" && !parameters.has("by")) place.by = "line";
-  // Addresses from before bases had names.
-  if (parameters.get("load") === "equal" && !parameters.has("basis")) place.basis = "equal_load";
   return place as unknown as Place;
 }
 

@@ -31,7 +31,7 @@ export function ComparePage({ refreshCount }: { refreshCount: number }) {
   const answered = request.isCurrent ? (request.answer?.sides ?? null) : null;
   const { failure } = request;
   // The collector found no two versions: a state of the data, and no error of the page.
-  const isWithoutSides = failure?.reason === "bad_parameter" && (here.baseline === "" || here.comparison === "");
+  const isWithoutSides = failure !== null && ["no_previous_version", "no_version_label"].includes(failure.reason);
   useEffect(() => { if (refreshCount > 0) request.reload(); }, [refreshCount]);
   return (
     <div class="compare">
@@ -45,7 +45,7 @@ export function ComparePage({ refreshCount }: { refreshCount: number }) {
         {answered && <ComparisonExports sides={answered} query={query} name={here.service} />}
         <Share query={query} sides={answered} />
       </div>
-      {isWithoutSides ? <MissingVersion message={failure.message} />
+      {isWithoutSides ? <MissingVersion reason={failure.reason} message={failure.message} />
         : <AnswerView request={request} what="the comparison">{(answer) => <ComparisonView answer={answer} isCurrent={request.isCurrent} />}</AnswerView>}
     </div>
   );

@@ -27,11 +27,11 @@ export function EmptyComparison({ title, text, hint, isUnseen = false, hasOtherT
   );
 }
 
-/** The collector found no two versions to compare: its message without the words of the API. */
-export function MissingVersion({ message }: { message: string }) {
-  const isUnlabelled = message.includes("no label version");
+/** The collector found no two versions to compare. */
+export function MissingVersion({ reason, message }: { reason: string; message: string }) {
+  const isUnlabelled = reason === "no_version_label";
   return (
-    <EmptyComparison title={isUnlabelled ? "Nothing to compare yet: no version label" : "Nothing to compare yet: one version"} text={message.replace(/^.* is not given, and /, "")}
+    <EmptyComparison title={isUnlabelled ? "Nothing to compare yet: no version label" : "Nothing to compare yet: one version"} text={message}
       hint={isUnlabelled ? <>Start the sidecar with <code>--version</code> (or set <code>SIDELIGHT_VERSION</code>), for example to the image tag.</> : "The next deployment appears here by itself."} />
   );
 }

@@ -17,10 +17,6 @@ const NAMES: Readonly<Record<ProfileType, string>> = { cpu: "CPU", wall: "Wall t
 
 export const BASIS_NAMES: Readonly<Record<Exclude<BasisName, "">, string>> = { concurrent: "Concurrent", per_request: "Per request", composition: "Composition", equal_load: "Equal load" };
 
-/** What can be tested here: equal load can be assumed where nothing better than the composition is possible. */
-export const listBases = ({ available_bases: available }: Verdict): readonly Verdict["basis"][] =>
-  (available.length === 1 && available[0] === "composition" ? ["composition", "equal_load"] : available);
-
 export function describeVerdict(verdict: Verdict, type: ProfileType): VerdictCard {
   const { rate, direction, method, basis } = verdict;
   const name = NAMES[type];

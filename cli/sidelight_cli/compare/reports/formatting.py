@@ -318,8 +318,6 @@ def _format_option(name: str, value: str) -> str:
     """Format a query parameter as an option of the command."""
     if name == "query":
         return shlex.quote(value)
-    if (name, value) == ("load", "equal"):
-        return "--assume-equal-load"
     return f"--{name.replace('_', '-')} {shlex.quote(value) if value else 'COUNT'}"
 
 

@@ -13,6 +13,7 @@ from sidelight_collector.comparison.sides.range_choice import (
     RangePair,
     TimeSpan,
     ceil_minute,
+    find_overlap,
     find_range_options,
 )
 from sidelight_collector.comparison.sides.range_statement import (
@@ -113,20 +114,26 @@ def choose_sides(context: QueryContext, request: SidesRequest) -> SideChoice:
     return SideChoice(_build_queries(selectors, ranges), statement, versions)
 
 
-def describe_ranges(context: QueryContext, choice: SideChoice) -> RangeStatement:
+def describe_ranges(
+    context: QueryContext, choice: SideChoice, *, is_concurrent: bool = False
+) -> RangeStatement:
     """State the times of both sides.
 
-    Windows are read only if the request gives the times.
+    Windows are read only if the request gives the times. If sides are compared as concurrent, the time in
+    which both ran is no alternative.
     """
     if choice.ranges is not None:
         return choice.ranges
-    baseline, comparison = (
+    observed = (
         list_observed_intervals(windows)
         for windows in select_side_windows(context, choice.sides, with_stacks=False)
     )
     spans = RangePair(*(TimeSpan(side.from_ns, side.until_ns) for side in choice.sides))
     return state_given_ranges(
-        spans, (baseline, comparison), choice.versions.text, _to_parameters(choice.versions)
+        spans,
+        None if is_concurrent else find_overlap(*observed),
+        choice.versions.text,
+        _to_parameters(choice.versions),
     )
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, TypedDict
 
-from sidelight_collector.arrow_ops import I64
 from sidelight_collector.comparison.sides.range_choice import (
     MINUTE_NS,
     RangeOptions,
     RangePair,
     RangeReason,
     TimeSpan,
-    find_overlap,
     limit_span,
 )
 from sidelight_collector.times import SECOND_NS, format_rfc3339
@@ -67,17 +65,16 @@ def state_missing_side(selector: str, since_ns: int, ranges: TimeSpan, versions:
 
 
 def state_given_ranges(
-    ranges: RangePair, observed: tuple[I64, I64], versions: str, selectors: Mapping[str, str]
+    ranges: RangePair, together: TimeSpan | None, versions: str, selectors: Mapping[str, str]
 ) -> RangeStatement:
     """State the times of a request.
 
-    `observed` is when the sides were observed within them.
+    `together` is the time in which both ran, if it is an alternative.
     """
     a, b = ranges.baseline, ranges.comparison
     text = f"the request gives {_format_span(a)} UTC for "
     text += "both sides" if a == b else f"the baseline and {_format_span(b)} UTC for the comparison"
     alternatives = []
-    together = find_overlap(*observed)
     if together:
         common = TimeSpan(
             max(together.from_ns, a.from_ns, b.from_ns), min(together.until_ns, a.until_ns, b.until_ns)

@@ -8,10 +8,11 @@ from typing import Final
 
 from sidelight_collector.comparison.sides.range_statement import format_time_range
 from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.query_errors import BadParameter
+from sidelight_collector.query.query_errors import BadParameter, MissingVersion
 from sidelight_collector.query.select.observed_time import find_previous_version, list_version_spans
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.times import SECOND_NS, ObservedSpan
+from sidelight_model.errors import Reason
 from sidelight_model.selectors import Matcher, Op, Selector
 
 ABSENT_SECONDS: Final = 900.0
@@ -38,8 +39,8 @@ def choose_versions(
     """Choose a version for each side that is None, among those of the query.
 
     A missing comparison is the newest version. A missing baseline is the version before the comparison's
-    newest. Without windows nothing is chosen. Raises BadParameter if there is no such version, or if
-    services differ in it.
+    newest. Without windows nothing is chosen. Raises MissingVersion if there is no such version, and
+    BadParameter if services differ in it.
     """
     if baseline is not None and comparison is not None:
         return VersionChoice()
@@ -57,8 +58,9 @@ def choose_versions(
     previous, newest = _require_agreement(pairs, query, is_baseline_given=baseline is not None)
     selectors = {}
     if not newest:
-        raise BadParameter(
-            f"a side is not given, and the windows of {query.selector} have no label version",
+        raise MissingVersion(
+            f"the windows of {query.selector} have no label version",
+            reason=Reason.NO_VERSION_LABEL,
             hint="Give baseline and comparison, such as values of another label.",
         )
     if comparison is None:
@@ -71,8 +73,8 @@ def choose_versions(
     if baseline is not None:
         return VersionChoice(selectors, f"The newest version, {_quote(newest)}, is compared")
     if previous is None:
-        raise BadParameter(
-            f"baseline is not given, and no version ran before {_quote(newest)} in {query.selector} "
+        raise MissingVersion(
+            f"no version ran before {_quote(newest)} in {query.selector} "
             f"{format_time_range(query.from_ns, query.until_ns)}",
             hint="Give baseline, or two times of one version: baseline_from, baseline_until, comparison_from "
             "and comparison_until. The collector looks back --comparison-lookback-days.",

@@ -22,6 +22,7 @@ from sidelight_collector.http.api.responses import (
 from sidelight_collector.http.api.sides_cache import SidesCache
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_context import QueryContext
+from sidelight_collector.statistics.basis import Basis
 
 Answer = TypeVar("Answer")
 JsonAnswer = TypeVar("JsonAnswer", bound=Mapping[str, object])
@@ -79,8 +80,16 @@ class ApiHandler:
             on_sides = partial(make, sides=choice.sides)
 
             def encode_answer(context: QueryContext) -> EncodedResponse:
-                answer = {**on_sides(context), "ranges": describe_ranges(context, choice)}
-                return encode_json_response(answer, gzip=gzip, headers=build_engine_headers(context))
+                answer = on_sides(context)
+                verdict = answer.get("verdict")
+                ranges = describe_ranges(
+                    context,
+                    choice,
+                    is_concurrent=isinstance(verdict, Mapping) and verdict["basis"] == Basis.CONCURRENT,
+                )
+                return encode_json_response(
+                    {**answer, "ranges": ranges}, gzip=gzip, headers=build_engine_headers(context)
+                )
 
             return build_cacheable_query(on_sides, gzip, encode_answer, repr(choice))
 

@@ -36,10 +36,7 @@ _SIDE_TIME_PARAMETERS: Final = tuple(name for name in SIDE_PARAMETERS if name.en
 REPEATABLE_PARAMETERS: Final = ("conditions",)
 """Parameters that may be given more than once."""
 REQUEST_COUNT_PARAMETERS: Final = ("baseline_requests", "comparison_requests")
-LOAD_VALUES: Final = ("unknown", "equal")
-"""Whether the load of two sides at different times is unknown or assumed equal."""
-
-BASIS_VALUES: Final = ("auto", "concurrent", "per_request", "composition")
+BASIS_VALUES: Final = ("auto", *(basis.value for basis in Basis))
 """What a comparison may test; `auto` chooses the best that is possible."""
 
 COMPARISON_PARAMETERS: Final = (
@@ -50,7 +47,6 @@ COMPARISON_PARAMETERS: Final = (
     "analysis_index",
     "alpha",
     "min_coverage",
-    "load",
     *REQUEST_COUNT_PARAMETERS,
     "limit",
     *REPEATABLE_PARAMETERS,
@@ -112,7 +108,7 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
             "states",
             "nodes",
             "about",
-            "load",
+            "basis",
         ),
     ),
     "/export/{name}.speedscope.json": (*RANGE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type", "lines", "nodes"),
@@ -243,8 +239,6 @@ class QueryParameters:
 
     def _parse_basis(self) -> Basis | None:
         name = self.parse_choice("basis", BASIS_VALUES)
-        if self.parse_choice("load", LOAD_VALUES) == "equal":
-            return Basis.EQUAL_LOAD
         return None if name == "auto" else Basis(name)
 
     def _parse_conditions(self) -> tuple[Condition, ...]:

@@ -4,7 +4,7 @@ import type { Ranges } from "../../api/answers.ts";
 import type { Basis, Verdict } from "../../api/verdict.ts";
 import { change, place } from "../../lib/location.ts";
 import { confidenceLabel, percent, plural } from "../../lib/numbers.ts";
-import { BASIS_NAMES, describeVerdict, listBases } from "../../viewmodels/verdictText.ts";
+import { BASIS_NAMES, describeVerdict } from "../../viewmodels/verdictText.ts";
 import { DefinitionList } from "../ui/Controls.tsx";
 import { Dropdown } from "../ui/Dropdown.tsx";
 import { ChecksButton, RemedyButton, remediesOf } from "./ComparabilityChecks.tsx";
@@ -48,8 +48,7 @@ export function VerdictLine({ verdict, children, below }: { verdict: Verdict | n
 /** What is tested: the collector's choice, or another that is possible here. */
 function BasisPicker({ verdict }: { verdict: Verdict }) {
   const chosen = place.value.basis;
-  const { basis } = verdict;
-  const available = listBases(verdict);
+  const { basis, available_bases: available } = verdict;
   if (available.length < 2 && chosen === "") return <span>{BASIS_NAMES[basis]}</span>;
   return (
     <label>
