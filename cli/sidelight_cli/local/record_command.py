@@ -26,7 +26,7 @@ from sidelight_cli.local.sampling.target import (
 )
 from sidelight_cli.local.settings import DEFAULT_SECONDS, RECORD_DESCRIPTION, RecordSettings
 from sidelight_cli.local.signals import SignalWaiter, find_end_signal, stop_self
-from sidelight_model.terminal_width import truncate_to_width
+from sidelight_model.terminal_width import escape_unprintable, truncate_to_width
 from sidelight_sidecar.discovery.processes import Proc
 from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.samplers.sampler import SamplingError
@@ -285,5 +285,6 @@ class RecordProgressLine:
 
 
 def _print_status(*lines: str) -> None:
-    sys.stderr.writelines(f"{line}\n" for line in lines)
+    # Lines hold titles and names that processes choose.
+    sys.stderr.writelines(f"{escape_unprintable(line)}\n" for line in lines)
     sys.stderr.flush()

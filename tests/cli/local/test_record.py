@@ -13,6 +13,7 @@ import sys
 import jsonschema
 import pytest
 
+from sidelight_cli.local import record_command
 from sidelight_model.counts import ZERO, Counts
 from sidelight_model.folded import parse_folded, split_stack
 from sidelight_model.frames import unescape_frame
@@ -271,3 +272,8 @@ def test_a_reader_that_has_seen_enough_is_no_failure(start: Start, tool: Tool) -
     )
     assert done.stdout == "0\n", done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_status_lines_show_control_characters_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    record_command._print_status("recording process 7 \x1b[31mred\x07", "two\nlines")
+    assert capsys.readouterr().err == "recording process 7 \\x1b[31mred\\x07\ntwo\\nlines\n"
