@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,7 +205,9 @@ class SidecarSettings:
         parse=house.parse_positive_float,
     )
     spool_dir: Path | None = setting(
-        None, "directory for windows that are not sent yet; without it, one of its own under /tmp", parse=Path
+        None,
+        "directory for windows that are not sent yet; without it, one per port in the user's state directory",
+        parse=Path,
     )
     spool_max_bytes: int = setting(
         256 << 20, "most bytes in the spool, at least 1M", parse=house.parse_byte_size
@@ -310,10 +312,13 @@ class SidecarSettings:
 
     @property
     def spool_directory(self) -> Path:
-        """The folder of the spool, the same after each restart of this sidecar."""
+        """The folder of the spool, the same after each restart of this sidecar.
+
+        Raises BadSetting if there is no directory for the state of this user.
+        """
         if self.spool_dir is not None:
             return self.spool_dir
-        return Path(tempfile.gettempdir()) / f"sidelight-spool-{os.getuid()}-{self.listen_address[1]}"
+        return find_state_directory(os.environ) / "sidelight" / f"spool-{self.listen_address[1]}"
 
     @property
     def effective_jitter_seconds(self) -> float:
@@ -370,6 +375,26 @@ def parse_sidecar_settings(argv: Sequence[str], environ: Mapping[str, str]) -> S
     except BadLabel as error:
         raise BadSetting(error.message, hint=error.hint) from error
     return settings
+
+
+def find_state_directory(environ: Mapping[str, str]) -> Path:
+    """Return the directory for files that survive a restart (XDG Base Directory Specification).
+
+    It is $XDG_STATE_HOME, or ~/.local/state, or $XDG_RUNTIME_DIR for a user without a home.
+
+    Raises BadSetting if there is none.
+    """
+    directories = [Path(environ.get(name, "")) for name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR")]
+    with contextlib.suppress(RuntimeError):  # this user has no home directory
+        if (home := Path.home()).is_dir():
+            directories.insert(1, home / ".local" / "state")
+    for directory in directories:
+        if directory.is_absolute():
+            return directory
+    raise BadSetting(
+        "there is no directory for the spool: this user has no home directory",
+        hint="Set --spool-dir to a directory that only this user can write.",
+    )
 
 
 def _check_targets(settings: SidecarSettings) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from sidelight.settings import BadSetting
 from sidelight_model.errors import SidelightError
-from sidelight_sidecar.settings import SidecarSettings, parse_sidecar_settings
+from sidelight_sidecar.settings import SidecarSettings, find_state_directory, parse_sidecar_settings
 
 BASE = ["--collector", "http://127.0.0.1:8080", "--service", "shop"]
 
@@ -44,6 +44,20 @@ def test_the_default_spool_is_the_same_after_a_restart_and_its_own_for_each_port
     assert read("--all").spool_directory == read("--all").spool_directory
     assert read("--all").spool_directory != read("--all", "--listen", "127.0.0.1:8082").spool_directory
     assert read("--all", "--spool-dir", "/var/spool/s").spool_directory == Path("/var/spool/s")
+
+
+def test_the_default_spool_is_in_the_state_directory_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    state = tmp_path / ".local" / "state"
+    assert find_state_directory({"XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/r"}) == Path("/s")
+    assert find_state_directory({"XDG_STATE_HOME": "relative", "XDG_RUNTIME_DIR": "/r"}) == state
+    monkeypatch.setenv("HOME", str(tmp_path / "missing"))
+    assert find_state_directory({"XDG_RUNTIME_DIR": "/r"}) == Path("/r")
+    with pytest.raises(BadSetting, match="no directory for the spool") as raised:
+        find_state_directory({})
+    assert "--spool-dir" in raised.value.hint
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ Windows are compressed into such files.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +17,11 @@ import zstandard
 from sidelight_model.window import Window, encode_windows
 
 _MAX_RAW_BYTES = 256 << 20
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class UnsafeDirectory(OSError):
+    """A folder that another user can change or replace."""
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -27,7 +34,8 @@ def write_temporary_file(path: Path, content: bytes) -> Path:
     """Write and sync the content for `path` beside it; the caller renames the file."""
     temporary = path.with_name(f"{path.name}.tmp")
     try:
-        with temporary.open("wb") as file:
+        temporary.unlink(missing_ok=True)
+        with os.fdopen(os.open(temporary, _CREATE_FLAGS, 0o600), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -37,19 +45,70 @@ def write_temporary_file(path: Path, content: bytes) -> Path:
     return temporary
 
 
-def lock_directory(folder: Path) -> IO[str]:
-    """Create a folder and lock it until the returned file is closed.
+def read_file(path: Path, max_bytes: int) -> bytes:
+    """Return the content of a regular file, without following a link or waiting for a writer.
 
-    Raises BlockingIOError if another process holds the lock.
+    Raises OSError, with EFBIG for more than `max_bytes`.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = (folder / "lock").open("w")
+    with os.fdopen(_open_regular(path, os.O_RDONLY), "rb") as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return content
+
+
+def lock_directory(folder: Path) -> IO[bytes]:
+    """Create a folder that only this user can change, and lock it until the returned file is closed.
+
+    Raises BlockingIOError if another process holds the lock, UnsafeDirectory if another user could change
+    the folder.
+    """
+    make_private_directory(folder)
+    check_directory(folder)
+    lock = os.fdopen(_open_regular(folder / "lock", os.O_RDWR | os.O_CREAT), "r+b")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         lock.close()
         raise
     return lock
+
+
+def make_private_directory(folder: Path) -> None:
+    """Create a folder and its missing parents, each with mode 0700."""
+    for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
+
+
+def check_directory(folder: Path) -> None:
+    """Raise UnsafeDirectory if `folder` is a link, or if another user can change or replace it.
+
+    The folder and all above it must belong to this user or to root. Other users may write only to a sticky
+    folder above it, such as /tmp, and to the mount point of a volume: Kubernetes mounts an emptyDir with
+    mode 0777, and only this container sees it.
+    """
+    if folder.is_symlink():
+        raise UnsafeDirectory(f"{folder} is a symbolic link")
+    folder = folder.resolve()
+    for path in (folder, *folder.parents):
+        status = path.stat()
+        if status.st_uid not in (0, os.geteuid()):
+            raise UnsafeDirectory(f"{path} belongs to user {status.st_uid}")
+        is_sticky = bool(status.st_mode & stat.S_ISVTX)
+        shared = status.st_mode & (0o022 if path == folder else 0o002)
+        is_allowed = path != folder if is_sticky else path.is_mount()
+        if shared and not is_allowed:
+            raise UnsafeDirectory(
+                f"other users may write to {path} (mode {stat.S_IMODE(status.st_mode):04o})"
+            )
+
+
+def _open_regular(path: Path, flags: int) -> int:
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return descriptor
 
 
 def sync_directory(folder: Path) -> None:

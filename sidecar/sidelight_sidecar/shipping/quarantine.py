@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
+
+from sidelight_sidecar.shipping import atomic_file
 
 
 class Quarantine:
@@ -20,7 +23,7 @@ class Quarantine:
         """Keep a refused window, with the reason beside it in `<name>.reason.json`."""
         self._move(path, self._refused_directory / name)
         if (self._refused_directory / name).exists():
-            (self._refused_directory / f"{name}.reason.json").write_text(note)
+            atomic_file.write_file(self._refused_directory / f"{name}.reason.json", note.encode())
             self._trim()
 
     def add_corrupt(self, path: Path) -> None:
@@ -28,9 +31,11 @@ class Quarantine:
         self._move(path, self._corrupt_directory / path.name)
 
     def _move(self, path: Path, target: Path) -> None:
+        if target.parent.is_symlink():
+            target.parent.unlink()
         target.parent.mkdir(mode=0o700, exist_ok=True)
         try:
-            if path.stat().st_size > self._max_bytes:
+            if path.lstat().st_size > self._max_bytes:
                 path.unlink()
             else:
                 path.rename(target)
@@ -42,7 +47,12 @@ class Quarantine:
         files = [
             file for folder in (self._refused_directory, self._corrupt_directory) for file in folder.glob("*")
         ]
-        stats = sorted((file.stat().st_mtime_ns, file.stat().st_size, file) for file in files)
+        statuses = [(file.lstat(), file) for file in files]
+        stats = sorted(
+            (status.st_mtime_ns, status.st_size, file)
+            for status, file in statuses
+            if not stat.S_ISDIR(status.st_mode)
+        )
         total = sum(size for _, size, _ in stats)
         for _, size, file in stats:
             if total <= self._max_bytes:

@@ -13,12 +13,15 @@ oldest windows that can be merged are merged; if none can, the oldest window is 
 A merge survives a crash at any point. It writes the merged window to a temporary file, writes a note with
 the names of its sources, renames the merged window into place, deletes the sources, and deletes the note.
 If there is a note at start, the sources are deleted if the merged window is in place; otherwise the merge
-had changed nothing yet.
+had changed nothing yet. A note can name only windows of this folder.
+
+No other user can change the folder: files have mode 0600, folders 0700, and links are never followed.
 """
 
 from __future__ import annotations
 
 import json
+import stat
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -174,13 +177,19 @@ class Spool:
                 note = json.dumps({"error": reason, "message": message}) + "\n"
                 self._quarantine.add_refused(self._folder / current.name, f"{entry.id}.zst", note)
 
-    def _open_directory(self) -> IO[str]:
+    def _open_directory(self) -> IO[bytes]:
         try:
             lock = atomic_file.lock_directory(self._folder)
             self._recover()
         except BlockingIOError as error:
             raise SpoolUnwritable(
                 f"another sidecar uses the spool {self._folder}", hint="Give each its own --spool-dir."
+            ) from error
+        except atomic_file.UnsafeDirectory as error:
+            raise SpoolUnwritable(
+                f"the spool {self._folder} is not safe: {error}",
+                hint="Give --spool-dir a directory of this user with mode 0700, below directories that only "
+                "this user and root can change.",
             ) from error
         except OSError as error:
             raise SpoolUnwritable(
@@ -209,9 +218,10 @@ class Spool:
         for temporary in self._folder.glob("*.tmp"):
             temporary.unlink()
         for path in sorted(self._folder.glob("*.zst")):
-            window_id, _, rest = path.name.partition(".")
-            if is_window_id(window_id) and rest in ("zst", "sent.zst"):
-                self._add_entry(SpoolEntry(window_id, path.stat().st_size, rest == "sent.zst"))
+            status = path.lstat()
+            entry = _parse_file_name(path.name, status.st_size)
+            if entry is not None and stat.S_ISREG(status.st_mode):
+                self._add_entry(entry)
             else:
                 self._quarantine_corrupt(path)
         self._make_room(0)
@@ -310,7 +320,7 @@ class Spool:
     def _read_entry(self, entry: SpoolEntry) -> bytes | None:
         path = self._folder / entry.name
         try:
-            body = decompress_window(path.read_bytes())
+            body = decompress_window(atomic_file.read_file(path, self._max_window_bytes))
             head = json.loads(body[1 : body.index(b"\n")])
             if head["id"] == entry.id:
                 return body
@@ -347,8 +357,20 @@ class Spool:
         self._metrics.spool_dropped_samples.inc(samples)
 
 
+def _parse_file_name(name: str, size: int = 0) -> SpoolEntry | None:
+    """Return the entry of a window's file, or None for any other name."""
+    window_id, _, rest = name.partition(".")
+    is_window = is_window_id(window_id) and rest in ("zst", "sent.zst")
+    return SpoolEntry(window_id, size, rest == "sent.zst") if is_window else None
+
+
 def _read_merge_note(note: Path) -> list[str]:
+    """Return the file names in a note, or none if one of them is no window of the spool."""
     try:
-        return [str(name) for name in json.loads(note.read_text())]
-    except ValueError:
+        names = json.loads(atomic_file.read_file(note, _MERGE_NOTE_BYTES))
+    except (OSError, ValueError, RecursionError):
         return []
+    if not isinstance(names, list):
+        return []
+    is_valid = all(isinstance(name, str) and _parse_file_name(name) is not None for name in names)
+    return names if is_valid else []
