@@ -68,12 +68,12 @@ def read_decompressed_size(body: bytes, encoding: str, max_bytes: int) -> int:
     return min(max(declared, len(body)), max_bytes)
 
 
-def build_too_large_error(max_bytes: int) -> LimitExceeded:
+_WINDOWS_HINT: Final = "Send fewer or shorter windows at once, or raise the collector's --max-body-bytes."
+
+
+def build_too_large_error(max_bytes: int, hint: str = _WINDOWS_HINT) -> LimitExceeded:
     """Build the error for a body that exceeds the limit."""
-    return LimitExceeded(
-        f"the body is larger than {max_bytes} bytes",
-        hint="Send fewer or shorter windows at once, or raise the collector's --max-body-bytes.",
-    )
+    return LimitExceeded(f"the body is larger than {max_bytes} bytes", hint=hint)
 
 
 def _join_bounded(steps: Iterator[bytes], max_bytes: int) -> bytes:

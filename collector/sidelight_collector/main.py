@@ -24,14 +24,17 @@ from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.auth_wiring import AuthContext, load_read_policy, load_tokens
 from sidelight_collector.captures.capture import CapturePolicy as CaptureRules
 from sidelight_collector.captures.capture_repository import CaptureRepository
+from sidelight_collector.captures.capture_writers import CaptureWriters
 from sidelight_collector.captures.coordinator import CaptureCoordinator
 from sidelight_collector.captures.queryable_windows import count_queryable_windows
-from sidelight_collector.captures.routes import CaptureRoutes, CaptureSizeLimits
+from sidelight_collector.captures.recordings.recording_routes import CaptureSizeLimits
+from sidelight_collector.captures.routes import CaptureRoutes
 from sidelight_collector.captures.routes import build_disabled_routes as captures_off
 from sidelight_collector.deploys.deploy_wiring import build_deploys as made_deploys
 from sidelight_collector.http import short_links, ui
 from sidelight_collector.http.api.routes import routes as api_routes
 from sidelight_collector.http.app import Readiness, build_app
+from sidelight_collector.http.request_body import BodyReader
 from sidelight_collector.ingest.batch import FlushPolicy
 from sidelight_collector.ingest.dedup import DedupCache, read_recent_ids
 from sidelight_collector.ingest.handler import IngestHandler
@@ -200,6 +203,7 @@ async def serve(
     dedup_cache = DedupCache(settings.dedup_cache_entries)
     flush_policy = FlushPolicy(settings.flush_seconds, settings.flush_bytes)
     segment_writer = SegmentWriter(store, flush_policy, metrics, ingest_stats, dedup_cache)
+    capture_repository = CaptureRepository(store)
     ingest_handler = IngestHandler(
         segment_writer,
         build_ingest_limits(settings),
@@ -207,6 +211,7 @@ async def serve(
         metrics,
         decode_threads=settings.decode_threads,
         max_receive_seconds=settings.max_receive_seconds,
+        check_captures=CaptureWriters(capture_repository).check,
     )
     disk = build_disk_cache(settings, store, metrics) if serves else None
     engine = QueryEngine(
@@ -218,7 +223,6 @@ async def serve(
         build_prometheus(settings, metrics),
     )
     lease_seconds = settings.compact_lease_seconds
-    capture_repository = CaptureRepository(store)
     deploys = made_deploys(settings, store, engine, metrics, stop)
     compaction = Compaction(
         store,
@@ -238,7 +242,11 @@ async def serve(
             + deploys.delete_expired(now, stopped)
         ),
     )
-    captures = build_capture_routes(settings, engine, capture_repository, metrics)
+    body_reader = BodyReader(
+        MemoryBudget(settings.capture_max_pending_bytes, metrics.capture_pending_bytes.set),
+        settings.max_receive_seconds,
+    )
+    captures = build_capture_routes(settings, engine, capture_repository, body_reader, metrics)
     cluster_features = build_cluster_features(
         settings, store, engine, captures, metrics, open_cluster(settings)
     )
@@ -259,7 +267,7 @@ async def serve(
             *cluster_features.routes,
             *deploys.routes,
             *(captures.build_routes() if settings.captures else captures_off()),
-            *short_links.routes(link_store, link_rules, settings.path_prefix),
+            *short_links.routes(link_store, link_rules, body_reader, settings.path_prefix),
             *ui.routes(settings.path_prefix, pages, [] if settings.deploys else ["deploys"]),
         ]
         if serves
@@ -392,7 +400,11 @@ def _find_first_cause(failures: ExceptionGroup[Exception]) -> Exception:
 
 
 def build_capture_routes(
-    settings: Settings, engine: QueryEngine, repository: CaptureRepository, metrics: Metrics
+    settings: Settings,
+    engine: QueryEngine,
+    repository: CaptureRepository,
+    body_reader: BodyReader,
+    metrics: Metrics,
 ) -> CaptureRoutes:
     """The doors of captures and all behind them, from the settings."""
     rules = CaptureRules(
@@ -400,6 +412,7 @@ def build_capture_routes(
         max_seconds=settings.capture_max_seconds,
         max_rate=settings.capture_max_rate,
         max_running=settings.capture_max_running,
+        max_running_per_namespace=settings.capture_max_running_per_namespace,
         claim_timeout_seconds=settings.capture_wait_seconds,
         agent_timeout_seconds=settings.capture_agent_timeout_seconds,
         retention_days=settings.capture_retention_days,
@@ -409,8 +422,9 @@ def build_capture_routes(
     sizes = CaptureSizeLimits(
         max_recording_bytes=settings.timeline_recording_max_bytes,
         max_recording_text_bytes=settings.timeline_recording_max_decompressed_bytes,
+        max_recording_memory_bytes=settings.timeline_recording_max_memory_bytes,
+        max_poll_bytes=settings.capture_max_poll_bytes,
         max_speedscope_frames=settings.timeline_recording_max_speedscope_frames,
-        receive_timeout_seconds=settings.max_receive_seconds,
     )
     coordinator = CaptureCoordinator(
         repository,
@@ -420,5 +434,9 @@ def build_capture_routes(
         max_polls=settings.capture_max_polls,
         poll_timeout_seconds=settings.capture_poll_timeout_seconds,
         check_interval_seconds=settings.capture_check_interval_seconds,
+        max_agents_bytes=settings.capture_max_agents_bytes,
+        max_agents_per_pod=settings.capture_max_agents_per_pod,
     )
-    return CaptureRoutes(coordinator, repository, rules, sizes, metrics, settings.path_prefix, engine.limits)
+    return CaptureRoutes(
+        coordinator, repository, rules, sizes, body_reader, metrics, settings.path_prefix, engine.limits
+    )

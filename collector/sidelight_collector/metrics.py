@@ -72,6 +72,12 @@ class Metrics:
             multiprocess_mode="sum",
         )
         self.pending_bytes.set(0)
+        self.capture_pending_bytes = self._gauge(
+            "sidelight_capture_pending_bytes",
+            "Bytes of recordings, polls, links and capture requests that are being received.",
+            multiprocess_mode="sum",
+        )
+        self.capture_pending_bytes.set(0)
         self.last_ingest = self._gauge(
             "sidelight_last_ingest_timestamp_seconds", "Unix time of the last acknowledged window."
         )

@@ -31,6 +31,7 @@ def build_ingest_limits(settings: Settings) -> IngestLimits:
     return IngestLimits(
         WindowLimits(
             max_windows=settings.max_windows,
+            max_header_bytes=settings.max_window_header_bytes,
             max_stacks=settings.max_stacks,
             max_depth=settings.max_depth,
             labels=LabelLimits(settings.max_labels, max_value_bytes=settings.max_label_bytes),

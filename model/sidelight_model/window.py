@@ -118,6 +118,7 @@ class WindowLimits:
     """
 
     max_windows: int = 1000
+    max_header_bytes: int = 64 << 10
     max_stacks: int = 100_000
     max_depth: int = 4096
     max_duration_ns: int = 3600 * 10**9
@@ -216,6 +217,11 @@ def parse_header(number: int, line: bytes, limits: WindowLimits, *, truncated_sa
     replaces a smaller `quality.truncated`. Raises BadHeader with the line number, BadLabel, or
     LimitExceeded.
     """
+    if len(line) > limits.max_header_bytes:
+        raise LimitExceeded(
+            f"line {number}: the header of a window is larger than {limits.max_header_bytes} bytes",
+            hint="Use fewer and shorter labels, or raise the collector's --max-window-header-bytes.",
+        )
     try:
         raw = json.loads(line[1:])
     except (ValueError, RecursionError) as error:

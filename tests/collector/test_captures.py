@@ -366,14 +366,16 @@ def test_a_stop_that_comes_while_a_sidecar_takes_it_is_not_lost() -> None:
 
 def test_samples_alike_are_drawn_as_one_and_what_is_not_known_as_nothing() -> None:
     raw = recording("c", "a", {"service": "shop"}, 12)
-    read = parse_recording(json.dumps(raw).encode())
+    read = parse_recording(json.dumps(raw).encode(), 1 << 20)
     assert list(merge_into_runs(read.threads[0], [(0, 10_000)])) == [
         (0, 10_000, 0, 0),
         (10_000, 30_000, 1, 1),
         (100_000, 110_000, 1, 2),
     ]
     # From the third sample on one stands for five times as long: nothing is missing.
-    slower = parse_recording(json.dumps({**raw, "periods": [[0, 10_000], [20_000, 50_000]]}).encode())
+    slower = parse_recording(
+        json.dumps({**raw, "periods": [[0, 10_000], [20_000, 50_000]]}).encode(), 1 << 20
+    )
     assert list(merge_into_runs(slower.threads[0], slower.periods))[1:] == [
         (10_000, 100_000, 1, 1),
         (100_000, 150_000, 1, 2),

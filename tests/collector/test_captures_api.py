@@ -27,7 +27,7 @@ from sidelight_collector.captures.capture_repository import (
     CaptureRepository,
     generate_capture_id,
 )
-from sidelight_collector.captures.capture_requests import MAX_CAPTURE_REQUEST_BYTES, MAX_POLL_BYTES
+from sidelight_collector.captures.capture_requests import MAX_CAPTURE_REQUEST_BYTES
 from sidelight_collector.captures.one_time_tokens import OneTimeTokenVerifier, build_agent_name, issue_token
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.backends.memory import MemoryStore
@@ -50,6 +50,7 @@ from tests.collector.test_api_document import CAPTURES, DOCUMENT, resolved
 
 HOLD = 240.0
 """Longer than any test waits: a poll is answered because there is something to say."""
+MAX_POLL_BYTES = 100_000
 QUICK = {"capture_check_interval_seconds": 0.1, "capture_poll_timeout_seconds": HOLD}
 
 
@@ -311,6 +312,7 @@ async def test_no_more_captures_go_on_than_may(serving: Serve) -> None:
         made = [await started(one) for one in (first, other)]
         refused = await wished(first)
         assert (refused.status, refused.reason) == (429, "overloaded")
+        assert "that no sidecar serves" in refused.json["message"]
         assert refused.headers["retry-after"]
         await other.ask("POST", f"/api/v1/captures/{made[0]['id']}/stop")
         await state(other, made[0]["id"], "stopped")
@@ -338,7 +340,7 @@ async def waits(collector: Running) -> bool:
 
 
 async def test_bodies_are_bounded_as_sent_and_as_unpacked(serving: Serve) -> None:
-    async with serving(MemoryStore(), max_body_bytes=1 << 20) as collector:
+    async with serving(MemoryStore(), capture_max_poll_bytes=MAX_POLL_BYTES) as collector:
         poll = "/api/v1/agents/poll"
         most = json.dumps({"agent": "a", "labels": {"service": "s"}, "x": ""}).encode()
         most = most.replace(b'""', b'"' + b"x" * (MAX_POLL_BYTES - len(most)) + b'"')

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.http.app import Readiness, build_app
+from sidelight_collector.http.request_body import BodyReader
 from sidelight_collector.http.short_links import ROOT, LinkPolicy, LinkStore, is_page, link_id, routes
+from sidelight_collector.ingest.memory_budget import MemoryBudget
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore, StoreRefused
@@ -52,8 +54,13 @@ async def serving(
     clock: Clock | None = None,
 ) -> AsyncIterator[Client]:
     links = LinkStore(store, rules, clock or Clock())
+    body_reader = BodyReader(MemoryBudget(1 << 20, lambda _: None), 60.0)
     app = build_app(
-        routes(links, rules, prefix), Metrics(), tokens or BearerTokens(), Readiness(), path_prefix=prefix
+        routes(links, rules, body_reader, prefix),
+        Metrics(),
+        tokens or BearerTokens(),
+        Readiness(),
+        path_prefix=prefix,
     )
     async with TestClient(TestServer(app)) as client:
         yield client
@@ -242,14 +249,18 @@ async def test_a_store_that_takes_nothing_is_said_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "kind"),
-    [(b"{}", "application/json"), (b"[1", "application/json"), (b'{"path": "/s/x"}', "text/plain")],
+    ("body", "kind", "reason"),
+    [
+        (b"{}", "application/json", "bad_request"),
+        (b"[1", "application/json", "bad_json"),
+        (b'{"path": "/s/x"}', "text/plain", "bad_request"),
+    ],
 )
-async def test_only_json_that_names_a_path_is_a_request(body: bytes, kind: str) -> None:
+async def test_only_json_that_names_a_path_is_a_request(body: bytes, kind: str, reason: str) -> None:
     headers = {"Content-Type": kind}
     async with (
         serving(MemoryStore()) as client,
         client.post("/api/v1/links", data=body, headers=headers) as response,
     ):
         assert response.status == 400
-        assert (await response.json())["error"] == "bad_request"
+        assert (await response.json())["error"] == reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,7 +60,7 @@ HTTP_STATUS: Final = {
 }
 """The HTTP status of each reason; the others have 400, an error in the request."""
 
-RETRY_AFTER_SECONDS: Final = {
+RETRY_AFTER_SECONDS: Final[Mapping[Reason, int]] = {
     Reason.OVERLOADED: 2,
     Reason.QUERY_TIMEOUT: 2,
     Reason.SHUTTING_DOWN: 2,
@@ -175,11 +176,13 @@ class Authorizer:
             request[_PRINCIPAL_KEY] = self._identify_principal(permission, request, authorization)
 
     async def _identify_writer(self, authorization: str) -> WriterIdentity | None:
-        if self.one_time_identities is not None and parse_bearer(authorization).startswith(ONE_TIME_PREFIX):
-            return await self.one_time_identities.identify(parse_bearer(authorization))
+        token = parse_bearer(authorization)
+        # No identity has a token that is not ASCII, and its bytes may not even be UTF-8.
+        if self.one_time_identities is not None and token.isascii() and token.startswith(ONE_TIME_PREFIX):
+            return await self.one_time_identities.identify(token)
         if self.tokens.is_allowed(Permission.WRITE, authorization):
             return None
-        if self.pod_identities is not None and (token := parse_bearer(authorization)):
+        if self.pod_identities is not None and token and token.isascii():
             return await self.pod_identities.identify(token)
         raise self._build_denial(Permission.WRITE)
 
@@ -380,7 +383,9 @@ def build_error_response(error: SidelightError, status: int | None = None) -> we
         charset="utf-8",
     )
     if error.reason in RETRY_AFTER_SECONDS:
-        response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS[error.reason])
+        seconds = RETRY_AFTER_SECONDS[error.reason]
+        # Clients that were refused together must not all return in the same second.
+        response.headers["Retry-After"] = str(random.randint(seconds, 2 * seconds))
     if error.reason is Reason.UNAUTHORIZED:
         response.headers["WWW-Authenticate"] = 'Bearer realm="sidelight"'
     if error.reason is Reason.BAD_ENCODING:

@@ -65,6 +65,11 @@ class PendingPolls:
         """Wake all polls."""
         self.wake(self._pending)
 
+    def is_waiting(self, agent: str) -> bool:
+        """Return whether this sidecar's poll is pending and its connection is open."""
+        poll = self._pending.get(agent)
+        return poll is not None and not poll.is_disconnected()
+
     def is_disconnected(self, agent: str) -> bool:
         """Return whether this sidecar's poll is pending and its connection is closed."""
         poll = self._pending.get(agent)

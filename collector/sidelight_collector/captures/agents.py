@@ -5,12 +5,14 @@ It has the sidecars that poll this process, and those that other processes list 
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
+from sidelight_collector.captures.agent_polls import CaptureLimitReached
 from sidelight_collector.captures.capture import CaptureRequest
 from sidelight_collector.query.select.matchers import is_full_match
 from sidelight_collector.storage.documents import rename_fields
@@ -20,6 +22,9 @@ from sidelight_model.selectors import FullMatch
 
 AGENT_TTL_SECONDS: Final = 120.0
 """A sidecar is no longer listed this long after its last poll."""
+_STATUS_BYTES: Final = 4096
+"""Memory of a sidecar without its texts: its labels, and its places in the table."""
+_PROCESS_BYTES: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,35 +43,107 @@ class Agent:
 class AgentRegistry:
     """The sidecars that poll this process, and the known ones of other processes.
 
-    Beyond `max_agents` local sidecars it drops the sidecar with the oldest poll.
+    It has at most `max_agents` local sidecars that take `max_bytes` together, and `max_per_pod` of each pod.
+    Beyond these it drops sidecars of the namespace that takes the most memory: those of a pod that has
+    several first, then the one that polled longest ago. Nobody loses a sidecar to a larger namespace.
     """
 
-    def __init__(self, max_agents: int) -> None:
+    def __init__(self, max_agents: int, max_bytes: int = 64 << 20, max_per_pod: int = 8) -> None:
         self._max_agents = max_agents
+        self._max_bytes = max_bytes
+        self._max_per_pod = max_per_pod
         self._local: OrderedDict[str, Agent] = OrderedDict()
+        self._namespaces: dict[str, _NamespaceAgents] = {}
+        self._bytes = 0
         self._remote: list[Agent] = []
 
     def __len__(self) -> int:
         return len(self._local)
 
-    def record_poll(self, poll: AgentPoll, now: float, dedicated_capture: str = "") -> Agent:
-        """Record a poll of a sidecar at this moment, and return the sidecar."""
+    @property
+    def size_bytes(self) -> int:
+        """The estimated memory of the local sidecars."""
+        return self._bytes
+
+    def record_poll(
+        self,
+        poll: AgentPoll,
+        now: float,
+        dedicated_capture: str = "",
+        is_waiting: Callable[[str], bool] = lambda _: False,
+    ) -> Agent:
+        """Record a poll of a sidecar at this moment, and return the sidecar.
+
+        A new sidecar of a pod takes the place of one that no longer waits (`is_waiting`). Raises
+        CaptureLimitReached if all of them do.
+        """
         status, going = poll.status, (CaptureState.SAMPLING, CaptureState.UPLOADING)
         active = next((report.capture for report in poll.reports if report.state in going), "")
-        self._local[status.agent] = agent = Agent(status, now, active, dedicated_capture)
-        self._local.move_to_end(status.agent)
-        if len(self._local) > self._max_agents:
-            self._local.popitem(last=False)
+        agent = Agent(status, now, active, dedicated_capture)
+        self._make_room_in_pod(agent, is_waiting)
+        self._remove(status.agent)
+        self._add(agent)
+        while len(self._local) > self._max_agents or self._bytes > self._max_bytes:
+            self._remove(self._choose_victim(_get_namespace(agent)))
         return agent
 
     def list_local(self, now: float) -> list[Agent]:
         """List the sidecars that poll this process, and drop expired ones."""
         while self._local:
-            agent, seen = next(iter(self._local.items()))
+            name, seen = next(iter(self._local.items()))
             if seen.last_seen >= now - AGENT_TTL_SECONDS:
                 break
-            del self._local[agent]
+            self._remove(name)
         return list(self._local.values())
+
+    def _make_room_in_pod(self, agent: Agent, is_waiting: Callable[[str], bool]) -> None:
+        namespace = self._namespaces.get(_get_namespace(agent))
+        names = namespace.pods.get(_get_pod(agent), {}) if namespace else {}
+        if agent.status.agent in names or len(names) < self._max_per_pod:
+            return
+        idle = next((name for name in names if not is_waiting(name)), None)
+        if idle is None:
+            raise CaptureLimitReached(
+                f"{len(names)} sidecars of {_get_pod(agent)} poll here already",
+                hint="Run one sidecar in a pod, or raise the collector's --capture-max-agents-per-pod.",
+            )
+        self._remove(idle)
+
+    def _add(self, agent: Agent) -> None:
+        name, size_bytes = agent.status.agent, estimate_bytes(agent.status)
+        self._local[name] = agent
+        namespace = self._namespaces.setdefault(_get_namespace(agent), _NamespaceAgents())
+        namespace.sizes[name] = size_bytes
+        namespace.bytes += size_bytes
+        namespace.pods.setdefault(_get_pod(agent), {})[name] = None
+        if len(namespace.pods[_get_pod(agent)]) > 1:
+            namespace.shared_pods[_get_pod(agent)] = None
+        self._bytes += size_bytes
+
+    def _remove(self, name: str) -> None:
+        agent = self._local.pop(name, None)
+        if agent is None:
+            return
+        pod, namespace = _get_pod(agent), self._namespaces[_get_namespace(agent)]
+        size_bytes = namespace.sizes.pop(name)
+        namespace.bytes -= size_bytes
+        self._bytes -= size_bytes
+        del namespace.pods[pod][name]
+        if len(namespace.pods[pod]) < 2:
+            namespace.shared_pods.pop(pod, None)
+        if not namespace.pods[pod]:
+            del namespace.pods[pod]
+        if not namespace.sizes:
+            del self._namespaces[_get_namespace(agent)]
+
+    def _choose_victim(self, own: str) -> str:
+        """Choose a sidecar of the namespace that takes the most memory; `own` if several do."""
+        largest = max(self._namespaces, key=lambda name: (self._namespaces[name].bytes, name == own))
+        namespace = self._namespaces[largest]
+        if namespace.shared_pods:
+            pod = max(namespace.shared_pods, key=lambda name: len(namespace.pods[name]))
+            return next(iter(namespace.pods[pod]))
+        return next(iter(namespace.sizes))
 
     def replace_remote(self, documents: Iterable[Mapping[str, object]], now: float) -> None:
         """Replace the sidecars of other processes with those in these documents."""
@@ -79,6 +156,35 @@ class AgentRegistry:
         for agent in sorted((*self._remote, *self.list_local(now)), key=lambda agent: agent.last_seen):
             latest[agent.status.agent] = agent
         return [agent for agent in list(latest.values())[::-1] if agent.last_seen >= now - AGENT_TTL_SECONDS]
+
+
+@dataclass(slots=True)
+class _NamespaceAgents:
+    """The sidecars of a namespace, the one that polled longest ago first."""
+
+    bytes: int = 0
+    sizes: dict[str, int] = field(default_factory=dict)
+    pods: dict[str, dict[str, None]] = field(default_factory=dict)
+    shared_pods: dict[str, None] = field(default_factory=dict)
+    """Pods with several sidecars."""
+
+
+def estimate_bytes(status: AgentStatus) -> int:
+    """Estimate the memory of a sidecar's status."""
+    texts = [status.agent, status.sidelight_version, status.sampler, status.problem, status.hint]
+    texts += [text for label in status.labels.items() for text in label]
+    texts += status.limits.modes
+    texts += [text for process in status.processes for text in (process.role, process.python_version)]
+    return _STATUS_BYTES + _PROCESS_BYTES * len(status.processes) + sum(map(sys.getsizeof, texts))
+
+
+def _get_namespace(agent: Agent) -> str:
+    return agent.status.labels.get("namespace", "")
+
+
+def _get_pod(agent: Agent) -> str:
+    """Return the pod of a sidecar; outside Kubernetes, the sidecar itself."""
+    return agent.status.labels.get("pod") or agent.status.agent
 
 
 def matches_request(

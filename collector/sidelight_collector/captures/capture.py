@@ -136,6 +136,7 @@ class CapturePolicy:
     max_seconds: float = 600.0
     max_rate: int = 1000
     max_running: int = 10
+    max_running_per_namespace: int = 5
     claim_timeout_seconds: float = 60.0
     agent_timeout_seconds: float = 60.0
     retention_days: float = 7.0

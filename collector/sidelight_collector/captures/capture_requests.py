@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-import orjson
 from ulid import ULID
 
 from sidelight_collector.auth.write_identity import WriterIdentity
@@ -22,8 +21,9 @@ from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.labels import LabelLimits
 from sidelight_model.selectors import Op, Selector
 
-MAX_POLL_BYTES: Final = 1 << 20
 MAX_CAPTURE_REQUEST_BYTES: Final = 1 << 16
+MEMORY_PER_BYTE: Final = 8
+"""Memory that the values of a poll or a capture request may take for each byte that it may have."""
 CAPTURE_MODES: Final = ("auto", "gil", "blocking", "nonblocking", "command", "native")
 MAX_ID_AGE_SECONDS: Final = 600.0
 """Maximum difference between the collector's clock and the time in a client's id."""
@@ -38,22 +38,6 @@ class BadBody(SidelightError):
     """A request body is invalid."""
 
     reason = Reason.BAD_PARAMETER
-
-
-def parse_json_object(text: bytes) -> Mapping[str, Any]:
-    """Parse a body that must be a JSON object.
-
-    Raises SidelightError (`bad_json`).
-    """
-    try:
-        raw = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise SidelightError(
-            f"the body is not JSON: {error}", reason=Reason.BAD_JSON, hint="Send a JSON object."
-        ) from error
-    if not isinstance(raw, dict):
-        raise SidelightError("the body is not a JSON object", reason=Reason.BAD_JSON, hint="Send {…}.")
-    return raw
 
 
 def parse_capture_request(raw: Mapping[str, Any], policy: CapturePolicy) -> CaptureRequest:

@@ -11,18 +11,18 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from secrets import token_hex
 from typing import Final
 
 import structlog
 
 from sidelight.waiting import wait_for_event
-from sidelight_collector.captures.agent_polls import CaptureLimitReached, PendingPolls
+from sidelight_collector.captures.agent_exchange import AGENT_EXCHANGE_SECONDS, AgentExchange
+from sidelight_collector.captures.agent_polls import PendingPolls
 from sidelight_collector.captures.agents import (
     Agent,
     AgentRegistry,
-    agents_to_json,
     explain_no_agents,
     select_eligible_agents,
 )
@@ -50,6 +50,7 @@ from sidelight_collector.captures.capture_repository import (
     generate_capture_id,
     unix_now,
 )
+from sidelight_collector.captures.capture_slots import check_slots, find_namespaces
 from sidelight_collector.captures.poll_response import RESEND_SECONDS, ActiveCapture, build_poll_response
 from sidelight_collector.metrics import Metrics
 from sidelight_model.capture_protocol import (
@@ -62,8 +63,6 @@ from sidelight_model.errors import SidelightError
 
 REPORT_WRITE_SECONDS: Final = 1.5
 """A report in which only numbers changed is written at most this often."""
-AGENT_EXCHANGE_SECONDS: Final = 15.0
-"""Other processes learn this often which sidecars poll here."""
 LISTING_GRACE_SECONDS: Final = 0.5
 _log = structlog.get_logger()
 
@@ -90,6 +89,8 @@ class CaptureCoordinator:
         max_polls: int,
         poll_timeout_seconds: float,
         check_interval_seconds: float,
+        max_agents_bytes: int = 64 << 20,
+        max_agents_per_pod: int = 8,
         clock: Callable[[], float] = unix_now,
     ) -> None:
         self._repository = repository
@@ -99,31 +100,31 @@ class CaptureCoordinator:
         self._poll_timeout_seconds = poll_timeout_seconds
         self._check_interval_seconds = check_interval_seconds
         self._clock = clock
-        self._instance_id = token_hex(8)
-        self._agents = AgentRegistry(2 * max_polls)
+        self._agents = AgentRegistry(2 * max_polls, max_agents_bytes, max_agents_per_pod)
+        self._exchange = AgentExchange(repository, self._agents, clock)
         self._active: dict[str, ActiveCapture] = {}
         self._polls = PendingPolls(max_polls, metrics)
         self._claim_lock = asyncio.Lock()
         self._check_requested = asyncio.Event()
-        self._agents_written_at = 0.0
         self.is_closed = False
         self.suggest_alternative: Callable[[CaptureRequest], str] = lambda _: ""
         """Returns a hint for a capture that no sidecar took; empty if there is none."""
 
     async def start(
-        self, capture_request: CaptureRequest, requested_by: str = "", capture_id: str = ""
+        self,
+        capture_request: CaptureRequest,
+        requested_by: str = "",
+        capture_id: str = "",
+        target_namespaces: AbstractSet[str] = frozenset(),
     ) -> Capture:
         """Create a capture and assign it.
 
-        It gets the id `capture_id` if there is one. Raises CaptureLimitReached and ObjectExists.
+        It gets the id `capture_id` if there is one; `target_namespaces` are those of pods that get a sidecar
+        attached. Raises CaptureLimitReached and ObjectExists.
         """
         now = self._clock()
         await self._refresh(force=True)
-        if len(self._active) >= self.policy.max_running:
-            raise CaptureLimitReached(
-                f"{len(self._active)} captures are running already",
-                hint="Wait for one to end, stop one, or raise the collector's --capture-max-running.",
-            )
+        await self._check_slots(capture_request, target_namespaces)
         capture = Capture(capture_id or generate_capture_id(now), capture_request, now, requested_by)
         await asyncio.to_thread(self._repository.create, capture)
         self._metrics.captures_started.inc()
@@ -137,6 +138,17 @@ class CaptureCoordinator:
         await self._assign_agents(capture.id)
         self._check_requested.set()
         return self._active[capture.id].capture if capture.id in self._active else capture
+
+    async def _check_slots(
+        self, capture_request: CaptureRequest, target_namespaces: AbstractSet[str]
+    ) -> None:
+        """Raise CaptureLimitReached if a capture may not start now."""
+        namespaces = target_namespaces | find_namespaces(self.list_agents(), capture_request)
+        if not namespaces:
+            await self.load_remote_agents()
+            namespaces = find_namespaces(self.list_agents(), capture_request)
+        running = [one.capture for one in self._active.values()]
+        await asyncio.to_thread(check_slots, running, self.list_agents(), namespaces, self.policy)
 
     async def add_claims(self, capture_id: str, claims: Sequence[Claim]) -> Capture:
         """Add sidecars that are to be attached to a capture, as far as it has room.
@@ -200,13 +212,14 @@ class CaptureCoordinator:
         The response is empty after a timeout. `is_disconnected` returns whether the sidecar has closed the
         connection; `dedicated_capture` is the capture that it was attached for. Raises CaptureLimitReached.
         """
-        now, name = self._clock(), poll.status.agent
-        agent = self._agents.record_poll(poll, now, dedicated_capture)
+        now, name, timeout_seconds = self._clock(), poll.status.agent, poll.timeout_seconds
+        agent = self._agents.record_poll(poll, now, dedicated_capture, self._polls.is_waiting)
         unknown_ids = [
             one for one in [await self._record_report(name, report) for report in poll.reports] if one
         ]
-        deadline = asyncio.get_running_loop().time() + min(poll.timeout_seconds, self._poll_timeout_seconds)
+        deadline = asyncio.get_running_loop().time() + min(timeout_seconds, self._poll_timeout_seconds)
         reported_ids = {report.capture for report in poll.reports}
+        del poll  # a poll can be large, and its response may have to wait
         for one in list(self._active.values()):
             if self._can_claim(agent, one.capture) and select_eligible_agents([agent], one.capture.request):
                 await self._assign_agents(one.capture.id)
@@ -259,11 +272,11 @@ class CaptureCoordinator:
                 if any(not one.capture.claims for one in self._active.values()):
                     await self.load_remote_agents()
                 await self._finish_captures()
-                await self._publish_agents()
+                await self._exchange.publish()
             except SidelightError as error:
                 self._record_error(error)
             self._metrics.connected_sidecars.set(len(self._agents.list_local(self._clock())))
-            await self._wait_for_check()
+            await wait_for_event(self._check_requested, self._check_interval_seconds)
 
     def close(self) -> None:
         """Answer all pending polls."""
@@ -273,14 +286,10 @@ class CaptureCoordinator:
 
     async def shutdown(self) -> None:
         """Unlist the sidecars of this process for the other processes."""
-        if self._agents_written_at:
-            try:
-                await asyncio.to_thread(self._repository.agents.delete, self._instance_id)
-            except SidelightError as error:
-                self._record_error(error)
-
-    async def _wait_for_check(self) -> None:
-        await wait_for_event(self._check_requested, self._check_interval_seconds)
+        try:
+            await self._exchange.withdraw()
+        except SidelightError as error:
+            self._record_error(error)
 
     async def _refresh(self, *, force: bool = False) -> None:
         """Read captures of other processes, and assign new ones."""
@@ -477,23 +486,9 @@ class CaptureCoordinator:
             )
         return capture
 
-    async def _publish_agents(self) -> None:
-        """Publish the sidecars of this process for the other processes."""
-        now = self._clock()
-        own = self._agents.list_local(now)
-        if now < self._agents_written_at + AGENT_EXCHANGE_SECONDS:
-            return
-        if own or self._agents_written_at:
-            await asyncio.to_thread(self._repository.agents.put, self._instance_id, agents_to_json(own))
-            self._agents_written_at = now
-
     async def load_remote_agents(self) -> None:
         """Read which sidecars poll other processes."""
-        now = self._clock()
-        documents = await asyncio.to_thread(
-            self._repository.agents.list_remote, self._instance_id, now - 4 * AGENT_EXCHANGE_SECONDS
-        )
-        self._agents.replace_remote(documents, now)
+        await self._exchange.load_remote()
 
     def _record_error(self, error: SidelightError) -> None:
         self._metrics.capture_errors.inc()

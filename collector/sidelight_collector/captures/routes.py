@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
-import orjson
 from aiohttp import web
 
 from sidelight_collector.auth.authorizer import get_principal, get_writer
 from sidelight_collector.auth.read_rules import Principal
-from sidelight_collector.auth.write_identity import OneShotWriterIdentity, WriterIdentity
+from sidelight_collector.auth.write_identity import OneShotWriterIdentity
 from sidelight_collector.captures.agents import agent_to_json, summarize_services
 from sidelight_collector.captures.attacher import Attacher, AttachPolicy
 from sidelight_collector.captures.capture import (
@@ -28,32 +25,27 @@ from sidelight_collector.captures.capture_events import CaptureEventStream
 from sidelight_collector.captures.capture_repository import CaptureNotFound, CaptureRepository
 from sidelight_collector.captures.capture_requests import (
     MAX_CAPTURE_REQUEST_BYTES,
-    MAX_POLL_BYTES,
-    NAME_PATTERN,
-    BadBody,
+    MEMORY_PER_BYTE,
     parse_capture_id,
     parse_capture_request,
-    parse_json_object,
     parse_poll,
 )
 from sidelight_collector.captures.coordinator import CaptureCoordinator
-from sidelight_collector.captures.recordings import recording_files
-from sidelight_collector.captures.recordings.recording_routes import RecordingRoutes
+from sidelight_collector.captures.recordings.recording_routes import CaptureSizeLimits, RecordingRoutes
 from sidelight_collector.captures.visibility import can_read_capture, restrict_request
-from sidelight_collector.decompress import build_too_large_error, decompress_body
 from sidelight_collector.http.api.parameters import parse_count, read_single_values
 from sidelight_collector.http.api.responses import (
     EncodedResponse,
     accepts_gzip,
     encode_json_response,
-    encode_response,
 )
+from sidelight_collector.http.request_body import BodyReader, JsonLimits
 from sidelight_collector.kubernetes_discovery.shared_state import ClusterSnapshot
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.objects import ObjectExists
 from sidelight_collector.times import format_rfc3339
-from sidelight_model.errors import LimitExceeded, Reason, SidelightError
+from sidelight_model.errors import Reason, SidelightError
 
 API_PREFIX: Final = "/api/v1"
 DEFAULT_LIMIT: Final = 50
@@ -62,6 +54,11 @@ AGENTS_REFRESH_SECONDS: Final = 3.0
 """Minimum time between two reads of the sidecars of other processes."""
 _CLOCK_MARGIN_SECONDS: Final = 60
 """Margin around the time range of a capture, for pods whose clocks differ."""
+_CAPTURE_REQUEST_LIMITS: Final = JsonLimits(
+    MAX_CAPTURE_REQUEST_BYTES,
+    MEMORY_PER_BYTE * MAX_CAPTURE_REQUEST_BYTES,
+    hint="Name fewer pods, or select them by labels.",
+)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -69,16 +66,6 @@ class CrossSiteRequest(SidelightError):
     """The request comes from a page of another site."""
 
     reason = Reason.FORBIDDEN
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureSizeLimits:
-    """Limits of recordings (compressed, text, frames drawn), and of reading a body."""
-
-    max_recording_bytes: int
-    max_recording_text_bytes: int
-    max_speedscope_frames: int
-    receive_timeout_seconds: float
 
 
 class CaptureRoutes:
@@ -90,6 +77,7 @@ class CaptureRoutes:
         repository: CaptureRepository,
         policy: CapturePolicy,
         size_limits: CaptureSizeLimits,
+        body_reader: BodyReader,
         metrics: Metrics,
         path_prefix: str = "",
         limits: QueryLimits | None = None,
@@ -99,12 +87,16 @@ class CaptureRoutes:
         self.attacher = Attacher(None, coordinator, lambda: ClusterSnapshot("off", 0.0), disabled, metrics)
         self._repository = repository
         self._policy = policy
-        self._size_limits = size_limits
+        self._body_reader = body_reader
+        self._poll_limits = JsonLimits(
+            size_limits.max_poll_bytes,
+            MEMORY_PER_BYTE * size_limits.max_poll_bytes,
+            hint="Raise the collector's --capture-max-poll-bytes.",
+        )
         self._metrics = metrics
         self._path_prefix = path_prefix
-        self._recording_lock = asyncio.Semaphore(1)
         self._recording_routes = RecordingRoutes(
-            repository, size_limits.max_recording_text_bytes, limits or QueryLimits(), self._recording_lock
+            repository, size_limits, limits or QueryLimits(), body_reader, metrics, path_prefix
         )
         self._agents_refreshed_at = 0.0
         self._events = CaptureEventStream(self._load_as_json, lambda: coordinator.is_closed)
@@ -117,7 +109,7 @@ class CaptureRoutes:
             web.get(f"{API_PREFIX}/agents", self.list_agents),
             web.post(f"{API_PREFIX}/captures", self.start_capture),
             web.get(f"{API_PREFIX}/captures", self.list_captures),
-            web.put(f"{capture_path}/recordings/{{name}}", self.put_recording),
+            web.put(f"{capture_path}/recordings/{{name}}", self._recording_routes.put_recording),
             *map(
                 self._restrict_to_reader,
                 [
@@ -125,8 +117,6 @@ class CaptureRoutes:
                     web.delete(capture_path, self.delete_capture),
                     web.post(f"{capture_path}/stop", self.stop_capture),
                     web.get(f"{capture_path}/events", self._events.stream),
-                    web.get(f"{capture_path}/recordings", self.list_recordings),
-                    web.get(f"{capture_path}/{{name}}.speedscope.json", self.get_speedscope),
                     *self._recording_routes.build_routes(capture_path),
                 ],
             ),
@@ -147,12 +137,13 @@ class CaptureRoutes:
         return web.RouteDef(route.method, route.path, check_visibility, route.kwargs)
 
     async def handle_poll(self, request: web.Request) -> web.Response:
-        body = await self._read_body(request, MAX_POLL_BYTES)
         writer, transport = get_writer(request), request.transport
-        poll = parse_poll(parse_json_object(body), writer)
         dedicated = writer.capture if isinstance(writer, OneShotWriterIdentity) else ""
+        # No local variable has the body or the poll: it may wait for long, and both can be large.
         response = await self.coordinator.handle_poll(
-            poll, lambda: transport is None or transport.is_closing(), dedicated
+            parse_poll(await self._body_reader.read_json_object(request, self._poll_limits), writer),
+            lambda: transport is None or transport.is_closing(),
+            dedicated,
         )
         return web.json_response(response.to_json())
 
@@ -183,9 +174,8 @@ class CaptureRoutes:
                 reason=Reason.UNSUPPORTED_TYPE,
                 hint="Send `Content-Type: application/json`; `curl --json` does.",
             )
-        body = await self._read_body(request, MAX_CAPTURE_REQUEST_BYTES)
         reader = get_principal(request)
-        raw = parse_json_object(body)
+        raw = await self._body_reader.read_json_object(request, _CAPTURE_REQUEST_LIMITS)
         capture_request = restrict_request(
             reader, await asyncio.to_thread(parse_capture_request, raw, self._policy)
         )
@@ -204,7 +194,9 @@ class CaptureRoutes:
             return existing, 200
         targets = await self.attacher.select_targets(capture_request)
         try:
-            capture = await self.coordinator.start(capture_request, reader.name, capture_id)
+            capture = await self.coordinator.start(
+                capture_request, reader.name, capture_id, {target.namespace for target in targets}
+            )
         except ObjectExists:  # the same request came twice in one moment
             if existing := await self._find_existing(capture_request, reader, capture_id):
                 return existing, 200
@@ -269,47 +261,6 @@ class CaptureRoutes:
         await self.coordinator.delete(request.match_info["id"])
         return web.Response(status=204)
 
-    async def list_recordings(self, request: web.Request) -> web.Response:
-        read_single_values(request.query, ())
-        capture = await asyncio.to_thread(self._repository.get, request.match_info["id"])
-        recordings = await asyncio.to_thread(self._repository.list_recordings, capture.id)
-        items = []
-        for name, content in recordings:
-            path = f"{self._path_prefix}{API_PREFIX}/captures/{capture.id}/{name}.speedscope.json"
-            items.append({**orjson.loads(content), "links": {"speedscope": path}})
-        return encode_json_response({"recordings": items}, gzip=accepts_gzip(request)).to_response(request)
-
-    async def put_recording(self, request: web.Request) -> web.Response:
-        capture_id, name = request.match_info["id"], request.match_info["name"]
-        agent, dash, pid = name.rpartition("-")
-        if not (
-            dash and pid.isascii() and pid.isdigit() and len(pid) <= 10 and NAME_PATTERN.fullmatch(agent)
-        ):
-            raise BadBody(
-                f"{name[:80]!r} is not AGENT-PID", hint="docs/api.md says how a recording is named."
-            )
-        body = await self._read_body(request, self._size_limits.max_recording_bytes, decompress=False)
-        encoding = request.headers.get("Content-Encoding", "")
-        async with self._recording_lock:
-            writer = get_writer(request)
-            name, stored_bytes = await asyncio.to_thread(
-                self._store_recording, capture_id, name, body, encoding, writer
-            )
-        self._metrics.timeline_recording_bytes.inc(stored_bytes)
-        return web.json_response({"name": name, "bytes": stored_bytes}, status=201)
-
-    async def get_speedscope(self, request: web.Request) -> web.Response:
-        read_single_values(request.query, ())
-        render = partial(
-            self._render_speedscope,
-            request.match_info["id"],
-            request.match_info["name"],
-            gzip=accepts_gzip(request),
-        )
-        async with self._recording_lock:
-            response: Callable[[web.Request], web.Response] = (await asyncio.to_thread(render)).to_response
-        return response(request)
-
     def to_json(self, capture: Capture, progress: CaptureProgress, parts: PartsByAgent) -> dict[str, Any]:
         """Encode a capture as JSON."""
         capture_request, path = capture.request, f"{self._path_prefix}{API_PREFIX}/captures/{capture.id}"
@@ -368,72 +319,6 @@ class CaptureRoutes:
         if now >= self._agents_refreshed_at + AGENTS_REFRESH_SECONDS:
             self._agents_refreshed_at = now
             await self.coordinator.load_remote_agents()
-
-    def _store_recording(
-        self, capture_id: str, name: str, body: bytes, encoding: str, writer: WriterIdentity | None
-    ) -> tuple[str, int]:
-        """Store a recording; return its name and its size in bytes."""
-        capture, (agent_name, _, pid) = self._repository.get(capture_id), name.rpartition("-")
-        agent = agent_name if writer is None else writer.qualify_agent_name(agent_name)
-        if not any(claim.agent == agent for claim in capture.claims):
-            raise BadBody(
-                f"{agent} has no part in {capture_id}", hint="Only a sidecar that took it may add to it."
-            )
-        try:
-            text = decompress_body(body, encoding, self._size_limits.max_recording_text_bytes)
-        except LimitExceeded as error:
-            raise self._make_too_large_error(error.reason) from None
-        recording = recording_files.parse_recording(text)
-        if recording.capture_id != capture_id or f"{recording.agent}-{recording.pid}" != name:
-            raise BadBody(
-                "the recording is of another capture or process than its path says",
-                hint="docs/api.md says how a recording is named.",
-            )
-        labels = recording.labels if writer is None else writer.bind_labels(recording.labels)
-        content, stored_name = recording_files.compress_recording(body, encoding, text), f"{agent}-{pid}"
-        summary = recording_files.encode_summary(recording, stored_name, len(content), labels)
-        self._repository.put_recording(capture_id, stored_name, content, summary)
-        return stored_name, len(content)
-
-    def _render_speedscope(self, capture_id: str, name: str, *, gzip: bool) -> Any:
-        content = self._repository.get_recording(self._repository.get(capture_id).id, name)
-        recording = recording_files.decompress_recording(content, self._size_limits.max_recording_text_bytes)
-        title = f"{recording.labels.get('pod') or recording.labels['service']} · process {recording.pid}"
-        rendered = recording_files.render_speedscope(
-            recording, title, self._size_limits.max_speedscope_frames
-        )
-        return encode_response(rendered, "application/json; charset=utf-8", gzip=gzip)
-
-    def _make_too_large_error(self, reason: Reason) -> LimitExceeded:
-        return LimitExceeded(
-            "the recording is larger than it may be",
-            reason=reason,
-            hint="Capture for less long or at a lower rate, or raise the collector's "
-            "--timeline-recording-max-bytes and --timeline-recording-max-decompressed-bytes.",
-        )
-
-    async def _read_body(self, request: web.Request, max_bytes: int, *, decompress: bool = True) -> bytes:
-        """Read a body of at most `max_bytes`, and decompress it if `decompress`."""
-        body = bytearray()
-        too_large = (
-            build_too_large_error(max_bytes) if decompress else self._make_too_large_error(Reason.TOO_LARGE)
-        )
-        if (request.content_length or 0) > max_bytes:
-            raise too_large
-        try:
-            async with asyncio.timeout(self._size_limits.receive_timeout_seconds):
-                async for chunk in request.content.iter_any():
-                    if len(body) + len(chunk) > max_bytes:
-                        raise too_large
-                    body += chunk
-        except TimeoutError as error:
-            raise SidelightError(
-                f"the body did not arrive within {self._size_limits.receive_timeout_seconds:g} s",
-                reason=Reason.REQUEST_TIMEOUT,
-                hint="Send less at once, or raise the collector's --max-receive-seconds.",
-            ) from error
-        encoding = request.headers.get("Content-Encoding", "")
-        return decompress_body(bytes(body), encoding, max_bytes) if decompress else bytes(body)
 
 
 def build_disabled_routes() -> list[web.RouteDef]:

@@ -25,6 +25,7 @@ import structlog
 from aiohttp import web
 
 from sidelight_collector.auth.authorizer import NotFound, get_principal
+from sidelight_collector.http.request_body import BodyReader, JsonLimits
 from sidelight_collector.settings.types import DAY_SECONDS
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreError
 from sidelight_model.errors import Reason, SidelightError
@@ -33,7 +34,6 @@ ROOT: Final = "v1/links/"
 FORMAT: Final = 1
 PATH: Final = "/api/v1/links"
 KEY_PATTERN: Final = re.compile(r"v1/links/([a-z2-7]{16})\.json")
-RECEIVE_SECONDS: Final = 10
 RENEW_SECONDS: Final = DAY_SECONDS
 """Age above which creating an existing link again renews it."""
 
@@ -165,7 +165,9 @@ class LinkStore:
             return None
 
 
-def routes(links: LinkStore, policy: LinkPolicy, path_prefix: str = "") -> list[web.RouteDef]:
+def routes(
+    links: LinkStore, policy: LinkPolicy, body_reader: BodyReader, path_prefix: str = ""
+) -> list[web.RouteDef]:
     """Build the routes of links; their paths lack `path_prefix`."""
 
     async def create_link(request: web.Request) -> web.Response:
@@ -176,7 +178,7 @@ def routes(links: LinkStore, policy: LinkPolicy, path_prefix: str = "") -> list[
             )
         # Any principal may create a link: the page loads its data with the permissions of its reader.
         get_principal(request)
-        path = await _receive_path(request, policy.max_bytes)
+        path = await _receive_path(request, body_reader, policy.max_bytes)
         name = await asyncio.to_thread(links.create, path)
         return web.json_response({"id": name, "path": f"/l/{name}"}, headers={"Cache-Control": "no-store"})
 
@@ -196,7 +198,7 @@ def routes(links: LinkStore, policy: LinkPolicy, path_prefix: str = "") -> list[
     return [web.post(PATH, create_link), web.get("/l/{id}", follow_link)]
 
 
-async def _receive_path(request: web.Request, max_bytes: int) -> str:
+async def _receive_path(request: web.Request, body_reader: BodyReader, max_bytes: int) -> str:
     """Receive the address of a request.
 
     It must be JSON, because a form of another site cannot send that without a CORS preflight.
@@ -206,25 +208,11 @@ async def _receive_path(request: web.Request, max_bytes: int) -> str:
             "a link request is JSON",
             hint='Send {"path": "/s/shop"} with Content-Type: application/json.',
         )
-    body = bytearray()
-    try:
-        async with asyncio.timeout(RECEIVE_SECONDS):
-            async for chunk in request.content.iter_chunked(1 << 16):
-                body += chunk
-                if len(body) > 6 * max_bytes + 1024:  # JSON may escape a character as 6 bytes
-                    raise LinkTooLarge(
-                        "the request is too large", hint=f"An address may have {max_bytes:,} characters."
-                    )
-    except TimeoutError:
-        raise BadLink(
-            f"the request did not arrive within {RECEIVE_SECONDS} s",
-            reason=Reason.REQUEST_TIMEOUT,
-            hint="Send it again.",
-        ) from None
-    try:
-        path = json.loads(body)["path"]
-    except (ValueError, KeyError, TypeError):
-        path = None
+    body_bytes = 6 * max_bytes + 1024  # JSON may escape a character as 6 bytes
+    limits = JsonLimits(
+        body_bytes, 8 * body_bytes, max_depth=2, hint=f"An address may have {max_bytes:,} characters."
+    )
+    path = (await body_reader.read_json_object(request, limits)).get("path")
     if not isinstance(path, str):
         raise BadLink("the request names no path", hint='Send {"path": "/s/shop"}.')
     return path

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from aiohttp import web
 
 from sidelight_collector.auth.authorizer import get_writer
+from sidelight_collector.auth.write_identity import WriterIdentity
 from sidelight_collector.decompress import build_too_large_error, read_decompressed_size
 from sidelight_collector.ingest.memory_budget import MemoryBudget, Reservation
 from sidelight_collector.ingest.segment_writer import SegmentWriter
@@ -61,6 +62,7 @@ class IngestHandler:
         decode_threads: int,
         max_receive_seconds: float,
         clock_ns: Callable[[], int] = time.time_ns,
+        check_captures: Callable[[WriterIdentity, Iterable[str]], None] = lambda *_: None,
     ) -> None:
         self._segment_writer = segment_writer
         self._limits = limits
@@ -71,6 +73,7 @@ class IngestHandler:
         self._decode_slots = asyncio.Semaphore(2 * decode_threads)
         self._max_receive_seconds = max_receive_seconds
         self._clock_ns = clock_ns
+        self._check_captures = check_captures
 
     def routes(self) -> list[web.RouteDef]:
         """Return the route of this handler."""
@@ -89,6 +92,8 @@ class IngestHandler:
                 body, encoding, _parse_query(request), self._clock_ns(), get_writer(request)
             )
             parsed = await self._parse(request, received)
+            if received.writer and (ids := _find_captures(parsed)):
+                await asyncio.to_thread(self._check_captures, received.writer, ids)
             del received
             del body
             reservation.resize(parsed.memory_bytes)
@@ -132,6 +137,10 @@ class IngestHandler:
         if len(blocks) == 1:
             return bytes(blocks[0])
         return await asyncio.get_running_loop().run_in_executor(None, b"".join, blocks)
+
+
+def _find_captures(parsed: ParsedRequest) -> set[str]:
+    return {row.window.labels.get("capture", "") for row in parsed.windows} - {""}
 
 
 def check_content_type(content_type: str) -> None:

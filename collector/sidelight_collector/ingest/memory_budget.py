@@ -46,7 +46,7 @@ class MemoryBudget:
     def _adjust(self, delta: int) -> None:
         if delta > 0 and self._used_bytes + delta > self._max_bytes:
             raise Overloaded(
-                f"{self._used_bytes} bytes of windows wait to be stored, and at most {self._max_bytes} may",
+                f"{self._used_bytes} bytes of requests are in progress, and at most {self._max_bytes} may be",
                 hint="Send again after Retry-After; if this lasts, the store is slow or the load is too high "
                 "for one collector.",
             )

@@ -22,6 +22,8 @@ from sidelight_model.window import Quality, Window, WindowLimits, is_window_id
 SECOND_NS: Final = 10**9
 MIN_LINE_BYTES: Final = 64
 """A line of text counts as at least this size: the shortest takes four times as much once decoded."""
+WINDOW_BYTES: Final = 4096
+"""Memory that a parsed window counts as at least, for its labels and its quality."""
 DEFAULT_RATE_HZ: Final = "100"
 _QUERY_PARAMETERS: Final = ("id", "rate", "start", "duration")
 
@@ -97,7 +99,8 @@ def parse_request(request: ReceivedRequest, ingest_limits: IngestLimits) -> Pars
         windows = [bind_labels(row, writer) for row in windows]
     for row in windows:
         check_clock(row.window, request.now_ns, ingest_limits)
-    return ParsedRequest(windows, len(text), held_bytes)
+    memory_bytes = max(held_bytes, min(WINDOW_BYTES * len(windows), ingest_limits.max_body_bytes))
+    return ParsedRequest(windows, len(text), memory_bytes)
 
 
 def bind_labels(row: HashedWindow, writer: WriterIdentity) -> HashedWindow:

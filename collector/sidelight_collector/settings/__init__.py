@@ -1,6 +1,7 @@
 """Settings of the collector.
 
 collector   all settings, composed of these:
+client_limits  limits of headers, polls and recordings
 deploys     settings of deploy evaluations and alerts
 comparison  settings of comparisons
 kubernetes  identities from a cluster, discovery, attached sidecars

@@ -16,6 +16,7 @@ import zstandard
 import sidelight
 from sidelight_collector.captures.capture_requests import BadBody
 from sidelight_collector.decompress import decompress_body
+from sidelight_collector.http.request_body import check_memory
 from sidelight_collector.times import format_rfc3339
 from sidelight_model.counts import ON_CPU_STATES, STATE_FRAMES, STATES
 from sidelight_model.errors import BadLabel
@@ -27,6 +28,10 @@ MAX_US: Final = 2**62
 _VALID_STATES: Final = frozenset(range(len(STATES)))
 _SPEEDSCOPE_SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
 _FORMAT_HINT: Final = "This is for sidecars: docs/formats.md says what a recording is."
+_MEMORY_HINT: Final = (
+    "Capture for less long or at a lower rate, or raise the collector's "
+    "--timeline-recording-max-memory-bytes."
+)
 
 
 class RecordingSummary(TypedDict):
@@ -86,11 +91,12 @@ class CaptureRecording:
         return max((thread.at_us[-1] + self.period_us for thread in self.threads if thread.at_us), default=0)
 
 
-def parse_recording(text: bytes) -> CaptureRecording:
+def parse_recording(text: bytes, max_memory_bytes: int) -> CaptureRecording:
     """Parse and fully validate a recording as a sidecar sends it.
 
-    Raises BadBody.
+    Raises BadBody, and LimitExceeded if its values may take more than `max_memory_bytes`.
     """
+    check_memory(text, max_memory_bytes, _MEMORY_HINT)
     try:
         raw = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -157,12 +163,12 @@ def compress_recording(body: bytes, encoding: str, text: bytes) -> bytes:
     return zstandard.ZstdCompressor(level=3).compress(text)
 
 
-def decompress_recording(content: bytes, max_bytes: int) -> CaptureRecording:
+def decompress_recording(content: bytes, max_bytes: int, max_memory_bytes: int) -> CaptureRecording:
     """Parse a stored recording.
 
     Raises LimitExceeded and BadBody.
     """
-    return parse_recording(decompress_body(content, "zstd", max_bytes))
+    return parse_recording(decompress_body(content, "zstd", max_bytes), max_memory_bytes)
 
 
 def encode_summary(recording: CaptureRecording, name: str, stored_bytes: int, labels: Labels) -> bytes:

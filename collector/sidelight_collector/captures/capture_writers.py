@@ -1,0 +1,50 @@
+"""Which pods may write windows with the label of a capture."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final
+
+from sidelight_collector.auth.write_identity import LabelMismatch, WriterIdentity
+from sidelight_collector.captures.capture import CAPTURE_ID_PATTERN
+from sidelight_collector.captures.capture_repository import CaptureNotFound, CaptureRepository
+from sidelight_model.errors import Reason
+
+MAX_CACHED: Final = 10_000
+
+
+class CaptureWriters:
+    """Checks captures against the pods that took them; thread-safe. It remembers the last permits."""
+
+    def __init__(self, repository: CaptureRepository) -> None:
+        self._repository = repository
+        self._lock = threading.Lock()
+        self._permitted: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+
+    def check(self, writer: WriterIdentity, capture_ids: Iterable[str]) -> None:
+        """Raise LabelMismatch for a capture of this collector that the writer's pod did not take.
+
+        An id that the collector does not know is that of a sidecar's own capture. Blocks the thread.
+        """
+        for capture_id in capture_ids:
+            permit = (capture_id, writer.namespace, writer.pod)
+            if permit in self._permitted or not CAPTURE_ID_PATTERN.fullmatch(capture_id):
+                continue
+            try:
+                claims = self._repository.get(capture_id).claims
+            except CaptureNotFound:
+                claims = None
+            if claims is not None and not any(
+                claim.pod_key == (writer.namespace, writer.pod) for claim in claims
+            ):
+                raise LabelMismatch(
+                    f"it says capture {capture_id}, which pod {writer.namespace}/{writer.pod} did not take",
+                    reason=Reason.WRONG_POD,
+                    hint="The label `capture` is for the sidecars that took the capture: leave it out.",
+                )
+            with self._lock:
+                self._permitted[permit] = None
+                if len(self._permitted) > MAX_CACHED:
+                    self._permitted.popitem(last=False)
