@@ -17,10 +17,10 @@ from aiohttp import web
 from sidelight_collector.answers.last_seen import query_last_seen
 from sidelight_collector.answers.timeline import VersionRollout
 from sidelight_collector.auth.authorizer import Authorizer
-from sidelight_collector.captures.attacher import Attacher, AttachPolicy
+from sidelight_collector.captures.attach.attacher import Attacher, AttachPolicy
+from sidelight_collector.captures.attach.one_time_tokens import OneTimeTokenVerifier
 from sidelight_collector.captures.capture_repository import CaptureRepository
 from sidelight_collector.captures.coordinator import CaptureCoordinator
-from sidelight_collector.captures.one_time_tokens import OneTimeTokenVerifier
 from sidelight_collector.captures.routes import CaptureRoutes
 from sidelight_collector.kubernetes_discovery.rollouts import select_rollouts
 from sidelight_collector.kubernetes_discovery.routes import build_workload_routes, rollout_to_json

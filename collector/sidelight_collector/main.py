@@ -22,6 +22,7 @@ from sidelight.settings import mask_secrets
 from sidelight_collector import native_kernel
 from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.auth_wiring import AuthContext, load_read_policy, load_tokens
+from sidelight_collector.captures.agents import AgentRegistry
 from sidelight_collector.captures.capture import CapturePolicy as CaptureRules
 from sidelight_collector.captures.capture_repository import CaptureRepository
 from sidelight_collector.captures.capture_writers import CaptureWriters
@@ -431,11 +432,11 @@ def build_capture_routes(
         rules,
         metrics,
         partial(count_queryable_windows, engine),
-        max_polls=settings.capture_max_polls,
+        agents=AgentRegistry(
+            settings.capture_max_polls, settings.capture_max_agents_bytes, settings.capture_max_agents_per_pod
+        ),
         poll_timeout_seconds=settings.capture_poll_timeout_seconds,
         check_interval_seconds=settings.capture_check_interval_seconds,
-        max_agents_bytes=settings.capture_max_agents_bytes,
-        max_agents_per_pod=settings.capture_max_agents_per_pod,
     )
     return CaptureRoutes(
         coordinator, repository, rules, sizes, body_reader, metrics, settings.path_prefix, engine.limits

@@ -378,9 +378,10 @@ def parse_sidecar_settings(argv: Sequence[str], environ: Mapping[str, str]) -> S
 
 
 def find_state_directory(environ: Mapping[str, str]) -> Path:
-    """Return the directory for files that survive a restart (XDG Base Directory Specification).
+    """Return the directory for files that survive a restart.
 
-    It is $XDG_STATE_HOME, or ~/.local/state, or $XDG_RUNTIME_DIR for a user without a home.
+    It is $XDG_STATE_HOME, or ~/.local/state, or $XDG_RUNTIME_DIR for a user without a home (XDG Base
+    Directory Specification).
 
     Raises BadSetting if there is none.
     """

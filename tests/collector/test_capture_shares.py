@@ -42,7 +42,7 @@ def names(agents: AgentRegistry) -> list[str]:
 
 
 def test_a_new_sidecar_of_a_pod_replaces_one_that_no_longer_waits() -> None:
-    agents = AgentRegistry(100, max_per_pod=2)
+    agents = AgentRegistry(50, max_per_pod=2)
     for name in ("a", "b", "c"):
         agents.record_poll(poll(name, pod="p"), NOW)
     assert names(agents) == ["b", "c"]
@@ -56,7 +56,7 @@ def test_a_new_sidecar_of_a_pod_replaces_one_that_no_longer_waits() -> None:
 
 
 def test_a_full_table_drops_sidecars_of_the_largest_namespace() -> None:
-    agents = AgentRegistry(4)
+    agents = AgentRegistry(2)
     agents.record_poll(poll("small", namespace="small"), NOW)
     for number in range(50):
         agents.record_poll(poll(f"many-{number}", namespace="large"), NOW)
@@ -66,7 +66,7 @@ def test_a_full_table_drops_sidecars_of_the_largest_namespace() -> None:
 
 
 def test_a_full_table_drops_second_sidecars_of_a_pod_first() -> None:
-    agents = AgentRegistry(4)
+    agents = AgentRegistry(2)
     for name, pod in (("a", "p"), ("b", "q"), ("c", "q"), ("d", "r"), ("e", "s")):
         agents.record_poll(poll(name, pod=pod), NOW)
     assert names(agents) == ["a", "c", "d", "e"]
@@ -74,7 +74,7 @@ def test_a_full_table_drops_second_sidecars_of_a_pod_first() -> None:
 
 def test_the_table_is_bounded_by_its_memory() -> None:
     one = estimate_bytes(poll("a").status)
-    agents = AgentRegistry(100, max_bytes=3 * one)
+    agents = AgentRegistry(50, max_bytes=3 * one)
     for name in "abc":
         agents.record_poll(poll(name), NOW)
     assert (len(agents), agents.size_bytes) == (3, 3 * one)
@@ -85,7 +85,7 @@ def test_the_table_is_bounded_by_its_memory() -> None:
 
 
 def test_the_table_counts_right_whatever_happens() -> None:
-    chance, agents = random.Random(7), AgentRegistry(20, max_bytes=19 * 5000, max_per_pod=2)
+    chance, agents = random.Random(7), AgentRegistry(10, max_bytes=19 * 5000, max_per_pod=2)
     for _ in range(2000):
         number = chance.randrange(60)
         agents.record_poll(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from sidelight_collector.captures.attach.ephemeral_container import AttachTarget, build_container
 from sidelight_collector.captures.capture import (
     JOIN_SECONDS,
     STOP_GRACE_SECONDS,
@@ -39,7 +40,6 @@ from sidelight_collector.captures.capture_repository import (
     generate_capture_id,
 )
 from sidelight_collector.captures.capture_requests import BadBody, parse_capture_id, parse_capture_request
-from sidelight_collector.captures.ephemeral_container import AttachTarget, build_container
 from sidelight_collector.captures.recordings.recording_files import (
     merge_into_runs,
     parse_recording,

@@ -19,6 +19,11 @@ from ulid import ULID
 from sidelight_collector.auth.authorizer import Authorizer, BearerTokens
 from sidelight_collector.auth.write_identity import LabelMismatch, OneShotWriterIdentity, TokenRejected
 from sidelight_collector.auth_wiring import load_tokens
+from sidelight_collector.captures.attach.one_time_tokens import (
+    OneTimeTokenVerifier,
+    build_agent_name,
+    issue_token,
+)
 from sidelight_collector.captures.capture import Capture, CaptureRequest, Claim, EphemeralSidecar
 from sidelight_collector.captures.capture_codec import decode_capture, encode_capture
 from sidelight_collector.captures.capture_repository import (
@@ -28,7 +33,6 @@ from sidelight_collector.captures.capture_repository import (
     generate_capture_id,
 )
 from sidelight_collector.captures.capture_requests import MAX_CAPTURE_REQUEST_BYTES
-from sidelight_collector.captures.one_time_tokens import OneTimeTokenVerifier, build_agent_name, issue_token
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from sidelight_collector.captures.agents import AgentRegistry
 from sidelight_collector.captures.capture import Capture, CapturePolicy, CaptureRequest
 from sidelight_collector.captures.capture_repository import CaptureRepository
 from sidelight_collector.captures.coordinator import CaptureCoordinator
@@ -87,7 +88,7 @@ class Collectors:
                 CapturePolicy(),
                 metrics,
                 no_windows,
-                max_polls=100,
+                agents=AgentRegistry(100),
                 poll_timeout_seconds=HOLD,
                 check_interval_seconds=look_seconds,
             )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,12 +86,22 @@ def test_a_folder_below_one_that_others_may_write_is_refused(tmp_path: Path, fol
     open_spool(folder).close()
 
 
-def test_a_volume_that_every_user_may_write_is_accepted(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@needs_root
+def test_a_volume_that_every_user_may_write_is_accepted(folder: Path) -> None:
+    """Kubernetes mounts a folder of the node, often of the file system that is the root's as well."""
     folder.chmod(0o2777)
-    monkeypatch.setattr(Path, "is_mount", lambda path: path == folder)
-    open_spool(folder).close()
+    check = f"{sys.executable} -c 'from tests.sidecar import test_spool_safety as here; here.open_there()'"
+    mount = f"mount --bind {shlex.quote(str(folder))} {shlex.quote(str(folder))} && exec {check}"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "SPOOL": str(folder)}
+    for command, accepted in ((f"exec {check}", False), (mount, True)):
+        done = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", command], env=environment, capture_output=True, text=True
+        )
+        assert (done.returncode == 0) is accepted, done.stderr
+
+
+def open_there() -> None:
+    open_spool(Path(os.environ["SPOOL"])).close()
 
 
 def test_a_link_in_place_of_the_folder_is_refused(tmp_path: Path, folder: Path) -> None:

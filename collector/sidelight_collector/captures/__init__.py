@@ -15,8 +15,6 @@ capture_codec        captures as JSON
 visibility           which captures a reader may see
 capture_events       progress as server-sent events
 queryable_windows    counts the windows that a query finds
-attacher             attaches a sidecar to a pod without one
-ephemeral_container  the container that is attached
-one_time_tokens      tokens of attached sidecars
+attach               attaches a sidecar to a pod without one
 recordings           timeline recordings
 """

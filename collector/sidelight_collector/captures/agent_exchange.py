@@ -1,4 +1,4 @@
-"""Lists the sidecars of this process in the store, for the other processes to read."""
+"""Lists the sidecars of this process in the store, for other processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ AGENT_EXCHANGE_SECONDS: Final = 15.0
 
 
 class AgentExchange:
-    """The documents in the store that list polling sidecars. Belongs to one event loop."""
+    """The documents in the store that list polling sidecars.
+
+    Belongs to one event loop.
+    """
 
     def __init__(
         self, repository: CaptureRepository, agents: AgentRegistry, clock: Callable[[], float]

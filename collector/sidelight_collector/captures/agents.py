@@ -43,13 +43,15 @@ class Agent:
 class AgentRegistry:
     """The sidecars that poll this process, and the known ones of other processes.
 
-    It has at most `max_agents` local sidecars that take `max_bytes` together, and `max_per_pod` of each pod.
+    It has at most twice `max_polls` local sidecars that take `max_bytes` together, and `max_per_pod` of each
+    pod.
     Beyond these it drops sidecars of the namespace that takes the most memory: those of a pod that has
     several first, then the one that polled longest ago. Nobody loses a sidecar to a larger namespace.
     """
 
-    def __init__(self, max_agents: int, max_bytes: int = 64 << 20, max_per_pod: int = 8) -> None:
-        self._max_agents = max_agents
+    def __init__(self, max_polls: int, max_bytes: int = 64 << 20, max_per_pod: int = 8) -> None:
+        self.max_polls = max_polls
+        self._max_agents = 2 * max_polls
         self._max_bytes = max_bytes
         self._max_per_pod = max_per_pod
         self._local: OrderedDict[str, Agent] = OrderedDict()
@@ -137,7 +139,10 @@ class AgentRegistry:
             del self._namespaces[_get_namespace(agent)]
 
     def _choose_victim(self, own: str) -> str:
-        """Choose a sidecar of the namespace that takes the most memory; `own` if several do."""
+        """Choose a sidecar of the namespace that takes the most memory.
+
+        If several do, it is `own`.
+        """
         largest = max(self._namespaces, key=lambda name: (self._namespaces[name].bytes, name == own))
         namespace = self._namespaces[largest]
         if namespace.shared_pods:

@@ -16,7 +16,10 @@ MAX_CACHED: Final = 10_000
 
 
 class CaptureWriters:
-    """Checks captures against the pods that took them; thread-safe. It remembers the last permits."""
+    """Checks captures against the pods that took them.
+
+    It remembers the last permits, and is thread-safe.
+    """
 
     def __init__(self, repository: CaptureRepository) -> None:
         self._repository = repository
@@ -24,7 +27,7 @@ class CaptureWriters:
         self._permitted: OrderedDict[tuple[str, str, str], None] = OrderedDict()
 
     def check(self, writer: WriterIdentity, capture_ids: Iterable[str]) -> None:
-        """Raise LabelMismatch for a capture of this collector that the writer's pod did not take.
+        """Raise LabelMismatch for a capture that the writer's pod did not take.
 
         An id that the collector does not know is that of a sidecar's own capture. Blocks the thread.
         """

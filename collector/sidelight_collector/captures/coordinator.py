@@ -86,11 +86,9 @@ class CaptureCoordinator:
         metrics: Metrics,
         count_windows: WindowCounter,
         *,
-        max_polls: int,
+        agents: AgentRegistry,
         poll_timeout_seconds: float,
         check_interval_seconds: float,
-        max_agents_bytes: int = 64 << 20,
-        max_agents_per_pod: int = 8,
         clock: Callable[[], float] = unix_now,
     ) -> None:
         self._repository = repository
@@ -100,10 +98,10 @@ class CaptureCoordinator:
         self._poll_timeout_seconds = poll_timeout_seconds
         self._check_interval_seconds = check_interval_seconds
         self._clock = clock
-        self._agents = AgentRegistry(2 * max_polls, max_agents_bytes, max_agents_per_pod)
+        self._agents = agents
         self._exchange = AgentExchange(repository, self._agents, clock)
         self._active: dict[str, ActiveCapture] = {}
-        self._polls = PendingPolls(max_polls, metrics)
+        self._polls = PendingPolls(agents.max_polls, metrics)
         self._claim_lock = asyncio.Lock()
         self._check_requested = asyncio.Event()
         self.is_closed = False

@@ -13,7 +13,7 @@ from sidelight_collector.auth.authorizer import get_principal, get_writer
 from sidelight_collector.auth.read_rules import Principal
 from sidelight_collector.auth.write_identity import OneShotWriterIdentity
 from sidelight_collector.captures.agents import agent_to_json, summarize_services
-from sidelight_collector.captures.attacher import Attacher, AttachPolicy
+from sidelight_collector.captures.attach.attacher import Attacher, AttachPolicy
 from sidelight_collector.captures.capture import (
     Capture,
     CapturePolicy,

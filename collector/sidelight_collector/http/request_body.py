@@ -1,4 +1,4 @@
-"""Receives JSON bodies of clients within limits of time, size, structure and memory.
+"""Receives JSON bodies within limits of time, size, structure and memory.
 
 A few kilobytes of JSON can decode to hundreds of megabytes of objects: `[]` has 2 bytes, and a list takes 56.
 `estimate_memory` therefore bounds the objects from the bytes alone, before anything is parsed.
@@ -38,7 +38,10 @@ _TOKENS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class JsonLimits:
-    """Limits of a JSON body: its decompressed size, the memory of its values, and its depth."""
+    """Limits of a JSON body.
+
+    They are of its decompressed size, the memory of its values, and its depth.
+    """
 
     max_bytes: int
     max_memory_bytes: int
@@ -66,7 +69,7 @@ def estimate_memory(text: bytes) -> int:
 
 
 def check_memory(text: bytes, max_memory_bytes: int, hint: str) -> None:
-    """Raise LimitExceeded if the values of a JSON text may take more than `max_memory_bytes`."""
+    """Raise LimitExceeded if values may take more than `max_memory_bytes`."""
     estimate = estimate_memory(text)
     if estimate > max_memory_bytes:
         raise LimitExceeded(

@@ -18,7 +18,10 @@ _POSITIVE_SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class ClientLimitSettings:
-    """Limits of headers, polls, recordings and captures; the collector's `Settings` include them."""
+    """Limits of headers, polls, recordings and captures.
+
+    The collector's `Settings` include them.
+    """
 
     max_window_header_bytes: int = setting(64 << 10, "largest header line of a window", parse=parse_byte_size)
     capture_max_pending_bytes: int = setting(

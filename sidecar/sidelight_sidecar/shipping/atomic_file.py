@@ -46,9 +46,9 @@ def write_temporary_file(path: Path, content: bytes) -> Path:
 
 
 def read_file(path: Path, max_bytes: int) -> bytes:
-    """Return the content of a regular file, without following a link or waiting for a writer.
+    """Return the content of a regular file.
 
-    Raises OSError, with EFBIG for more than `max_bytes`.
+    It follows no link and waits for no writer. Raises OSError, with EFBIG for more than `max_bytes`.
     """
     with os.fdopen(_open_regular(path, os.O_RDONLY), "rb") as file:
         content = file.read(max_bytes + 1)
@@ -58,7 +58,7 @@ def read_file(path: Path, max_bytes: int) -> bytes:
 
 
 def lock_directory(folder: Path) -> IO[bytes]:
-    """Create a folder that only this user can change, and lock it until the returned file is closed.
+    """Create a private folder, and lock it until the returned file is closed.
 
     Raises BlockingIOError if another process holds the lock, UnsafeDirectory if another user could change
     the folder.
@@ -81,7 +81,7 @@ def make_private_directory(folder: Path) -> None:
 
 
 def check_directory(folder: Path) -> None:
-    """Raise UnsafeDirectory if `folder` is a link, or if another user can change or replace it.
+    """Raise UnsafeDirectory for a link or a folder that others can change.
 
     The folder and all above it must belong to this user or to root. Other users may write only to a sticky
     folder above it, such as /tmp, and to the mount point of a volume: Kubernetes mounts an emptyDir with
@@ -96,11 +96,20 @@ def check_directory(folder: Path) -> None:
             raise UnsafeDirectory(f"{path} belongs to user {status.st_uid}")
         is_sticky = bool(status.st_mode & stat.S_ISVTX)
         shared = status.st_mode & (0o022 if path == folder else 0o002)
-        is_allowed = path != folder if is_sticky else path.is_mount()
+        is_allowed = path != folder if is_sticky else _is_mount_point(path)
         if shared and not is_allowed:
             raise UnsafeDirectory(
                 f"other users may write to {path} (mode {stat.S_IMODE(status.st_mode):04o})"
             )
+
+
+def _is_mount_point(path: Path) -> bool:
+    """Return whether a file system is mounted here (proc(5), /proc/PID/mountinfo).
+
+    `Path.is_mount` misses a bind mount of a folder on the same file system, as volumes of a pod can be.
+    """
+    mounts = (line.split(b" ")[4] for line in Path("/proc/self/mountinfo").read_bytes().splitlines())
+    return os.fsencode(path) in (mount.decode("unicode_escape").encode("latin-1") for mount in mounts)
 
 
 def _open_regular(path: Path, flags: int) -> int:

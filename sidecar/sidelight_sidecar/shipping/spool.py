@@ -365,7 +365,10 @@ def _parse_file_name(name: str, size: int = 0) -> SpoolEntry | None:
 
 
 def _read_merge_note(note: Path) -> list[str]:
-    """Return the file names in a note, or none if one of them is no window of the spool."""
+    """Return the file names in a note.
+
+    It is empty if one of them is no window of the spool.
+    """
     try:
         names = json.loads(atomic_file.read_file(note, _MERGE_NOTE_BYTES))
     except (OSError, ValueError, RecursionError):

@@ -1,4 +1,7 @@
-"""HTTP handlers of recordings: upload, list, speedscope, heat map, flame graph of a span, event loops."""
+"""HTTP handlers of recordings.
+
+They upload and list recordings, and answer speedscope, heatmaps, flame graphs of a span and event loops.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,10 @@ FLAMEGRAPH_PARAMETERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CaptureSizeLimits:
-    """Limits of recordings (compressed, text, values in memory, frames drawn) and of polls."""
+    """Limits of recordings and of polls.
+
+    Those of recordings are of compressed bytes, text, values in memory and drawn frames.
+    """
 
     max_recording_bytes: int
     max_recording_text_bytes: int

@@ -16,6 +16,16 @@ import structlog
 from ulid import ULID
 
 from sidelight_collector.captures.agents import select_eligible_agents
+from sidelight_collector.captures.attach.ephemeral_container import (
+    AttachFailure,
+    AttachTarget,
+    build_container,
+    build_container_name,
+    build_patch,
+    explain_rejection,
+    find_startup_failure,
+)
+from sidelight_collector.captures.attach.one_time_tokens import build_agent_name, issue_token
 from sidelight_collector.captures.capture import (
     Capture,
     CaptureRequest,
@@ -25,16 +35,6 @@ from sidelight_collector.captures.capture import (
 )
 from sidelight_collector.captures.capture_repository import CaptureNotFound
 from sidelight_collector.captures.coordinator import CaptureCoordinator
-from sidelight_collector.captures.ephemeral_container import (
-    AttachFailure,
-    AttachTarget,
-    build_container,
-    build_container_name,
-    build_patch,
-    explain_rejection,
-    find_startup_failure,
-)
-from sidelight_collector.captures.one_time_tokens import build_agent_name, issue_token
 from sidelight_collector.kubernetes_discovery.k8s_objects import Pod, parse_pod
 from sidelight_collector.kubernetes_discovery.shared_state import ClusterSnapshot
 from sidelight_collector.metrics import Metrics
