@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from sidelight.request_origin import is_loopback
 from sidelight_collector.auth.authorizer import Authorizer, BearerTokens, read_named_tokens
 from sidelight_collector.auth.read_rules import ReadPolicy, TrustedProxy, load_read_rules
 from sidelight_collector.auth.token_review import TokenReviewer, TokenReviewPolicy
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.settings.collector import Settings, is_loopback
+from sidelight_collector.settings.collector import Settings
 from sidelight_kubernetes.kubernetes_client import KubernetesClient
 
 

@@ -18,6 +18,7 @@ import uvloop
 from aiohttp import web
 
 from sidelight import __version__, logs
+from sidelight.request_origin import OriginPolicy, is_loopback
 from sidelight.settings import mask_secrets
 from sidelight_collector import native_kernel
 from sidelight_collector.auth.authorizer import BearerTokens
@@ -278,6 +279,7 @@ async def serve(
         readiness,
         path_prefix=settings.path_prefix,
         build=ui.build_name(pages),
+        origin_policy=OriginPolicy(is_loopback(settings.address[0]), settings.allowed_hosts),
     )
     # What arrives compressed is unpacked by ingest, within limits: aiohttp must leave it alone.
     server = web.AppRunner(

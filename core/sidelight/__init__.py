@@ -4,6 +4,7 @@ main      the console script; commands are entry points of the installed distrib
 settings  settings as dataclass fields, flags and environment variables
 logs      structured logs, as text or JSON
 waiting   for an event, with a timeout
+request_origin  refuses requests that a browser sends for a page of another site
 """
 
 __version__ = "0.1.0"

@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 from aiohttp import web
 
+from sidelight.request_origin import ANY_HOST, ForeignRequest
 from sidelight_injector.admission import review
 from sidelight_injector.admission.decide import (
     UNCHANGED,
@@ -57,7 +58,16 @@ class MutatingWebhook:
         self._has_native_sidecars = has_native_sidecars
 
     def build_app(self) -> web.Application:
-        app = web.Application(client_max_size=self._settings.max_body_bytes)
+        @web.middleware
+        async def check_origin(request: web.Request, handler: Handler) -> web.StreamResponse:
+            try:
+                ANY_HOST.check(request.method, request.headers)
+            except ForeignRequest as error:
+                body = {"error": error.reason, "message": error.message, "hint": error.hint}
+                return web.json_response(body, status=403)
+            return await handler(request)
+
+        app = web.Application(client_max_size=self._settings.max_body_bytes, middlewares=[check_origin])
         app.router.add_post(PATH, self.mutate)
         return app
 

@@ -19,6 +19,7 @@ from aiohttp import web
 from ulid import ULID
 
 from sidelight import __version__
+from sidelight.request_origin import OriginPolicy, is_loopback
 from sidelight.settings import mask_secrets
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_sidecar.captures.agent_status import AgentStatusReader
@@ -227,7 +228,8 @@ async def serve(settings: SidecarSettings) -> int:
             DefaultSampler(sampler, is_fallback),
             settings.capture_token_file,
         )
-        runner = web.AppRunner(server.build_app(), access_log=None, shutdown_timeout=1.0)
+        origin_policy = OriginPolicy(is_loopback(settings.listen_address[0]), settings.allowed_hosts)
+        runner = web.AppRunner(server.build_app(origin_policy), access_log=None, shutdown_timeout=1.0)
         try:
             await _listen(runner, settings.listen_address)
             enabled_poller = capture_poller if settings.captures_from_collector else None

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import structlog
 from aiohttp import web
 
+from sidelight.request_origin import ANY_HOST, OriginPolicy
 from sidelight.waiting import wait_for_event
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_sidecar.captures.captures import CaptureRegistry, LocalCapture, parse_capture_parameters
@@ -76,8 +77,13 @@ class SidecarServer:
         self._is_fallback = default_sampler.is_fallback
         self._token_file = capture_token_file
 
-    def build_app(self) -> web.Application:
-        app = web.Application(client_max_size=_MAX_BODY, middlewares=[self._handle_errors])
+    def build_app(self, origin_policy: OriginPolicy = ANY_HOST) -> web.Application:
+        @web.middleware
+        async def check_origin(request: web.Request, handler: Handler) -> web.StreamResponse:
+            origin_policy.check(request.method, request.headers)
+            return await handler(request)
+
+        app = web.Application(client_max_size=_MAX_BODY, middlewares=[self._handle_errors, check_origin])
         app.router.add_get("/livez", self.livez)
         app.router.add_get("/readyz", self.readyz)
         app.router.add_get("/metrics", self.metrics)

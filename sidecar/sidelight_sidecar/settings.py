@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import socket
@@ -12,10 +11,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sidelight import settings as house
+from sidelight.request_origin import parse_host_name
 from sidelight.settings import BadSetting, setting
 from sidelight_model.errors import BadLabel
 from sidelight_model.labels import RESERVED_LABELS, Labels
 from sidelight_sidecar.one_shot import NO_ONE_TIME_TOKEN, OneTimeToken, parse_one_time_token
+from sidelight_sidecar.state_directory import find_state_directory
 from sidelight_sidecar.triggers import GrowthThreshold, TriggerRules
 
 SAMPLING_MODES = ("auto", "gil", "blocking", "nonblocking", "command")
@@ -226,6 +227,13 @@ class SidecarSettings:
         "address of the HTTP endpoints, such as /capture and /metrics; port 0 picks a free port",
         metavar="HOST:PORT",
     )
+    allowed_hosts: tuple[str, ...] = setting(
+        (),
+        "name of a host that requests may be for, besides this machine; may be repeated; without it, a "
+        "sidecar that listens beyond loopback answers for every host",
+        parse=parse_host_name,
+        metavar="HOST",
+    )
     capture_token_file: Path | None = setting(
         None, "file with the bearer token that POST /capture, /pause and /resume require", parse=Path
     )
@@ -375,27 +383,6 @@ def parse_sidecar_settings(argv: Sequence[str], environ: Mapping[str, str]) -> S
     except BadLabel as error:
         raise BadSetting(error.message, hint=error.hint) from error
     return settings
-
-
-def find_state_directory(environ: Mapping[str, str]) -> Path:
-    """Return the directory for files that survive a restart.
-
-    It is $XDG_STATE_HOME, or ~/.local/state, or $XDG_RUNTIME_DIR for a user without a home (XDG Base
-    Directory Specification).
-
-    Raises BadSetting if there is none.
-    """
-    directories = [Path(environ.get(name, "")) for name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR")]
-    with contextlib.suppress(RuntimeError):  # this user has no home directory
-        if (home := Path.home()).is_dir():
-            directories.insert(1, home / ".local" / "state")
-    for directory in directories:
-        if directory.is_absolute():
-            return directory
-    raise BadSetting(
-        "there is no directory for the spool: this user has no home directory",
-        hint="Set --spool-dir to a directory that only this user can write.",
-    )
 
 
 def _check_targets(settings: SidecarSettings) -> None:

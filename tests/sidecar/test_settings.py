@@ -6,7 +6,8 @@ import pytest
 
 from sidelight.settings import BadSetting
 from sidelight_model.errors import SidelightError
-from sidelight_sidecar.settings import SidecarSettings, find_state_directory, parse_sidecar_settings
+from sidelight_sidecar.settings import SidecarSettings, parse_sidecar_settings
+from sidelight_sidecar.state_directory import find_state_directory
 
 BASE = ["--collector", "http://127.0.0.1:8080", "--service", "shop"]
 

@@ -16,6 +16,7 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from sidelight.request_origin import OriginPolicy
 from sidelight.settings import BadSetting
 from sidelight_collector.auth.read_rules import Principal, ReadPolicy
 from sidelight_collector.auth.write_identity import ONE_TIME_PREFIX, WriterIdentity
@@ -312,7 +313,9 @@ def read_named_tokens(path: Path | None) -> dict[str, str] | None:
     return {line[-1]: line[0] if len(line) == 2 else "" for line in words}
 
 
-def build_middlewares(metrics: Metrics, authorizer: Authorizer, prefix: str) -> Sequence[Middleware]:
+def build_middlewares(
+    metrics: Metrics, authorizer: Authorizer, prefix: str, origin_policy: OriginPolicy
+) -> Sequence[Middleware]:
     """Build the middlewares of the application, outermost first."""
 
     @web.middleware
@@ -358,6 +361,7 @@ def build_middlewares(metrics: Metrics, authorizer: Authorizer, prefix: str) -> 
 
     @web.middleware
     async def authorize_request(request: web.Request, handler: Handler) -> web.StreamResponse:
+        origin_policy.check(request.method, request.headers)
         await authorizer.authorize(
             required_permission(request.method, _route_name(request).removeprefix(prefix)), request
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from sidelight import __version__
+from sidelight.request_origin import ANY_HOST, OriginPolicy
 from sidelight_collector.auth.authorizer import (
     Authorizer,
     BearerTokens,
@@ -40,6 +41,7 @@ def build_app(
     *,
     path_prefix: str = "",
     build: str = __version__,
+    origin_policy: OriginPolicy = ANY_HOST,
 ) -> web.Application:
     """Build an application that serves `routes` below `path_prefix`.
 
@@ -49,7 +51,7 @@ def build_app(
     """
     if isinstance(authorizer, BearerTokens):
         authorizer = Authorizer(authorizer)
-    app = web.Application(middlewares=build_middlewares(metrics, authorizer, path_prefix))
+    app = web.Application(middlewares=build_middlewares(metrics, authorizer, path_prefix, origin_policy))
     api = f"{path_prefix}/api/"
 
     async def name_build(request: web.Request, response: web.StreamResponse) -> None:

@@ -1,9 +1,10 @@
-"""Limits of what clients send besides windows, a part of the collector's settings."""
+"""Limits of what clients send, a part of the collector's settings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sidelight.request_origin import parse_host_name
 from sidelight.settings import BadSetting, parse_byte_size, parse_nonnegative_int, setting
 
 _POSITIVE_SETTINGS = (
@@ -18,11 +19,18 @@ _POSITIVE_SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class ClientLimitSettings:
-    """Limits of headers, polls, recordings and captures.
+    """Limits of hosts, headers, polls, recordings and captures.
 
     The collector's `Settings` include them.
     """
 
+    allowed_hosts: tuple[str, ...] = setting(
+        (),
+        "name of a host that requests may be for, besides this machine, such as that of a proxy; may be "
+        "repeated; without it, a collector that listens beyond loopback answers for every host",
+        parse=parse_host_name,
+        metavar="HOST",
+    )
     max_window_header_bytes: int = setting(64 << 10, "largest header line of a window", parse=parse_byte_size)
     capture_max_pending_bytes: int = setting(
         64 << 20,

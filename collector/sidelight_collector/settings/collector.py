@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sidelight.request_origin import is_loopback
 from sidelight.settings import (
     BadSetting,
     parse_address,
@@ -487,11 +487,3 @@ class Settings(KubernetesSettings):
 
 def _is_below(path: Path, store: str) -> bool:
     return "://" not in store and path.absolute().is_relative_to(Path(store).absolute())
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a server that listens on `host`."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
