@@ -60,7 +60,7 @@ def spool() -> Iterator[str]:
         if subprocess.run(python, capture_output=True, check=False).returncode:
             pytest.skip(f"other users may not run {sys.executable}: it lies where only root may look")
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        Path(folder).chmod(0o777)
+        Path(folder).chmod(0o1777)
         yield f"{folder}/spool"
 
 
