@@ -364,11 +364,19 @@ def test_sides_and_times_are_chosen_and_stay_so_until_a_person_chooses(shop: str
     page.get_by_role("button", name="last 6 hours").click()
     eventually("the range is a person's", lambda: given(page) == {"from": "-6h", "until": "now"})
     page.get_by_label("Compared times").click()
+    expect(panel).to_contain_text("the request gives")
+    expect(panel.get_by_role("button", name="while both ran")).to_have_count(0)
+    page.get_by_label("What is compared").select_option("composition")
+    eventually("it is in the address", lambda: given(page).get("basis") == "composition")
+    expect(card(page)).to_contain_text("may be load")
+    page.get_by_label("Compared times").click()
     panel.get_by_role("button", name="while both ran").click()
     eventually("other times are in the address", lambda: "baseline_from" in given(page))
     page.get_by_label("Compared times").click()
     panel.get_by_role("button", name="Choose the times automatically").click()
-    eventually("the times are chosen again", lambda: given(page).keys() <= {"baseline", "comparison"})
+    eventually(
+        "the times are chosen again", lambda: given(page).keys() <= {"baseline", "comparison", "basis"}
+    )
     page.get_by_label("Version of side A").select_option("version:v2")
     eventually("both sides are named", lambda: given(page)["baseline"] == "version:v2")
     assert given(page)["comparison"] == "version:v2"

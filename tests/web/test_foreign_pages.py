@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from tests.web.conftest import CHROMIUM, FLAGS, Serve
 from tests.web.profiles import AFTER, send, windows
@@ -27,12 +27,11 @@ SEEN = "([url]) => fetch(url).then(async answer => [answer.status, await answer.
 
 
 @pytest.fixture
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        flags = [*FLAGS, f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"]
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
-        yield browser
-        browser.close()
+def browser(chromium: Browser) -> Iterator[Browser]:
+    flags = [*FLAGS, f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"]
+    browser = chromium.browser_type.launch(executable_path=CHROMIUM, args=flags)
+    yield browser
+    browser.close()
 
 
 @contextmanager
