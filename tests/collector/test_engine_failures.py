@@ -229,7 +229,7 @@ async def test_without_fallback_such_a_query_is_refused(
         async with serving(store, **changes) as running:
             answer = await running.get("flamegraph", SPAN)
             assert (answer.status, answer.reason) == (503, "engine_unavailable")
-            assert answer.headers["retry-after"] == "5"
+            assert 5 <= int(answer.headers["retry-after"]) <= 10
             assert cause in answer.json["message"]
             assert "--clickhouse-url" in answer.json["hint"]
             assert PASSWORD not in answer.body.decode()
