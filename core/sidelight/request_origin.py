@@ -101,7 +101,10 @@ def _parse_place(url: str) -> str:
 
 
 def _parse_host(url: str) -> str:
-    """Return the host of a URL in lower case, empty if it has none; `?` if it cannot be read."""
+    """Return the host of a URL in lower case.
+
+    It is empty if there is none, and `?` if the URL cannot be read.
+    """
     try:
         return (urlsplit(url).hostname or "").removesuffix(".")
     except ValueError:
