@@ -290,7 +290,7 @@ def blocks(text: bytes) -> bytes:
 
 
 _HEAD: Final = (
-    b"POST /api/v1/windows HTTP/1.1\r\nHost: collector\r\nContent-Encoding: zstd\r\n"
+    b"POST /api/v1/windows HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: zstd\r\n"
     b"Content-Type: application/vnd.sidelight.windows\r\nContent-Length: %d\r\n\r\n"
 )
 

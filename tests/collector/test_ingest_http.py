@@ -306,7 +306,7 @@ async def test_what_its_sender_no_longer_waits_for_is_not_read(serving: Any, mak
         while await collector.metric("sidelight_ingest_pending_bytes") < sum(map(len, bodies[:3])):
             pass
         _, writer = await asyncio.open_connection("127.0.0.1", collector.port)
-        head = f"POST {path} HTTP/1.1\r\nHost: collector\r\nContent-Length: {len(bodies[3])}\r\n\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(bodies[3])}\r\n\r\n"
         writer.write(head.encode() + bodies[3])
         while await collector.metric("sidelight_ingest_pending_bytes") < pending:
             pass
@@ -456,7 +456,7 @@ async def test_a_token_that_is_no_text_is_unknown_and_one_of_any_letters_is_know
         for given, status in ((b"schl\xff", 401), ("schlüssel".encode(), 200)):
             reader, writer = await asyncio.open_connection("127.0.0.1", collector.port)
             writer.write(
-                b"GET /api/v1/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                b"GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                 b"Authorization: Bearer " + given + b"\r\n\r\n"
             )
             assert (await reader.readline()).split()[1] == str(status).encode()
