@@ -127,6 +127,33 @@ def test_composition_of_sides_that_overlap_is_over_all_of_both() -> None:
     assert found["verdict"]["basis_reason"] == "Shares of the profile were requested."
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"basis": Basis.EQUAL_LOAD},
+        {"basis": Basis.PER_REQUEST},
+        {"basis": Basis.CONCURRENT},
+        {"basis": Basis.CONCURRENT, "request_counts": (2000.0, 1000.0)},
+    ],
+    ids=["equal_load", "per_request", "concurrent", "concurrent with counts"],
+)
+def test_every_concurrent_comparison_uses_only_the_time_both_ran(options: Any) -> None:
+    rng = np.random.default_rng(3)
+    store = stored([*service("1", rng, at=-HOUR, minutes=120), *service("2", rng, at=0, pods=1)])
+    found = judged(store, **options)
+    assert found["verdict"]["basis"] == "concurrent"
+    assert found["verdict"]["basis_reason"].endswith("UTC, and only this time is compared.")
+    assert [side["windows"] for side in found["sides"]] == [180, 60]
+
+
+def test_given_request_counts_are_divided_by_all_of_both_sides() -> None:
+    rng = np.random.default_rng(3)
+    store = stored([*service("1", rng, at=-HOUR, minutes=120), *service("2", rng, at=0, pods=1)])
+    found = judged(store, request_counts=(2000.0, 1000.0))
+    assert found["verdict"]["basis"] == "per_request"
+    assert [side["windows"] for side in found["sides"]] == [360, 60]
+
+
 def test_composition_can_be_asked_of_concurrent_sides() -> None:
     rng = np.random.default_rng(4)
     store = stored([*service("1", rng, at=0), *service("2", rng, at=0, doubled=7)])

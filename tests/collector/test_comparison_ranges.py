@@ -215,7 +215,8 @@ async def test_one_version_is_refused_with_what_to_give(keep: Any) -> None:
 async def test_windows_without_a_version_need_sides_and_can_be_the_version_before() -> None:
     async with serving(stored(runs("", -HOUR, 0))) as client:
         status, body = await refused(client, "verdict", **SHOP)
-        assert (status, "have no label version" in body["message"]) == (400, True)
+        assert (status, body["error"]) == (400, "no_version_label")
+        assert "have no label version" in body["message"]
     answer = await ask(stored(runs("", -3 * HOUR, -HOUR), runs("2", -HOUR, 0)))
     assert answer["ranges"]["text"].startswith(
         'Version "2" is compared with the one before it, (no version): the comparison replaced'
@@ -269,6 +270,11 @@ async def test_times_of_the_request_are_compared_as_they_are(keep: Any) -> None:
     store = keep(runs("1", -5 * HOUR, -HOUR), runs("2", -90, 0))
     cut = await ask(store, **VERSIONS, **{"from": "-3h"})
     assert cut["ranges"]["alternatives"] == [], "only the time in which both ran is compared already"
+    counted = await ask(
+        store, **VERSIONS, **{"from": "-3h"}, baseline_requests="10", comparison_requests="20"
+    )
+    assert counted["verdict"]["basis"] == "per_request"
+    assert counted["ranges"]["alternatives"] == [], "the counts given are of these times"
     answer = await ask(store, **VERSIONS, **{"from": "-3h"}, basis="composition")
     assert times(answer) == both("07:30", "10:30")
     assert answer["ranges"] == {

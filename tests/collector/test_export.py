@@ -24,6 +24,7 @@ from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import Counts
 from sidelight_model.errors import Reason
 from sidelight_model.folded import Stack
+from sidelight_model.window import Window
 from tests.collector.api_client import Client, serving
 from tests.collector.stored_windows import START_NS, stored, window
 from tests.model.test_svg import drawn
@@ -99,6 +100,36 @@ async def test_two_sides_go_to_standard_output(client: Client) -> None:
     )
     done = await export(client.make_url("/"), *RANGE, *sides, "--type", "cpu")
     assert (done.returncode, done.stdout) == (0, "main (a.py);work (b.py) 10 0\nother 1 1\n")
+
+
+async def test_the_collector_chooses_the_times_of_an_exported_comparison() -> None:
+    def run(version: str, at: float) -> list[Window]:
+        return [window("main (a.py:1) 3", version=version, at=at + n * 60, seconds=60) for n in range(30)]
+
+    sides = ("--baseline", "version:1", "--comparison", "version:2")
+    async with serving(stored([*run("1", -9 * 3600), *run("2", -9 * 3600 + 1800)])) as client:
+        url = client.make_url("/")
+        chosen = await export(url, *sides, "--no-states", 'service="shop"')
+        newest = await export(url, "--comparison", "version:2", "--no-states", 'service="shop"')
+        ranged = await export(url, *sides, "--from", "-1h", 'service="shop"')
+    assert (chosen.returncode, chosen.stdout, chosen.stderr) == (0, "main (a.py) 90 90\n", "")
+    assert (newest.returncode, newest.stdout) == (0, chosen.stdout)
+    assert (ranged.returncode, ranged.stdout) == (0, "")
+    assert "from -1h until now" in ranged.stderr
+
+
+async def test_an_exported_comparison_of_nothing_names_no_range(client: Client) -> None:
+    done = await export(
+        client.make_url("/"), "--baseline", "version:7", "--comparison", "version:8", 'service="shop"'
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert 'note: nothing matched service="shop" in the chosen time' in done.stderr
+
+
+async def test_one_version_cannot_be_exported_as_a_comparison(client: Client) -> None:
+    done = await export(client.make_url("/"), "--comparison", "version:1", 'service="shop"')
+    assert (done.returncode, done.stdout) == (1, "")
+    assert 'no version ran before "1"' in done.stderr
 
 
 async def test_stacks_can_be_picked(client: Client) -> None:

@@ -83,12 +83,17 @@ def load_comparison(
 ) -> Comparison:
     """Load both sides with their samples by cell and stack.
 
-    Sides that overlap are cut to the time in which both were observed, if their rates are compared.
+    Sides that overlap are cut to the time in which both were observed, unless the options ask for shares of
+    the profile, or divide by request counts that they give for the whole of both sides.
     """
     selected = select_comparison_windows(context, sides, options.max_rows)
     observations = build_observations(sides, selected)
     overlap = find_overlap(*map(list_observed_intervals, selected))
     text = ""
+    # Any other basis may fall back to rates of sides that ran at the same time.
+    is_cut = options.basis is Basis.CONCURRENT or (
+        options.basis is not Basis.COMPOSITION and options.request_counts is None
+    )
     if overlap and observations.pairing == "time":
         text = format_time_range(overlap.from_ns, overlap.until_ns)
     elif overlap:
@@ -103,7 +108,7 @@ def load_comparison(
         common = build_observations(narrowed, select_comparison_windows(context, narrowed, options.max_rows))
         if common.pairing == "time":
             text = format_time_range(overlap.from_ns, overlap.until_ns)
-            if options.basis in (None, Basis.CONCURRENT) and options.request_counts is None:
+            if is_cut:
                 observations, text = common, f"{text}, and only this time is compared"
     return Comparison(
         text,

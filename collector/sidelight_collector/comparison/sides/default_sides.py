@@ -115,12 +115,12 @@ def choose_sides(context: QueryContext, request: SidesRequest) -> SideChoice:
 
 
 def describe_ranges(
-    context: QueryContext, choice: SideChoice, *, is_concurrent: bool = False
+    context: QueryContext, choice: SideChoice, *, offers_overlap: bool = True
 ) -> RangeStatement:
     """State the times of both sides.
 
-    Windows are read only if the request gives the times. If sides are compared as concurrent, the time in
-    which both ran is no alternative.
+    Windows are read only if the request gives the times. With `offers_overlap` the time in which both ran is
+    an alternative. It is none where the comparison is cut to it, or where request counts are of other times.
     """
     if choice.ranges is not None:
         return choice.ranges
@@ -131,7 +131,7 @@ def describe_ranges(
     spans = RangePair(*(TimeSpan(side.from_ns, side.until_ns) for side in choice.sides))
     return state_given_ranges(
         spans,
-        None if is_concurrent else find_overlap(*observed),
+        find_overlap(*observed) if offers_overlap else None,
         choice.versions.text,
         _to_parameters(choice.versions),
     )

@@ -85,7 +85,8 @@ class ApiHandler:
                 ranges = describe_ranges(
                     context,
                     choice,
-                    is_concurrent=isinstance(verdict, Mapping) and verdict["basis"] == Basis.CONCURRENT,
+                    offers_overlap=not isinstance(verdict, Mapping)
+                    or verdict["basis"] not in (Basis.CONCURRENT, Basis.PER_REQUEST),
                 )
                 return encode_json_response(
                     {**answer, "ranges": ranges}, gzip=gzip, headers=build_engine_headers(context)
