@@ -173,7 +173,7 @@ def test_request_counts_compare_the_cost_per_request(sequential: ObjectStore) ->
 def test_a_basis_that_is_not_possible_falls_back_and_says_why(sequential: ObjectStore) -> None:
     for basis, reason in (
         (Basis.PER_REQUEST, "Cost per request cannot be compared"),
-        (Basis.CONCURRENT, "not compared at the same time"),
+        (Basis.CONCURRENT, "The sides are not concurrent"),
     ):
         found = said(sequential, basis=basis)
         assert found["basis"] == "composition"

@@ -65,11 +65,11 @@ class Comparison:
     """Both sides of a comparison: observations and the samples of each cell.
 
     `overlap` is the time in which both sides ran, as text, and says whether the rest is left out. It is
-    empty if they are not concurrent, and `separation` says why.
+    empty if they are not concurrent, and `not_concurrent_reason` says why.
     """
 
     overlap: str
-    separation: str
+    not_concurrent_reason: str
     observations: PairedObservations
     cell_sums: Sequence[pa.Table]
 
@@ -112,14 +112,14 @@ def load_comparison(
                 observations, text = common, f"{text}, and only this time is compared"
     return Comparison(
         text,
-        _describe_separation(selected),
+        _explain_not_concurrent(selected),
         observations,
         [sum_stacks_by_cell(context, own) for own in (observations.baseline, observations.comparison)],
     )
 
 
-def _describe_separation(selected: Sequence[SelectedWindows]) -> str:
-    """Say why two sides are not concurrent."""
+def _explain_not_concurrent(selected: Sequence[SelectedWindows]) -> str:
+    """Return why two sides are not concurrent."""
     empty = [side for side, windows in zip("AB", selected, strict=True) if not len(windows.table)]
     if empty:
         return "Neither side has windows" if len(empty) == 2 else f"Side {empty[0]} has no windows"
@@ -220,7 +220,7 @@ def build_verdict(
         comparison.overlap,
         has_requests=requests is not None,
         missing_requests_reason=final_options.missing_requests_reason,
-        separation=comparison.separation,
+        not_concurrent_reason=comparison.not_concurrent_reason,
     )
     both = SideComparison(
         comparison.observations,

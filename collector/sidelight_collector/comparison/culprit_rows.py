@@ -144,12 +144,10 @@ def flag_one_sided_nodes(tree: CallTree, flags: I64) -> I64:
     in_a, in_b = (side[ends] > side[:-1] for side in sums)
     flagged = np.flatnonzero((flags == NODE_CHANGED) & (in_a != in_b))
     flagged = flagged[flagged > 0]
-    # Of a subtree of one side everything is of this side: below a flagged node are as many as it has nodes.
-    starts_and_ends = np.bincount(flagged, minlength=len(flags) + 1) - np.bincount(
-        ends[flagged], minlength=len(flags) + 1
-    )
-    below = (np.cumsum(starts_and_ends)[:-1] > 0) & (in_a != in_b)
-    return np.where(below, NODE_CHANGED, flags)
+    # A subtree is the run of nodes up to its end. All nodes below one of a single side are of that side.
+    starts, stops = (np.bincount(edges, minlength=len(flags) + 1) for edges in (flagged, ends[flagged]))
+    is_inside = np.cumsum(starts - stops)[:-1] > 0
+    return np.where(is_inside & (in_a != in_b), NODE_CHANGED, flags)
 
 
 def _set_flags(count: int, changed_nodes: I64) -> I64:

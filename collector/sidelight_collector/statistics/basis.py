@@ -36,12 +36,12 @@ def choose_basis(
     *,
     has_requests: bool,
     missing_requests_reason: str = "",
-    separation: str = "The sides ran at different times",
+    not_concurrent_reason: str,
 ) -> BasisChoice:
     """Choose the requested basis if it is possible, else the best that is.
 
     `requested` is None for the automatic choice. `overlap` is the time in which both sides ran, as text; it
-    is empty if they are not concurrent, and `separation` says why.
+    is empty if they are not concurrent, and `not_concurrent_reason` says why.
     """
     available = [Basis.COMPOSITION]
     if overlap:
@@ -51,22 +51,22 @@ def choose_basis(
     reasons = {
         Basis.PER_REQUEST: "The numbers of requests of both sides are known.",
         Basis.CONCURRENT: f"Both sides ran {overlap}.",
-        Basis.EQUAL_LOAD: f"{separation}, and their load is equal, as requested.",
+        Basis.EQUAL_LOAD: f"{not_concurrent_reason}, and equal load is assumed, as requested.",
     }
     missing = missing_requests_reason or "request counts are unknown"
     reasons[Basis.COMPOSITION] = (
         "Shares of the profile were requested."
         if len(available) > 1
-        else f"{separation}, and {missing}: load may differ, so functions are compared by their share of the "
-        "profile."
+        else f"{not_concurrent_reason}, and {missing}: load may differ, so functions are compared by their "
+        "share of the profile."
     )
     if len(available) == 1:
         available.append(Basis.EQUAL_LOAD)
     basis = requested if requested in available else available[0]
     refused = {
         Basis.PER_REQUEST: f"Cost per request cannot be compared: {missing}. ",
-        Basis.CONCURRENT: "The sides are not compared at the same time. ",
-        Basis.EQUAL_LOAD: "Equal load need not be assumed. ",
+        Basis.CONCURRENT: "The sides are not concurrent. ",
+        Basis.EQUAL_LOAD: "Equal load is not needed. ",
     }
     prefix = refused.get(requested, "") if requested and requested is not basis else ""
     return BasisChoice(basis, prefix + reasons[basis], tuple(available))

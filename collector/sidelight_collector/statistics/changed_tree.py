@@ -104,7 +104,10 @@ class AttributedTree:
         return float(self._sums[self.ends[node]] - self._sums[node])
 
     def find_moved(self) -> Bools:
-        """Find the nodes of whose function other changed nodes lost (or gained) as much."""
+        """Find nodes whose time moved within their function.
+
+        Other changed nodes of the function lost (or gained) as much.
+        """
         gained, lost = (
             np.bincount(self.frame_ids, np.where(self.is_changed & of, self.delta, 0.0), len(self.texts))
             for of in (self.delta > 0, self.delta < 0)
