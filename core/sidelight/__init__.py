@@ -1,9 +1,9 @@
 """Sidelight: continuous production profiling for Python services.
 
-main      the console script; commands are entry points of the installed distributions
-settings  settings as dataclass fields, flags and environment variables
-logs      structured logs, as text or JSON
-waiting   for an event, with a timeout
+main            the console script; commands are entry points of the installed distributions
+settings        settings as dataclass fields, flags and environment variables
+logs            structured logs, as text or JSON
+waiting         for an event, with a timeout
 request_origin  refuses requests that a browser sends for a page of another site
 """
 

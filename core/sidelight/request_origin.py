@@ -49,7 +49,7 @@ class OriginPolicy:
         if method not in _READING_METHODS and not self._is_same_site(headers, host):
             raise ForeignRequest(
                 "a page of another site may not change anything here",
-                hint="Use the collector's own pages, or curl. Behind a proxy that changes the header Host, "
+                hint="Use this server's own pages, or curl. Behind a proxy that changes the header Host, "
                 "name the proxy's host in --allowed-hosts.",
             )
 

@@ -63,7 +63,8 @@ class MutatingWebhook:
             try:
                 ANY_HOST.check(request.method, request.headers)
             except ForeignRequest as error:
-                body = {"error": error.reason, "message": error.message, "hint": error.hint}
+                hint = "Only the API server calls this webhook."
+                body = {"error": error.reason, "message": error.message, "hint": hint}
                 return web.json_response(body, status=403)
             return await handler(request)
 

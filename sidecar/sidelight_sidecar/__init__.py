@@ -14,7 +14,7 @@ boost           a higher rate for a limited time
 captures        captures on demand, local and from the collector
 one_shot        the token of a sidecar attached for one capture
 startup_checks
-state_directory  where the spool is by default
+state_directory where the spool is by default
 health          current problems
 metrics
 server          the sidecar's HTTP port

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import ipaddress
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import NamedTuple
 import structlog
 from aiohttp import web
 
-from sidelight.request_origin import ANY_HOST, OriginPolicy
+from sidelight.request_origin import ANY_HOST, OriginPolicy, is_loopback
 from sidelight.waiting import wait_for_event
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_sidecar.captures.captures import CaptureRegistry, LocalCapture, parse_capture_parameters
@@ -185,7 +184,7 @@ class SidecarServer:
                 "a web page may not do this", reason=Reason.FORBIDDEN, hint="Use curl or a script."
             )
         if self._token_file is None:
-            if not _is_loopback(request.remote):
+            if not is_loopback(request.remote or ""):
                 raise SidelightError(
                     "sampling is controlled from this machine only",
                     reason=Reason.FORBIDDEN,
@@ -252,13 +251,6 @@ def list_notices(sampler: Sampler, *, is_fallback: bool) -> list[str]:
     if sampler.mode == "nonblocking":
         messages.append("Nonblocking sampling does not stop the target, and many of its stacks may be wrong.")
     return messages
-
-
-def _is_loopback(remote: str | None) -> bool:
-    try:
-        return remote is not None and ipaddress.ip_address(remote).is_loopback
-    except ValueError:
-        return False
 
 
 def _read_token(file: Path) -> str:

@@ -81,9 +81,9 @@ async def ask(recipe, cluster, metrics):
         webhook = MutatingWebhook(settings, recipe, namespaces, None, metrics, has_native_sidecars=True)
         async with TestClient(TestServer(webhook.build_app())) as client:
 
-            async def post(body: object) -> tuple[int, Any]:
+            async def post(body: object, **headers: str) -> tuple[int, Any]:
                 data = body if isinstance(body, bytes) else json.dumps(body).encode()
-                answer = await client.post("/mutate", data=data)
+                answer = await client.post("/mutate", data=data, headers=headers)
                 text = await answer.text()
                 return answer.status, json.loads(text) if text.startswith("{") else text
 
@@ -102,6 +102,12 @@ def review(pod: object, namespace: str = "shop", **more: Any) -> Json:
 
 
 POD: Json = {"metadata": {"name": "one"}, "spec": {"containers": [{"name": "app", "image": "a:1"}]}}
+
+
+async def test_a_page_of_another_site_reaches_no_webhook(ask):
+    status, answer = await ask(review(POD), Origin="http://evil.example")
+    assert (status, answer["error"]) == (403, "forbidden")
+    assert answer["hint"] == "Only the API server calls this webhook."
 
 
 async def test_a_pod_is_answered_with_a_patch(ask):

@@ -6,6 +6,8 @@ import json
 import socket
 import threading
 import urllib.request
+from contextlib import closing
+from http.client import HTTPConnection
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,16 @@ def test_a_second_capture_of_the_same_process_is_refused_while_the_first_runs(
     first.join()
     assert sidecar.post("/resume", b"")[0] == 200
     assert sidecar.post("/capture", order(seconds=0.2))[0] == 200
+
+
+@pytest.mark.parametrize(("options", "status"), [((), 403), (("--allowed-hosts", "proxy.example"), 200)])
+def test_another_host_is_answered_for_only_if_it_is_allowed(
+    options: tuple[str, ...], status: int, start: Start, start_sidecar: StartSidecar
+) -> None:
+    sidecar = start_sidecar("--pid", str(start("spin").pid), "--on-demand", *options)
+    with closing(HTTPConnection(sidecar.url.removeprefix("http://"), timeout=60)) as connection:
+        connection.request("GET", "/metrics", headers={"Host": "proxy.example"})
+        assert connection.getresponse().status == status
 
 
 def test_a_capture_goes_on_when_its_client_leaves(

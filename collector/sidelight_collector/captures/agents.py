@@ -44,8 +44,7 @@ class AgentRegistry:
     """The sidecars that poll this process, and the known ones of other processes.
 
     It has at most twice `max_polls` local sidecars that take `max_bytes` together, and `max_per_pod` of each
-    pod.
-    Beyond these it drops sidecars of the namespace that takes the most memory: those of a pod that has
+    pod. Beyond these it drops sidecars of the namespace that takes the most memory: those of a pod that has
     several first, then the one that polled longest ago. Nobody loses a sidecar to a larger namespace.
     """
 
@@ -141,7 +140,7 @@ class AgentRegistry:
     def _choose_victim(self, own: str) -> str:
         """Choose a sidecar of the namespace that takes the most memory.
 
-        If several do, it is `own`.
+        Among namespaces that take the same, `own` is chosen.
         """
         largest = max(self._namespaces, key=lambda name: (self._namespaces[name].bytes, name == own))
         namespace = self._namespaces[largest]

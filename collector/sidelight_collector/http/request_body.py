@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -124,11 +124,9 @@ class BodyReader:
         self._receive_timeout_seconds = receive_timeout_seconds
         self._parsing = asyncio.Semaphore(PARSING_BODIES)
 
-    @contextmanager
-    def reserve(self) -> Iterator[Reservation]:
+    def reserve(self) -> AbstractContextManager[Reservation]:
         """Reserve memory for one body. Raises Overloaded."""
-        with self._budget.reserve() as reservation:
-            yield reservation
+        return self._budget.reserve()
 
     async def read_json_object(self, request: web.Request, limits: JsonLimits) -> Mapping[str, Any]:
         """Receive, decompress and parse a JSON object.

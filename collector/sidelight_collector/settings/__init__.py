@@ -1,10 +1,10 @@
 """Settings of the collector.
 
-collector   all settings, composed of these:
-client_limits  limits of headers, polls and recordings
-deploys     settings of deploy evaluations and alerts
-comparison  settings of comparisons
-kubernetes  identities from a cluster, discovery, attached sidecars
-types       parsers of values
-engine_url  the URL of a ClickHouse server
+collector      all settings, composed of these:
+client_limits  limits of hosts, headers, polls and recordings
+deploys        settings of deploy evaluations and alerts
+comparison     settings of comparisons
+kubernetes     identities from a cluster, discovery, attached sidecars
+types          parsers of values
+engine_url     the URL of a ClickHouse server
 """
