@@ -363,3 +363,31 @@ def test_compaction_keeps_the_clock() -> None:
     before, after = measured(store), measured(compacted(store))
     assert after["rate"]["delta"] == pytest.approx(before["rate"]["delta"])
     assert after["method"] == before["method"]
+
+
+def test_the_remedy_of_a_check_leaves_out_the_pods_that_fail_it() -> None:
+    luck = random.Random(3)
+    odd = replace(WELL, reader="py-spy", python="3.12.1")
+    second = [
+        replace(one, quality=odd) if one.labels.get("pod") == "shop-2-1" else one for one in shop("2", luck)
+    ]
+    store = stored([*shop("1", luck), *second])
+    sides = {name: f'{{version="{version}"}}' for name, version in (("baseline", 1), ("comparison", 2))}
+
+    def compare() -> Verdict:
+        questions = [question(side) for side in sides.values()]
+        return asked(
+            store,
+            lambda reading: query_verdict(
+                reading, questions, CPU, stack_filter=NO_FILTER, options=ComparisonOptions(), max_nodes=50_000
+            ),
+        )["verdict"]
+
+    failed = {one["name"]: one["remedy"] for one in compare()["checks"] if one["severity"] != "ok"}
+    assert {"reader", "python"} <= set(failed)
+    remedy = failed["reader"]
+    assert remedy
+    assert remedy == failed["python"]
+    assert remedy["label"] == "Leave out shop-2-1 of B"
+    sides |= remedy["parameters"]
+    assert [one["name"] for one in compare()["checks"] if one["severity"] != "ok"] == []

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 
 from sidelight_collector.statistics.basis import Basis
-from sidelight_collector.statistics.comparability import (
-    CheckContext,
-    CheckResult,
-    CheckSeverity,
-    CheckState,
-    SamplingSummary,
-    run_checks,
-    select_blocking_checks,
+from sidelight_collector.statistics.comparability.check_result import CheckResult, CheckSeverity, CheckState
+from sidelight_collector.statistics.comparability.checks import run_checks, select_blocking_checks
+from sidelight_collector.statistics.comparability.sampling_summary import CheckContext, SamplingSummary
+from sidelight_collector.statistics.remedies import (
+    ENTER_REQUESTS,
+    MIN_OVERLAP_SECONDS,
+    USE_COMPOSITION,
+    RemedyAction,
 )
-from sidelight_collector.statistics.remedies import MIN_OVERLAP_SECONDS
 from sidelight_model.counts import ProfileType
 
 NOON = 1_795_262_400.0  # 2026-11-21T12:00:00Z
@@ -146,6 +145,7 @@ def test_what_differs_is_told_with_a_reason_and_what_to_do(
         assert bool(reason) is (one.state is not CheckState.MATCH)
         assert one.text
         assert one.hint or severity is CheckSeverity.OK
+        assert one.remedy or severity is CheckSeverity.OK
 
 
 def test_samples_that_wait_for_a_cpu_count_more_than_the_clocks() -> None:
@@ -257,9 +257,9 @@ def test_sides_at_different_times_have_a_remedy_that_fits_their_ranges(
 @pytest.mark.parametrize(
     ("start", "end"), [(LATE, LATE + 7200), (NOON + 3601 - MIN_OVERLAP_SECONDS, NOON + 7200)]
 )
-def test_equally_long_ranges_that_hardly_overlap_have_no_remedy(start: float, end: float) -> None:
+def test_equally_long_ranges_that_hardly_overlap_need_request_counts(start: float, end: float) -> None:
     other = {"start_seconds": start, "end_seconds": end}
-    assert found(other, EARLY, pairing="")["time"].remedy is None
+    assert found(other, EARLY, pairing="")["time"].remedy == ENTER_REQUESTS
 
 
 def test_unknown_or_different_load_asks_for_the_requests_of_both_sides() -> None:
@@ -268,8 +268,33 @@ def test_unknown_or_different_load_asks_for_the_requests_of_both_sides() -> None
         assert remedy
         assert remedy.parameters == {"baseline_requests": "", "comparison_requests": ""}
     rates = [{"request_rate": 13.0}, {"request_rate": 10.0}]
-    assert found(*rates, basis=Basis.PER_REQUEST)["load"].remedy is None
+    assert found(*rates, basis=Basis.PER_REQUEST)["load"].remedy == USE_COMPOSITION
 
 
 def test_what_matches_has_no_remedy() -> None:
     assert {one.remedy for one in found().values()} == {None}
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "terms", "action"),
+    [
+        ("states", {"missing_states": ["idle"]}, {}, RemedyAction.USE_CPU_TIME),
+        ("states", {"missing_states": ["gil"]}, {}, RemedyAction.USE_CPU_TIME),
+        ("states", {"missing_states": ["idle"]}, {"kind": ProfileType.CPU}, RemedyAction.CHANGE_DEPLOYMENT),
+        ("normalisation", {}, {"has_lines": True}, RemedyAction.FOLD_LINES),
+        ("pods", {}, {"has_pod_rows": False}, RemedyAction.CHOOSE_RANGE),
+        ("contention", {"sampled_cpu_rate": 0.9}, {}, RemedyAction.USE_COMPOSITION),
+        (
+            "contention",
+            {"sampled_cpu_rate": 0.9},
+            {"basis": Basis.COMPOSITION},
+            RemedyAction.CHANGE_DEPLOYMENT,
+        ),
+    ],
+)
+def test_a_remedy_is_what_helps_this_comparison(
+    name: str, side: dict[str, Any], terms: dict[str, Any], action: RemedyAction
+) -> None:
+    remedy = found(side, **terms)[name].remedy
+    assert remedy
+    assert remedy.action is action

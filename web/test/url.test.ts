@@ -143,7 +143,9 @@ test("a side that the collector chose is named by its own matchers", () => {
 });
 
 test("a remedy's parameters are changes of the address", () => {
-  assert.deepEqual(placeChanges({ baseline: '{version="v1"}', comparison: '{pod="p"}', baseline_from: "2026-11-21T09:00:00Z", basis: "equal_load", unknown: "x" }),
+  const place = { ...START, page: "compare" as const, service: "s", query: 'node="n"' };
+  assert.deepEqual(placeChanges(place, { baseline: '{node="n", service="s", version="v1", pod!="p1"}' }), { baseline: 'match:version="v1", pod!="p1"' });
+  assert.deepEqual(placeChanges(place, { baseline: '{version="v1"}', comparison: '{pod="p"}', baseline_from: "2026-11-21T09:00:00Z", basis: "equal_load", unknown: "x" }),
     { baseline: "version:v1", comparison: 'match:pod="p"', baseline_from: "2026-11-21T09:00:00Z", basis: "equal_load" });
 });
 

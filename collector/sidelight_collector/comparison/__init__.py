@@ -4,6 +4,7 @@ request           options of a comparison
 answer            the response of /api/v1/verdict
 matrix            observations: pods by blocks of time
 cost_tables       costs of functions and call paths
+pod_sampling      how each pod was sampled
 inputs            the stacks, and loaders of more
 side_comparison   two sides, and the effects between them
 builder           functions, nodes, conditions and summary

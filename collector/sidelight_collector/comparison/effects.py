@@ -23,7 +23,7 @@ from sidelight_collector.comparison.model import (
 )
 from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.query.call_tree import Flags
-from sidelight_collector.statistics.comparability import CheckResult
+from sidelight_collector.statistics.comparability.check_result import CheckResult
 from sidelight_collector.statistics.inference.design import Design
 from sidelight_collector.statistics.inference.effect_size import NO_PRIOR, Effects, compute_effects
 from sidelight_collector.statistics.inference.empirical_null import (

@@ -51,6 +51,7 @@ from sidelight_collector.statistics.inference.design import MAX_BLOCKS, MAX_ROWS
 from sidelight_collector.storage.tables import DAY_NS, HOUR_NS
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ON_CPU_STATES
+from sidelight_model.selectors import Selector
 
 MIN_COMMON_SHARE: Final = 0.8
 """Least common part of the observed time of both sides that pairs their columns."""
@@ -118,13 +119,15 @@ class SideObservations:
 class PairedObservations:
     """Both sides, and whether their columns and rows belong together.
 
-    `pairing` is the reason for paired columns: `time`, `hours` or empty.
+    `pairing` is the reason for paired columns: `time`, `hours` or empty. `selectors` select the windows of
+    the sides.
     """
 
     baseline: SideObservations
     comparison: SideObservations
     pairing: str
     same_pods: bool
+    selectors: tuple[Selector, Selector]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,7 @@ def build_observations(
         _observe_side(windows, own, frame, by_pod=by_pod)
         for windows, own, frame in zip((a, b), names, grids, strict=True)
     )
-    return PairedObservations(cut_a, cut_b, pairing, same_pods)
+    return PairedObservations(cut_a, cut_b, pairing, same_pods, (sides[0].selector, sides[1].selector))
 
 
 def _observe_side(

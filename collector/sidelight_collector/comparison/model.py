@@ -10,7 +10,7 @@ from typing import Any, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.comparability import CheckResult
+from sidelight_collector.statistics.comparability.check_result import CheckResult
 from sidelight_collector.statistics.depths import DepthComparison
 from sidelight_collector.statistics.inference.effect_size import Effects
 from sidelight_model.change import Direction
@@ -67,7 +67,7 @@ class RemedyJson(TypedDict):
 
 
 class CheckJson(TypedDict):
-    """A `sidelight_collector.statistics.comparability.CheckResult` as JSON."""
+    """A `CheckResult` of sidelight_collector.statistics.comparability as JSON."""
 
     name: str
     state: str

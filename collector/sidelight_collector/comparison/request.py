@@ -33,7 +33,7 @@ from sidelight_collector.query.sampling_quality import (
 )
 from sidelight_collector.query.select.pod_time import filter_process_rows
 from sidelight_collector.statistics.basis import Basis
-from sidelight_collector.statistics.comparability import MIN_COVERAGE, SamplingSummary
+from sidelight_collector.statistics.comparability.sampling_summary import MIN_COVERAGE, SamplingSummary
 from sidelight_collector.statistics.inference.design import SideMatrix
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ON_CPU_STATES, STATES

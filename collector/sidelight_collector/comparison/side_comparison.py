@@ -28,6 +28,7 @@ from sidelight_collector.comparison.model import (
     ThreadIdleJson,
     to_effect_json,
 )
+from sidelight_collector.comparison.pod_sampling import summarize_pods
 from sidelight_collector.comparison.rename_matching import (
     merge_renamed_functions,
     rename_tree_functions,
@@ -41,11 +42,9 @@ from sidelight_collector.comparison.request import (
 )
 from sidelight_collector.query.call_tree import PooledStacks
 from sidelight_collector.statistics.basis import Basis, BasisChoice
-from sidelight_collector.statistics.comparability import (
-    CheckContext,
-    run_checks,
-    select_blocking_checks,
-)
+from sidelight_collector.statistics.comparability.checks import run_checks, select_blocking_checks
+from sidelight_collector.statistics.comparability.pod_exclusion import add_pod_exclusions
+from sidelight_collector.statistics.comparability.sampling_summary import CheckContext
 from sidelight_collector.statistics.depths import DepthComparison, compare_depths
 from sidelight_collector.statistics.event_loop import has_event_loop_frames
 from sidelight_collector.statistics.inference.design import (
@@ -103,7 +102,12 @@ class SideComparison:
             options.min_coverage,
             options.missing_requests_reason,
         )
-        self.checks = run_checks(*self.sampling, self._check_context)
+        self.checks = add_pod_exclusions(
+            run_checks(*self.sampling, self._check_context),
+            lambda: (summarize_pods(observations.baseline), summarize_pods(observations.comparison)),
+            observations.selectors,
+            self._check_context,
+        )
         self.blocking_checks = select_blocking_checks(self.checks)
         a, b = self.stack_rows = self.build_rows(stacks.lineless)
         cells = a.sum_seconds(), b.sum_seconds()

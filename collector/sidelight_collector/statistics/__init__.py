@@ -2,7 +2,7 @@
 
 basis          rates, costs per request or shares of the profile
 remedies       what a user can do about a check
-comparability  whether two sides can be compared
+comparability  checks of whether two sides can be compared
 inference      effects, tests and intervals
 changed_tree   the call tree of a change
 culprits       the functions where a change starts

@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from sidelight_collector.statistics.basis import Basis
+from sidelight_model.counts import ProfileType
+
 MIN_OVERLAP_SECONDS: Final = 300.0
 """Shorter overlaps are not worth a comparison."""
 MAX_LENGTH_RATIO: Final = 2.0
@@ -21,13 +24,20 @@ class RemedyAction(StrEnum):
     COMPARE_OVERLAP = "compare_overlap"
     ENTER_REQUESTS = "enter_requests"
     EQUALISE_RANGES = "equalise_ranges"
+    CHOOSE_RANGE = "choose_range"
+    EXCLUDE_PODS = "exclude_pods"
+    USE_COMPOSITION = "use_composition"
+    USE_CPU_TIME = "use_cpu_time"
+    FOLD_LINES = "fold_lines"
+    CHANGE_DEPLOYMENT = "change_deployment"
+    """No parameter helps: the hint of the check says what to change about the sides."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
     """An action that answers a check.
 
-    `label` is a verb phrase. `parameters` are the query parameters to change; the user enters empty ones.
+    `label` is a verb phrase. `parameters` are the query parameters to change. The user enters empty ones.
     """
 
     action: RemedyAction
@@ -59,12 +69,19 @@ ENTER_REQUESTS: Final = Remedy(
     "Enter request counts",
     {"baseline_requests": "", "comparison_requests": ""},
 )
+CHOOSE_RANGE: Final = Remedy(RemedyAction.CHOOSE_RANGE, "Choose another range", {"from": "", "until": ""})
+USE_COMPOSITION: Final = Remedy(
+    RemedyAction.USE_COMPOSITION, "Compare shares of the profile", {"basis": Basis.COMPOSITION.value}
+)
+USE_CPU_TIME: Final = Remedy(RemedyAction.USE_CPU_TIME, "Compare CPU time", {"type": ProfileType.CPU.value})
+FOLD_LINES: Final = Remedy(RemedyAction.FOLD_LINES, "Compare functions, not lines", {"lines": "0"})
+CHANGE_DEPLOYMENT: Final = Remedy(RemedyAction.CHANGE_DEPLOYMENT, "Make both sides alike", {})
 
 
-def find_time_remedy(a: ObservedRange, b: ObservedRange) -> Remedy | None:
+def find_time_remedy(a: ObservedRange, b: ObservedRange) -> Remedy:
     """Find what to do about sides that ran at different times.
 
-    It is None for ranges that do not overlap and are equally long.
+    Request counts answer ranges that do not overlap and are equally long.
     """
     overlap = ObservedRange(max(a.start, b.start), min(a.end, b.end))
     if overlap.seconds >= MIN_OVERLAP_SECONDS:
@@ -77,7 +94,7 @@ def find_time_remedy(a: ObservedRange, b: ObservedRange) -> Remedy | None:
         last = ObservedRange(longer.end - shorter.seconds, longer.end)
         label = f"Compare {last.format()} UTC of {letter}, as long as the other side"
         return Remedy(RemedyAction.EQUALISE_RANGES, label, _to_parameters(side, last))
-    return None
+    return ENTER_REQUESTS
 
 
 def _to_parameters(side: str, observed: ObservedRange) -> dict[str, str]:

@@ -407,6 +407,12 @@ REMEDIES = [
     ({"comparison_from": "a b;c"}, "--comparison-from 'a b;c'"),
     ({"basis": "composition"}, "--basis composition"),
     ({"basis": "equal_load"}, "--basis equal_load"),
+    ({"type": "cpu"}, "--type cpu"),
+    ({"from": "", "until": ""}, "--from TIME --until TIME"),
+    (
+        {"baseline": '{service="shop", version="1", pod!="a0"}'},
+        """--baseline '{service="shop", version="1", pod!="a0"}'""",
+    ),
 ]
 
 
@@ -424,7 +430,19 @@ def test_a_warning_names_the_command_that_answers_it(parameters: dict[str, str],
     )
     assert line.endswith(f" Compare while both ran: {format_code(command)}")
     sides = ["--collector", "http://collector", "--baseline", "version:1", "--comparison", "version:2"]
-    assert parse_compare_settings(["{}", *sides, *shlex.split(options.replace("COUNT", "7"))], {})
+    given = options.replace("COUNT", "7").replace("TIME", "-1h")
+    assert parse_compare_settings(["{}", *sides, *shlex.split(given)], {})
+
+
+def test_a_warning_that_no_option_answers_names_no_command() -> None:
+    remedy = {"action": "change_deployment", "label": "Make both sides alike", "parameters": {}}
+    told = parse_verdict(answer(checks=[check("warn") | {"remedy": remedy}]))
+    for text in (
+        render_text(told, "self", 20, significant=False),
+        render_markdown(told, "self", 20, significant=False),
+    ):
+        assert "Make both sides alike" not in text
+        assert "sidelight compare …" not in text
 
 
 def test_an_older_collector_has_no_remedies() -> None:

@@ -1537,10 +1537,10 @@ export interface components {
             /** @description What a user can do about it at once. */
             readonly remedy: {
                 /** @enum {string} */
-                readonly action: "compare_overlap" | "enter_requests" | "equalise_ranges";
+                readonly action: "compare_overlap" | "enter_requests" | "equalise_ranges" | "choose_range" | "exclude_pods" | "use_composition" | "use_cpu_time" | "fold_lines" | "change_deployment";
                 /** @description What the action does; times in UTC. */
                 readonly label: string;
-                /** @description Query parameters to change; the user enters empty ones. */
+                /** @description Query parameters to change. The user enters empty ones. None for `change_deployment`: see the hint. */
                 readonly parameters: {
                     readonly [key: string]: string;
                 };

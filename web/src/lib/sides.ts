@@ -64,16 +64,20 @@ function sideOfMatchers(matchers: string): string {
 
 /** A side of the address, or the one that the collector chose, whose whole selector is in the answer. */
 export function sideInForce(place: Place, which: SideName, selector: string | undefined): string {
-  if (place[which] !== "" || selector === undefined) return place[which];
+  return place[which] !== "" || selector === undefined ? place[which] : sideOfSelector(place, selector);
+}
+
+/** A whole selector as a side, without what the place selects for both sides. */
+function sideOfSelector(place: Place, selector: string): string {
   const shared = (parseMatchers(selectorOf(place.service, place.query)) ?? []).map(formatMatcher);
   return sideOfMatchers(joinMatchers(...(parseMatchers(selector) ?? []).map(formatMatcher).filter((matcher) => !shared.includes(matcher))));
 }
 
-/** The changes of an address that parameters of an API request make. */
-export function placeChanges(parameters: Readonly<Record<string, string>>): Partial<Place> {
+/** The changes of a place that parameters of an API request make. */
+export function placeChanges(place: Place, parameters: Readonly<Record<string, string>>): Partial<Place> {
   const changes: Record<string, string> = {};
   for (const [name, value] of Object.entries(parameters)) {
-    if (name === "baseline" || name === "comparison") changes[name] = sideOfMatchers(value);
+    if (name === "baseline" || name === "comparison") changes[name] = sideOfSelector(place, value);
     else if (typeof START[name as keyof Place] === "string") changes[name] = value;
   }
   return changes as Partial<Place>;

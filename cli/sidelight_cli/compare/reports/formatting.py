@@ -307,8 +307,8 @@ def format_advice(check: ComparabilityCheck) -> str:
 
 
 def format_remedy(check: ComparabilityCheck) -> tuple[str, str]:
-    """Return the label of a check's remedy and its command; both empty without one."""
-    if check.remedy is None:
+    """Return the label and command of a check's remedy, empty if no option helps."""
+    if check.remedy is None or not check.remedy.parameters:
         return "", ""
     options = [_format_option(name, value) for name, value in check.remedy.parameters.items()]
     return check.remedy.label, " ".join(["sidelight compare …", *options])
@@ -318,7 +318,8 @@ def _format_option(name: str, value: str) -> str:
     """Format a query parameter as an option of the command."""
     if name == "query":
         return shlex.quote(value)
-    return f"--{name.replace('_', '-')} {shlex.quote(value) if value else 'COUNT'}"
+    placeholder = "TIME" if name in ("from", "until") else "COUNT"
+    return f"--{name.replace('_', '-')} {shlex.quote(value) if value else placeholder}"
 
 
 def select_checks(checks: Iterable[ComparabilityCheck]) -> list[ComparabilityCheck]:

@@ -26,7 +26,7 @@ export function ComparedTimes({ sides, ranges }: { sides: readonly Side[]; range
       {ranges && <p>{ranges.text}</p>}
       <p class="row">
         {!isChosen && <button type="button" onClick={() => change(CHOSEN_RANGE)}>Choose the times automatically</button>}
-        {ranges?.alternatives.map(({ label, parameters }) => <button key={label} type="button" onClick={() => change(placeChanges(parameters))}>{label}</button>)}
+        {ranges?.alternatives.map(({ label, parameters }) => <button key={label} type="button" onClick={() => change(placeChanges(place.value, parameters))}>{label}</button>)}
       </p>
     </Dropdown>
   );

@@ -8,17 +8,21 @@ import { Dropdown } from "../ui/Dropdown.tsx";
 
 const isWarning = ({ severity }: Check) => severity !== "ok";
 
+/** Whether the page itself can do what a check advises; else the hint of the check says what to do. */
+const isPossible = ({ action, parameters }: Remedy, canEnterRequests: boolean) =>
+  action === "enter_requests" ? canEnterRequests : Object.values(parameters).some((value) => value !== "");
+
 /** Does what a check advises; `enterRequests` asks for the numbers that only a person has. */
 export function RemedyButton({ remedy, enterRequests, isPrimary = false }: { remedy: Remedy; enterRequests?: () => void; isPrimary?: boolean }) {
-  if (remedy.action === "enter_requests" && !enterRequests) return null;
+  if (!isPossible(remedy, enterRequests !== undefined)) return null;
   return (
-    <button type="button" class={isPrimary ? "remedy primary" : ""} title={isPrimary ? remedy.label : undefined} onClick={remedy.action === "enter_requests" ? enterRequests : () => change(placeChanges(remedy.parameters))}>{remedy.label}</button>
+    <button type="button" class={isPrimary ? "remedy primary" : ""} title={isPrimary ? remedy.label : undefined} onClick={remedy.action === "enter_requests" ? enterRequests : () => change(placeChanges(place.value, remedy.parameters))}>{remedy.label}</button>
   );
 }
 
-/** The remedies of the warnings, each once. */
+/** The remedies of the warnings that the page can do, each once. */
 export const remediesOf = ({ checks }: Verdict): readonly Remedy[] =>
-  checks.filter(isWarning).flatMap(({ remedy }) => remedy ?? []).filter(({ label }, at, all) => all.findIndex((other) => other.label === label) === at);
+  checks.filter(isWarning).flatMap(({ remedy }) => (remedy && isPossible(remedy, true) ? remedy : [])).filter(({ label }, at, all) => all.findIndex((other) => other.label === label) === at);
 
 interface CheckProps {
   readonly verdict: Verdict;
