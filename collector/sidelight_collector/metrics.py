@@ -57,6 +57,10 @@ class Metrics:
             "sidelight_samples_truncated",
             "Samples whose stack was truncated, by the sampler or by the collector.",
         )
+        self.unreadable_lines = self._counter(
+            "sidelight_unreadable_lines",
+            "Lines of folded text without a header that were left out, because they are damaged.",
+        )
         self.refusals = self._counter(
             "sidelight_refusals", "Rejected or failed requests, by reason.", ("reason",)
         )

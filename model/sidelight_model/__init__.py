@@ -16,4 +16,5 @@ change          the difference of two sides
 gates           conditions of `sidelight compare --fail-on`
 terminal_width  names made safe for a terminal
 export_formats  profiles as files of other tools
+import_formats  profiles that other tools wrote
 """

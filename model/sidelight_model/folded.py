@@ -11,7 +11,7 @@ Frames contain spaces, so the count is the text after the last space. Only `\\n`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NewType
 
 from sidelight_model.counts import STATE_FRAMES, STATES, STATES_BY_TYPE, Counts, ProfileType
@@ -27,6 +27,11 @@ _STATE_NUMBERS = {frame: number for number, frame in enumerate(STATE_FRAMES) if 
 _RUNNING = STATES.index("running")
 
 
+def raise_error(error: BadFolded) -> None:
+    """Raise an error, as every line that cannot be parsed does by default."""
+    raise error
+
+
 def parse_folded(
     text: str | bytes, *, max_stacks: int | None = None, max_depth: int | None = None, first_line: int = 1
 ) -> dict[Stack, Counts]:
@@ -40,15 +45,26 @@ def parse_folded(
 
 
 def parse_folded_lines(
-    lines: Iterable[tuple[int, str]], *, max_stacks: int | None = None, max_depth: int | None = None
+    lines: Iterable[tuple[int, str]],
+    *,
+    max_stacks: int | None = None,
+    max_depth: int | None = None,
+    on_error: Callable[[BadFolded], None] = raise_error,
 ) -> dict[Stack, Counts]:
-    """Parse folded text, as `parse_folded` does, from pairs of (line number, line)."""
+    """Parse folded text, as `parse_folded` does, from pairs of (line number, line).
+
+    `on_error` is called for a line that cannot be parsed, which is left out unless it raises the error.
+    """
     rows: dict[Stack, list[int]] = {}
     for number, raw in lines:
         line = raw.removesuffix("\r")
         if not line:
             continue
-        stack, state, count = _parse_line(number, line)
+        try:
+            stack, state, count = _parse_line(number, line)
+        except BadFolded as error:
+            on_error(error)
+            continue
         if max_depth is not None and stack.count(";") >= max_depth:
             stack = Stack(";".join(truncate_stack(stack.split(";"), max_depth)))
         row = rows.get(stack)

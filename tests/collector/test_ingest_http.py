@@ -108,6 +108,17 @@ async def test_folded_text_may_come_from_curl(serving: Any, content_type: str | 
     assert stored(store) == answer.json["accepted"]
 
 
+async def test_an_upload_with_a_damaged_line_is_stored_and_names_it(serving: Any) -> None:
+    store = MemoryStore()
+    async with serving(store) as collector:
+        answer = await collector.post(b"main 1\n" * 99 + b"main one\n", "?service=shop")
+        assert answer.status == 200
+        lines = answer.json["unreadable_lines"]
+        assert lines == {"count": 1, "first": ["line 100: the count 'one' is not a whole number below 10^15"]}
+        assert await collector.metric("sidelight_unreadable_lines_total") == 1
+    assert stored(store) == answer.json["accepted"]
+
+
 @pytest.mark.parametrize("content_type", ["application/json", "multipart/form-data; boundary=x", "image/png"])
 async def test_what_cannot_be_folded_text_is_refused_by_its_type(serving: Any, content_type: str) -> None:
     async with serving(MemoryStore()) as collector:

@@ -145,8 +145,8 @@ def test_a_header_that_cannot_be_read_is_refused(body: bytes) -> None:
     assert refusal(body).reason is Reason.BAD_HEADER
 
 
-def test_an_empty_body_without_a_service_says_how_to_name_one() -> None:
-    refused = refusal(b"")
+def test_a_body_without_a_service_says_how_to_name_one() -> None:
+    refused = refusal(b"main 1\n")
     assert refused.reason is Reason.BAD_LABEL
     assert "?service=" in refused.hint
 
@@ -189,8 +189,17 @@ def test_plain_folded_text_may_have_an_id_to_be_sent_again() -> None:
     assert refusal(b"main 1\n", {"service": "shop", "id": "7"}).reason is Reason.BAD_PARAMETER
 
 
-def test_a_service_that_was_idle_throughout_sends_no_lines_and_is_a_window() -> None:
-    assert folded("").counts == {}
+@pytest.mark.parametrize("body", [b"", b"\n", b"# a note\n", b"main 0\n", b"\xef\xbb\xbf"])
+def test_a_profile_without_samples_is_a_failure_of_the_profiler(body: bytes) -> None:
+    refused = refusal(body, {"service": "shop"})
+    assert (refused.reason, refused.message) == (Reason.BAD_FOLDED, "the profile has no samples")
+
+
+def test_damaged_lines_of_a_profile_are_left_out_and_counted() -> None:
+    found = take(b"main 1\n" * 100 + b"main\n", {"service": "shop"})
+    assert sum(map(sum, found.windows[0].counts)) == 100
+    assert found.unreadable_lines.count == 1
+    assert found.unreadable_lines.errors[0].message.startswith("line 101: ")
 
 
 @pytest.mark.parametrize("name", ["rate", "duration"])

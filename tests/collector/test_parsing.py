@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from sidelight_collector.ingest import parsing
@@ -15,6 +15,7 @@ from sidelight_collector.native_kernel import NATIVE
 from sidelight_collector.stack_hashing import MAX_SAMPLES, hash_stack
 from sidelight_model.counts import STATES
 from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.import_formats.folded_input import PYSPY_COMMENT_PREFIX, is_plain_folded, read_folded
 from sidelight_model.window import WindowLimits, encode_windows
 from tests.collector.stored_windows import window
 from tests.model.strategies import deep, stacks
@@ -108,7 +109,8 @@ def test_stacks_at_the_limit_of_depth_are_read_as_by_the_reference(depth: int) -
     for limits in (LIMITS, WIDE, replace(WIDE, max_depth=depth)):
         is_the_same(HEADER + b"\n" + body, limits)
     assert (
-        len(parsing.parse_folded_profile(body, replace(WIDE, max_depth=depth)).stacks[0].split(";")) == depth
+        len(parsing.parse_folded_profile(body, replace(WIDE, max_depth=depth)).stacks.stacks[0].split(";"))
+        == depth
     )
 
 
@@ -116,10 +118,12 @@ def test_stacks_at_the_limit_of_depth_are_read_as_by_the_reference(depth: int) -
 def test_the_kernel_refuses_what_the_reference_refuses_and_nothing_else(body: bytes) -> None:
     """Else the reference would read it again in silence: right, and slow."""
     assert NATIVE is not None
-    by_reference = outcome(lambda: parsing.parse_folded_profile(body, LIMITS, None))
+    assume(is_plain_folded(body))
+    limits = {"max_stacks": LIMITS.max_stacks, "max_depth": LIMITS.max_depth}
+    by_reference = outcome(lambda: read_folded(body, **limits))
     try:
         NATIVE.fold(
-            body, remark=parsing.PYSPY_REMARK_PREFIX, max_stacks=LIMITS.max_stacks, max_depth=LIMITS.max_depth
+            body, remark=PYSPY_COMMENT_PREFIX, max_stacks=LIMITS.max_stacks, max_depth=LIMITS.max_depth
         )
     except ValueError:
         assert isinstance(by_reference, tuple)
@@ -130,7 +134,7 @@ def test_the_kernel_refuses_what_the_reference_refuses_and_nothing_else(body: by
 @pytest.mark.parametrize("native", [NATIVE, None], ids=["native", "reference"])
 def test_counts_of_any_size_are_added_up_or_refused(native: object) -> None:
     body = b"a 999999999999999\n" * 20_000 + b"b 1\n"
-    counted = parsing.parse_folded_profile(body, WIDE, native)
+    counted = parsing.parse_folded_profile(body, WIDE, native).stacks
     assert counted.samples == 20_000 * 999_999_999_999_999 + 1 > 2**63
     assert dict(zip(counted.stacks, counted.counts[STATES.index("running")], strict=True)) == {
         "a": 2**63 - 1,
@@ -144,7 +148,8 @@ def test_counts_of_any_size_are_added_up_or_refused(native: object) -> None:
 
 @pytest.mark.parametrize("native", [NATIVE, None], ids=["native", "reference"])
 def test_rows_come_in_the_order_of_their_hashes_which_are_those_of_the_text(native: object) -> None:
-    counted = parsing.parse_folded_profile("größe;b 1\nb 0\na;[idle] 2\nz 3\n".encode(), WIDE, native)
+    text = "größe;b 1\nb 0\na;[idle] 2\nz 3\n"
+    counted = parsing.parse_folded_profile(text.encode(), WIDE, native).stacks
     assert list(counted.hashes) == sorted(map(hash_stack, ["größe;b", "a", "z"]))
     assert [hash_stack(stack) for stack in counted.stacks] == list(counted.hashes)
     assert tuple(map(sum, counted.counts)) == (2, 4, 0, 0)

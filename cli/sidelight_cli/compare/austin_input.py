@@ -29,7 +29,8 @@ from sidelight_cli.compare.speedscope_input import ProfileTypeMismatch
 from sidelight_model.counts import STATE_FRAMES, STATES, Counts, ProfileType
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.folded import Stack, join_frames
-from sidelight_model.frames import Frame, escape_frame
+from sidelight_model.frames import escape_frame
+from sidelight_model.import_formats.folded_input import parse_colon_frame
 
 _IDLE: Final = STATE_FRAMES[STATES.index("idle")]
 _HEADER: Final = re.compile(r"# ([a-z]+): (.*)")
@@ -126,5 +127,4 @@ def _convert_frame(text: str) -> str:
     """Convert `file:function:line` to the form of folded text."""
     if text in _SPECIAL_FRAMES:
         return _SPECIAL_FRAMES[text]
-    file, function, line = (["", "", *text.rsplit(":", 2)])[-3:]
-    return escape_frame(Frame(function or text, file, int(line) if line.isdigit() else 0).text)
+    return escape_frame(parse_colon_frame(text).text)

@@ -102,8 +102,7 @@ def compare_files(settings: CompareSettings) -> ComparisonVerdict:
     min_relevant = RelevantSizes(settings.min_relevant_share, settings.min_relevant_depth)
     conditions = [parse_condition(str(condition)) for condition in settings.fail_on]
     pair = RecordingPair(a, b, kind, recorded_seconds, level, min_relevant)
-    weights = [recording.derived_weight for recording in recordings]
-    return parse_verdict(compare_recordings(pair, conditions, derived_weights=weights))
+    return parse_verdict(compare_recordings(pair, conditions, recordings=recordings))
 
 
 def determine_outcome(verdict: ComparisonVerdict) -> tuple[str, ExitCode]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,8 @@ from sidelight_cli.compare.sample_weights import RecordedSamples, count_folded_s
 from sidelight_cli.compare.speedscope_input import parse_speedscope
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import BadFolded, Reason, SidelightError
-from sidelight_model.folded import number_lines, parse_folded_lines
+from sidelight_model.folded import number_lines
+from sidelight_model.import_formats.folded_input import EmptyProfile, decode_byte_order_mark, read_folded
 
 _GZIP: Final = b"\x1f\x8b"
 _MOJO: Final = b"MOJ"
@@ -26,7 +28,7 @@ _MOJO: Final = b"MOJ"
 def read_recording_file(file: Path, kind: ProfileType, sample_weight: float | None = None) -> RecordedSamples:
     """Read the samples of a file by stack; the file may be compressed with gzip.
 
-    In folded stacks, lines that begin with `#` are comments. `sample_weight` is the weight of one sample in
+    Folded stacks may come from any tool (see `folded_input`). `sample_weight` is the weight of one sample in
     files that do not state it.
 
     Raises InputNotReadable, SidelightError with the reason `bad_folded`, or ProfileTypeMismatch if the file
@@ -45,6 +47,7 @@ def read_recording_file(file: Path, kind: ProfileType, sample_weight: float | No
         raise SidelightError(
             f"{file} cannot be unpacked: {error}", reason=Reason.BAD_FOLDED, hint="Was it written to its end?"
         ) from error
+    text = decode_byte_order_mark(text)
     if text.lstrip()[:1] == b"{":
         return parse_speedscope(str(file), text, kind, sample_weight)
     if is_pprof(text):
@@ -56,9 +59,10 @@ def read_recording_file(file: Path, kind: ProfileType, sample_weight: float | No
     try:
         if is_austin(line for _, line in number_lines(text)):
             return RecordedSamples(parse_austin(str(file), number_lines(text), kind, sample_weight))
-        stacks = parse_folded_lines(
-            (number, line) for number, line in number_lines(text) if not line.startswith("#")
-        )
-        return count_folded_samples(str(file), stacks, sample_weight)
+        profile = read_folded(text)
+        if not profile.stacks:
+            raise EmptyProfile(str(file))
+        recording = count_folded_samples(str(file), profile.stacks, sample_weight)
+        return replace(recording, unreadable_lines=profile.unreadable_lines)
     except BadFolded as error:
         raise SidelightError(f"{file}, {error.message}", reason=error.reason, hint=error.hint) from error

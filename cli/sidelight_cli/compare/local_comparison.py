@@ -16,6 +16,7 @@ from sidelight_cli.compare.comparison_model import CHANGED_DIRECTIONS
 from sidelight_cli.compare.recording_checks import check_recordings
 from sidelight_cli.compare.reports.formatting import format_minutes
 from sidelight_cli.compare.sample_counts import FunctionKey, SampleCounts
+from sidelight_cli.compare.sample_weights import RecordedSamples
 from sidelight_cli.compare.sampling_noise import (
     FDR,
     NO_SHIFT,
@@ -121,15 +122,14 @@ def compare_recordings(
     pair: RecordingPair,
     conditions: Sequence[Condition],
     max_functions: int = MAX_FUNCTIONS,
-    derived_weights: Sequence[int] = (),
+    recordings: Sequence[RecordedSamples] = (),
 ) -> JsonObject:
     """Build the response that a collector would send, as far as samples allow.
 
     With more than `max_functions` functions, only the largest by total samples are tested. Conditions
-    consider all functions. `derived_weights` are the weights of one sample in each file, if they were
-    derived.
+    consider all functions. `recordings` say how the files were read.
     """
-    checks = check_recordings(pair.baseline, pair.comparison, pair.kind, derived_weights)
+    checks = check_recordings(pair.baseline, pair.comparison, pair.kind, recordings)
     is_blocked = any(check["severity"] == "blocking" for check in checks)
     total_effect = (
         pair.compute_effect(pair.baseline.samples, pair.comparison.samples)

@@ -6,14 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from sidelight_cli.compare.sample_counts import SampleCounts
+from sidelight_cli.compare.sample_weights import RecordedSamples
 from sidelight_model.counts import STATES, ProfileType
+from sidelight_model.export_formats.provenance import format_count
+from sidelight_model.import_formats.folded_input import UnreadableLines
 
 
 def check_recordings(
-    a: SampleCounts, b: SampleCounts, kind: ProfileType, derived_weights: Sequence[int]
+    a: SampleCounts, b: SampleCounts, kind: ProfileType, recordings: Sequence[RecordedSamples]
 ) -> list[dict[str, Any]]:
-    """Return the checks; `derived_weights` are those of `compare_recordings`."""
-    return [_make_single_run_check(), *_check_states(a, b, kind), *_check_weights(derived_weights)]
+    """Return the checks of two recordings, and of how their files were read."""
+    return [
+        _make_single_run_check(),
+        *_check_states(a, b, kind),
+        *_check_weights([recording.derived_weight for recording in recordings]),
+        *_check_lines([recording.unreadable_lines for recording in recordings]),
+    ]
 
 
 def _make_single_run_check() -> dict[str, Any]:
@@ -42,6 +50,24 @@ def _check_weights(derived_weights: Sequence[int]) -> list[dict[str, Any]]:
         }
         for name, weight in zip("AB", derived_weights, strict=False)
         if weight != 1
+    ]
+
+
+def _check_lines(unreadable_lines: Sequence[UnreadableLines]) -> list[dict[str, Any]]:
+    """Report damaged lines that were left out."""
+    return [
+        {
+            "name": "unreadable_lines",
+            "state": "mismatch",
+            "severity": "warn",
+            "reason": "unreadable_lines",
+            "text": f"{name}: {format_count(lines.count, 'damaged line')} left out, the first is "
+            f"{lines.errors[0].message}.",
+            "hint": "Was the file written to its end, and by one process?",
+            "remedy": None,
+        }
+        for name, lines in zip("AB", unreadable_lines, strict=False)
+        if lines.count
     ]
 
 

@@ -24,6 +24,7 @@ from typing import Final
 from sidelight_model.counts import STATE_FRAMES, STATES, Counts
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.folded import Stack
+from sidelight_model.import_formats.folded_input import NO_UNREADABLE_LINES, UnreadableLines
 
 MAX_CHANCE: Final = 1e-6
 LEAST_WEIGHT: Final = 100
@@ -62,6 +63,7 @@ class RecordedSamples:
 
     stacks: Mapping[Stack, Counts]
     derived_weight: int = 1
+    unreadable_lines: UnreadableLines = NO_UNREADABLE_LINES
 
 
 def count_folded_samples(

@@ -100,7 +100,12 @@ class IngestHandler:
             self._metrics.decompressed_bytes.inc(parsed.text_bytes)
             self._metrics.samples_truncated.inc(parsed.truncated_samples)
             receipt = await self._segment_writer.submit(parsed.windows, parsed.text_bytes)
-        return web.json_response({"accepted": receipt.accepted, "duplicates": receipt.duplicates})
+        answer: dict[str, object] = {"accepted": receipt.accepted, "duplicates": receipt.duplicates}
+        if (unreadable := parsed.unreadable_lines).count:
+            self._metrics.unreadable_lines.inc(unreadable.count)
+            lines = [error.message for error in unreadable.errors]
+            answer["unreadable_lines"] = {"count": unreadable.count, "first": lines}
+        return web.json_response(answer)
 
     async def _parse(self, request: web.Request, received: ReceivedRequest) -> ParsedRequest:
         """Parse a request in a thread, unless its client has disconnected meanwhile."""

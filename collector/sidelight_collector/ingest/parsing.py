@@ -8,7 +8,9 @@ a body that the native kernel rejects is parsed again by the reference.
 from __future__ import annotations
 
 from array import array
-from typing import Any, Final
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 from sidelight_collector.native_kernel import NATIVE
 from sidelight_collector.stack_hashing import (
@@ -19,14 +21,15 @@ from sidelight_collector.stack_hashing import (
     hash_window,
 )
 from sidelight_model.errors import BadHeader
-from sidelight_model.folded import number_lines, parse_folded_lines
+from sidelight_model.import_formats.folded_input import (
+    NO_UNREADABLE_LINES,
+    PYSPY_COMMENT_PREFIX,
+    EmptyProfile,
+    UnreadableLines,
+    is_plain_folded,
+    read_folded,
+)
 from sidelight_model.window import Window, WindowLimits, decode_windows, parse_header, too_many_windows_error
-
-PYSPY_REMARK_PREFIX: Final = "py-spy> "
-"""Prefix of the messages that py-spy prints between its stacks.
-
-`py-spy record -o /dev/stdout` does. No Python frame begins with it.
-"""
 
 
 def parse_windows(text: bytes, limits: WindowLimits, native: Any | None = NATIVE) -> list[HashedWindow]:
@@ -39,22 +42,31 @@ def parse_windows(text: bytes, limits: WindowLimits, native: Any | None = NATIVE
     return [hash_window(window) for window in decode_windows(text, limits)]
 
 
-def parse_folded_profile(text: bytes, limits: WindowLimits, native: Any | None = NATIVE) -> HashedStacks:
-    """Parse a body of folded text without headers, ignoring messages of py-spy.
+@dataclass(frozen=True, slots=True)
+class FoldedProfile:
+    """A profile without a header, and the lines that were left out."""
 
-    Raises BadFolded with the line number, LimitExceeded.
+    stacks: HashedStacks
+    unreadable_lines: UnreadableLines
+
+
+def parse_folded_profile(text: bytes, limits: WindowLimits, native: Any | None = NATIVE) -> FoldedProfile:
+    """Parse a body of folded text without headers, whatever tool wrote it.
+
+    Raises what `read_folded` does, and EmptyProfile.
     """
-    if native is not None:
-        try:
-            return _fold_native(native, text, 0, limits, remark=PYSPY_REMARK_PREFIX)[0]
-        except ValueError:
-            pass
-    lines = (
-        (number, line) for number, line in number_lines(text) if not line.startswith(PYSPY_REMARK_PREFIX)
-    )
-    return build_hashed_stacks(
-        parse_folded_lines(lines, max_stacks=limits.max_stacks, max_depth=limits.max_depth)
-    )
+    profile = None
+    if native is not None and is_plain_folded(text):
+        with suppress(ValueError):
+            profile = FoldedProfile(
+                _fold_native(native, text, 0, limits, remark=PYSPY_COMMENT_PREFIX)[0], NO_UNREADABLE_LINES
+            )
+    if profile is None:
+        found = read_folded(text, max_stacks=limits.max_stacks, max_depth=limits.max_depth)
+        profile = FoldedProfile(build_hashed_stacks(found.stacks), found.unreadable_lines)
+    if not profile.stacks.samples:
+        raise EmptyProfile
+    return profile
 
 
 def _parse_windows_native(

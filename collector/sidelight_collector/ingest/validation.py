@@ -16,6 +16,11 @@ from sidelight_collector.stack_hashing import HashedWindow, build_hashed_window
 from sidelight_collector.times import parse_time
 from sidelight_model.counts import FURTHER_STATES, STATES
 from sidelight_model.errors import BadHeader, BadLabel, LimitExceeded, Reason, SidelightError
+from sidelight_model.import_formats.folded_input import (
+    NO_UNREADABLE_LINES,
+    UnreadableLines,
+    decode_byte_order_mark,
+)
 from sidelight_model.labels import Labels
 from sidelight_model.window import Quality, Window, WindowLimits, is_window_id
 
@@ -64,11 +69,15 @@ class ReceivedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """The windows of a request, the size of their text, and their size in memory."""
+    """The windows of a request, the size of their text, and their size in memory.
+
+    `unreadable_lines` are those of folded text without a header.
+    """
 
     windows: list[HashedWindow]
     text_bytes: int
     memory_bytes: int
+    unreadable_lines: UnreadableLines
 
     @property
     def truncated_samples(self) -> int:
@@ -83,6 +92,7 @@ def parse_request(request: ReceivedRequest, ingest_limits: IngestLimits) -> Pars
     parameters. Raises a SidelightError with the first reason to refuse the request.
     """
     text = decompress_body(request.body, request.encoding, ingest_limits.max_body_bytes)
+    text, unreadable_lines = decode_byte_order_mark(text), NO_UNREADABLE_LINES
     held_bytes = max(len(text), MIN_LINE_BYTES * text.count(b"\n"))
     if held_bytes > ingest_limits.max_body_bytes:
         raise too_many_lines(ingest_limits.max_body_bytes)
@@ -90,7 +100,8 @@ def parse_request(request: ReceivedRequest, ingest_limits: IngestLimits) -> Pars
     if writer is not None:
         limits = replace(limits, labels=replace(limits.labels, allow_missing_service=True))
     if "service" in request.query or text.lstrip()[:1] != b"#":
-        windows = [_parse_folded(text, request.query, request.now_ns, limits)]
+        window, unreadable_lines = _parse_folded(text, request.query, request.now_ns, limits)
+        windows = [window]
     else:
         windows = parsing.parse_windows(text, limits)
     if not windows:
@@ -100,7 +111,7 @@ def parse_request(request: ReceivedRequest, ingest_limits: IngestLimits) -> Pars
     for row in windows:
         check_clock(row.window, request.now_ns, ingest_limits)
     memory_bytes = max(held_bytes, min(WINDOW_BYTES * len(windows), ingest_limits.max_body_bytes))
-    return ParsedRequest(windows, len(text), memory_bytes)
+    return ParsedRequest(windows, len(text), memory_bytes, unreadable_lines)
 
 
 def bind_labels(row: HashedWindow, writer: WriterIdentity) -> HashedWindow:
@@ -137,8 +148,11 @@ def check_clock(window: Window, now_ns: int, limits: IngestLimits) -> None:
         )
 
 
-def _parse_folded(text: bytes, query: Mapping[str, str], now_ns: int, limits: WindowLimits) -> HashedWindow:
-    counted = parsing.parse_folded_profile(text, limits)
+def _parse_folded(
+    text: bytes, query: Mapping[str, str], now_ns: int, limits: WindowLimits
+) -> tuple[HashedWindow, UnreadableLines]:
+    profile = parsing.parse_folded_profile(text, limits)
+    counted = profile.stacks
     if "service" not in query and not limits.labels.allow_missing_service:
         raise BadLabel(
             "the label `service` is missing",
@@ -168,7 +182,7 @@ def _parse_folded(text: bytes, query: Mapping[str, str], now_ns: int, limits: Wi
     missing = (*missing, *(state for state in FURTHER_STATES if not seen[state]))
     quality = Quality(samples=counted.samples, truncated=counted.truncated_samples, missing_states=missing)
     window = Window(window_id, labels, start_ns, duration_ns, period_ns, {}, quality)
-    return build_hashed_window(window, counted)
+    return build_hashed_window(window, counted), profile.unreadable_lines
 
 
 def _parse_number(name: str, text: str, minimum: Decimal, maximum: Decimal) -> Decimal:

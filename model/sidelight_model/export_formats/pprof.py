@@ -60,7 +60,7 @@ def write_pprof(rows: Iterable[StateRow], provenance: Provenance, *, period_ns: 
     tail = b"".join(
         [
             _encode_number(9, side.from_ns),
-            _encode_number(10, side.until_ns - side.from_ns),
+            _encode_number(10, round(side.pod_seconds * 1e9)),
             _encode_message(11, time_type),
             _encode_number(12, period_ns),
             _encode_message(13, b"".join(_encode_varint(strings.intern(line)) for line in comments)),
@@ -105,6 +105,10 @@ class _LocationTable(dict[str, bytes]):
         return location
 
     def _add_function(self, frame: Frame) -> int:
+        """Add a function without `system_name`.
+
+        pprof takes a name that equals it for a mangled one, and cuts `<…>` out of it (google/pprof#760).
+        """
         key = (frame.function, frame.file)
         function_id = self._function_ids.get(key)
         if function_id is None:
@@ -112,10 +116,7 @@ class _LocationTable(dict[str, bytes]):
             name, file = self._strings.intern(frame.function), self._strings.intern(frame.file)
             self.encoded += _encode_message(
                 5,
-                _encode_number(1, function_id)
-                + _encode_number(2, name)
-                + _encode_number(3, name)
-                + _encode_number(4, file),
+                _encode_number(1, function_id) + _encode_number(2, name) + _encode_number(4, file),
             )
         return function_id
 

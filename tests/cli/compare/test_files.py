@@ -258,9 +258,11 @@ def test_all_formats_are_written(files: tuple[str, str], tmp_path: Path) -> None
     assert "✅" in (tmp_path / "m.md").read_text()
 
 
-def test_an_empty_side_is_compared_with_nothing(files: tuple[str, str], tmp_path: Path) -> None:
+def test_a_side_without_samples_of_the_type_is_compared_with_nothing(
+    files: tuple[str, str], tmp_path: Path
+) -> None:
     empty = tmp_path / "empty.folded"
-    empty.write_text("")
+    empty.write_text("main (a.py:1);[idle] 3\n")
     done = compare(files[0], str(empty))
     assert (done.returncode, done.stdout.splitlines()[0]) == (
         0,
@@ -275,6 +277,8 @@ def test_an_empty_side_is_compared_with_nothing(files: tuple[str, str], tmp_path
     ("content", "code", "said"),
     [
         (None, 66, "cannot read"),
+        (b"", 65, "has no samples"),
+        (b"main;work 3 4\nmain 0 1\n", 65, "line 1: each line has two counts"),
         (b"main;work many\n", 65, "line 1: the count 'many' is not a whole number"),
         (b"main;\xff 3\n", 65, "line 1: not UTF-8"),
         (
@@ -284,7 +288,7 @@ def test_an_empty_side_is_compared_with_nothing(files: tuple[str, str], tmp_path
         ),
         (gzip.compress(b"main 3\n" * 99, mtime=0)[:-12], 65, "cannot be unpacked"),
     ],
-    ids=["gone", "count", "letters", "json", "cut"],
+    ids=["gone", "empty", "two counts", "count", "letters", "json", "cut"],
 )
 def test_what_is_no_recording_is_said(
     files: tuple[str, str], tmp_path: Path, content: bytes | None, code: int, said: str

@@ -980,6 +980,13 @@ export interface components {
             readonly accepted: readonly string[];
             /** @description Ids that were durable already; they count once. */
             readonly duplicates: readonly string[];
+            /** @description Absent if every line was read. */
+            readonly unreadable_lines?: {
+                /** @description Damaged lines of folded text that were left out, at most 1 % of all. */
+                readonly count: number;
+                /** @description Number and fault of the first of them. */
+                readonly first: readonly string[];
+            };
         };
         /**
          * @description wall: all samples. cpu: running and gil. gil: gil.
