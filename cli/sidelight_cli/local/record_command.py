@@ -20,6 +20,7 @@ from sidelight_cli.local.sampling.process_set import ProcessBatch, ProcessSet, R
 from sidelight_cli.local.sampling.sampling_engine import SamplingEngine
 from sidelight_cli.local.sampling.target import (
     STOP_TIMEOUT_SECONDS,
+    ProgramEndedUnsampled,
     attach,
     require_one_target,
     split_command,
@@ -59,6 +60,9 @@ def run(argv: Sequence[str]) -> int:
         recorder = RecordCommand(engine, settings, signals, program)
         try:
             return recorder.run()
+        except ProgramEndedUnsampled as error:
+            _print_problem(error, "error")
+            return error.code or 1
         finally:
             engine.close()
 
@@ -107,7 +111,7 @@ class RecordCommand:
 
         Raises SidelightError.
         """
-        first, *others = attach(self._process_set, self._program, self._signals)
+        first, *others = attach(self._process_set, self._program, self._signals, _print_problem)
         self._start_ns, self._started_at, self._cpu_at_start = (
             time.time_ns(),
             time.monotonic(),
@@ -282,6 +286,10 @@ class RecordProgressLine:
 
     def clear(self) -> None:
         self.show("")
+
+
+def _print_problem(error: SamplingError, severity: str = "warning") -> None:
+    _print_status(f"{severity}: {error.message}", f"hint: {error.hint}")
 
 
 def _print_status(*lines: str) -> None:

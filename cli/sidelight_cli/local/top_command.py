@@ -94,7 +94,7 @@ class TopCommand:
         )
         self._pid = program.pid if program else settings.pid or 0
         self._process_set = ProcessSet(engine, ProcFs(), plan, self._pid)
-        attach(self._process_set, program, signals)
+        attach(self._process_set, program, signals, lambda _: None)
         self._recent_intervals: deque[_Interval] = deque(maxlen=_REFRESHES_PER_TABLE)
         self._since_reset = self._merge_intervals([])
         self._started_at = self._refreshed_at = time.monotonic()

@@ -196,12 +196,27 @@ def test_a_time_limit_ends_the_recording_of_a_program_and_not_the_program(tool: 
     assert "wrote x.folded" in done.stderr
 
 
+def test_a_wrapper_of_python_is_named_with_what_records_it(tool: Tool) -> None:
+    story = shlex.join([*PYTHON_STORY, "1", "0", "7"])
+    done = tool.run("record", "-o", "x.folded", "--", "sh", "-c", f"{story}; exit 7")
+    assert done.returncode == 7
+    warning, error = (line for line in done.stderr.splitlines() if line.startswith(("warning:", "error:")))
+    assert "is no Python" in warning
+    assert error == "error: the program ended with code 7: it runs no Python itself, but Python ran below it"
+    assert "--subprocesses" in done.stderr
+    again = tool.run("record", "--subprocesses", "-o", "x.folded", "--", "sh", "-c", f"{story}; exit 7")
+    assert again.returncode == 7, again.stderr
+    assert spent(tool.read("x.folded"), "compute") != ZERO
+
+
 def test_a_program_that_cannot_be_recorded_is_an_error_and_is_gone(tool: Tool) -> None:
     missing = tool.run("record", "--", "no-such-program")
     assert missing.returncode == 1
     assert "cannot start no-such-program" in missing.stderr
     brief = tool.run("record", "--", "true")
     assert brief.returncode == 1
+    failed = tool.run("record", "--", "sh", "-c", "exit 5")
+    assert failed.returncode == 5
     assert "ended with code 0 before it could be sampled" in brief.stderr
     assert list(tool.folder.iterdir()) == []
 

@@ -39,6 +39,12 @@ def make_stopped_error(pid: int) -> SamplingError:
     )
 
 
+class PythonRunsBelow(SamplingError):
+    """A process is no Python, but its descendants are, as below a shell."""
+
+    reason = Reason.NOT_PYTHON
+
+
 def make_unreadable_error(problem: str, python_children: Sequence[int]) -> SamplingError:
     """Return the error for a process that is not a supported Python.
 
@@ -49,6 +55,7 @@ def make_unreadable_error(problem: str, python_children: Sequence[int]) -> Sampl
         named = ", ".join(map(str, python_children[:_MAX_NAMED_PROCESSES]))
         more = " and more" if len(python_children) > _MAX_NAMED_PROCESSES else ""
         hint = f"Python runs below it, as {named}{more}: give --pid one of these, or --subprocesses."
+        return PythonRunsBelow(problem, hint=hint)
     return SamplingError(problem, reason=Reason.NOT_PYTHON, hint=hint)
 
 
