@@ -3,8 +3,6 @@ import { extname, join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { Plugin } from "vite";
 
-/** Whose code the pages are made of, apart from our own. */
-const SHIPPED = ["preact", "speedscope"];
 const COMPRESSED = new Set([".js", ".css", ".svg", ".wasm", ".json"]);
 
 /**
@@ -20,10 +18,17 @@ export function finish(modules: string, out: string): Plugin {
       for (const extra of readdirSync(join(out, "speedscope"))) {
         if (extra.startsWith("perf-vertx-stacks")) rmSync(join(out, "speedscope", extra));
       }
-      writeFileSync(join(out, "assets", "licences.txt"), SHIPPED.map((name) => licence(modules, name)).join("\n"));
+      const licences = shipped(modules).map((name) => licence(modules, name));
+      writeFileSync(join(out, "assets", "licences.txt"), licences.join("\n"));
       filesUnder(out).forEach(compress);
     },
   };
+}
+
+/** Whose code the pages are made of, apart from our own: the dependencies that are not for development. */
+function shipped(modules: string): string[] {
+  const file = JSON.parse(readFileSync(join(modules, "..", "package.json"), "utf8")) as { dependencies: object };
+  return Object.keys(file.dependencies);
 }
 
 function licence(modules: string, name: string): string {
