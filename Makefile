@@ -196,6 +196,11 @@ image: ## build the images sidelight-sidecar and sidelight-collector with podman
 		"$$builder" build $(IMAGE_FLAGS) --target $$part --tag sidelight-$$part:$(VERSION) .; \
 	done
 
+.PHONY: sbom
+sbom: $(VENV)/.package ## list the packages of the images, the extension and the pages (CycloneDX) and their licences in dist/sbom
+	@$(call need,cargo,install Rust 1.88 or later with rustup)
+	$(BIN)/python -m deploy.sbom --into dist/sbom
+
 .PHONY: chart
 chart: .tools/helm-$(HELM_VERSION) $(VENV)/.package ## lint the Helm chart, write its README, what its schema says of settings, and deploy/helm/rendered/ anew
 	$(BIN)/python deploy/helm/schema.py
