@@ -31,7 +31,7 @@ NATIVE_TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
 include requirements/tools.mk
 KUBERNETES := .tools/kubernetes-$(KUBERNETES_VERSION)
 GO_TOOLS := .tools/versitygw-$(VERSITYGW_VERSION) .tools/helm-$(HELM_VERSION) .tools/kubeconform-$(KUBECONFORM_VERSION) \
-	.tools/helm-unittest .tools/crds-$(GATEWAY_API_VERSION)-$(PROMETHEUS_OPERATOR_VERSION)
+	.tools/crane-$(CRANE_VERSION) .tools/helm-unittest .tools/crds-$(GATEWAY_API_VERSION)-$(PROMETHEUS_OPERATOR_VERSION)
 
 NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.toml' -o -name '*.pyi' \) -print)
 UI_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print)
@@ -196,6 +196,10 @@ image: ## build the images sidelight-sidecar and sidelight-collector with podman
 		"$$builder" build $(IMAGE_FLAGS) --target $$part --tag sidelight-$$part:$(VERSION) .; \
 	done
 
+.PHONY: base-images
+base-images: $(VENV)/bin/python .tools/crane-$(CRANE_VERSION) ## pin the Dockerfile's base images by their newest digests; BASE_IMAGES_FLAGS=--check only compares
+	$(BIN)/python deploy/base_images.py $(BASE_IMAGES_FLAGS)
+
 .PHONY: sbom
 sbom: $(VENV)/.package ## list the packages of the images, the extension and the pages (CycloneDX) and their licences in dist/sbom
 	@$(call need,cargo,install Rust 1.88 or later with rustup)
@@ -307,6 +311,7 @@ define go-tool
 endef
 $(eval $(call go-tool,versitygw,github.com/versity/versitygw/cmd/versitygw,$(VERSITYGW_VERSION)))
 $(eval $(call go-tool,helm,helm.sh/helm/v3/cmd/helm,$(HELM_VERSION)))
+$(eval $(call go-tool,crane,github.com/google/go-containerregistry/cmd/crane,$(CRANE_VERSION)))
 $(eval $(call go-tool,kubeconform,github.com/yannh/kubeconform/cmd/kubeconform,$(KUBECONFORM_VERSION)))
 
 # Of modules of their own the name carries a hash
