@@ -101,7 +101,7 @@ test: prepare ## every test that a change is trusted by: cargo, the UI's, pytest
 	{ set +x; } 2>/dev/null; wait $$building || { cat .tools/building.log >&2; exit 1; }
 
 .PHONY: test-long
-test-long: prepare tools test-truth test-harm test-services ## hours: simulations, statistics by trial, truth, harm, services, thousands of sidecars
+test-long: prepare tools .tools/osv-scanner-$(OSV_SCANNER_VERSION) test-truth test-harm test-services ## hours: simulations, statistics by trial, truth, harm, services, thousands of sidecars
 	$(PYTEST) -m long $(PYTEST_FLAGS)
 	$(BIN)/python -m bench.swarm
 	$(BIN)/python -m bench.verdicts --quick
@@ -204,6 +204,13 @@ base-images: $(VENV)/bin/python .tools/crane-$(CRANE_VERSION) ## pin the Dockerf
 sbom: $(VENV)/.package ## list the packages of the images, the extension and the pages (CycloneDX) and their licences in dist/sbom
 	@$(call need,cargo,install Rust 1.88 or later with rustup)
 	$(BIN)/python -m deploy.sbom --into dist/sbom
+
+# AUDIT_DATABASE is a folder of `python -m deploy.sbom.advisories`, without which osv-scanner asks api.osv.dev.
+AUDIT = $(if $(AUDIT_DATABASE),OSV_SCALIBR_LOCAL_DB_CACHE_DIRECTORY=$(AUDIT_DATABASE)) $(TOOLS)/osv-scanner scan source \
+	--verbosity error --config deploy/sbom/osv-scanner.toml $(if $(AUDIT_DATABASE),--offline)
+.PHONY: audit
+audit: sbom .tools/osv-scanner-$(OSV_SCANNER_VERSION) ## look for known vulnerabilities in the packages of `make sbom`; AUDIT_DATABASE=DIR does so offline
+	@failed=0; for sbom in dist/sbom/*.cdx.json; do echo "== $$sbom"; $(AUDIT) --lockfile $$sbom || failed=1; done; exit $$failed
 
 .PHONY: chart
 chart: .tools/helm-$(HELM_VERSION) $(VENV)/.package ## lint the Helm chart, write its README, what its schema says of settings, and deploy/helm/rendered/ anew
@@ -311,6 +318,7 @@ define go-tool
 endef
 $(eval $(call go-tool,versitygw,github.com/versity/versitygw/cmd/versitygw,$(VERSITYGW_VERSION)))
 $(eval $(call go-tool,helm,helm.sh/helm/v3/cmd/helm,$(HELM_VERSION)))
+$(eval $(call go-tool,osv-scanner,github.com/google/osv-scanner/v2/cmd/osv-scanner,$(OSV_SCANNER_VERSION)))
 $(eval $(call go-tool,crane,github.com/google/go-containerregistry/cmd/crane,$(CRANE_VERSION)))
 $(eval $(call go-tool,kubeconform,github.com/yannh/kubeconform/cmd/kubeconform,$(KUBECONFORM_VERSION)))
 

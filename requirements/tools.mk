@@ -16,6 +16,8 @@ DEBIAN_CLUSTER := etcd-server containerd runc containernetworking-plugins builda
 VERSITYGW_VERSION := v1.8.0
 # asks registries for the digests of images, and is a registry in tests
 CRANE_VERSION := v0.22.1
+# looks for known vulnerabilities: make audit
+OSV_SCANNER_VERSION := v2.5.0
 HELM_VERSION := v3.21.4
 KUBECONFORM_VERSION := v0.8.0
 # helm-unittest and Kubernetes have modules of their own, which pin them: tests/deploy/helm-unittest, tests/cluster/kubernetes

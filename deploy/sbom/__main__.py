@@ -104,7 +104,7 @@ def render_sbom(shipment: Shipment) -> str:
 
 
 def _to_component(package: Package) -> Component:
-    url = PackageURL(package.registry, None, package.name, package.version) if package.registry else None
+    url = PackageURL(package.registry, None, package.name, package.version)
     hashes = []
     if package.checksum:
         algorithm, digest = package.checksum
@@ -113,7 +113,7 @@ def _to_component(package: Package) -> Component:
         name=package.name,
         version=package.version,
         type=ComponentType.LIBRARY,
-        bom_ref=url.to_string() if url else f"{package.name}@{package.version}",
+        bom_ref=url.to_string(),
         purl=url,
         hashes=hashes,
         licenses=[LicenseFactory().make_from_string(package.license)] if package.license else [],
@@ -155,7 +155,7 @@ def _render_rows(places: Mapping[Package, Sequence[str]]) -> Iterator[str]:
         license_text = package.license
         if package.registry == "pypi" and package.name in BUNDLED:
             license_text += f"; inside: {', '.join(BUNDLED[package.name])}"
-        source = package.registry or "this repository"
+        source = "this repository" if package.registry == "generic" else package.registry
         yield f"| {package.name} | {package.version} | {source} | {license_text} | {', '.join(names)} |"
 
 

@@ -27,7 +27,7 @@ TARGETS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
 class Package:
     """A package at the version of its lock.
 
-    `registry` is a type of package URLs: pypi, cargo or npm; empty for Sidelight's own distributions, which
+    `registry` is a type of package URLs: pypi, cargo or npm; generic for Sidelight's own distributions, which
     no registry has. `license` is an SPDX expression, or the text of the metadata if it is none. `checksum`
     is the hash of the one archive that the lock names, as (algorithm, hexadecimal digits).
     """
@@ -122,4 +122,4 @@ def read_image_content(dockerfile: str, image: str) -> ImageContent:
 def read_own_distribution(folder: Path, version: str) -> Package:
     """Read one of Sidelight's own distributions."""
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return Package("", project["name"], version, project["license"])
+    return Package("generic", project["name"], version, project["license"])
