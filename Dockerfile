@@ -1,6 +1,6 @@
 # Two images: `sidecar` samples the processes it shares a pod with, `collector` stores and shows what was sampled.
 # Behind a proxy with a CA of its own, hand the bundle to the build: --secret id=ca,src=/etc/ssl/certs/ca-certificates.crt
-# `make base-images` adds and updates the digests of the base images.
+# `make base-images` adds and updates the digests of the base images: docs/supply-chain.md.
 ARG PYTHON_IMAGE=python:3.12-slim-bookworm
 ARG RUST_IMAGE=rust:1-slim-bookworm
 ARG NODE_IMAGE=node:24-bookworm-slim

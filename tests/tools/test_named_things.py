@@ -29,10 +29,12 @@ HOLE = "\0"
 """The placeholder in a text for a value that only exists at run time."""
 
 FOREIGN_OPTIONS = {
+    "apt-get": {"--just-print"},
     "base64": {"--decode"},
     "curl": {"--compressed", "--data-binary", "--data-urlencode", "--silent"},
-    "docker": {"--cap-add"},
+    "docker": {"--build-arg", "--cap-add", "--entrypoint", "--rm", "--user"},
     "gh": {"--body-file"},
+    "git": {"--branch", "--depth"},
     "gunicorn": {"--max-requests"},
     "helm": {"--create-namespace", "--install", "--reset-then-reuse-values", "--set", "--values"},
     "kubectl": {
@@ -41,6 +43,7 @@ FOREIGN_OPTIONS = {
     },
     "make": {"--jobserver-", "--no-print-directory", "--question"},
     "npm": {"--no-audit", "--no-fund"},
+    "osv-scanner": {"--archive"},
     "pip": {"--find-links"},
     "py-spy": {"--native"},
     "python": {"--check-hash-based-pycs"},

@@ -49,7 +49,7 @@ SECURITY_CONTEXT: Final[Mapping[str, Any]] = {
     "capabilities": {"drop": ["ALL"], "add": ["SYS_PTRACE"]},
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-"""Same as a sidecar's; docs/kubernetes.md gives the reason for each line."""
+"""Same as a sidecar's; docs/security.md gives the reason for each line."""
 
 
 @dataclass(frozen=True, slots=True)
