@@ -1,7 +1,8 @@
 """Packages that Sidelight ships, read from the lock files.
 
 A lock says which version is shipped. The licence of a Python package is in its installed metadata, that of a
-crate in its manifest, and that of an npm package in the lock itself.
+crate in its manifest, and that of an npm package in the lock itself. Where a lock has a version for each
+Python, the metadata are those of the running Python's version.
 """
 
 import base64

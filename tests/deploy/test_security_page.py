@@ -33,6 +33,7 @@ VARIANTS = (
     (*S3, "compactor.enabled=true", f"{CA}.configMap=ca", "collector.deploys.webhookSecret=webhook"),
     ("collector.deploys.webhookSecret=webhook",),
     ("kubernetes.namespaces={shop}",),
+    ("kubernetes.identity=false", "kubernetes.discovery=false", "collector.auth.writeTokensSecret=tokens"),
     ("kubernetes.attach=true", "kubernetes.attachNamespaces={*}"),
 )
 """Values that give permissions which no mode of deploy/helm/modes has."""
