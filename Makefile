@@ -205,12 +205,9 @@ sbom: $(VENV)/.package ## list the packages of the images, the extension and the
 	@$(call need,cargo,install Rust 1.88 or later with rustup)
 	$(BIN)/python -m deploy.sbom --into dist/sbom
 
-# AUDIT_DATABASE is a folder of `python -m deploy.sbom.advisories`, without which osv-scanner asks api.osv.dev.
-AUDIT = $(if $(AUDIT_DATABASE),OSV_SCALIBR_LOCAL_DB_CACHE_DIRECTORY=$(AUDIT_DATABASE)) $(TOOLS)/osv-scanner scan source \
-	--verbosity error --config deploy/sbom/osv-scanner.toml $(if $(AUDIT_DATABASE),--offline)
 .PHONY: audit
-audit: sbom .tools/osv-scanner-$(OSV_SCANNER_VERSION) ## look for known vulnerabilities in the packages of `make sbom`; AUDIT_DATABASE=DIR does so offline
-	@failed=0; for sbom in dist/sbom/*.cdx.json; do echo "== $$sbom"; $(AUDIT) --lockfile $$sbom || failed=1; done; exit $$failed
+audit: sbom .tools/osv-scanner-$(OSV_SCANNER_VERSION) ## look for known vulnerabilities in the packages of `make sbom`; AUDIT_FLAGS="--database DIR --image FILE"
+	$(BIN)/python -m deploy.sbom.audit $(AUDIT_FLAGS)
 
 .PHONY: chart
 chart: .tools/helm-$(HELM_VERSION) $(VENV)/.package ## lint the Helm chart, write its README, what its schema says of settings, and deploy/helm/rendered/ anew
