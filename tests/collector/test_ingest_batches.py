@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.ingest.batch import FlushPolicy, seconds_until_due
+from sidelight_collector.ingest.batch import ArrivalHistory, FlushPolicy, seconds_until_due
 from sidelight_collector.ingest.dedup import DedupCache
 from sidelight_collector.ingest.memory_budget import MIN_REQUEST_BYTES, MemoryBudget, Overloaded
 from sidelight_collector.ingest.segment_writer import SegmentWriter, ShuttingDown
@@ -55,6 +55,52 @@ def test_a_batch_is_due_when_its_first_window_waited_long_enough() -> None:
 
 def test_a_batch_is_due_when_there_is_enough_text() -> None:
     assert seconds_until_due(10.0, 10.0, 100, FlushPolicy(1.0, 100)) == 0.0
+
+
+def test_windows_of_one_sender_wait_for_nobody() -> None:
+    assert seconds_until_due(10.0, 10.0, 0, NEVER, has_company=False) == 0.0
+    history = ArrivalHistory(10.0)
+    for at in range(5):
+        history.record("a", at, float(at), has_pending=False)
+        assert not history.has_company(float(at))
+    imported = ArrivalHistory(10.0)
+    for at in range(5):
+        imported.record(f"pod-{at}", 1, float(at), has_pending=False)  # over one connection
+        assert not imported.has_company(float(at))
+
+
+def test_senders_are_company_until_one_was_alone_for_long() -> None:
+    history = ArrivalHistory(10.0)
+    history.record("a", 1, 0.0, has_pending=False)
+    history.record("b", 2, 10.0, has_pending=False)
+    assert history.has_company(20.0)
+    assert not history.has_company(20.1)
+    history.record("b", 2, 30.0, has_pending=True)
+    assert history.has_company(30.0)
+    late = ArrivalHistory(10.0)
+    late.record("a", 1, 0.0, has_pending=False)
+    late.record("b", 2, 10.1, has_pending=False)
+    assert not late.has_company(10.1)
+
+
+async def test_windows_sent_one_after_another_are_stored_at_once(make_window: Make) -> None:
+    store = MemoryStore()
+    windows = [make_window(start_ns=MIDNIGHT_NS + number, pod="p") for number in range(5)]
+    async with flushing(store, NEVER) as flusher:
+        for connection, window in enumerate(windows):
+            await flusher.submit([hash_window(window)], 10, connection)
+    assert sorted(segments(store)) == sorted([window.id] for window in windows)
+
+
+async def test_windows_of_several_senders_wait_for_one_another(make_window: Make) -> None:
+    store, windows = MemoryStore(), [make_window(pod=pod) for pod in "abc"]
+    async with flushing(store, NEVER) as flusher, asyncio.TaskGroup() as group:
+        await flusher.submit([hash_window(windows[0])], 10, 0)
+        for connection, window in enumerate(windows[1:], 1):
+            group.create_task(flusher.submit([hash_window(window)], 10, connection))
+        await asyncio.sleep(0)
+        flusher.close()
+    assert sorted(map(len, segments(store))) == [1, 2]
 
 
 async def test_windows_that_wait_together_are_one_segment(make_window: Make) -> None:

@@ -112,18 +112,20 @@ def test_a_signal_stores_and_answers_what_is_waiting_and_ends_with_0(
     start: Callable[..., Process], tmp_path: Path, make_window: Make, number: signal.Signals
 ) -> None:
     process = start(str(tmp_path / "store"), "--flush-seconds", "3600")
-    port, window, answers = process.port(), make_window(), []
+    port, first, window, answers = process.port(), make_window(pod="p1"), make_window(pod="p2"), []
+    assert post(port, encode_windows([first]))[0] == 200  # alone, and the next one waits for others
     sender = threading.Thread(target=lambda: answers.append(post(port, encode_windows([window]))))
     sender.start()
     deadline = time.monotonic() + SECONDS
-    received = f"sidelight_ingest_decompressed_bytes_total {len(encode_windows([window]))}.0"
+    size = sum(len(encode_windows([sent])) for sent in (first, window))
+    received = f"sidelight_ingest_decompressed_bytes_total {size}.0"
     while received not in text_of(port, "/metrics"):
         assert time.monotonic() < deadline
     process.process.send_signal(number)
     assert process.ended()[0] == 0
     sender.join(SECONDS)
     assert answers == [(200, {"accepted": [window.id], "duplicates": []})]
-    assert stored(tmp_path / "store") == {window.id}
+    assert stored(tmp_path / "store") == {first.id, window.id}
 
 
 def test_a_port_in_use_is_one_clear_line(start: Callable[..., Process], tmp_path: Path) -> None:

@@ -1,18 +1,22 @@
 """Batches of windows that become one segment, and when to flush them. Pure.
 
 A segment costs three objects, however few windows it has. Windows of one day are therefore collected until
-the first of them has waited for the maximum time, or until there is enough text.
+the first of them has waited for the maximum time, or until there is enough text. A window waits only if
+windows of other senders may come meanwhile: those of one sender, one after another, are stored at once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Generic, TypeVar
+from math import inf
+from typing import Final, Generic, TypeVar
 
 from sidelight_collector.stack_hashing import HashedWindow
 
 Completion = TypeVar("Completion")
+COMPANY_FACTOR: Final = 10
+"""Longest waits for which other senders count as active, so that segments of a busy collector stay few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +38,47 @@ class WindowBatch(Generic[Completion]):
     text_bytes: int = 0
 
 
-def seconds_until_due(now: float, opened_at: float, text_bytes: int, policy: FlushPolicy) -> float:
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    sender: str
+    connection: int | None
+    at: float
+
+
+class ArrivalHistory:
+    """Remembers whether several senders are active.
+
+    They are if windows arrive before others are durable, or from another sender on another connection than
+    the windows before. After `company_seconds` without that, a sender counts as alone.
+    """
+
+    def __init__(self, company_seconds: float) -> None:
+        self._company_seconds = company_seconds
+        self._last: _Arrival | None = None
+        self._company_at = -inf
+
+    def record(self, sender: str, connection: int | None, now: float, *, has_pending: bool) -> None:
+        """Record windows of a sender; `has_pending`: others are not durable yet."""
+        arrival, last = _Arrival(sender, connection, now), self._last
+        is_other = (
+            last is not None
+            and now - last.at <= self._company_seconds
+            and sender != last.sender
+            and (connection is None or connection != last.connection)
+        )
+        if has_pending or is_other:
+            self._company_at = now
+        self._last = arrival
+
+    def has_company(self, now: float) -> bool:
+        """Return whether windows of another sender may come soon."""
+        return now - self._company_at <= self._company_seconds
+
+
+def seconds_until_due(
+    now: float, opened_at: float, text_bytes: int, policy: FlushPolicy, *, has_company: bool = True
+) -> float:
     """Return the seconds until a batch must be flushed; 0 if that is now."""
-    if text_bytes >= policy.max_bytes:
+    if text_bytes >= policy.max_bytes or not has_company:
         return 0.0
     return max(0.0, opened_at + policy.max_seconds - now)

@@ -99,7 +99,9 @@ class IngestHandler:
             reservation.resize(parsed.memory_bytes)
             self._metrics.decompressed_bytes.inc(parsed.text_bytes)
             self._metrics.samples_truncated.inc(parsed.truncated_samples)
-            receipt = await self._segment_writer.submit(parsed.windows, parsed.text_bytes)
+            receipt = await self._segment_writer.submit(
+                parsed.windows, parsed.text_bytes, id(request.protocol)
+            )
         answer: dict[str, object] = {"accepted": receipt.accepted, "duplicates": receipt.duplicates}
         if (unreadable := parsed.unreadable_lines).count:
             self._metrics.unreadable_lines.inc(unreadable.count)

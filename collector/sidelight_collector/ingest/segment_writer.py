@@ -12,7 +12,13 @@ from typing import Final
 
 import structlog
 
-from sidelight_collector.ingest.batch import FlushPolicy, WindowBatch, seconds_until_due
+from sidelight_collector.ingest.batch import (
+    COMPANY_FACTOR,
+    ArrivalHistory,
+    FlushPolicy,
+    WindowBatch,
+    seconds_until_due,
+)
 from sidelight_collector.ingest.dedup import DedupCache, DuplicateId
 from sidelight_collector.ingest.stats import IngestStats
 from sidelight_collector.metrics import Metrics
@@ -70,15 +76,19 @@ class SegmentWriter:
         self._dedup_cache = dedup_cache
         self._clock = clock
         self._wall_clock_ns = wall_clock_ns
+        self._arrivals = ArrivalHistory(COMPANY_FACTOR * policy.max_seconds)
         self._open_batches: dict[date, WindowBatch[_Completion]] = {}
         self._pending_windows: dict[str, tuple[int, _Completion]] = {}
         self._wakeup = asyncio.Event()
         self._is_closing = False
         self._write_slots = asyncio.Semaphore(WRITE_CONCURRENCY)
 
-    async def submit(self, windows: Sequence[HashedWindow], text_bytes: int) -> Receipt:
+    async def submit(
+        self, windows: Sequence[HashedWindow], text_bytes: int, connection: int | None = None
+    ) -> Receipt:
         """Make windows durable; `text_bytes` is the size of all their text together.
 
+        `connection` identifies the connection of the sender.
         Raises DuplicateId (then none is stored), StoreUnavailable (some may be durable: send all again),
         ShuttingDown.
         """
@@ -95,6 +105,11 @@ class SegmentWriter:
                 and fresh.setdefault(row.window.id, row).digest != row.digest
             ):
                 raise DuplicateId(row.window.id)
+        if fresh:
+            has_pending = bool(self._pending_windows)
+            self._arrivals.record(
+                _find_sender(windows[0]), connection, self._clock(), has_pending=has_pending
+            )
         for row in fresh.values():
             self._add_to_batch(row, text_bytes // len(windows))
         duplicates = [row.window.id for row in windows if row.window.id not in fresh]
@@ -154,7 +169,10 @@ class SegmentWriter:
         ]
 
     def _seconds_left(self, batch: WindowBatch[_Completion], now: float) -> float:
-        return seconds_until_due(now, batch.opened_at, batch.text_bytes, self._policy)
+        has_company = self._arrivals.has_company(now)
+        return seconds_until_due(
+            now, batch.opened_at, batch.text_bytes, self._policy, has_company=has_company
+        )
 
     async def _wait_until_due(self) -> None:
         now = self._clock()
@@ -202,6 +220,11 @@ class SegmentWriter:
             for labels in window_labels
         ]
         self._stats.record_acknowledged(senders, now_ns)
+
+
+def _find_sender(row: HashedWindow) -> str:
+    labels = row.window.labels
+    return "\n".join(labels.get(name, "") for name in ("namespace", "pod", "service"))
 
 
 def _copy_error(failure: SidelightError) -> SidelightError:

@@ -145,7 +145,7 @@ class Settings(KubernetesSettings):
     )
 
     flush_seconds: float = setting(
-        1.0, "longest wait of a window before the collector stores it with others", parse=parse_seconds
+        1.0, "longest wait of a window for windows of other senders", parse=parse_seconds
     )
     flush_bytes: int = setting(
         8 << 20, "text in memory at which the collector stores windows earlier", parse=parse_byte_size
