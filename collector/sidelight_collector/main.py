@@ -18,6 +18,7 @@ import uvloop
 from aiohttp import web
 
 from sidelight import __version__, logs
+from sidelight.loop_watchdog import log_stalls, run_beside
 from sidelight.request_origin import OriginPolicy, is_loopback
 from sidelight.settings import mask_secrets
 from sidelight_collector import native_kernel
@@ -48,6 +49,7 @@ from sidelight_collector.kubernetes_wiring import allow_one_time_tokens, build_c
 from sidelight_collector.metrics import Metrics, enable_multiprocess_metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.runtime import worker
+from sidelight_collector.runtime.heartbeat import Heartbeat, compute_interval
 from sidelight_collector.runtime.http_server import (
     announce_address,
     bind_sockets,
@@ -115,9 +117,8 @@ def main(settings: Settings) -> int:
 
         worker.run_workers(replace(settings, workers=workers), job)
     else:
-        run_event_loop(
-            serve_until_signal(settings, store, tokens, lambda port: announce_address(settings, port))
-        )
+        serving = serve_until_signal(settings, store, tokens, lambda port: announce_address(settings, port))
+        run_event_loop(run_beside(log_stalls(), serving))
     _log.info("stopped")
     return 0
 
@@ -139,7 +140,10 @@ def run_worker(
         store = open_configured_store(settings)
         if not conditional:
             store = SingleWriterStore(store)
-        run_event_loop(serve_until_signal(settings, store, tokens, lambda _: pipe.send("working"), context))
+        heartbeat = Heartbeat(pipe)
+        beats = heartbeat.run(compute_interval(settings.worker_heartbeat_timeout_seconds))
+        serving = serve_until_signal(settings, store, tokens, lambda _: heartbeat.send_ready(), context)
+        run_event_loop(run_beside(beats, serving))
     except SidelightError as error:
         _log.error("worker ends", error=error.message, hint=error.hint)
         sys.exit(1)

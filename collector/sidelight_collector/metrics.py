@@ -272,6 +272,9 @@ class Metrics:
         self.worker_restarts = self._counter(
             "sidelight_worker_restarts", "Workers restarted after they died."
         )
+        self.worker_hangs = self._counter(
+            "sidelight_worker_hangs", "Workers killed and restarted because they sent no heartbeat."
+        )
         for reason in Reason:
             self.refusals.labels(reason)
         self._gauge("sidelight_build_info", "Constant 1 with the version as a label.", ("version",)).labels(

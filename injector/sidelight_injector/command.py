@@ -6,6 +6,7 @@ import asyncio
 import os
 
 from sidelight import logs
+from sidelight.loop_watchdog import log_stalls, run_beside
 from sidelight.settings import parse_settings
 from sidelight_injector.main import serve
 from sidelight_injector.settings import Settings
@@ -20,4 +21,4 @@ def run(argv: list[str]) -> int:
     """
     settings = parse_settings(Settings, "injector", DESCRIPTION, argv, os.environ)
     logs.configure(json=settings.log_json, level=settings.log_level)
-    return asyncio.run(serve(settings))
+    return asyncio.run(run_beside(log_stalls(), serve(settings)))

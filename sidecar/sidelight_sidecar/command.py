@@ -6,6 +6,7 @@ import asyncio
 import os
 
 from sidelight import logs
+from sidelight.loop_watchdog import log_stalls, run_beside
 from sidelight_sidecar.main import serve
 from sidelight_sidecar.samplers import malloc_tuning
 from sidelight_sidecar.settings import parse_sidecar_settings
@@ -19,4 +20,4 @@ def run(argv: list[str]) -> int:
     settings = parse_sidecar_settings(argv, os.environ)
     logs.configure(json=settings.log_json, level=settings.log_level)
     malloc_tuning.limit_arenas()
-    return asyncio.run(serve(settings))
+    return asyncio.run(run_beside(log_stalls(), serve(settings)))

@@ -122,6 +122,8 @@ def test_services_may_be_kept_for_days_of_their_own() -> None:
         ({"compact_lease_seconds": 0.0}, {"compact_lease_seconds": -0.1}),
         ({"max_worker_restarts": 0}, {"max_worker_restarts": -1}),
         ({"worker_restart_window_seconds": 0.1}, {"worker_restart_window_seconds": 0.0}),
+        ({"worker_heartbeat_timeout_seconds": 1.0}, {"worker_heartbeat_timeout_seconds": 0.9}),
+        ({"worker_heartbeat_timeout_seconds": 0.0}, {"worker_heartbeat_timeout_seconds": -0.1}),
         ({"role": "serve", "workers": 0}, {"role": "Serve"}),
         ({"role": "compactor", "workers": 1}, {"workers": 2}),
         ({"role": "compactor", "listen": "0.0.0.0:80"}, {"role": "serve"}),

@@ -1,6 +1,8 @@
 """The processes of the collector.
 
 supervisor   starts and restarts worker processes
+heartbeat    finds workers that hang
+stack_dump   the stacks of a worker that hangs
 worker       the workers of a collector and their shared resources
 http_server  listening sockets and the log of the HTTP server
 loop_lag     measures the lag of the event loop

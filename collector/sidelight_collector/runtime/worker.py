@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from sidelight_collector.metrics import Metrics, enable_multiprocess_metrics
+from sidelight_collector.runtime.heartbeat import HeartbeatMonitor
 from sidelight_collector.runtime.http_server import (
     Sockets,
     announce_address,
@@ -69,6 +70,8 @@ def run_workers(settings: Settings, build_job: Callable[[Settings, WorkerContext
             jobs,
             CrashLoopGuard(settings.max_worker_restarts, settings.worker_restart_window_seconds),
             _CollectorWorkerEvents(settings, Metrics(shared), jobs, contexts),
+            HeartbeatMonitor(settings.worker_heartbeat_timeout_seconds),
+            shared,
             stop_seconds=settings.shutdown_timeout_seconds
             + SHUTDOWN_STORE_REQUESTS * settings.store_timeout_seconds,
         )
@@ -93,6 +96,9 @@ class _CollectorWorkerEvents:
         if self._starting and self._starting <= set(names):
             self._starting.clear()
             announce_address(self._settings, port_of(self._contexts[0].sockets))
+
+    def on_hang(self) -> None:
+        self._metrics.worker_hangs.inc()
 
     def on_death(self) -> None:
         self._metrics.worker_restarts.inc()

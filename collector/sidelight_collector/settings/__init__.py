@@ -1,6 +1,7 @@
 """Settings of the collector.
 
 collector      all settings, composed of these:
+workers        supervision of worker processes
 client_limits  limits of hosts, headers, polls and recordings
 deploys        settings of deploy evaluations and alerts
 comparison     settings of comparisons

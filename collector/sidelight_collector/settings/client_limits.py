@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sidelight.request_origin import parse_host_name
 from sidelight.settings import BadSetting, parse_byte_size, parse_nonnegative_int, setting
+from sidelight_collector.settings.workers import WorkerSettings
 
 _POSITIVE_SETTINGS = (
     "max_window_header_bytes",
@@ -18,7 +19,7 @@ _POSITIVE_SETTINGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class ClientLimitSettings:
+class ClientLimitSettings(WorkerSettings):
     """Limits of hosts, headers, polls, recordings and captures.
 
     The collector's `Settings` include them.

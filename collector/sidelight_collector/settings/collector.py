@@ -360,15 +360,6 @@ class Settings(KubernetesSettings):
     )
     max_link_bytes: int = setting(32 << 10, "longest page address of a link", parse=parse_byte_size)
 
-    max_worker_restarts: int = setting(
-        5,
-        "worker restarts allowed within --worker-restart-window-seconds; one more ends the collector",
-        parse=parse_nonnegative_int,
-        metavar="COUNT",
-    )
-    worker_restart_window_seconds: float = setting(
-        60.0, "time over which worker restarts are counted", parse=parse_positive_float
-    )
     clickhouse_url: ClickHouseUrl | None = setting(
         None,
         "ClickHouse that sums samples from the same bucket: clickhouse://user@host:8123/?cluster=NAME",
@@ -395,6 +386,7 @@ class Settings(KubernetesSettings):
     )
 
     def __post_init__(self) -> None:
+        self.check_workers()
         self.check_client_limits(self.timeline_recording_max_bytes)
         self.check_deploys()
         self.check_comparison()

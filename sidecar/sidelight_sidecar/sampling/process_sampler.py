@@ -194,7 +194,10 @@ class ProcessSampler:
             wait = compute_backoff(attempt, self._context.max_retry_seconds, self._context.rng())
             await self._window_sampler.wait_until(self._context.clock() + wait)
         if self._session_handle.is_open:
-            await self._close_session()
+            try:
+                await self._close_session()
+            except SamplingError as error:
+                self._report_error(error)
         if self._pending_capture is not None:
             self._pending_capture[1].finish(_ENDED_EARLY)
         self._context.health.clear(self._health_subject)

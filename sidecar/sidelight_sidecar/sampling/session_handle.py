@@ -6,9 +6,7 @@ target that was left stopped.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import TypeVar
 
 import structlog
 
@@ -20,10 +18,8 @@ from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.samplers.attach_limiter import AttachLimiter
 from sidelight_sidecar.samplers.guard import Guard, ResumeOutcome, TargetState
 from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError, Session
+from sidelight_sidecar.sampling.sampler_calls import SamplerCalls
 
-T = TypeVar("T")
-
-_CALL_TIMEOUT_SECONDS = 60.0
 _CRASH_ERRORS = ("watchdog", "no_output", "panic")
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
     "sidelight_sidecar.sampling.session_handle"
@@ -47,6 +43,7 @@ class SessionHandle:
         self._metrics = metrics
         self._health = health
         self._health_subject = f"guard of process {proc.pid}"
+        self._calls = SamplerCalls(proc.pid)
         self._session: Session | None = None
         self._target_state: TargetState | None = None
 
@@ -75,16 +72,17 @@ class SessionHandle:
         Raises SamplingError, also if the target is already stopped.
         """
         async with self._attach_limiter.acquire():
-            self._session, self._target_state = await _run_in_thread(
-                lambda: self._attach(sampler, rate_hz, window_seconds)
+            attached = await self._calls.run(
+                lambda: self._attach(sampler, rate_hz, window_seconds), undo=lambda late: late[0].stop()
             )
+        self._session, self._target_state = attached
         self._metrics.sessions.inc()
         self.clear_stopped()
 
     async def set_rate(self, rate_hz: float) -> None:
         """Sample at another rate from now on."""
         session = self._require_session()
-        await _run_in_thread(lambda: session.set_rate(rate_hz))
+        await self._calls.run(lambda: session.set_rate(rate_hz))
 
     async def take(self) -> SampleBatch:
         """Return the samples since the last take, and continue."""
@@ -94,6 +92,7 @@ class SessionHandle:
     async def detach(self) -> SampleBatch:
         """End the session and return the rest."""
         session, self._session = self._require_session(), None
+        self._calls.run_later(session.stop)  # while a call hangs, the one below is refused
 
         def stop() -> tuple[SampleBatch, bool]:
             end_reason = session.end_reason or ""
@@ -148,7 +147,7 @@ class SessionHandle:
                 return batch, ResumeOutcome.NOTHING
             return batch, self._guard.resume_if_stopped(target_state, has_crashed=has_crashed)
 
-        batch, outcome = await _run_in_thread(run)
+        batch, outcome = await self._calls.run(run)
         self._record_resume(outcome)
         return batch
 
@@ -167,13 +166,3 @@ class SessionHandle:
         )
         self._health.report(self._health_subject, problem)
         _log.error("a target is left stopped", pid=pid, hint=problem.hint)
-
-
-async def _run_in_thread(call: Callable[[], T]) -> T:
-    try:
-        async with asyncio.timeout(_CALL_TIMEOUT_SECONDS):
-            return await asyncio.to_thread(call)
-    except TimeoutError:
-        raise SamplingError(
-            f"the sampler did not answer within {_CALL_TIMEOUT_SECONDS:g} seconds", hint="It is tried again."
-        ) from None
