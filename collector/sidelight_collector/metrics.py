@@ -238,6 +238,13 @@ class Metrics:
             "sidelight_deploys_skipped",
             "Returns of a version above --deploy-max-detections-per-day, which do not count as deploys.",
         )
+        self.deploy_versions_ignored = self._counter(
+            "sidelight_deploy_versions_ignored",
+            "Versions that do not count: no_rollout, or limit (--deploy-max-versions-per-day).",
+            ("reason",),
+        )
+        for reason in ("no_rollout", "limit"):
+            self.deploy_versions_ignored.labels(reason)
         self.deploys_active = self._gauge(
             "sidelight_deploys_active", "Deploys under evaluation; only in the process that evaluates them."
         )

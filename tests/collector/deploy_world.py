@@ -17,7 +17,7 @@ from sidelight_collector.deploys.deploy_repository import DeployRepository
 from sidelight_collector.deploys.evaluation import Analyser
 from sidelight_collector.deploys.evaluator import DeployEvaluator, Notifier
 from sidelight_collector.deploys.rate_limiter import AnalysisRateLimiter
-from sidelight_collector.kubernetes_discovery.rollouts import Rollout
+from sidelight_collector.kubernetes_discovery.rollouts import Rollout, RunningVersion
 from sidelight_collector.lru import LruCache
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import MANIFEST_CACHE_DIVISOR, run_until_complete
@@ -167,6 +167,7 @@ class Looker:
         *,
         alerts: Notifier | None = None,
         rollouts: Iterable[Rollout] = (),
+        running: Iterable[RunningVersion] = (),
         leased: bool = True,
         pace: AnalysisRateLimiter | None = None,
         keep_days: float = 90,
@@ -183,6 +184,7 @@ class Looker:
             pace or AnalysisRateLimiter(1000, 1000.0, world.at),
             keep_days,
             lambda: rollouts,
+            lambda: running,
             clock=lambda: world.now,
             timer=lambda: world.at,
         )

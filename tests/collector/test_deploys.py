@@ -130,7 +130,7 @@ def test_nothing_is_found_again_after_a_restart_and_nothing_is_missed(how: str, 
 def test_of_two_collectors_one_looks_and_the_other_takes_over() -> None:
     world = World()
     world.ships("1", -3 * HOUR, 3 * HOUR, step=300)
-    world.ships("2", 10 * MINUTE, 3 * HOUR, step=300)
+    world.ships("2", 10 * MINUTE, 30 * MINUTE, step=300)
     one, other = Looker(world), Looker(world)
     for _ in range(20):
         world.at += MINUTE
@@ -140,7 +140,7 @@ def test_of_two_collectors_one_looks_and_the_other_takes_over() -> None:
     assert [entry.key for entry in world.store.list(lease.ROOT)] == [f"{lease.ROOT}deploys.json"]
     one.dies()
     world.ships("3", 30 * MINUTE, 3 * HOUR, step=300)
-    other.until(40 * MINUTE)
+    other.until(50 * MINUTE)
     assert other.value("sidelight_deploys_active") == 1
     assert states(world.deploys()) == {"2": "finished", "3": "watching"}
     other.ends()
@@ -150,7 +150,7 @@ def test_of_two_collectors_one_looks_and_the_other_takes_over() -> None:
 def test_two_that_look_in_the_same_moment_find_a_deploy_once(store: ObjectStore) -> None:
     world = World(store)
     world.ships("1", -3 * HOUR, 2 * HOUR, step=300)
-    world.ships("2", 10 * MINUTE, 2 * HOUR, step=300)
+    world.ships("2", 10 * MINUTE, 20 * MINUTE, step=300)
     lookers = [Looker(world, leased=False) for _ in range(2)]
     for _ in range(6):
         world.at += 5 * MINUTE
@@ -171,10 +171,12 @@ def test_two_that_look_in_the_same_moment_find_a_deploy_once(store: ObjectStore)
 def test_the_next_version_ends_the_deploy_of_the_one_before() -> None:
     world = World()
     world.ships("1", -3 * HOUR, HOUR)
-    world.ships("2", 20 * MINUTE, HOUR)
+    world.ships("2", 20 * MINUTE, 42 * MINUTE)
     world.ships("3", 40 * MINUTE, HOUR)
     looker = Looker(world)
     looker.until(50 * MINUTE)
+    assert states(world.deploys()) == {"2": "watching", "3": "watching"}
+    looker.until(HOUR)
     newest, older = world.deploys()
     assert (newest.version, newest.previous, newest.state) == ("3", "2", DeployState.WATCHING)
     assert older.finished is not None
@@ -328,7 +330,7 @@ def test_a_deploy_that_is_damaged_keeps_no_other_from_being_looked_after() -> No
     world = World()
     for service in ("cart", "shop"):
         world.ships("1", -3 * HOUR, 2 * HOUR, service=service)
-        world.ships("2", 10 * MINUTE, 2 * HOUR, service=service)
+        world.ships("2", 10 * MINUTE, 22 * MINUTE, service=service)
     looker = Looker(world)
     looker.until(15 * MINUTE)
     one, other = world.deploys()
@@ -336,7 +338,7 @@ def test_a_deploy_that_is_damaged_keeps_no_other_from_being_looked_after() -> No
     looker.until(20 * MINUTE)
     assert looker.value("sidelight_deploys_active") == 1
     world.ships("3", 20 * MINUTE, 2 * HOUR, service=other.service)
-    looker.until(25 * MINUTE)
+    looker.until(40 * MINUTE)
     assert {each.state for each in world.readable() if each.id == other.id} == {DeployState.FINISHED}
     looker.ends()
 

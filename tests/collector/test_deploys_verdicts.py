@@ -178,7 +178,7 @@ def test_two_collectors_at_once_make_each_look_once(store: ObjectStore) -> None:
 def test_a_regressed_deploy_is_looked_after_until_it_is_over() -> None:
     world, judge = World(at=-10 * MINUTE), Judging([R])
     world.ships("1", -3 * HOUR, 0, step=600)
-    world.ships("2", 0, 40 * HOUR, step=1800)
+    world.ships("2", 0, 20 * HOUR, step=1800)
     rules = given(RULES, last_analysis_seconds=20 * MINUTE)
     first = Looker(world, judge, rules)
     first.until(30 * MINUTE, step=5 * MINUTE)

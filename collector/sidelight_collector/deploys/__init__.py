@@ -3,6 +3,8 @@
 deploy              the state of a deploy, as pure functions
 version_discovery   versions in stored windows
 version_registry    versions known so far
+rollout_matching    which versions are rollouts that Kubernetes shows
+version_admission   decides which versions count
 deploy_detector     finds new versions
 baseline_selection  selects the time that is compared
 evaluation          runs one analysis

@@ -56,8 +56,9 @@ class DeployPolicy:
     The first analysis runs when the version has been seen for `first_analysis_seconds`, the last after
     `last_analysis_seconds`. Its first `warmup_seconds` do not count. A version not seen for
     `absent_seconds` while its service is has gone. A version that comes and goes is a deploy at most
-    `max_arrivals_per_day` times a day. Analyses run `ingest_delay_seconds` late, for windows that are still
-    on their way.
+    `max_arrivals_per_day` times a day, and a service has at most `max_versions_per_day` new versions, unless
+    they are rollouts of a watched cluster. Analyses run `ingest_delay_seconds` late, for windows that are
+    still on their way.
     """
 
     first_analysis_seconds: float = 600.0
@@ -65,6 +66,7 @@ class DeployPolicy:
     warmup_seconds: float = 60.0
     absent_seconds: float = 900.0
     max_arrivals_per_day: int = 4
+    max_versions_per_day: int = 10
     ingest_delay_seconds: float = 120.0
     fail_on: tuple[str, ...] = ("cpu>+5%",)
     min_effect: float = 0.05

@@ -14,10 +14,18 @@ from typing import Final
 
 import structlog
 
-from sidelight_collector.deploys.deploy import Deploy, DeployPolicy, DeployRollout, create_deploy
+from sidelight_collector.deploys.deploy import (
+    Deploy,
+    DeployEnd,
+    DeployPolicy,
+    DeployRollout,
+    create_deploy,
+)
 from sidelight_collector.deploys.deploy_repository import DeployNotFound, DeployRepository
 from sidelight_collector.deploys.query_client import QueryClient
 from sidelight_collector.deploys.rate_limiter import AnalysisRateLimiter
+from sidelight_collector.deploys.rollout_matching import RolloutMatcher
+from sidelight_collector.deploys.version_admission import VersionAdmission
 from sidelight_collector.deploys.version_discovery import split_range
 from sidelight_collector.deploys.version_registry import (
     VersionArrival,
@@ -25,7 +33,7 @@ from sidelight_collector.deploys.version_registry import (
     decode_registry,
     encode_registry,
 )
-from sidelight_collector.kubernetes_discovery.rollouts import Rollout
+from sidelight_collector.kubernetes_discovery.rollouts import Rollout, RunningVersion
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.query_errors import QueryTimeout
 from sidelight_collector.query.select.observed_time import list_version_spans
@@ -49,7 +57,6 @@ MAX_LOOKBACK_SECONDS: Final = 14 * 86_400.0
 REGISTRY_WRITE_SECONDS: Final = 600.0
 """Minimum time between two writes of the registry, unless there is a new version."""
 _DAY_SECONDS: Final = 86_400.0
-_ROLLOUT_SLACK_SECONDS: Final = 60.0
 _log = structlog.get_logger()
 
 
@@ -57,8 +64,8 @@ _log = structlog.get_logger()
 class DeployContext:
     """What detection and evaluation share.
 
-    `list_rollouts` returns the rollouts that the cluster showed. `clock` gives Unix seconds, `timer` seconds
-    that never go back.
+    `list_rollouts` returns the rollouts that the cluster showed, `list_running` the versions that its pods
+    run now. `clock` gives Unix seconds, `timer` seconds that never go back.
     """
 
     repository: DeployRepository
@@ -68,6 +75,7 @@ class DeployContext:
     rate_limiter: AnalysisRateLimiter
     retention_days: float
     list_rollouts: Callable[[], Iterable[Rollout]] = lambda: ()
+    list_running: Callable[[], Iterable[RunningVersion]] = lambda: ()
     clock: Callable[[], float] = time.time
     timer: Callable[[], float] = time.monotonic
 
@@ -85,7 +93,11 @@ class DeployDetector:
         self._metrics = context.metrics
         self._rate_limiter = context.rate_limiter
         self._retention_seconds = context.retention_days * _DAY_SECONDS
-        self._list_rollouts = context.list_rollouts
+        self._admission = VersionAdmission(
+            lambda: RolloutMatcher(context.list_rollouts(), context.list_running()),
+            context.policy.max_versions_per_day,
+            context.metrics,
+        )
         self._clock = context.clock
         self._timer = context.timer
         self._chunk_seconds = CHUNK_SECONDS
@@ -119,6 +131,7 @@ class DeployDetector:
         StoreError; the next call continues the scan.
         """
         registry, now = self.registry or VersionRegistry(), self._clock()
+        self._admission.refresh()
         is_first_scan = registry.scanned_until == 0.0
         begin = max(now - MAX_LOOKBACK_SECONDS, registry.scanned_until - OVERLAP_SECONDS)
         if is_first_scan:
@@ -136,10 +149,13 @@ class DeployDetector:
                 self._chunk_seconds = max(MIN_CHUNK_SECONDS, self._chunk_seconds / 2)
                 raise
             self._rate_limiter.record_cpu(self._query.cpu_seconds)
-            arrivals = registry.record_spans(
-                spans, self._policy.absent_seconds, begin if is_first_scan else 0.0
-            )
             try:
+                arrivals = registry.record_spans(
+                    spans,
+                    self._policy.absent_seconds,
+                    begin if is_first_scan else 0.0,
+                    self._admission.accept,
+                )
                 deploys = self._create_deploys(arrivals)
             except SidelightError:
                 self.reset()  # deploys that were not stored must be detected again
@@ -148,11 +164,20 @@ class DeployDetector:
             self._write_registry(registry, is_new=bool(arrivals) or is_first_scan)
             yield from deploys
 
+    def find_end(self, deploy: Deploy) -> DeployEnd | None:
+        """Return when and why a deploy ended; None if it goes on.
+
+        Raises StoreError.
+        """
+        if self.registry is None:
+            return None
+        service = deploy.namespace, deploy.service
+        return self.registry.find_end(deploy, partial(self._admission.is_rollout, service))
+
     def _create_deploys(self, arrivals: Sequence[VersionArrival]) -> list[Deploy]:
-        rollouts = list(self._list_rollouts()) if arrivals else []
         deploys = []
         for arrival in arrivals:
-            deploy = self._create_or_get_deploy(arrival, _find_rollout(arrival, rollouts))
+            deploy = self._create_or_get_deploy(arrival, self._admission.matcher.find_rollout(arrival))
             if deploy is None:
                 self._metrics.deploys_skipped.inc()
                 labels = {
@@ -205,22 +230,3 @@ class DeployDetector:
             self.reset()
             return
         self._written_at = now
-
-
-def _find_rollout(arrival: VersionArrival, rollouts: Sequence[Rollout]) -> DeployRollout | None:
-    """Return the rollout of a version: the last that began before its first window."""
-    matching = [
-        rollout
-        for rollout in rollouts
-        if (rollout.namespace, rollout.service, rollout.version)
-        == (arrival.namespace, arrival.service, arrival.version)
-        and max(arrival.first_seen - _DAY_SECONDS, arrival.previous_last_seen)
-        <= rollout.started
-        <= arrival.first_seen + _ROLLOUT_SLACK_SECONDS
-    ]
-    if not matching:
-        return None
-    last = max(matching, key=lambda rollout: rollout.started)
-    return DeployRollout(
-        last.kind, last.workload, last.revision, min(last.started, arrival.first_seen), last.ended
-    )

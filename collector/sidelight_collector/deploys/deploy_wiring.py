@@ -20,7 +20,7 @@ from sidelight_collector.deploys.notify.notifiers import DeployNotifier, Receive
 from sidelight_collector.deploys.query_client import EngineQueryClient
 from sidelight_collector.deploys.rate_limiter import AnalysisRateLimiter
 from sidelight_collector.deploys.routes import DeployRoutes, build_disabled_routes
-from sidelight_collector.kubernetes_discovery.shared_state import load_rollouts
+from sidelight_collector.kubernetes_discovery.shared_state import load_rollouts, load_running_versions
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_limits import QueryLimits
@@ -74,6 +74,7 @@ def build_deploys(
         ),
         retention_days,
         lambda: load_rollouts(store).values(),
+        lambda: load_running_versions(store, time.time()),
     )
     evaluator = DeployEvaluator(
         context,
@@ -143,6 +144,7 @@ def build_policy(settings: Settings) -> DeployPolicy:
         settings.deploy_warmup_seconds,
         settings.deploy_absent_seconds,
         max_arrivals_per_day=settings.deploy_max_detections_per_day,
+        max_versions_per_day=settings.deploy_max_versions_per_day,
         fail_on=settings.deploy_fail_on,
         min_effect=settings.deploy_min_effect_percent / 100,
     )

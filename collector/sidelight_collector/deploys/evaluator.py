@@ -172,13 +172,10 @@ class DeployEvaluator:
                     self._update_deploy(self._active[name], lambda _: None)
             self._etags |= etags
         self._etags = {name: etag for name, etag in self._etags.items() if name in self._active}
-        registry = self._detector.registry
-        if registry is None:
-            return
         for deploy in list(self._active.values()):
             if deploy.state is DeployState.FINISHED or (deploy.due is None and not deploy.is_firing):
                 continue
-            end = registry.find_end(deploy)
+            end = self._detector.find_end(deploy)
             if end is not None:
                 self._update_deploy(deploy, partial(_finish_if_active, end=end))
                 _log.info(

@@ -1,7 +1,8 @@
 """The known versions of all services, and the arrivals in new windows.
 
 The registry is kept in the store, so that a collector that starts does not take every version for a new
-one. Of each service it keeps the versions seen last, at most `MAX_VERSIONS`.
+one. Of each service it keeps the versions seen last, at most `MAX_VERSIONS`, and present ones before absent
+ones.
 
 A version becomes absent when other versions of its service were seen for `absent_seconds` in all without
 it. When it is seen again after that, this is an arrival like its first. A pause of all versions, such as a
@@ -10,7 +11,7 @@ night without load, makes none of them absent, whichever is seen first afterward
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from math import inf
 from typing import Any, Final
@@ -81,6 +82,12 @@ class VersionArrival:
     previous_last_seen: float = 0.0
 
 
+AcceptVersion = Callable[[VersionSpan, float, Mapping[str, VersionRun]], bool]
+"""Whether a version counts: its span, when it was last seen before, and the known versions."""
+IsRollout = Callable[[str, VersionRun, Mapping[str, VersionRun]], bool]
+"""Whether Kubernetes rolled out a version: its name, its run, and the known versions."""
+
+
 @dataclass(slots=True)
 class VersionRegistry:
     """The versions of each service, and how far windows were scanned (Unix seconds)."""
@@ -89,13 +96,18 @@ class VersionRegistry:
     services: dict[ServiceKey, dict[str, VersionRun]] = field(default_factory=dict)
 
     def record_spans(
-        self, spans: Iterable[VersionSpan], absent_seconds: float, history_start: float = 0.0
+        self,
+        spans: Iterable[VersionSpan],
+        absent_seconds: float,
+        history_start: float = 0.0,
+        accept: AcceptVersion = lambda *_: True,
     ) -> list[VersionArrival]:
         """Record spans of versions, in order of their start, and return the arrivals.
 
         `spans` has each version without pauses of `absent_seconds`. A version that appears within
         `absent_seconds` after `history_start` ran before the first scan, and does not count as new. Neither
-        does a version that follows no other.
+        does a version that follows no other. `accept` decides about each other new or returning version; the
+        registry ignores those that it rejects.
         """
         arrivals, touched = [], set()
         for version_span in spans:
@@ -122,21 +134,25 @@ class VersionRegistry:
             if run is None or is_returning:
                 previous_last_seen = run.last_seen if run else 0.0
                 if version_span.version and version_span.span.first >= history_start + absent_seconds:
+                    if versions and not accept(version_span, previous_last_seen, versions):
+                        continue
                     arrivals += _build_arrival(version_span, previous_last_seen, versions, absent_seconds)
                 first, last = version_span.span.first, version_span.span.last
                 versions[version_span.version] = VersionRun(first, last, first, previous_last_seen)
             else:
                 versions[version_span.version] = run.extend(version_span.span, absent_seconds)
             if len(versions) > MAX_VERSIONS:
-                del versions[min(versions, key=lambda name: (versions[name].last_seen, name))]
+                ranks = {name: (not run.is_absent, run.last_seen, name) for name, run in versions.items()}
+                del versions[min(versions, key=ranks.__getitem__)]
         for service in touched:
             _mark_absent(self.services[service], inf, absent_seconds)
         return arrivals
 
-    def find_end(self, deploy: Deploy) -> DeployEnd | None:
+    def find_end(self, deploy: Deploy, is_rollout: IsRollout = lambda *_: False) -> DeployEnd | None:
         """Return when a deploy was replaced or rolled back, and by which version.
 
-        None if it goes on.
+        None if it goes on. A newer version replaces it at once if `is_rollout`; otherwise once the deploy's
+        version is absent, because a version may be made up.
         """
         versions = self.services.get((deploy.namespace, deploy.service), {})
         others = {name: run for name, run in versions.items() if name != deploy.version}
@@ -152,7 +168,13 @@ class VersionRegistry:
             ended: float | None = current.previous_last_seen
         else:
             ended = current.last_seen if current is not None and current.is_absent else None
-        if successors and (ended is None or min(successors)[0] <= ended):
+        if ended is not None:
+            successors = [successor for successor in successors if successor[0] <= ended]
+        rollouts = [
+            successor for successor in successors if is_rollout(successor[1], others[successor[1]], versions)
+        ]
+        successors = rollouts or (successors if ended is not None else [])
+        if successors:
             first, name = min(successors)
             return DeployEnd(first, FinishReason.REPLACED, name)
         if ended is None:

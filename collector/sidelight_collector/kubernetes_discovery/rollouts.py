@@ -49,6 +49,17 @@ class Rollout:
         return self.uid, self.revision
 
 
+@dataclass(frozen=True, slots=True)
+class RunningVersion:
+    """A version that a pod of a workload runs."""
+
+    namespace: str
+    service: str
+    version: str
+    kind: str
+    workload: str
+
+
 RolloutsByKey = Mapping[tuple[str, int], Rollout]
 
 

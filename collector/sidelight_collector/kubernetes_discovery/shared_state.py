@@ -27,12 +27,20 @@ from sidelight_collector.kubernetes_discovery.k8s_objects import Namespace, Pod,
 from sidelight_collector.kubernetes_discovery.rollouts import (
     Rollout,
     RolloutsByKey,
+    RunningVersion,
     decode_rollouts,
     encode_rollouts,
     merge_rollouts,
 )
 from sidelight_collector.storage.documents import parse_document, rename_fields
-from sidelight_collector.storage.objects import ObjectChanged, ObjectExists, ObjectMissing, ObjectStore
+from sidelight_collector.storage.objects import (
+    ObjectChanged,
+    ObjectDamaged,
+    ObjectExists,
+    ObjectMissing,
+    ObjectStore,
+    StoreError,
+)
 from sidelight_model.errors import SidelightError
 
 ROOT: Final = "v1/discovery/"
@@ -51,6 +59,9 @@ _LEASE_FORMAT: Final = 1
 MAX_SNAPSHOT_BYTES: Final = 256 << 20
 """Maximum size of a decompressed snapshot."""
 MAX_ATTEMPTS: Final = 10
+MAX_SNAPSHOT_AGE_SECONDS: Final = 900.0
+"""Age of a snapshot after which it no longer says what runs."""
+_REVISION_RESOURCES: Final = ("replicasets", "controllerrevisions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +227,31 @@ def load_rollouts(store: ObjectStore) -> dict[tuple[str, int], Rollout]:
         return decode_rollouts(store.get(ROLLOUTS_KEY))
     except ObjectMissing:
         return {}
+
+
+def load_running_versions(store: ObjectStore, now: float) -> set[RunningVersion]:
+    """Return the versions that pods run, by the snapshot in the store.
+
+    Empty if the snapshot is old, or if the watching process may not see every kind of revision: its
+    rollouts are then incomplete. Raises StoreError.
+    """
+    try:
+        snapshot = _parse_snapshot(decompress_body(store.get(SNAPSHOT_KEY), "zstd", MAX_SNAPSHOT_BYTES))
+    except (ObjectMissing, ObjectDamaged):
+        return set()
+    except StoreError:
+        raise
+    except (SidelightError, ValueError, KeyError, TypeError):
+        return set()
+    if now - snapshot.observed_at > MAX_SNAPSHOT_AGE_SECONDS or any(
+        problem.resource in _REVISION_RESOURCES for problem in snapshot.watch_problems
+    ):
+        return set()
+    return {
+        RunningVersion(pod.namespace, pod.service, pod.version, pod.kind, pod.workload)
+        for pod in snapshot.inventory.pods
+        if not pod.has_ended
+    }
 
 
 def is_discovery_key(key: str) -> bool:

@@ -14,6 +14,7 @@ from sidelight_model.gates import BadCondition, parse_condition
 MAX_RETENTION_DAYS: Final = 36_525
 DAY_SECONDS: Final = 86_400.0
 MAX_LAST_ANALYSIS_DAYS: Final = 14
+MAX_VERSIONS_PER_DAY: Final = 20
 MAX_ALERTMANAGERS: Final = 10
 MAX_MIN_EFFECT_PERCENT: Final = 1000.0
 MAX_RESEND_SECONDS: Final = 3600.0
@@ -80,6 +81,12 @@ class DeploySettings(ClientLimitSettings):
         parse=parse_nonnegative_int,
         metavar="COUNT",
     )
+    deploy_max_versions_per_day: int = setting(
+        10,
+        "most new versions of a service per day, at most 20, unless they are rollouts of a watched cluster",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
+    )
     deploy_check_interval_seconds: float = setting(
         60.0, "time between checks for new versions", parse=parse_positive_float
     )
@@ -132,6 +139,8 @@ class DeploySettings(ClientLimitSettings):
             raise ValueError("deploy_max_analyses_per_minute must be at least 1")
         if self.deploy_max_detections_per_day < 1:
             raise ValueError("deploy_max_detections_per_day must be at least 1")
+        if not 1 <= self.deploy_max_versions_per_day <= MAX_VERSIONS_PER_DAY:
+            raise ValueError(f"deploy_max_versions_per_day must be from 1 to {MAX_VERSIONS_PER_DAY}")
         if self.deploy_retention_days > MAX_RETENTION_DAYS:
             raise ValueError(f"deploy_retention_days must be at most {MAX_RETENTION_DAYS}")
         if self.deploy_last_analysis_seconds > MAX_LAST_ANALYSIS_DAYS * DAY_SECONDS:
