@@ -6,6 +6,7 @@ A worker hangs once. The process that replaces it, and the slow worker, are heal
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import itertools
 import os
 import signal
@@ -21,7 +22,9 @@ from sidelight.loop_watchdog import run_beside
 from sidelight_collector.runtime.heartbeat import Heartbeat, HeartbeatMonitor, compute_interval
 from sidelight_collector.runtime.supervisor import SIGNALS, CrashLoopGuard, supervise
 
-TIMEOUT_SECONDS = 4.0
+TIMEOUT_SECONDS = 10.0
+SLOW_SECONDS = 1.0
+PR_SET_PDEATHSIG = 1
 SLOW = "slow"
 
 
@@ -39,6 +42,8 @@ HANGS: dict[str, Callable[[], object]] = {
 
 
 def work(name: str, directory: Path, pipe: Connection) -> None:
+    # Whatever happens to the supervisor, no worker goes on: they cannot notice it while they hang.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     heartbeat = Heartbeat(pipe)
 
     async def serve() -> None:
@@ -53,7 +58,7 @@ def work(name: str, directory: Path, pipe: Connection) -> None:
             marker.touch()
             HANGS[name]()
         while name == SLOW and not stop.is_set():
-            time.sleep(TIMEOUT_SECONDS / 4)
+            time.sleep(SLOW_SECONDS)
             await asyncio.sleep(0)
         await stop.wait()
 
