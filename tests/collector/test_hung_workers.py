@@ -15,6 +15,7 @@ import psutil
 from sidelight_model.window import Window, encode_windows
 from tests.collector.hanging_workers import HANGS
 from tests.collector.processes import Process, metric, post, stored
+from tests.collector.test_workers import is_worker
 from tests.processes import Running, eventually, running
 
 SECONDS = 300.0
@@ -27,8 +28,7 @@ def events(text: str, name: str) -> list[dict[str, Any]]:
 
 def workers(supervisor: int) -> list[psutil.Process]:
     """The workers of a supervisor, the oldest first."""
-    children = psutil.Process(supervisor).children()
-    found = [child for child in children if "spawn_main" in str(child.cmdline())]
+    found = [child for child in psutil.Process(supervisor).children() if is_worker(child)]
     return sorted(found, key=lambda child: child.create_time())
 
 
