@@ -43,7 +43,7 @@ def test_each_kind_of_hung_worker_is_replaced_and_a_slow_one_is_not(tmp_path: Pa
     with running(tmp_path / "log", *command) as supervisor:
         eventually("all hung workers are killed", lambda: replaced(supervisor), SECONDS)
         eventually("others took their places", lambda: len(workers(supervisor.pid)) == len(HANGS) + 1)
-        assert supervisor.end(seconds=SECONDS) == 0
+        assert supervisor.end(seconds=SECONDS) == 0, supervisor.said()
         said = supervisor.said()
     assert {event["worker"] for event in events(said, "worker died")} == set(HANGS)
     assert {event["status"] for event in events(said, "worker died")} == {-signal.SIGKILL}
