@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from sidelight_model.window import Window, encode_windows
 from tests.collector.hanging_workers import HANGS
@@ -32,6 +33,7 @@ def workers(supervisor: int) -> list[psutil.Process]:
     return sorted(found, key=lambda child: child.create_time())
 
 
+@pytest.mark.long
 def test_each_kind_of_hung_worker_is_replaced_and_a_slow_one_is_not(tmp_path: Path) -> None:
     """Busy in Python, busy in C with the GIL, blocked in a system call, and stopped."""
 
