@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bench.verdicts.trials import Windows
 from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.statistics.inference.design import MAX_BLOCKS
-from sidelight_collector.statistics.inference.fdr import compute_parents_and_ends
+from sidelight_collector.statistics.preorder import compute_parents_and_ends
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

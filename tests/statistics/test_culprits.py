@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sidelight_collector.statistics.changed_tree import ChangedTree, FunctionTest
 from sidelight_collector.statistics.culprits import MAX_FOLDED, MAX_ROWS, Culprit, Culprits, find_culprits
-from sidelight_collector.statistics.inference.fdr import compute_parents_and_ends
+from sidelight_collector.statistics.preorder import compute_parents_and_ends
 from sidelight_model.change import Direction
 
 NOISE = 1.0

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.renames import (
+from sidelight_collector.statistics.preorder import merge_siblings
+from sidelight_collector.statistics.renames.function_matching import match_functions
+from sidelight_collector.statistics.renames.function_rename import (
     FunctionRename,
     RenameReason,
     compute_canonical_ids,
-    find_unmatched,
-    match_functions,
-    merge_siblings,
 )
+from sidelight_collector.statistics.renames.unmatched_functions import find_unmatched
 from sidelight_model.frames import Frame, strip_line_number
 from sidelight_model.tree import StackRow, build_tree_from_rows, compute_totals
 from sidelight_model.tree import Tree as Stacks

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from sidelight_collector.statistics.inference.fdr import (
     benjamini_hochberg,
-    compute_parents_and_ends,
     tree_rejections,
 )
 from sidelight_collector.statistics.inference.student_t import (
@@ -17,6 +16,7 @@ from sidelight_collector.statistics.inference.student_t import (
     t_quantile,
     two_sided_p_value,
 )
+from sidelight_collector.statistics.preorder import compute_parents_and_ends
 
 PUBLISHED = {
     # Pearson and Hartley, Biometrika Tables for Statisticians, table 12: df to the 97.5 % and 99.95 % points

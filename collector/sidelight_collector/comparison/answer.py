@@ -47,7 +47,7 @@ from sidelight_collector.query.windows import (
     WindowQuery,
 )
 from sidelight_collector.statistics.basis import Basis, choose_basis
-from sidelight_collector.statistics.renames import FunctionRename
+from sidelight_collector.statistics.renames.function_rename import FunctionRename
 from sidelight_model.counts import ProfileType
 
 

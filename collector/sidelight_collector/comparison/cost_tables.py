@@ -22,7 +22,7 @@ from sidelight_collector.arrow_ops import (
 )
 from sidelight_collector.comparison.matrix import SideObservations
 from sidelight_collector.query.call_tree import I32, CallTree, Flags, PooledSide, PooledStacks
-from sidelight_collector.statistics.inference.fdr import compute_parents_and_ends
+from sidelight_collector.statistics.preorder import compute_parents_and_ends
 from sidelight_collector.times import SECOND_NS
 
 MIN_SAMPLES: Final = 6

@@ -16,7 +16,7 @@ from sidelight_collector.statistics.changed_tree import NODE_CHANGED, ChangedTre
 from sidelight_collector.statistics.culprits import Culprit, find_culprits
 from sidelight_collector.statistics.inference.design import Design
 from sidelight_collector.statistics.inference.effect_size import count_agreeing_rows
-from sidelight_collector.statistics.inference.fdr import compute_parents_and_ends
+from sidelight_collector.statistics.preorder import compute_parents_and_ends
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.frames import Frame, unescape_frame
 

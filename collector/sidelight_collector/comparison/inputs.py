@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sidelight_collector.comparison.cost_tables import CostRows, FunctionCosts
 from sidelight_collector.query.call_tree import CallTree, PooledStacks
-from sidelight_collector.statistics.renames import FunctionRename
+from sidelight_collector.statistics.renames.function_rename import FunctionRename
 from sidelight_model.counts import ProfileType
 
 

@@ -20,14 +20,11 @@ from sidelight_collector.query.call_tree import CallTree, Flags, compute_costs
 from sidelight_collector.query.engine.stack_text import StackWeights
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.windows import SelectedWindows
-from sidelight_collector.statistics.renames import (
-    FunctionRename,
-    LinesByFunction,
-    compute_canonical_ids,
-    find_unmatched,
-    match_functions,
-    merge_siblings,
-)
+from sidelight_collector.statistics.preorder import compute_parents_and_ends, merge_siblings
+from sidelight_collector.statistics.renames.function_matching import match_functions
+from sidelight_collector.statistics.renames.function_profiles import LinesByFunction
+from sidelight_collector.statistics.renames.function_rename import FunctionRename, compute_canonical_ids
+from sidelight_collector.statistics.renames.unmatched_functions import find_unmatched
 from sidelight_model.frames import Frame, strip_line_number, unescape_frame
 
 
@@ -149,12 +146,7 @@ def _move_costs(table: CostTable, old: I64, new: I64) -> CostTable:
 def _sum_subtrees(level: I64, own: F64) -> F64:
     """Return the sum of each node and all nodes below it."""
     sums = np.concatenate([[0.0], np.cumsum(own)])
-    ends = np.full(len(level), len(level), np.int64)
-    path: list[int] = []
-    for node, depth in enumerate(level.tolist()):
-        while path and level[path[-1]] >= depth:
-            ends[path.pop()] = node
-        path.append(node)
+    _, ends = compute_parents_and_ends(level)
     totals: F64 = sums[ends] - sums[:-1]
     return totals
 

@@ -1,5 +1,6 @@
 """Statistics of comparisons: pure code over numpy arrays.
 
+preorder       trees as arrays
 basis          rates, costs per request or shares of the profile
 remedies       what a user can do about a check
 comparability  checks of whether two sides can be compared

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.inference.fdr import compute_parents_and_ends
+from sidelight_collector.statistics.preorder import compute_parents_and_ends
 from sidelight_model.change import Direction
 from sidelight_model.frames import strip_line_number
 from sidelight_model.packages import CodeOwner, find_code_owner

@@ -1,13 +1,18 @@
-"""Tests of many quantities with control of the false-discovery rate."""
+"""Tests of many quantities with control of the false-discovery rate.
+
+- Functions: Benjamini and Hochberg (Journal of the Royal Statistical Society B 57, 1995).
+- Call paths: from the root down, after Bogomolov, Peterson, Benjamini and Sabatti (Biometrika 108, 2021),
+  with the p-value of a subtree after Simes (Biometrika 73, 1986).
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sidelight_collector.statistics.preorder import compute_parents_and_ends
 from sidelight_model.change import compute_q_values
 
 F64 = NDArray[np.float64]
@@ -28,11 +33,10 @@ def tree_rejections(level: I32, p: F64, q: float = 0.05) -> Flags:
 
     The nodes are in pre-order: `level` has their levels (0 for the root), `p` their own p-values.
 
-    The test is hierarchical, after Bogomolov, Peterson, Benjamini and Sabatti (2021). The p-value of a
-    subtree is that of Simes (1986) over all its nodes. From the root down, the children of a rejected node
-    are tested together by Benjamini-Hochberg. Their level is the level of the parent and its siblings,
-    times the share of those that are rejected. A node counts as changed if its subtree is rejected and its
-    own p-value does not exceed what its subtree had to meet.
+    The test is hierarchical. The p-value of a subtree is that of Simes over all its nodes. From the root
+    down, the children of a rejected node are tested together by Benjamini-Hochberg. Their level is the level
+    of the parent and its siblings, times the share of those that are rejected. A node counts as changed if
+    its subtree is rejected and its own p-value does not exceed what its subtree had to meet.
     """
     count = len(level)
     if not count:
@@ -61,44 +65,6 @@ def tree_rejections(level: I32, p: F64, q: float = 0.05) -> Flags:
         allowed[nodes] = allowed[above] * max_rank[above] / size
     changed: Flags = rejected & (own <= allowed)
     return changed
-
-
-def compute_parents(level: I64) -> I64:
-    """Return the parent of each node of a pre-order tree (-1 for the root)."""
-    return compute_parents_and_ends(level)[0]
-
-
-def compute_parents_and_ends(level: I64) -> tuple[I64, I64]:
-    """Return the parents and the subtree ends of a pre-order tree.
-
-    The parent of the root is -1. The end is the first node after the subtree. Both arrays are read-only.
-    """
-    return _compute_parents_and_ends(level.astype(np.int64, copy=False).tobytes())
-
-
-@lru_cache(maxsize=4)
-def _compute_parents_and_ends(level: bytes) -> tuple[I64, I64]:
-    """Compute parents and ends once for all steps of a comparison."""
-    depths = np.frombuffer(level, np.int64)
-    count = len(depths)
-    # numpy sorts small integers by their digits, in linear time.
-    small = np.min_scalar_type(int(depths.max(initial=0)))
-    order = np.argsort(depths.astype(small), kind="stable")
-    # In the order of levels, the last node before a node and one level above it is its parent.
-    keys = depths[order] * count + order
-    above = order[np.maximum(np.searchsorted(keys, keys - count) - 1, 0)]
-    parents, ends = np.empty((2, count), np.int64)
-    parents[order] = np.where(depths[order] > 0, above, -1)
-    # Each node ends the open subtrees from its own level down. At each level subtrees end in their order.
-    next_levels = np.append(depths[1:], 0)[:count]
-    ended = depths - next_levels + 1
-    ended_levels = np.repeat(next_levels - np.cumsum(ended) + ended, ended) + np.arange(count)
-    ends[order] = np.repeat(np.arange(1, count + 1), ended)[
-        np.argsort(ended_levels.astype(small), kind="stable")
-    ]
-    for array in (parents, ends):
-        array.setflags(write=False)
-    return parents, ends
 
 
 def _compute_simes_p(own: F64, end: I64) -> F64:
