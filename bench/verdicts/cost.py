@@ -20,7 +20,7 @@ from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.statistics.changed_tree import I64, NODE_CHANGED, ChangedTree, FunctionTest
 from sidelight_collector.statistics.culprits import find_culprits
-from sidelight_collector.statistics.depths import compare_depths
+from sidelight_collector.statistics.depths.depth_comparison import compare_depths
 from sidelight_collector.statistics.inference.design import SideMatrix
 from sidelight_model.change import Direction
 

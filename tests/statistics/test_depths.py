@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.depths import DepthComparison, compare_depths
+from sidelight_collector.statistics.depths.depth_comparison import DepthComparison, compare_depths
 from sidelight_collector.statistics.inference.design import Design, SideMatrix, build_design
 from sidelight_model.change import Direction
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.statistics.event_loop import (
+from sidelight_collector.statistics.event_loop.loop_attribution import (
     LOOP_WAITING,
     OUTSIDE_LOOP,
     LoopAttribution,
     attribute_loop_time,
-    compare_loops,
 )
+from sidelight_collector.statistics.event_loop.loop_comparison import compare_loops
 from sidelight_collector.statistics.inference.design import SideMatrix, build_design
 from sidelight_model.change import Direction
 from sidelight_model.counts import STATE_FRAMES

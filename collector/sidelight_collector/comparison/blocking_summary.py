@@ -12,13 +12,12 @@ import numpy as np
 from sidelight_collector.comparison.cost_tables import CostRows
 from sidelight_collector.comparison.model import EventLoopJson, to_effect_json
 from sidelight_collector.query.call_tree import CallTree
-from sidelight_collector.statistics.event_loop import (
+from sidelight_collector.statistics.event_loop.loop_attribution import (
     LOOP_WAITING,
     OUTSIDE_LOOP,
-    LoopComparison,
     attribute_loop_time,
-    compare_loops,
 )
+from sidelight_collector.statistics.event_loop.loop_comparison import LoopComparison, compare_loops
 from sidelight_collector.statistics.inference.design import Design
 from sidelight_collector.statistics.inference.effect_size import Effects
 from sidelight_model.frames import Frame, unescape_frame

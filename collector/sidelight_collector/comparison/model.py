@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight_collector.statistics.comparability.check_result import CheckResult
-from sidelight_collector.statistics.depths import DepthComparison
+from sidelight_collector.statistics.depths.depth_comparison import DepthComparison
 from sidelight_collector.statistics.inference.effect_size import Effects
 from sidelight_model.change import Direction
 

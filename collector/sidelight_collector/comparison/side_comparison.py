@@ -45,8 +45,8 @@ from sidelight_collector.statistics.basis import Basis, BasisChoice
 from sidelight_collector.statistics.comparability.checks import run_checks, select_blocking_checks
 from sidelight_collector.statistics.comparability.pod_exclusion import add_pod_exclusions
 from sidelight_collector.statistics.comparability.sampling_summary import CheckContext
-from sidelight_collector.statistics.depths import DepthComparison, compare_depths
-from sidelight_collector.statistics.event_loop import has_event_loop_frames
+from sidelight_collector.statistics.depths.depth_comparison import DepthComparison, compare_depths
+from sidelight_collector.statistics.event_loop.loop_frames import has_event_loop_frames
 from sidelight_collector.statistics.inference.design import (
     Design,
     SideMatrix,

@@ -18,7 +18,11 @@ from sidelight_collector.captures.recordings.recording_files import (
     merge_into_runs,
 )
 from sidelight_collector.captures.recordings.subsecond_heatmap import CaptureRecordings, RecordingSpan
-from sidelight_collector.statistics.event_loop import LOOP_WAITING, OUTSIDE_LOOP, attribute_loop_time
+from sidelight_collector.statistics.event_loop.loop_attribution import (
+    LOOP_WAITING,
+    OUTSIDE_LOOP,
+    attribute_loop_time,
+)
 from sidelight_model.frames import Frame, strip_line_number, unescape_frame
 from sidelight_model.tree import build_tree_from_rows, find_end_nodes
 

@@ -11,5 +11,6 @@ fieller           intervals of ratios
 shrinkage         of variances (empirical Bayes)
 student_t         Student's t distribution
 fdr               false-discovery rate
+sample_shares     shares of samples
 power             sample size that detects a change
 """
