@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from sidelight_collector.statistics.required_sample_text import RequiredSample, format_minutes
 from sidelight_collector.statistics.summary_text import (
-    RequiredSample,
+    ChangedFunction,
     SummaryInput,
-    format_minutes,
     summarize_difference,
 )
 from sidelight_model.change import Direction
@@ -128,6 +128,19 @@ def test_intervals_without_an_end_are_said_as_such() -> None:
 
 def test_rates_are_per_request_where_they_are() -> None:
     assert "ms/request" in summarize_difference(replace(MORE, unit="request"), CPU)
+
+
+def test_functions_of_a_comparison_of_shares_have_signs() -> None:
+    changed = [
+        ChangedFunction("parse", Direction.INCREASED, 0.94),
+        ChangedFunction("render", Direction.DECREASED, -0.5),
+        ChangedFunction("load", Direction.NEW, None),
+        ChangedFunction("save", Direction.REMOVED, -1.0),
+    ]
+    assert summarize_difference(MORE, CPU, changed_functions=changed) == (
+        "4 functions changed: parse (+94 %), render (−50 %), load (new) and 1 more. "  # noqa: RUF001
+        "Total CPU time: +8.2 %, 410 → 444 m/pod; may be load."
+    )
 
 
 def test_what_cannot_be_compared_is_said_first() -> None:

@@ -50,12 +50,8 @@ from sidelight_collector.statistics.changed_tree import NODE_CHANGED
 from sidelight_collector.statistics.inference.design import Design
 from sidelight_collector.statistics.inference.effect_size import NO_PRIOR
 from sidelight_collector.statistics.inference.power import SampleSizeAdvice, advise_sample_size
-from sidelight_collector.statistics.summary_text import (
-    SHARE,
-    ChangedFunction,
-    RequiredSample,
-    summarize_difference,
-)
+from sidelight_collector.statistics.required_sample_text import RequiredSample
+from sidelight_collector.statistics.summary_text import SHARE, ChangedFunction, summarize_difference
 from sidelight_model.change import Direction
 from sidelight_model.counts import ProfileType
 from sidelight_model.frames import Frame, unescape_frame

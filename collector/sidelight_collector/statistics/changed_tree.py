@@ -22,6 +22,7 @@ MIN_PART: Final = 0.5
 """Part of a change that must not be accounted for elsewhere."""
 NODE_CHANGED: Final = 1
 ONE_SIDED: Final = (Direction.NEW, Direction.REMOVED)
+_SIGNS: Final = {Direction.INCREASED: 1, Direction.NEW: 1, Direction.DECREASED: -1, Direction.REMOVED: -1}
 
 
 class FunctionTest(NamedTuple):
@@ -31,6 +32,16 @@ class FunctionTest(NamedTuple):
     total_direction: Direction = Direction.NO_DATA
     self_q: float = 1.0
     total_q: float = 1.0
+
+    @property
+    def self_sign(self) -> int:
+        """1 if the self time increased, -1 if it decreased, 0 if it is not changed."""
+        return _SIGNS.get(self.self_direction, 0)
+
+    @property
+    def total_sign(self) -> int:
+        """As `self_sign`, of the total time."""
+        return _SIGNS.get(self.total_direction, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +113,14 @@ class AttributedTree:
     def sum_below(self, node: int) -> float:
         """Return the change of a node's total."""
         return float(self._sums[self.ends[node]] - self._sums[node])
+
+    def has_changed_path(self, outer: int, inner: int, sign: int) -> bool:
+        """Return whether a node from `inner` up to `outer` changed in a direction."""
+        return any(
+            self.is_changed[node] and self.sum_below(node) * sign > 0
+            for node in self.list_path(inner)
+            if node >= outer
+        )
 
     def find_moved(self) -> Bools:
         """Find nodes whose time moved within their function.

@@ -37,7 +37,6 @@ MAX_ROWS: Final = 10
 """Rows for each direction."""
 MAX_FOLDED: Final = 3
 """Frames named below a row: the outermost ones and the last."""
-_SIGNS: Final = {Direction.INCREASED: 1, Direction.NEW: 1, Direction.DECREASED: -1, Direction.REMOVED: -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,7 @@ class _Search:
     def _find_callers(self, frame: int) -> list[_Part]:
         """Find the callers for which the changed own time of a function counts."""
         tree, test = self._tree, self._tree.tests[frame]
-        if not (sign := _SIGNS.get(test.self_direction, 0)):
+        if not (sign := test.self_sign):
             return []
         every, parts = tree.list_nodes(frame), []
         own: dict[int, float] = dict(zip(every, (tree.delta[every] * sign).tolist(), strict=True))
@@ -143,12 +142,8 @@ class _Search:
             is_changed = (
                 caller == frame
                 or len(by_caller) == 1
-                or _SIGNS.get(tree.tests[caller].total_direction) == sign
-                or any(
-                    tree.is_changed[node] and tree.sum_below(node) * sign > 0
-                    for node in tree.list_path(top)
-                    if node >= row_node
-                )
+                or tree.tests[caller].total_sign == sign
+                or tree.has_changed_path(row_node, top, sign)
             )
             if is_changed and tree.sum_own(nodes) * sign > 0:
                 parts.append(_Part(row_node, top, nodes, own[top], test.self_q))
@@ -174,7 +169,7 @@ class _Search:
             all_free, below = float(sums[end] - sums[node]), taken.pop(node, 0.0)
             rest = all_free - below
             test = tree.tests[tree.frame_ids[tree.row_nodes[node]]]
-            if rest * total >= MIN_PART * total**2 and _SIGNS.get(test.total_direction) == np.sign(total):
+            if rest * total >= MIN_PART * total**2 and test.total_sign == np.sign(total):
                 inside = (np.flatnonzero(is_free[node:end]) + node).tolist()
                 parts.append(_Part(tree.row_nodes[node], node, inside, abs(rest), test.total_q))
                 is_free[node:end] = False
@@ -187,8 +182,9 @@ class _Search:
         tree, row_node = self._tree, parts[0].row_node
         nodes = sorted(node for part in parts for node in part.nodes)
         frame, delta, path = tree.frame_ids[row_node], tree.sum_own(nodes), tree.list_path(row_node)
-        direction = tree.tests[frame].total_direction
-        if direction not in ONE_SIDED or _SIGNS[direction] != np.sign(delta):
+        test = tree.tests[frame]
+        direction = test.total_direction
+        if direction not in ONE_SIDED or test.total_sign != np.sign(delta):
             direction = Direction.INCREASED if delta > 0 else Direction.DECREASED
         frames_below = tree.frame_ids[tree.list_path(parts[0].top)[len(path) :]]
         folded = list(dict.fromkeys(Frame.parse(tree.texts[below]).function for below in frames_below))

@@ -1,4 +1,8 @@
-"""Counting noise of rates: n samples scatter by the square root of n (Poisson)."""
+"""Counting noise of rates: n samples scatter by the square root of n (Poisson).
+
+Both rates are estimated as if they were equal, which is what the test supposes: Ng and Tang, Statistics in
+Medicine 24, 2005, constrained maximum likelihood.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@
   both.
 - The test is Student's. The interval of the relative change is Fieller's (`fieller`). It contains 0 exactly
   where the test of the difference does not reject, and has no upper end where A's rate may be 0.
-- The minimum detectable effect is the change that a test of this variance finds in four of five cases.
+- The minimum detectable effect is the change that a test of this variance finds in four of five cases
+  (Bloom, Evaluation Review 19, 1995).
 """
 
 from __future__ import annotations
@@ -163,28 +164,19 @@ def assign_directions(effects: Effects, design: Design, is_significant: Flags) -
     """
     if design.a.total_exposure <= 0 or design.b.total_exposure <= 0:
         return replace(effects, direction=(Direction.NO_DATA,) * len(effects.p))
-    words = np.select(
-        [is_significant & (np.abs(effects.delta) < design.min_relevant),
-         is_significant & (effects.baseline == 0),
-         is_significant & (effects.comparison == 0),
-         is_significant & (effects.delta > 0),
-         is_significant,
-         (effects.min_detectable_effect <= design.min_effect)
-         | ((effects.baseline == 0) & (effects.comparison == 0))],
-        [6, 2, 3, 0, 1, 4], 5,
-    )  # fmt: skip
-    return replace(effects, direction=tuple(_DIRECTIONS[word] for word in words.tolist()))
-
-
-_DIRECTIONS = (
-    Direction.INCREASED,
-    Direction.DECREASED,
-    Direction.NEW,
-    Direction.REMOVED,
-    Direction.UNCHANGED,
-    Direction.INCONCLUSIVE,
-    Direction.MINOR,
-)
+    # The first that holds is the direction.
+    cases = {
+        Direction.MINOR: is_significant & (np.abs(effects.delta) < design.min_relevant),
+        Direction.NEW: is_significant & (effects.baseline == 0),
+        Direction.REMOVED: is_significant & (effects.comparison == 0),
+        Direction.INCREASED: is_significant & (effects.delta > 0),
+        Direction.DECREASED: is_significant,
+        Direction.UNCHANGED: (effects.min_detectable_effect <= design.min_effect)
+        | ((effects.baseline == 0) & (effects.comparison == 0)),
+    }
+    directions = (*cases, Direction.INCONCLUSIVE)
+    places = np.select(list(cases.values()), list(range(len(cases))), len(cases))
+    return replace(effects, direction=tuple(directions[place] for place in places.tolist()))
 
 
 def count_agreeing_rows(effects: Effects, design: Design, b: F64) -> tuple[NDArray[np.int64], int]:

@@ -1,4 +1,7 @@
-"""Fieller's interval of a ratio (Some problems in interval estimation, 1954)."""
+"""Fieller's interval of a ratio.
+
+Some problems in interval estimation, Journal of the Royal Statistical Society B 16, 1954.
+"""
 
 from __future__ import annotations
 

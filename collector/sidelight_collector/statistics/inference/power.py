@@ -1,4 +1,9 @@
-"""Sample size that detects a smaller change: more time or more pods."""
+"""Sample size that detects a smaller change: more time or more pods.
+
+It is the size with which the minimum detectable effect (Bloom, Evaluation Review 19, 1995; see
+`effect_size`) is the required one. More time reduces the variance that does not last, and more pods reduce
+all of it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Contributions of a side's rows to the error of its rates.
 
-`cluster_variance` turns them into variances. Rows are pods, columns are times. Variation in time is
+The residuals are those of a linearised ratio (Cochran, Sampling Techniques, 1977, §6.3). `cluster_variance`
+turns them into variances. Rows are pods, columns are times. Variation in time is
 observed in cosines (`autocorrelation`), so the residuals of cells are projected on cosines and never
 computed one by one.
 """

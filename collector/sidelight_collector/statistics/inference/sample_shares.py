@@ -1,7 +1,7 @@
 """Shares of samples: rates per sample instead of per time.
 
 A share does not depend on the number of samples per second. It is a ratio of two sums like every rate (see
-`cluster_variance`), with samples in place of exposure.
+`cluster_variance`; Cochran, Sampling Techniques, 1977, §6.3), with samples in place of exposure.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ with more degrees of freedom (Smyth, Statistical Applications in Genetics and Mo
   functions are follows from how far the logarithms of their variances lie apart beyond what their degrees
   of freedom explain.
 - Functions that scatter together repeat the same information. The number of independent ones follows from
-  the directions of their errors (the participation ratio), and no more is learned than from that number.
+  the directions of their errors (the participation ratio; Bretherton et al., Journal of Climate 12, 1999),
+  and no more is learned than from that number.
 """
 
 from __future__ import annotations
