@@ -18,11 +18,12 @@ from sidelight_collector.comparison.function_tests import (
 )
 from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.statistics.basis import Basis
-from sidelight_collector.statistics.changed_tree import I64, NODE_CHANGED, ChangedTree, FunctionTest
-from sidelight_collector.statistics.culprits import find_culprits
 from sidelight_collector.statistics.depths.depth_comparison import compare_depths
 from sidelight_collector.statistics.inference.design import SideMatrix
+from sidelight_collector.statistics.preorder import I64
 from sidelight_model.change import Direction
+from sidelight_model.culprits.changed_tree import NODE_CHANGED, ChangedTree, FunctionTest
+from sidelight_model.culprits.culprit_search import find_culprits
 
 LIMIT_MS = 250.0
 STACKS = 20_000
@@ -80,9 +81,9 @@ def _build_culprit_search(level: I64, rng: np.random.Generator) -> Callable[[], 
     """Build a search in which every tenth function and every tenth call path changed."""
     names = [f"function_{at} (shop/module_{at % 100}.py)" for at in range(FUNCTIONS)]
     functions = {name: FunctionTest(Direction.INCREASED, Direction.INCREASED) for name in names[::10]}
-    flags = np.where(rng.random(len(level)) < 1 / 10, NODE_CHANGED, 0)
-    name = rng.integers(0, FUNCTIONS, len(level))
-    tree = ChangedTree(names, level, name, rng.normal(0, 1, len(level)), flags)
+    flags = np.where(rng.random(len(level)) < 1 / 10, NODE_CHANGED, 0).tolist()
+    name = rng.integers(0, FUNCTIONS, len(level)).tolist()
+    tree = ChangedTree(names, level.tolist(), name, rng.normal(0, 1, len(level)).tolist(), flags)
     return lambda: find_culprits(tree, functions)
 
 

@@ -13,6 +13,7 @@ tree            call trees of one profile or two
 aggregate       top functions and depths
 packages        the package of a file
 change          the difference of two sides
+culprits        functions where a change starts
 gates           conditions of `sidelight compare --fail-on`
 terminal_width  names made safe for a terminal
 export_formats  profiles as files of other tools

@@ -119,6 +119,21 @@ def find_parents(tree: Tree) -> list[int]:
     return above
 
 
+def find_parents_and_ends(level: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the parents and the subtree ends of a pre-order tree.
+
+    The parent of the root is -1. The end is the first node after the subtree.
+    """
+    parents, ends, path = [], [len(level)] * len(level), [-1]
+    for node, depth in enumerate(level):
+        for left in path[depth + 1 :]:
+            ends[left] = node
+        del path[depth + 1 :]
+        parents.append(path[-1])
+        path.append(node)
+    return parents, ends
+
+
 def prune_tree(tree: Tree, max_nodes: int) -> tuple[Tree, int]:
     """Fold all but the `max_nodes` heaviest nodes.
 

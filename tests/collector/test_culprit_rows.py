@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sidelight_collector.comparison.culprit_rows import flag_one_sided_nodes
 from sidelight_collector.query.call_tree import CallTree
-from sidelight_collector.statistics.changed_tree import NODE_CHANGED
+from sidelight_model.culprits.changed_tree import NODE_CHANGED
 from sidelight_model.window import Window
 from tests.collector.api_client import get, serving
 from tests.collector.stored_windows import stored, window

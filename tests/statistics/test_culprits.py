@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_collector.statistics.changed_tree import ChangedTree, FunctionTest
-from sidelight_collector.statistics.culprits import MAX_FOLDED, MAX_ROWS, Culprit, Culprits, find_culprits
-from sidelight_collector.statistics.preorder import compute_parents_and_ends
 from sidelight_model.change import Direction
+from sidelight_model.culprits.changed_tree import ChangedTree, FunctionTest
+from sidelight_model.culprits.culprit_search import MAX_FOLDED, MAX_ROWS, Culprit, Culprits, find_culprits
+from sidelight_model.tree import find_parents_and_ends
 
 NOISE = 1.0
 """In these trees a change of at least this size is outside noise."""
@@ -32,11 +32,10 @@ class DrawnTree:
 
     def find(self, *, whole: bool = False, min_delta: float = 0.0, with_node_flags: bool = True) -> Culprits:
         delta = np.array(self.b) - np.array(self.a)
-        level = np.array(self.level)
-        ends = compute_parents_and_ends(level)[1]
+        ends = find_parents_and_ends(self.level)[1]
         totals = np.array([delta[at:end].sum() for at, end in enumerate(ends)])
         flags = (with_node_flags & (np.abs(totals) >= NOISE)).astype(np.int64)
-        tree = ChangedTree(self.names, level, np.arange(len(level)), delta, flags)
+        tree = ChangedTree(self.names, self.level, range(len(ends)), delta.tolist(), flags.tolist())
         return find_culprits(
             tree, self.test_functions(), whole=float(delta.sum()) if whole else None, min_delta=min_delta
         )
@@ -148,8 +147,7 @@ def test_lines_do_not_make_two_rows_of_a_function() -> None:
 f (app.py:3) 5→9
 f (app.py:4) 5→8
 """)
-    level, name = np.array(drawn.level), np.arange(3)
-    tree = ChangedTree(drawn.names, level, name, np.array([0, 4.0, 3.0]), np.array([1, 1, 1]))
+    tree = ChangedTree(drawn.names, drawn.level, range(3), [0, 4.0, 3.0], [1, 1, 1])
     found = find_culprits(tree, {"f (app.py)": FunctionTest(Direction.INCREASED, Direction.INCREASED)})
     assert describe(found) == ["f (app.py) increased +7"]
 
@@ -348,10 +346,10 @@ def test_a_stack_of_20000_frames_is_attributed(frame: str) -> None:
     count = 20_000
     tree = ChangedTree(
         ["total", "main (app.py)", frame],
-        np.arange(count + 2),
-        np.array([0, 1] + [2] * count),
-        np.array([0.0, 0.0] + [1.0] * count),
-        np.ones(count + 2, np.int64),
+        range(count + 2),
+        [0, 1] + [2] * count,
+        [0.0, 0.0] + [1.0] * count,
+        [1] * (count + 2),
     )
     found = find_culprits(tree, {frame: FunctionTest(Direction.INCREASED, Direction.INCREASED)})
     assert [row.delta for row in found.rows] == [count]

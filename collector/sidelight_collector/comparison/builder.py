@@ -46,7 +46,6 @@ from sidelight_collector.comparison.rename_matching import (
 from sidelight_collector.comparison.side_comparison import SideComparison
 from sidelight_collector.query.call_tree import Flags
 from sidelight_collector.query.select.matchers import find_full_matches
-from sidelight_collector.statistics.changed_tree import NODE_CHANGED
 from sidelight_collector.statistics.inference.design import Design
 from sidelight_collector.statistics.inference.effect_size import NO_PRIOR
 from sidelight_collector.statistics.inference.power import SampleSizeAdvice, advise_sample_size
@@ -54,6 +53,7 @@ from sidelight_collector.statistics.required_sample_text import RequiredSample
 from sidelight_collector.statistics.summary_text import SHARE, ChangedFunction, summarize_difference
 from sidelight_model.change import Direction
 from sidelight_model.counts import ProfileType
+from sidelight_model.culprits.changed_tree import NODE_CHANGED
 from sidelight_model.frames import Frame, unescape_frame
 from sidelight_model.gates import DEPTH_SUBJECTS, FUNCTION_SUBJECTS, Condition, evaluate_condition
 

@@ -12,12 +12,12 @@ from sidelight_collector.comparison.cost_tables import CostRows, CostTable
 from sidelight_collector.comparison.effects import EffectFamily, compute_table_effects
 from sidelight_collector.comparison.model import CulpritJson, CulpritsJson, to_effect_json
 from sidelight_collector.query.call_tree import CallTree
-from sidelight_collector.statistics.changed_tree import NODE_CHANGED, ChangedTree, FunctionTest
-from sidelight_collector.statistics.culprits import Culprit, find_culprits
 from sidelight_collector.statistics.inference.design import Design
 from sidelight_collector.statistics.inference.effect_size import count_agreeing_rows
 from sidelight_collector.statistics.preorder import compute_parents_and_ends
 from sidelight_collector.times import SECOND_NS
+from sidelight_model.culprits.changed_tree import NODE_CHANGED, ChangedTree, FunctionTest
+from sidelight_model.culprits.culprit_search import Culprit, find_culprits
 from sidelight_model.frames import Frame, unescape_frame
 
 
@@ -74,10 +74,10 @@ class CulpritSearch:
         found = find_culprits(
             ChangedTree(
                 list(map(unescape_frame, self._tree.names)),
-                np.array(self._tree.level, np.int64),
-                np.array(self._tree.name, np.int64),
-                rates[1] - rates[0],
-                _set_flags(len(self._tree.level), changed_nodes),
+                self._tree.level,
+                self._tree.name,
+                (rates[1] - rates[0]).tolist(),
+                _set_flags(len(self._tree.level), changed_nodes).tolist(),
             ),
             self._functions.list_tests(),
             whole=whole,

@@ -5,8 +5,6 @@ basis                 rates, costs per request or shares of the profile
 remedies              what a user can do about a check
 comparability         checks of whether two sides can be compared
 inference             effects, tests and intervals
-changed_tree          the call tree of a change
-culprits              the functions where a change starts
 depths                stack depths
 event_loop            functions that block event loops
 renames               functions that only changed their name or file

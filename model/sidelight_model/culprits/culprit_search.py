@@ -18,19 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from sidelight_collector.statistics.changed_tree import (
+from sidelight_model.change import Direction
+from sidelight_model.culprits.changed_tree import (
     MIN_PART,
     ONE_SIDED,
     AttributedTree,
-    Bools,
     ChangedTree,
     FunctionTest,
 )
-from sidelight_model.change import Direction
 from sidelight_model.frames import Frame
 
 MAX_ROWS: Final = 10
@@ -113,10 +111,9 @@ class _Search:
     def find_rows(self) -> list[Culprit]:
         """Find all rows, largest first."""
         parts = [part for frame in range(len(self._tree.texts)) for part in self._find_callers(frame)]
-        used = np.zeros(len(self._tree.delta), np.bool_)
-        for part in parts:
-            used[part.nodes] = True
-        parts += self._find_spread_changes(~(used | self._tree.find_moved()))
+        used = {node for part in parts for node in part.nodes}
+        moved = enumerate(self._tree.find_moved())
+        parts += self._find_spread_changes([not has_moved and node not in used for node, has_moved in moved])
         parts_by_row: dict[tuple[int, bool], list[_Part]] = {}
         sums = [0.0, 0.0]
         for part in sorted(parts, key=lambda part: (-part.weight, part.top)):
@@ -131,8 +128,8 @@ class _Search:
         tree, test = self._tree, self._tree.tests[frame]
         if not (sign := test.self_sign):
             return []
-        every, parts = tree.list_nodes(frame), []
-        own: dict[int, float] = dict(zip(every, (tree.delta[every] * sign).tolist(), strict=True))
+        every, parts = tree.nodes_by_frame[frame], []
+        own = {node: tree.delta[node] * sign for node in every}
         by_caller: dict[int, list[int]] = {}
         for node in every:
             by_caller.setdefault(tree.frame_ids[tree.row_nodes[node]], []).append(node)
@@ -154,25 +151,26 @@ class _Search:
             return [_Part(top, top, every, own[top], test.self_q)]
         return parts if change > 0 else []
 
-    def _find_spread_changes(self, is_free: Bools) -> list[_Part]:
+    def _find_spread_changes(self, is_free: list[bool]) -> list[_Part]:
         """Find changed nodes that changed in many small parts, the deepest first.
 
         Only nodes that are free count; those of a part are not free any more.
         """
         tree, parts = self._tree, []
-        sums = np.concatenate([[0.0], np.cumsum(np.where(is_free, tree.delta, 0.0))])
+        free = (own if own_free else 0.0 for own, own_free in zip(tree.delta, is_free, strict=True))
+        sums = list(accumulate(free, initial=0.0))
         # What parts below a changed node have taken, at the nearest changed node above them.
         taken: dict[int, float] = {}
-        changed = (np.flatnonzero(tree.is_changed[1:]) + 1).tolist()
+        changed = [node for node, is_changed in enumerate(tree.is_changed) if is_changed and node]
         for node, above in reversed(list(zip(changed, tree.list_outer(changed), strict=True))):
             total, end = tree.sum_below(node), tree.ends[node]
-            all_free, below = float(sums[end] - sums[node]), taken.pop(node, 0.0)
+            all_free, below = sums[end] - sums[node], taken.pop(node, 0.0)
             rest = all_free - below
             test = tree.tests[tree.frame_ids[tree.row_nodes[node]]]
-            if rest * total >= MIN_PART * total**2 and test.total_sign == np.sign(total):
-                inside = (np.flatnonzero(is_free[node:end]) + node).tolist()
+            if rest * total >= MIN_PART * total**2 and test.total_sign * total > 0:
+                inside = [at for at in range(node, end) if is_free[at]]
                 parts.append(_Part(tree.row_nodes[node], node, inside, abs(rest), test.total_q))
-                is_free[node:end] = False
+                is_free[node:end] = [False] * (end - node)
                 below = all_free
             taken[above] = taken.get(above, 0.0) + below
         return parts
@@ -184,10 +182,10 @@ class _Search:
         frame, delta, path = tree.frame_ids[row_node], tree.sum_own(nodes), tree.list_path(row_node)
         test = tree.tests[frame]
         direction = test.total_direction
-        if direction not in ONE_SIDED or test.total_sign != np.sign(delta):
+        if direction not in ONE_SIDED or test.total_sign * delta <= 0:
             direction = Direction.INCREASED if delta > 0 else Direction.DECREASED
-        frames_below = tree.frame_ids[tree.list_path(parts[0].top)[len(path) :]]
-        folded = list(dict.fromkeys(Frame.parse(tree.texts[below]).function for below in frames_below))
+        below = [tree.texts[tree.frame_ids[node]] for node in tree.list_path(parts[0].top)[len(path) :]]
+        folded = list(dict.fromkeys(Frame.parse(text).function for text in below))
         return Culprit(
             tree.texts[frame],
             nodes,
@@ -197,5 +195,5 @@ class _Search:
             abs(delta) / all_changes,
             direction,
             parts[0].q,
-            bool((tree.frame_ids[nodes] == frame).all()),
+            all(tree.frame_ids[node] == frame for node in nodes),
         )

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from itertools import accumulate
+from math import fsum
+from typing import Final, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sidelight_collector.statistics.preorder import compute_parents_and_ends
 from sidelight_model.change import Direction
 from sidelight_model.frames import strip_line_number
 from sidelight_model.packages import CodeOwner, find_code_owner
-
-F64: TypeAlias = NDArray[np.float64]
-I64: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
+from sidelight_model.tree import find_parents_and_ends
 
 MIN_PART: Final = 0.5
 """Part of a change that must not be accounted for elsewhere."""
@@ -53,10 +48,10 @@ class ChangedTree:
     """
 
     names: Sequence[str]
-    level: I64
-    name: I64
-    delta: F64
-    flags: I64
+    level: Sequence[int]
+    name: Sequence[int]
+    delta: Sequence[float]
+    flags: Sequence[int]
 
 
 class AttributedTree:
@@ -67,24 +62,20 @@ class AttributedTree:
     """
 
     def __init__(self, tree: ChangedTree, functions: Mapping[str, FunctionTest]) -> None:
-        self.delta, self.is_changed = tree.delta, tree.flags == NODE_CHANGED
-        parents, ends = compute_parents_and_ends(tree.level)
-        self._parents: list[int] = parents.tolist()
-        self.ends: list[int] = ends.tolist()
-        self._sums = np.concatenate([[0.0], np.cumsum(tree.delta)])
+        self.delta, self.is_changed = tree.delta, [flag == NODE_CHANGED for flag in tree.flags]
+        self._parents, self.ends = find_parents_and_ends(tree.level)
+        self._sums = list(accumulate(tree.delta, initial=0.0))
         texts = [strip_line_number(name) for name in tree.names]
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         self.texts = list(numbers)
-        self.frame_ids: I64 = np.array([numbers[text] for text in texts], np.int64)[tree.name]
+        ids = [numbers[text] for text in texts]
+        self.frame_ids = [ids[name] for name in tree.name]
         self.tests = [functions.get(text, FunctionTest()) for text in self.texts]
-        self._by_frame: I64 = np.argsort(self.frame_ids[1:], kind="stable") + 1
-        self._frame_bounds = np.searchsorted(self.frame_ids[self._by_frame], np.arange(len(self.texts) + 1))
+        self.nodes_by_frame: list[list[int]] = [[] for _ in self.texts]
+        """The nodes of each frame below the root, in order."""
+        for node, frame in enumerate(self.frame_ids[1:], 1):
+            self.nodes_by_frame[frame].append(node)
         self.row_nodes = self._assign_rows()
-
-    def list_nodes(self, frame: int) -> list[int]:
-        """List the nodes of a frame below the root, in order."""
-        nodes: list[int] = self._by_frame[self._frame_bounds[frame] : self._frame_bounds[frame + 1]].tolist()
-        return nodes
 
     def list_path(self, node: int) -> list[int]:
         """List a node and its ancestors below the root, outermost first."""
@@ -107,12 +98,12 @@ class AttributedTree:
             path.append(node)
         return outer
 
-    def sum_own(self, nodes: Sequence[int]) -> float:
-        return float(self.delta[nodes].sum())
+    def sum_own(self, nodes: Iterable[int]) -> float:
+        return fsum(self.delta[node] for node in nodes)
 
     def sum_below(self, node: int) -> float:
         """Return the change of a node's total."""
-        return float(self._sums[self.ends[node]] - self._sums[node])
+        return self._sums[self.ends[node]] - self._sums[node]
 
     def has_changed_path(self, outer: int, inner: int, sign: int) -> bool:
         """Return whether a node from `inner` up to `outer` changed in a direction."""
@@ -122,21 +113,19 @@ class AttributedTree:
             if node >= outer
         )
 
-    def find_moved(self) -> Bools:
+    def find_moved(self) -> list[bool]:
         """Find nodes whose time moved within their function.
 
         Other changed nodes of the function lost (or gained) as much.
         """
-        gained, lost = (
-            np.bincount(self.frame_ids, np.where(self.is_changed & of, self.delta, 0.0), len(self.texts))
-            for of in (self.delta > 0, self.delta < 0)
-        )
-        opposite, own = (
-            np.where(self.delta > 0, lost[self.frame_ids], gained[self.frame_ids]),
-            abs(self.delta),
-        )
-        moved: Bools = (abs(opposite) >= MIN_PART * own) & (own > 0)
-        return moved
+        gained, lost = [0.0] * len(self.texts), [0.0] * len(self.texts)
+        for frame, own, is_changed in zip(self.frame_ids, self.delta, self.is_changed, strict=True):
+            if is_changed:
+                (gained if own > 0 else lost)[frame] += abs(own)
+        return [
+            own != 0 and (lost if own > 0 else gained)[frame] >= MIN_PART * abs(own)
+            for frame, own in zip(self.frame_ids, self.delta, strict=True)
+        ]
 
     def _assign_rows(self) -> list[int]:
         """Return the row of each node.
@@ -147,12 +136,12 @@ class AttributedTree:
         new_code = [
             test.total_direction if test.total_direction in ONE_SIDED else None for test in self.tests
         ]
-        frames: list[int] = self.frame_ids.tolist()
+        frames = self.frame_ids
         rows = list(range(len(frames)))
         for node, parent in enumerate(self._parents):
             above = rows[parent]
             frame, outer = frames[node], frames[above]
-            if not parent or not owners[outer]:
+            if parent <= 0 or not owners[outer]:
                 continue
             if not owners[frame] or (new_code[frame] is not None and new_code[frame] is new_code[outer]):
                 rows[node] = above
