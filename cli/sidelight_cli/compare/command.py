@@ -14,8 +14,9 @@ from sidelight_cli.compare.compare_client import fetch_verdict
 from sidelight_cli.compare.comparison_model import ComparisonVerdict, parse_verdict
 from sidelight_cli.compare.exit_codes import EXIT_CODES, ExitCode, OutputNotWritable, choose_exit_code
 from sidelight_cli.compare.files import read_recording_file
-from sidelight_cli.compare.local_comparison import RecordingPair, compare_recordings
+from sidelight_cli.compare.local_comparison import compare_recordings
 from sidelight_cli.compare.polling import Terminated, VerdictProgressLine, raise_on_sigterm, wait_for_verdict
+from sidelight_cli.compare.recording_pair import RecordingPair
 from sidelight_cli.compare.reports.formatting import list_notes
 from sidelight_cli.compare.reports.json_report import render_json
 from sidelight_cli.compare.reports.junit import render_junit

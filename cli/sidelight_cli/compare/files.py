@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from sidelight_cli.compare.austin_input import BadAustin, is_austin, parse_austin
 from sidelight_cli.compare.exit_codes import InputNotReadable
-from sidelight_cli.compare.pprof_input import is_pprof, parse_pprof
-from sidelight_cli.compare.sample_weights import RecordedSamples, count_folded_samples
-from sidelight_cli.compare.speedscope_input import parse_speedscope
+from sidelight_cli.compare.inputs.austin_input import BadAustin, is_austin, parse_austin
+from sidelight_cli.compare.inputs.pprof_input import is_pprof, parse_pprof
+from sidelight_cli.compare.inputs.sample_weights import RecordedSamples, count_folded_samples
+from sidelight_cli.compare.inputs.speedscope_input import parse_speedscope
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import BadFolded, Reason, SidelightError
 from sidelight_model.folded import number_lines

@@ -9,30 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from sidelight_cli.compare.comparison_model import CHANGED_DIRECTIONS
+from sidelight_cli.compare.inputs.sample_weights import RecordedSamples
 from sidelight_cli.compare.recording_checks import check_recordings
+from sidelight_cli.compare.recording_culprits import find_recording_culprits
+from sidelight_cli.compare.recording_pair import EQUAL_LOAD, JsonObject, RecordingPair
 from sidelight_cli.compare.reports.formatting import format_minutes
 from sidelight_cli.compare.sample_counts import FunctionKey, SampleCounts
-from sidelight_cli.compare.sample_weights import RecordedSamples
 from sidelight_cli.compare.sampling_noise import (
     FDR,
-    NO_SHIFT,
     CommonShift,
-    Estimate,
-    SignificanceLevel,
-    classify_insignificant,
     compute_effect,
-    estimate_common_shift,
     estimate_mean,
     estimate_quantile,
-    estimate_rate,
     estimate_share,
 )
-from sidelight_cli.compare.settings import DEFAULT_SIZES, RelevantSizes
-from sidelight_model.change import compute_q_values, format_number, format_percent
+from sidelight_model.change import format_number, format_percent
 from sidelight_model.counts import ProfileType
 from sidelight_model.frames import Frame
 from sidelight_model.gates import (
@@ -45,77 +39,11 @@ from sidelight_model.gates import (
 
 MAX_FUNCTIONS: Final = 10_000
 QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-EQUAL_LOAD: Final = "equal_load"
-MIN_SHIFT_SAMPLES: Final = 10
-"""Functions with fewer samples on a side do not show how far functions differ between runs."""
 _BASIS_REASONS: Final = {
     COMPOSITION: "Files do not say how long they were recorded.",
     EQUAL_LOAD: "Both recording times are given.",
 }
 _TYPE_NAMES: Final = {ProfileType.CPU: "CPU", ProfileType.WALL: "thread", ProfileType.GIL: "GIL"}
-JsonObject = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class RecordingPair:
-    """Two recordings of one profile type.
-
-    `seconds` are the recorded durations of baseline and comparison, or None if they are unknown.
-    """
-
-    baseline: SampleCounts
-    comparison: SampleCounts
-    kind: ProfileType
-    seconds: tuple[float, float] | None
-    level: SignificanceLevel
-    min_relevant: RelevantSizes = DEFAULT_SIZES
-
-    @property
-    def basis(self) -> str:
-        return EQUAL_LOAD if self.seconds else COMPOSITION
-
-    @property
-    def empty_sides(self) -> list[str]:
-        return [
-            name
-            for name, side in zip("AB", (self.baseline, self.comparison), strict=True)
-            if not side.samples
-        ]
-
-    @property
-    def total_rate(self) -> float:
-        """The baseline's total in the unit of `compute_effect`; 1.0 for shares."""
-        return self.baseline.samples / self.seconds[0] if self.seconds else 1.0
-
-    def estimate(self, a: int, b: int) -> tuple[Estimate, Estimate]:
-        """Return rates per second if `seconds` are known, otherwise shares of all samples."""
-        if self.seconds:
-            return estimate_rate(a, self.seconds[0]), estimate_rate(b, self.seconds[1])
-        return estimate_share(a, self.baseline.samples), estimate_share(b, self.comparison.samples)
-
-    def compute_effect(self, a: int, b: int, common: CommonShift = NO_SHIFT) -> JsonObject:
-        """Compare `b` samples of the comparison with `a` samples of the baseline."""
-        relevant = self.min_relevant.share
-        if self.seconds:
-            totals = self.estimate(self.baseline.samples, self.comparison.samples)
-            relevant *= sum(total.value for total in totals) / 2
-        return compute_effect(*self.estimate(a, b), self.level, min_relevant=relevant, common=common)
-
-    def compute_share_effect(self, a: int, b: int, common: CommonShift) -> JsonObject:
-        """Compare shares of all samples, also if `seconds` are known."""
-        shares = estimate_share(a, self.baseline.samples), estimate_share(b, self.comparison.samples)
-        return compute_effect(*shares, self.level, min_relevant=self.min_relevant.share, common=common)
-
-    def find_common_shift(self) -> CommonShift:
-        """Estimate from the functions' self time how far unchanged functions differ.
-
-        With equal load (`seconds`) their rates have no shift in common.
-        """
-        if self.seconds or self.empty_sides:
-            return NO_SHIFT
-        a, b = self.baseline.self_samples, self.comparison.self_samples
-        usable = [name for name in a if min(a[name], b.get(name, 0)) >= MIN_SHIFT_SAMPLES]
-        return estimate_common_shift([self.estimate(a[name], b[name]) for name in usable])
 
 
 def compare_recordings(
@@ -139,6 +67,10 @@ def compare_recordings(
     common = pair.find_common_shift()
     functions = _compare_functions(pair, max_functions, common)
     direction = total_effect["direction"] if total_effect else "no_data" if pair.empty_sides else "not_judged"
+    culprits: JsonObject = {"share": None, "rows": []}
+    if not (is_blocked or pair.empty_sides):
+        whole = total_effect["delta"] if total_effect and direction in CHANGED_DIRECTIONS else None
+        culprits = find_recording_culprits(pair, functions, common, whole)
     verdict: JsonObject = {
         "summary": _summarize(pair, total_effect, functions),
         "basis": pair.basis,
@@ -153,7 +85,7 @@ def compare_recordings(
         "loop": None,
         "thread_kinds": [],
         "checks": checks,
-        "culprits": {"share": None, "rows": []},
+        "culprits": culprits,
         "functions": functions,
         "functions_total": len({*pair.baseline.total_samples, *pair.comparison.total_samples}),
         "method": _describe_method(pair, common),
@@ -260,29 +192,16 @@ def _test_functions(
     b: Mapping[FunctionKey, int],
     common: CommonShift,
 ) -> list[JsonObject]:
-    """Return the effects of functions that are tested as one family.
-
-    A function counts as changed only if its q-value is at most FDR. Functions without samples on either
-    side are not tested, because they would lower the q-values of the others.
-    """
+    """Return the effects of functions, tested as one family."""
+    pods = {"pods_agreeing": None, "pods_total": None}
     if pair.empty_sides:
         absent = dict.fromkeys(
             ("low", "high", "relative", "relative_low", "relative_high", "p", "min_detectable_effect")
         )
         blank = {"baseline": 0.0, "comparison": 0.0, "delta": 0.0, **absent, "direction": "no_data"}
-        return [{**blank, "q": None, "pods_agreeing": None, "pods_total": None} for _ in names]
-    effects = [pair.compute_effect(a.get(name, 0), b.get(name, 0), common) for name in names]
-    tested = [at for at, name in enumerate(names) if a.get(name) or b.get(name)]
-    q_values = compute_q_values([effects[at]["p"] for at in tested])
-    q_value_by_function: list[float | None] = [None] * len(names)
-    for at, q in zip(tested, q_values, strict=True):
-        q_value_by_function[at] = q
-        if q > FDR and effects[at]["direction"] in (*CHANGED_DIRECTIONS, "minor"):
-            effects[at]["direction"] = classify_insignificant(effects[at], pair.level)
-    return [
-        {**effect, "q": q, "pods_agreeing": None, "pods_total": None}
-        for effect, q in zip(effects, q_value_by_function, strict=True)
-    ]
+        return [{**blank, "q": None, **pods} for _ in names]
+    samples = [(a.get(name, 0), b.get(name, 0)) for name in names]
+    return [{**effect, **pods} for effect in pair.compute_family_effects(samples, common)]
 
 
 def _compare_idle(pair: RecordingPair) -> JsonObject | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sidelight_cli.compare.inputs.sample_weights import RecordedSamples
 from sidelight_cli.compare.sample_counts import SampleCounts
-from sidelight_cli.compare.sample_weights import RecordedSamples
 from sidelight_model.counts import STATES, ProfileType
 from sidelight_model.export_formats.provenance import format_count
 from sidelight_model.import_formats.folded_input import UnreadableLines

@@ -14,8 +14,8 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from sidelight_cli.compare.local_comparison import RecordingPair
 from sidelight_cli.compare.local_comparison import compare_recordings as compare_counts
+from sidelight_cli.compare.recording_pair import RecordingPair
 from sidelight_cli.compare.sample_counts import SampleCounts
 from sidelight_cli.compare.sample_counts import count_samples as counted
 from sidelight_cli.compare.sampling_noise import SignificanceLevel

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_cli.compare.files import read_recording_file
-from sidelight_cli.compare.pprof_input import BadPprof, parse_pprof
-from sidelight_cli.compare.sample_weights import UnknownSampleWeight
-from sidelight_cli.compare.speedscope_input import ProfileTypeMismatch
+from sidelight_cli.compare.inputs.pprof_input import BadPprof, parse_pprof
+from sidelight_cli.compare.inputs.sample_weights import UnknownSampleWeight
+from sidelight_cli.compare.inputs.speedscope_input import ProfileTypeMismatch
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.export_formats.pprof import StateRow, write_pprof
 from sidelight_model.export_formats.provenance import Provenance, SideProvenance

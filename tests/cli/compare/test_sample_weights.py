@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_cli.compare.sample_weights import (
+from sidelight_cli.compare.inputs.sample_weights import (
     LEAST_WEIGHT,
     MAX_CHANCE,
     MIN_STACKS,

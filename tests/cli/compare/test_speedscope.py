@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_cli.compare.files import read_recording_file
-from sidelight_cli.compare.sample_weights import UnknownSampleWeight
-from sidelight_cli.compare.speedscope_input import BadSpeedscope, ProfileTypeMismatch, parse_speedscope
+from sidelight_cli.compare.inputs.sample_weights import UnknownSampleWeight
+from sidelight_cli.compare.inputs.speedscope_input import BadSpeedscope, ProfileTypeMismatch, parse_speedscope
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.export_formats.provenance import Provenance, SideProvenance
 from sidelight_model.export_formats.speedscope import (

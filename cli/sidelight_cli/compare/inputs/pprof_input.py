@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sidelight_cli.compare.sample_weights import (
+from sidelight_cli.compare.inputs.sample_weights import (
     UnknownSampleWeight,
     WeightedStack,
     count_weighted_samples,
 )
-from sidelight_cli.compare.speedscope_input import ProfileTypeMismatch
+from sidelight_cli.compare.inputs.speedscope_input import ProfileTypeMismatch
 from sidelight_model.counts import STATE_FRAMES, STATES, Counts, ProfileType
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.folded import Stack, join_frames

@@ -24,7 +24,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from sidelight_cli.compare.sample_weights import (
+from sidelight_cli.compare.inputs.sample_weights import (
     RecordedSamples,
     WeightedStack,
     count_folded_samples,

@@ -1,0 +1,7 @@
+"""Formats of recordings.
+
+sample_weights    weights as numbers of samples, and folded stacks
+speedscope_input
+austin_input
+pprof_input
+"""
