@@ -18,6 +18,7 @@ import uvloop
 from aiohttp import web
 
 from sidelight import __version__, logs
+from sidelight.connection_guard import build_guard
 from sidelight.loop_watchdog import log_stalls, run_beside
 from sidelight.request_origin import OriginPolicy, is_loopback
 from sidelight.settings import mask_secrets
@@ -248,11 +249,20 @@ async def serve(
             + deploys.delete_expired(now, stopped)
         ),
     )
+    guard = build_guard(
+        settings,
+        settings.max_connections,
+        lambda reason: metrics.connections_closed.labels(reason).inc(),
+        whole_body_seconds=settings.max_receive_seconds + settings.body_timeout_seconds,
+        path_prefix=settings.path_prefix,
+    )
     body_reader = BodyReader(
         MemoryBudget(settings.capture_max_pending_bytes, metrics.capture_pending_bytes.set),
         settings.max_receive_seconds,
     )
-    captures = build_capture_routes(settings, engine, capture_repository, body_reader, metrics)
+    # Polls are open nearly all the time: half of the connections remain for windows and queries.
+    max_polls = max(1, min(settings.capture_max_polls, guard.limits.max_connections // 2))
+    captures = build_capture_routes(settings, engine, capture_repository, body_reader, metrics, max_polls)
     cluster_features = build_cluster_features(
         settings, store, engine, captures, metrics, open_cluster(settings)
     )
@@ -285,6 +295,7 @@ async def serve(
         build=ui.build_name(pages),
         origin_policy=OriginPolicy(is_loopback(settings.address[0]), settings.allowed_hosts),
     )
+    guard.protect(app)
     # What arrives compressed is unpacked by ingest, within limits: aiohttp must leave it alone.
     server = web.AppRunner(
         app,
@@ -292,13 +303,14 @@ async def serve(
         access_log=None,
         shutdown_timeout=settings.shutdown_timeout_seconds,
         lingering_time=LINGER_SECONDS,
+        keepalive_timeout=guard.keepalive_seconds,
         max_line_size=MAX_LINE_BYTES,
         logger=server_logger(metrics),
     )
     await server.setup()
     try:
         sockets = context.sockets if context else bind_sockets(settings.address)[0]
-        await listen(server, sockets)
+        await listen(server, sockets, guard)
         metrics.workers.set(0 if context else int(serves))
         on_listening(port_of(sockets))
         async with asyncio.TaskGroup() as roots:
@@ -412,6 +424,7 @@ def build_capture_routes(
     repository: CaptureRepository,
     body_reader: BodyReader,
     metrics: Metrics,
+    max_polls: int,
 ) -> CaptureRoutes:
     """The doors of captures and all behind them, from the settings."""
     rules = CaptureRules(
@@ -439,7 +452,7 @@ def build_capture_routes(
         metrics,
         partial(count_queryable_windows, engine),
         agents=AgentRegistry(
-            settings.capture_max_polls, settings.capture_max_agents_bytes, settings.capture_max_agents_per_pod
+            max_polls, settings.capture_max_agents_bytes, settings.capture_max_agents_per_pod
         ),
         poll_timeout_seconds=settings.capture_poll_timeout_seconds,
         check_interval_seconds=settings.capture_check_interval_seconds,

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from sidelight import __version__
+from sidelight.connection_phases import CloseReason
 from sidelight_model.errors import Reason
 
 _PER_NAMESPACE = "Watched namespaces of the cluster: the 200 with the most such pods, the rest as (other)."
@@ -64,6 +65,13 @@ class Metrics:
         self.refusals = self._counter(
             "sidelight_refusals", "Rejected or failed requests, by reason.", ("reason",)
         )
+        self.connections_closed = self._counter(
+            "sidelight_connections_closed",
+            "Connections that the collector closed or refused, by reason.",
+            ("reason",),
+        )
+        for close_reason in CloseReason:
+            self.connections_closed.labels(close_reason)
         self.received_bytes = self._counter(
             "sidelight_ingest_received_bytes", "Bytes of windows received, before decompression."
         )

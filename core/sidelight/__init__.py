@@ -6,6 +6,14 @@ logs            structured logs, as text or JSON
 loop_watchdog   logs the stacks of a process whose event loop stands still
 waiting         for an event, with a timeout
 request_origin  refuses requests that a browser sends for a page of another site
+
+The connections of a server:
+
+connection_settings  their timeouts, as a part of a program's settings
+connection_phases    decides which connections to close, and when
+open_files           how many connections the limit of open files allows
+connection_guard     follows each connection and closes it
+connection_listener  accepts connections within the limit
 """
 
 __version__ = "0.1.0"

@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from aiohttp import web
 
 from sidelight import __version__
+from sidelight.connection_guard import ConnectionGuard, build_guard
+from sidelight.connection_listener import accept_connections, open_listeners
 from sidelight.settings import BadSetting, mask_secrets
 from sidelight.waiting import wait_for_event
 from sidelight_injector.admission.namespaces import NamespaceCache
@@ -41,6 +43,8 @@ from sidelight_model.errors import Reason, SidelightError
 
 NATIVE_SIDECARS_SINCE: Final = (1, 29)
 CLUSTER: Final = "cluster"
+MAX_STATUS_CONNECTIONS: Final = 64
+"""Connections of the kubelet, Prometheus and operators."""
 _THREADS: Final = 8
 _RETRY_SECONDS: Final = 2.0
 _LOOP_CALL_TIMEOUT_SECONDS: Final = 10.0
@@ -88,15 +92,15 @@ async def _serve(
     )
     events = _build_event_recorder(settings, cluster, executor, metrics)
     status = StatusServer(health, metrics)
-    runners = [_build_runner(status.build_app())]
+    servers = [_GuardedServer.build(settings, MAX_STATUS_CONNECTIONS, metrics, status.build_app())]
     errors: list[BaseException] = []
     try:
-        await _listen(runners[0], settings.status_address, "--status-listen")
+        await servers[0].listen(settings.status_address, "--status-listen")
         native = status.has_native_sidecars = await _detect_native_sidecars(
             settings, cluster, executor, signalled, health
         )
         webhook = MutatingWebhook(settings, recipe, namespaces, events, metrics, has_native_sidecars=native)
-        runners.append(_build_runner(webhook.build_app()))
+        servers.append(_GuardedServer.build(settings, settings.max_connections, metrics, webhook.build_app()))
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(
@@ -106,7 +110,7 @@ async def _serve(
             ]
             if events is not None:
                 tasks.append(group.create_task(events.run(), name="write events"))
-            await _listen(runners[1], settings.address, "--listen", tls)
+            await servers[1].listen(settings.address, "--listen", tls)
             await signalled.wait()
             _log.info(
                 "stopping: questions are answered a little longer", drain_seconds=settings.drain_seconds
@@ -118,8 +122,8 @@ async def _serve(
     except* Exception as failures:  # noqa: BLE001 - the root of the process
         errors += failures.exceptions
     finally:
-        for runner in reversed(runners):
-            await runner.cleanup()
+        for server in reversed(servers):
+            await server.runner.cleanup()
     for error in errors:
         if isinstance(error, SidelightError):
             raise error
@@ -248,22 +252,36 @@ def _call_on_loop(loop: asyncio.AbstractEventLoop, change: Callable[[], None]) -
     asyncio.run_coroutine_threadsafe(call(), loop).result(_LOOP_CALL_TIMEOUT_SECONDS)
 
 
-def _build_runner(app: web.Application) -> web.AppRunner:
-    return web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
+class _GuardedServer(NamedTuple):
+    """One of the two servers, and the guard of its connections."""
 
+    runner: web.AppRunner
+    guard: ConnectionGuard
 
-async def _listen(
-    runner: web.AppRunner, address: tuple[str, int], flag: str, tls: TlsContext | None = None
-) -> None:
-    await runner.setup()
-    host, port = address
-    try:
-        await web.TCPSite(runner, host, port, ssl_context=tls.context if tls else None).start()
-    except OSError as error:
-        raise SidelightError(
-            f"cannot listen on {host}:{port}: {error.strerror}",
-            reason=Reason.PORT_IN_USE if error.errno == errno.EADDRINUSE else Reason.BAD_SETTING,
-            hint=f"Choose another {flag}.",
-        ) from error
-    for bound in runner.addresses:
-        _log.info("listening", url=f"{'https' if tls else 'http'}://{bound[0]}:{bound[1]}")
+    @classmethod
+    def build(
+        cls, settings: Settings, max_connections: int, metrics: Metrics, app: web.Application
+    ) -> _GuardedServer:
+        guard = build_guard(
+            settings, max_connections, lambda reason: metrics.connections_closed.labels(reason).inc()
+        )
+        guard.protect(app)
+        runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=2.0, keepalive_timeout=guard.keepalive_seconds
+        )
+        return cls(runner, guard)
+
+    async def listen(self, address: tuple[str, int], flag: str, tls: TlsContext | None = None) -> None:
+        await self.runner.setup()
+        host, port = address
+        try:
+            listeners = open_listeners(host, port)
+        except OSError as error:
+            raise SidelightError(
+                f"cannot listen on {host}:{port}: {error.strerror}",
+                reason=Reason.PORT_IN_USE if error.errno == errno.EADDRINUSE else Reason.BAD_SETTING,
+                hint=f"Choose another {flag}.",
+            ) from error
+        await accept_connections(self.guard, self.runner, listeners, tls.context if tls else None)
+        for bound in self.runner.addresses:
+            _log.info("listening", url=f"{'https' if tls else 'http'}://{bound[0]}:{bound[1]}")

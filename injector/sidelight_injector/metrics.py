@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from sidelight.connection_phases import CloseReason
+
 _PREFIX = "sidelight_injector"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
@@ -39,6 +41,11 @@ class Metrics:
         self.ca_bundle_updates = self._counter(
             "ca_bundle_updates", "Updates of caBundle in the webhook's configuration"
         )
+        self.connections_closed = self._counter(
+            "connections_closed", "Connections that the injector closed or refused", ["reason"]
+        )
+        for close_reason in CloseReason:
+            self.connections_closed.labels(close_reason)
         self.loop_errors = self._counter(
             "loop_errors", "Unexpected errors after which a loop continued", ["loop"]
         )

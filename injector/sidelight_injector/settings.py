@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sidelight import settings as house
+from sidelight.connection_settings import ConnectionSettings
 from sidelight.settings import BadSetting, setting
 from sidelight_injector.admission.pod_security import LEVELS
 from sidelight_kubernetes.label_names import IN_CLUSTER
@@ -14,7 +15,7 @@ SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(ConnectionSettings):
     """Settings of `sidelight injector`; units are part of the names."""
 
     sidecar_file: Path = setting(
@@ -101,6 +102,9 @@ class Settings:
     max_body_bytes: int = setting(
         8 << 20, "largest AdmissionReview request, at least 1M", parse=house.parse_byte_size
     )
+    max_connections: int = setting(
+        1024, "most open connections to --listen", parse=house.parse_nonnegative_int, metavar="COUNT"
+    )
     drain_seconds: float = setting(
         5.0,
         "time to keep serving after SIGTERM, until API servers have noticed",
@@ -120,6 +124,8 @@ class Settings:
             )
         if not 1 <= self.events_per_minute <= 6000:
             raise BadSetting("--events-per-minute must be from 1 to 6000", hint="--no-events writes none.")
+        if self.max_connections < 1:
+            raise BadSetting("--max-connections must be at least 1")
         if self.max_body_bytes < 1 << 20:
             raise BadSetting("--max-body-bytes must be at least 1M", hint="A pod may have 1.5 MB.")
         if self.namespace_timeout_seconds > 4:

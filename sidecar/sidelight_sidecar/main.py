@@ -19,6 +19,8 @@ from aiohttp import web
 from ulid import ULID
 
 from sidelight import __version__
+from sidelight.connection_guard import ConnectionGuard, build_guard
+from sidelight.connection_listener import accept_connections, open_listeners
 from sidelight.request_origin import OriginPolicy, is_loopback
 from sidelight.settings import mask_secrets
 from sidelight_model.errors import Reason, SidelightError
@@ -229,9 +231,18 @@ async def serve(settings: SidecarSettings) -> int:
             settings.capture_token_file,
         )
         origin_policy = OriginPolicy(is_loopback(settings.listen_address[0]), settings.allowed_hosts)
-        runner = web.AppRunner(server.build_app(origin_policy), access_log=None, shutdown_timeout=1.0)
+        connection_guard = build_guard(
+            settings,
+            settings.max_connections,
+            lambda reason: metrics.connections_closed.labels(reason).inc(),
+        )
+        app = server.build_app(origin_policy)
+        connection_guard.protect(app)
+        runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=connection_guard.keepalive_seconds
+        )
         try:
-            await _listen(runner, settings.listen_address)
+            await _listen(runner, connection_guard, settings.listen_address)
             enabled_poller = capture_poller if settings.captures_from_collector else None
             periodic_tasks = [governor.run, pause_control.run, trigger_monitor.run]
             done_event = asyncio.Event()
@@ -287,11 +298,11 @@ def _build_budgets(settings: SidecarSettings) -> dict[str, Budget]:
     }
 
 
-async def _listen(runner: web.AppRunner, address: tuple[str, int]) -> None:
+async def _listen(runner: web.AppRunner, guard: ConnectionGuard, address: tuple[str, int]) -> None:
     await runner.setup()
     host, port = address
     try:
-        await web.TCPSite(runner, host, port).start()
+        await accept_connections(guard, runner, open_listeners(host, port))
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise SidelightError(

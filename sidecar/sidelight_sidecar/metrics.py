@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
+from sidelight.connection_phases import CloseReason
 from sidelight_model.errors import Reason
 
 _PREFIX = "sidelight_sidecar"
@@ -107,6 +108,11 @@ class SidecarMetrics:
             "last_shipped_timestamp_seconds", "Unix time of the last acknowledged window"
         )
         self.http_refusals = self._counter("http_refusals", "Rejected requests to the sidecar", ["reason"])
+        self.connections_closed = self._counter(
+            "connections_closed", "Connections that the sidecar closed or refused", ["reason"]
+        )
+        for close_reason in CloseReason:
+            self.connections_closed.labels(close_reason)
         self.loop_errors = self._counter(
             "loop_errors", "Unexpected errors after which a loop continued", ["loop"]
         )

@@ -36,6 +36,7 @@ _STATUS = {
     Reason.METHOD_NOT_ALLOWED: 405,
     Reason.CAPTURE_RUNNING: 409,
     Reason.PAUSED: 409,
+    Reason.REQUEST_TIMEOUT: 408,
     Reason.TOO_LARGE: 413,
     Reason.NOTHING_TO_WATCH: 503,
     Reason.SAMPLER_MISSING: 503,

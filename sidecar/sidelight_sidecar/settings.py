@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sidelight import settings as house
+from sidelight.connection_settings import ConnectionSettings
 from sidelight.request_origin import parse_host_name
 from sidelight.settings import BadSetting, setting
 from sidelight_model.errors import BadLabel
@@ -63,7 +64,7 @@ def _check_growth(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SidecarSettings:
+class SidecarSettings(ConnectionSettings):
     """Settings of `sidelight sidecar`; units are part of the names."""
 
     collector: str = setting(
@@ -233,6 +234,9 @@ class SidecarSettings:
         "sidecar that listens beyond loopback answers for every host",
         parse=parse_host_name,
         metavar="HOST",
+    )
+    max_connections: int = setting(
+        256, "most open connections to --listen", parse=house.parse_nonnegative_int, metavar="COUNT"
     )
     capture_token_file: Path | None = setting(
         None, "file with the bearer token that POST /capture, /pause and /resume require", parse=Path
@@ -414,8 +418,12 @@ def _check_bounds(settings: SidecarSettings) -> None:
         raise BadSetting("--spool-max-bytes must be at least 1M")
     if not 1 << 16 <= settings.batch_max_bytes <= 32 << 20:
         raise BadSetting("--batch-max-bytes must be from 64k to 32M", hint="Collectors take 32M at most.")
-    if settings.max_processes < 1:
-        raise BadSetting("--max-processes must be at least 1")
+    for flag, count in (
+        ("--max-processes", settings.max_processes),
+        ("--max-connections", settings.max_connections),
+    ):
+        if count < 1:
+            raise BadSetting(f"{flag} must be at least 1")
     if not 1 <= settings.capture_max_rate <= 10_000:
         raise BadSetting("--capture-max-rate must be from 1 to 10000")
     for flag, percent in (

@@ -8,22 +8,16 @@ import os
 import socket
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
 
 import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from sidelight.connection_guard import ConnectionGuard
+from sidelight.connection_listener import BACKLOG, accept_connections
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.settings.collector import Settings
 from sidelight_model.errors import Reason, SidelightError
-
-BACKLOG: Final = 1024
-"""Connections that may wait to be accepted; net.core.somaxconn may lower it.
-
-Thousands of sidecars may connect while the event loop is busy. If the backlog is full, the client's kernel
-retries after one second, then after two more, then after four more.
-"""
 
 _log = structlog.get_logger()
 
@@ -98,10 +92,9 @@ def port_of(sockets: Sockets) -> int:
     return int(sockets[0].getsockname()[1]) if sockets else 0
 
 
-async def listen(server: web.AppRunner, sockets: Sockets) -> None:
+async def listen(server: web.AppRunner, sockets: Sockets, guard: ConnectionGuard) -> None:
     """Begin to accept connections."""
-    for listener in sockets:
-        await web.SockSite(server, listener).start()
+    await accept_connections(guard, server, sockets)
 
 
 def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:

@@ -2,7 +2,7 @@
 
 collector      all settings, composed of these:
 workers        supervision of worker processes
-client_limits  limits of hosts, headers, polls and recordings
+client_limits  limits of connections, hosts, headers, polls and recordings
 deploys        settings of deploy evaluations and alerts
 comparison     settings of comparisons
 kubernetes     identities from a cluster, discovery, attached sidecars

@@ -9,6 +9,7 @@ from sidelight.settings import BadSetting, parse_byte_size, parse_nonnegative_in
 from sidelight_collector.settings.workers import WorkerSettings
 
 _POSITIVE_SETTINGS = (
+    "max_connections",
     "max_window_header_bytes",
     "capture_max_poll_bytes",
     "capture_max_agents_bytes",
@@ -20,11 +21,17 @@ _POSITIVE_SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class ClientLimitSettings(WorkerSettings):
-    """Limits of hosts, headers, polls, recordings and captures.
+    """Limits of connections, hosts, headers, polls, recordings and captures.
 
     The collector's `Settings` include them.
     """
 
+    max_connections: int = setting(
+        20_000,
+        "most open connections of each process; fewer if its limit of open files (RLIMIT_NOFILE) is lower",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
+    )
     allowed_hosts: tuple[str, ...] = setting(
         (),
         "name of a host that requests may be for, besides this machine, such as that of a proxy; may be "

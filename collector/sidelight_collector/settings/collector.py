@@ -328,7 +328,8 @@ class Settings(KubernetesSettings):
     )
     capture_max_polls: int = setting(
         20_000,
-        "most open polls of sidecars; above it, sidecars get 429 and retry",
+        "most open polls of sidecars, and at most half of --max-connections; above it, sidecars get 429 and "
+        "retry",
         parse=parse_nonnegative_int,
     )
     capture_check_interval_seconds: float = setting(

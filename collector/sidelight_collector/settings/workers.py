@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from sidelight.connection_settings import ConnectionSettings
 from sidelight.settings import parse_nonnegative_int, parse_positive_float, parse_seconds, setting
 
 MIN_HEARTBEAT_TIMEOUT_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSettings:
+class WorkerSettings(ConnectionSettings):
     """Settings of the supervision of workers; the collector's `Settings` include them."""
 
     max_worker_restarts: int = setting(
