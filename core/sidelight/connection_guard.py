@@ -6,6 +6,9 @@ begins and ends. The module needs aiohttp, which every distribution with a serve
 At its limit, a server closes the connection that has waited longest for a request, for each new one. If all
 have requests in progress, a small reserve still answers probes, and other requests get 503. If the reserve is
 full too, new clients wait in the kernel's queue. The process thus keeps clear of its limit of open files.
+
+Under TLS, asyncio takes a response of one piece at once, whatever the client reads. For that response, the
+idle timeout takes the place of the response timeout.
 """
 
 from __future__ import annotations
@@ -53,13 +56,13 @@ class ConnectionLimits:
     max_connections: int
     timeouts: ConnectionTimeouts
     probe_paths: frozenset[str] = frozenset(PROBE_PATHS)
+    max_head_bytes: int = MAX_HEAD_BYTES
 
 
 class GuardedConnection(asyncio.Protocol):
     """One connection, which is closed if its client is too slow.
 
-    It passes everything to aiohttp's protocol. `is_extra` marks a connection above the limit, which is only
-    for probes.
+    It passes everything to aiohttp's protocol.
     """
 
     __slots__ = (
@@ -70,11 +73,10 @@ class GuardedConnection(asyncio.Protocol):
         "_timer",
         "_timer_handle",
         "_transport",
-        "is_extra",
         "starting",
     )
 
-    def __init__(self, guard: ConnectionGuard, handler: asyncio.Protocol, *, is_extra: bool) -> None:
+    def __init__(self, guard: ConnectionGuard, handler: asyncio.Protocol) -> None:
         self._guard = guard
         self._handler = handler
         self._timer = ConnectionTimer(guard.limits.timeouts, guard.loop.time())
@@ -82,7 +84,6 @@ class GuardedConnection(asyncio.Protocol):
         self._timer_handle: asyncio.TimerHandle | None = None
         self._body: StreamReader | None = None
         self._transport: asyncio.Transport | None = None
-        self.is_extra = is_extra
         self.starting: asyncio.Task[None] | None = None
         self._arm_timer()
 
@@ -210,7 +211,7 @@ class ConnectionGuard:
         self.on_close = on_close
         self.loop = asyncio.get_running_loop()
         self.table: ConnectionTable[GuardedConnection] = ConnectionTable(
-            limits.max_connections, PROBE_RESERVE, MAX_HEAD_BYTES
+            limits.max_connections, PROBE_RESERVE, limits.max_head_bytes
         )
         self._head_check: asyncio.TimerHandle | None = None
         self.on_room: list[Callable[[], None]] = []
@@ -250,17 +251,14 @@ class ConnectionGuard:
         connection = None if transport is None else transport.get_protocol()
         if not isinstance(connection, GuardedConnection):
             return await handler(request)
-        if connection.is_extra and self.table.excess > 0 and request.path not in self.limits.probe_paths:
+        if self.table.is_busy and request.path not in self.limits.probe_paths:
             self.on_close(CloseReason.LIMIT)
             return _build_refusal()
         connection.begin_request(request.content)
         try:
-            response = await handler(request)
+            return await handler(request)
         finally:
             connection.end_request()
-        if connection.is_extra and not response.prepared:
-            response.force_close()
-        return response
 
 
 def build_guard(

@@ -7,6 +7,7 @@ import errno
 import socket
 import ssl
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 import structlog
@@ -23,8 +24,10 @@ retries after one second, then after two more, then after four more.
 """
 _ACCEPTS_PER_TURN: Final = 8
 """Connections accepted before the event loop turns to the requests of others."""
+_TLS_SHUTDOWN_SECONDS: Final = 3.0
+"""How long a closed connection waits for the end of TLS from its client."""
 _RETRY_SECONDS: Final = 0.05
-_NO_FILES_RETRY_SECONDS: Final = 1.0
+_ERROR_RETRY_SECONDS: Final = 1.0
 _NO_FILES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -95,13 +98,13 @@ class ConnectionListener(asyncio.AbstractServer):
             self._guard.loop.add_reader(self._listener, self._accept)
 
     def close(self) -> None:
-        """Stop to accept connections, and give up TLS handshakes."""
+        """Accept no further connections, and give up TLS handshakes."""
         if self._closed.is_set():
             return
         self._pause(None)
         self._closed.set()
         self._listener.close()
-        for task in self._starting:
+        for task in self._starting if self._ssl_context else ():
             task.cancel()
 
     def _pause(self, seconds: float | None) -> None:
@@ -129,42 +132,43 @@ class ConnectionListener(asyncio.AbstractServer):
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if error.errno not in _NO_FILES:
-                    raise
-                # Something else has taken the descriptors.
+                # Something else may have taken the descriptors: one of these connections gives its own back.
                 _log.error("no connection can be accepted", error=error.strerror)
-                if (oldest := table.find_longest_waiting(now)) is not None:
+                if error.errno in _NO_FILES and (oldest := table.find_longest_waiting(now)) is not None:
                     oldest.close(CloseReason.LIMIT)
-                self._pause(_NO_FILES_RETRY_SECONDS)
+                self._pause(_ERROR_RETRY_SECONDS)
                 return
-            if table.excess >= 0 and (oldest := table.find_longest_waiting(now)) is not None:
+            if table.is_full and (oldest := table.find_longest_waiting(now)) is not None:
                 oldest.close(CloseReason.LIMIT)
-            connection = GuardedConnection(self._guard, self._server(), is_extra=table.excess >= 0)
+            connection = GuardedConnection(self._guard, self._server())
             table.add(connection, now)
             connection.starting = asyncio.ensure_future(self._start(connection, client))
             self._starting.add(connection.starting)
-            connection.starting.add_done_callback(self._starting.discard)
+            connection.starting.add_done_callback(partial(self._finish_start, connection, client))
 
     async def _start(self, connection: GuardedConnection, client: socket.socket) -> None:
         client.setblocking(False)
         # The connection's own timer ends a handshake first.
         handshake_seconds = 2 * self._guard.limits.timeouts.header_seconds if self._ssl_context else None
+        shutdown_seconds = _TLS_SHUTDOWN_SECONDS if self._ssl_context else None
         try:
             await self._guard.loop.connect_accepted_socket(
                 lambda: connection,
                 client,
                 ssl=self._ssl_context,
                 ssl_handshake_timeout=handshake_seconds,
+                ssl_shutdown_timeout=shutdown_seconds,
             )
         except OSError as error:  # TLS errors are OSErrors.
             _log.debug("a connection did not start", error=str(error))
-        except asyncio.CancelledError:
-            if connection.has_started:
-                raise
-        finally:
-            if not connection.has_started:
-                client.close()
-                connection.forget()
+
+    def _finish_start(
+        self, connection: GuardedConnection, client: socket.socket, task: asyncio.Task[None]
+    ) -> None:
+        self._starting.discard(task)
+        if not connection.has_started:
+            client.close()
+            connection.forget()
 
 
 class GuardedSite(web.BaseSite):

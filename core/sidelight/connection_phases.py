@@ -83,7 +83,7 @@ class ConnectionTimer:
         """Note bytes from the client."""
         if self.phase is Phase.IDLE:
             self._enter(Phase.HEAD, now + self._timeouts.header_seconds)
-        elif self.phase is Phase.BODY:
+        elif self.phase is Phase.BODY and now < self._body_until:
             self._enter(Phase.BODY, min(self._body_until, now + self._timeouts.body_pause_seconds))
 
     def begin_request(self, now: float, *, has_body: bool) -> None:
@@ -165,8 +165,8 @@ ConnectionT = TypeVar("ConnectionT", bound=Hashable)
 class ConnectionTable(Generic[ConnectionT]):
     """The open connections of a server.
 
-    At most `max_connections` are ordinary. `probe_reserve` more are only for probes. Heads of requests that
-    are still incomplete have `max_head_bytes` together.
+    At most `max_connections` have ordinary requests in progress. `probe_reserve` more may wait for a request,
+    or have a probe's. Incomplete heads of requests may have `max_head_bytes` together.
     """
 
     def __init__(self, max_connections: int, probe_reserve: int, max_head_bytes: int) -> None:
@@ -184,7 +184,7 @@ class ConnectionTable(Generic[ConnectionT]):
 
     @property
     def has_room(self) -> bool:
-        """Whether a connection fits, if only for probes."""
+        """Whether another connection may be open, if only for a probe."""
         return len(self._open) < self._capacity
 
     @property
@@ -193,9 +193,14 @@ class ConnectionTable(Generic[ConnectionT]):
         return bool(self._closing)
 
     @property
-    def excess(self) -> int:
-        """Connections above the ordinary ones; negative while there are fewer."""
-        return len(self._open) - len(self._closing) - self.max_connections
+    def is_full(self) -> bool:
+        """Whether all ordinary places are taken."""
+        return len(self._open) - len(self._closing) >= self.max_connections
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether as many requests are in progress as there are ordinary places."""
+        return len(self._open) - len(self._closing) - len(self._waiting) >= self.max_connections
 
     def add(self, connection: ConnectionT, now: float) -> None:
         """Add a connection, which waits for a request."""

@@ -73,7 +73,10 @@ class MutatingWebhook:
         return app
 
     async def mutate(self, request: web.Request) -> web.Response:
-        """Allow the pod, with the sidecar if it gets one; 400 for an unreadable review."""
+        """Allow the pod, with the sidecar if it gets one.
+
+        An unreadable review gets 400, and one that does not arrive 408.
+        """
         start = time.perf_counter()
         try:
             admission_review = review.parse_review(await request.read())
@@ -83,7 +86,7 @@ class MutatingWebhook:
         except SidelightError as error:
             self._metrics.admission_reviews.labels("unreadable").inc()
             body = {"error": error.reason, "message": error.message, "hint": error.hint}
-            return web.json_response(body, status=400)
+            return web.json_response(body, status=408 if error.reason is Reason.REQUEST_TIMEOUT else 400)
         decision = await self._decide_or_skip(admission_review)
         self._metrics.admission_review_seconds.observe(time.perf_counter() - start)
         return web.json_response(review.build_response(admission_review, decision.patch, decision.warnings))

@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
+from sidelight.connection_guard import BodyTimeout
 from sidelight_collector.decompress import build_too_large_error, decompress_body
 from sidelight_collector.ingest.memory_budget import MemoryBudget, Reservation
 from sidelight_model.errors import LimitExceeded, Reason, SidelightError
@@ -160,6 +161,8 @@ class BodyReader:
                         raise too_large
                     reservation.resize(len(body) + len(chunk))
                     body += chunk
+        except BodyTimeout:
+            raise
         except TimeoutError as error:
             raise SidelightError(
                 f"the body did not arrive within {self._receive_timeout_seconds:g} s",

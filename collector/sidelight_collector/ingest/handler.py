@@ -10,6 +10,7 @@ from typing import Final
 
 from aiohttp import web
 
+from sidelight.connection_guard import BodyTimeout
 from sidelight_collector.auth.authorizer import get_writer
 from sidelight_collector.auth.write_identity import WriterIdentity
 from sidelight_collector.decompress import build_too_large_error, read_decompressed_size
@@ -136,6 +137,8 @@ class IngestHandler:
                     if len(blocks[-1]) >= _BLOCK_BYTES:
                         blocks.append(bytearray())
                     blocks[-1] += chunk
+        except BodyTimeout:
+            raise
         except TimeoutError as error:
             raise ReceiveTimeout(
                 f"the body did not arrive within {self._max_receive_seconds:g} s",
