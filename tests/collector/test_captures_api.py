@@ -327,8 +327,9 @@ async def room(collector: Running) -> bool:
     return (await wished(collector)).status == 201
 
 
-async def test_no_more_sidecars_are_kept_waiting_than_may(serving: Serve) -> None:
-    async with serving(MemoryStore(), **QUICK, capture_max_polls=1) as collector:
+@pytest.mark.parametrize("limit", [{"capture_max_polls": 1}, {"max_connections": 3}])
+async def test_no_more_sidecars_are_kept_waiting_than_may(serving: Serve, limit: dict[str, int]) -> None:
+    async with serving(MemoryStore(), **QUICK, **limit) as collector:
         asking = asyncio.create_task(Sidecar(collector, "p-1").ask(hold=HOLD))
         await until("one waits", lambda: waits(collector))
         second = Sidecar(collector, "p-2")

@@ -120,6 +120,8 @@ def test_services_may_be_kept_for_days_of_their_own() -> None:
         ({"workers": 256}, {"workers": 257}),
         ({"compact_lease_seconds": 3600.0}, {"compact_lease_seconds": 3600.1}),
         ({"compact_lease_seconds": 0.0}, {"compact_lease_seconds": -0.1}),
+        ({"max_connections": 1}, {"max_connections": 0}),
+        ({"header_timeout_seconds": 0.1}, {"header_timeout_seconds": 0.0}),
         ({"max_worker_restarts": 0}, {"max_worker_restarts": -1}),
         ({"worker_restart_window_seconds": 0.1}, {"worker_restart_window_seconds": 0.0}),
         ({"worker_heartbeat_timeout_seconds": 1.0}, {"worker_heartbeat_timeout_seconds": 0.9}),

@@ -68,6 +68,8 @@ def test_every_metric_is_documented():
         ([*NEEDED, "--certificate-days", "122"], "at most a third of --ca-days"),
         ([*NEEDED, "--events-per-minute", "0"], "from 1 to 6000"),
         ([*NEEDED, "--max-body-bytes", "1023k"], "at least 1M"),
+        ([*NEEDED, "--max-connections", "0"], "--max-connections must be at least 1"),
+        ([*NEEDED, "--idle-timeout-seconds", "0"], "is not above zero"),
         ([*NEEDED, "--namespace-timeout-seconds", "4.1"], "at most 4"),
         ([*NEEDED, "--pod-security-default", "strict"], "not one of privileged, baseline, restricted"),
         ([*NEEDED, "--native-sidecars", "yes"], "not one of auto, always, never"),
@@ -81,6 +83,7 @@ def test_what_cannot_be_used_is_refused_with_the_reason(flags, told):
 
 def test_limits_hold_at_their_edge():
     edge = ["--certificate-days", "121.6", "--events-per-minute", "6000", "--max-body-bytes", "1M"]
+    edge += ["--max-connections", "1"]
     assert parse_settings(Settings, "injector", "", [*NEEDED, *edge, "--namespace-timeout-seconds", "4"], {})
 
 

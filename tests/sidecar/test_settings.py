@@ -82,6 +82,8 @@ def test_the_default_spool_is_in_the_state_directory_of_the_user(
         (["--all", "--spool-max-bytes", "1k"], "--spool-max-bytes"),
         (["--all", "--batch-max-bytes", "64M"], "--batch-max-bytes"),
         (["--all", "--max-processes", "0"], "--max-processes"),
+        (["--all", "--max-connections", "0"], "--max-connections"),
+        (["--all", "--header-timeout-seconds", "0"], "--header-timeout-seconds"),
         (["--all", "--label", "team"], "not NAME=VALUE"),
         (["--all", "--label", "pod=x"], "meaning of its own"),
         (["--all", "--label", "team=a", "--label", "team=b"], "given twice"),
