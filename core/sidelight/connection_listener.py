@@ -28,6 +28,7 @@ _TLS_SHUTDOWN_SECONDS: Final = 3.0
 """How long a closed connection waits for the end of TLS from its client."""
 _RETRY_SECONDS: Final = 0.05
 _ERROR_RETRY_SECONDS: Final = 1.0
+_LOG_SECONDS: Final = 60.0
 _NO_FILES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -61,6 +62,7 @@ class ConnectionListener(asyncio.AbstractServer):
         self._ssl_context = ssl_context
         self._starting: set[asyncio.Task[None]] = set()
         self._retry: asyncio.TimerHandle | None = None
+        self._next_log = 0.0
         self._is_paused = True
         self._closed = asyncio.Event()
 
@@ -133,7 +135,9 @@ class ConnectionListener(asyncio.AbstractServer):
                 return
             except OSError as error:
                 # Something else may have taken the descriptors: one of these connections gives its own back.
-                _log.error("no connection can be accepted", error=error.strerror)
+                if now >= self._next_log:
+                    _log.error("no connection can be accepted", error=error.strerror)
+                    self._next_log = now + _LOG_SECONDS
                 if error.errno in _NO_FILES and (oldest := table.find_longest_waiting(now)) is not None:
                     oldest.close(CloseReason.LIMIT)
                 self._pause(_ERROR_RETRY_SECONDS)
