@@ -443,6 +443,7 @@ def build_capture_routes(
         max_recording_bytes=settings.timeline_recording_max_bytes,
         max_recording_text_bytes=settings.timeline_recording_max_decompressed_bytes,
         max_recording_memory_bytes=settings.timeline_recording_max_memory_bytes,
+        max_recordings_per_sidecar=settings.timeline_recording_max_per_sidecar,
         max_poll_bytes=settings.capture_max_poll_bytes,
         max_speedscope_frames=settings.timeline_recording_max_speedscope_frames,
     )

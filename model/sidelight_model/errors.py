@@ -35,6 +35,7 @@ class Reason(StrEnum):
     TOO_MANY_WINDOWS = "too_many_windows"
     TOO_MANY_STACKS = "too_many_stacks"
     TOO_MANY_LABELS = "too_many_labels"
+    TOO_MANY_RECORDINGS = "too_many_recordings"
     CLOCK_SKEW = "clock_skew"
     TOO_OLD = "too_old"
     DUPLICATE_ID = "duplicate_id"

@@ -182,3 +182,29 @@ async def test_a_poll_that_waits_holds_no_budget(serving: Serve) -> None:
         assert await collector.metric("sidelight_capture_pending_bytes") == 0
         await started(collector)
         assert (await asking).status == 200
+
+
+async def test_a_sidecar_adds_as_many_recordings_as_allowed_and_may_replace_one(serving: Serve) -> None:
+    async with serving(MemoryStore(), timeline_recording_max_per_sidecar=2) as collector:
+        sidecar, other = Sidecar(collector), Sidecar(collector, "p-2")
+        other.agent = f"{sidecar.agent}-1"  # a name that begins like that of the first
+        for each in (sidecar, other):
+            await each.ask()
+        made = await started(collector, pods="all")
+        for pid in (1, 2):
+            assert (await sidecar.record(made["id"], pid)).status == 201
+        refused = await sidecar.record(made["id"], 3)
+        assert (refused.status, refused.reason) == (413, "too_many_recordings")
+        assert "--timeline-recording-max-per-sidecar" in refused.json["hint"]
+        # Also before the body arrives, and for recordings that arrive at the same time.
+        reader, writer = await begin_upload(
+            collector, f"/api/v1/captures/{made['id']}/recordings/{sidecar.agent}-4", MIB
+        )
+        async with asyncio.timeout(60):
+            assert (await reader.readline()).split()[1] == b"413"
+        writer.close()
+        assert (await sidecar.record(made["id"], 2)).status == 201
+        together = await asyncio.gather(*(other.record(made["id"], pid) for pid in range(1, 7)))
+        assert sorted(one.status for one in together) == [201] * 2 + [413] * 4
+        stored = (await collector.get(f"captures/{made['id']}/recordings", {})).json["recordings"]
+        assert len(stored) == 4

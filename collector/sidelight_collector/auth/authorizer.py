@@ -43,6 +43,7 @@ HTTP_STATUS: Final = {
     Reason.TOO_LARGE: 413,
     Reason.TOO_MANY_WINDOWS: 413,
     Reason.TOO_MANY_STACKS: 413,
+    Reason.TOO_MANY_RECORDINGS: 413,
     Reason.BAD_ENCODING: 415,
     Reason.UNSUPPORTED_TYPE: 415,
     Reason.BAD_LABEL: 422,

@@ -199,14 +199,16 @@ class CaptureRepository:
 
     def list_recordings(self, capture_id: str) -> list[tuple[str, bytes]]:
         """List the names and summaries of a capture's recordings, sorted by name."""
-        matches = [
-            _RECORDING_SUMMARY_KEY_PATTERN.fullmatch(entry.key)
-            for entry in self._store.list(f"{ROOT}{capture_id}/recordings/")
-        ]
-        names = [match["name"] for match in matches if match]
+        names = self._list_recording_names(f"{ROOT}{capture_id}/recordings/")
         keys = [f"{ROOT}{capture_id}/recordings/{name}.json" for name in names]
         contents = zip(names, self._captures.load_contents(keys), strict=True)
         return [(name, content) for name, content in contents if content is not None]
+
+    def list_recording_names(self, capture_id: str, agent: str) -> list[str]:
+        """List the names of the recordings that a sidecar sent of a capture."""
+        # The name of another sidecar may begin with this one and a dash.
+        names = self._list_recording_names(f"{ROOT}{capture_id}/recordings/{agent}-")
+        return [name for name in names if name.rpartition("-")[0] == agent]
 
     def get_recording(self, capture_id: str, name: str) -> bytes:
         """Return a stored recording, compressed with zstd.
@@ -239,6 +241,10 @@ class CaptureRepository:
                 return gone
             self._store.delete(key)
         return len(keys)
+
+    def _list_recording_names(self, prefix: str) -> list[str]:
+        matches = map(_RECORDING_SUMMARY_KEY_PATTERN.fullmatch, (entry.key for entry in self._store.list(prefix)))
+        return [match["name"] for match in matches if match]
 
     def _delete_objects(self, capture_id: str) -> None:
         # The state goes first: without it there is no capture, and nobody adds to it.

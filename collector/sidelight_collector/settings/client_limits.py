@@ -16,6 +16,7 @@ _POSITIVE_SETTINGS = (
     "capture_max_agents_per_pod",
     "capture_max_running_per_namespace",
     "timeline_recording_max_memory_bytes",
+    "timeline_recording_max_per_sidecar",
 )
 
 
@@ -63,6 +64,12 @@ class ClientLimitSettings(WorkerSettings):
         512 << 20,
         "most memory that the values of one timeline recording may take, by an upper estimate",
         parse=parse_byte_size,
+    )
+    timeline_recording_max_per_sidecar: int = setting(
+        100,
+        "most timeline recordings of one sidecar in one capture: one for each process",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
 
     def check_client_limits(self, max_recording_bytes: int) -> None:

@@ -62,7 +62,8 @@ FLAMEGRAPH_PARAMETERS: Final = (
 class CaptureSizeLimits:
     """Limits of recordings and of polls.
 
-    Those of recordings are of compressed bytes, text, values in memory and drawn frames.
+    Those of recordings are of compressed bytes, text, values in memory, drawn frames, and their number for
+    each sidecar of a capture.
     """
 
     max_recording_bytes: int
@@ -70,6 +71,7 @@ class CaptureSizeLimits:
     max_recording_memory_bytes: int
     max_poll_bytes: int
     max_speedscope_frames: int
+    max_recordings_per_sidecar: int
 
 
 class RecordingRoutes:
@@ -161,7 +163,7 @@ class RecordingRoutes:
             )
         writer = get_writer(request)
         qualified = agent if writer is None else writer.qualify_agent_name(agent)
-        await asyncio.to_thread(self._check_claim, capture_id, qualified)
+        await asyncio.to_thread(self._check_upload, capture_id, qualified, pid)
         too_large = self._make_too_large_error(Reason.TOO_LARGE)
         with self._body_reader.reserve() as reservation:
             body = await self._body_reader.receive(
@@ -215,11 +217,23 @@ class RecordingRoutes:
     def _load_recording(self, capture_id: str, name: str) -> recording_files.CaptureRecording:
         return self._decompress_recording(self._repository.get_recording(capture_id, name))
 
-    def _check_claim(self, capture_id: str, agent: str) -> None:
-        """Raise CaptureNotFound, or BadBody if a sidecar has no part in the capture."""
+    def _check_upload(self, capture_id: str, agent: str, pid: str) -> None:
+        """Check that a sidecar may add or replace a recording.
+
+        Raises CaptureNotFound, BadBody if it has no part in the capture, and LimitExceeded if it has sent
+        too many.
+        """
         if not any(claim.agent == agent for claim in self._repository.get(capture_id).claims):
             raise BadBody(
                 f"{agent} has no part in {capture_id}", hint="Only a sidecar that took it may add to it."
+            )
+        stored = self._repository.list_recording_names(capture_id, agent)
+        limit = self._size_limits.max_recordings_per_sidecar
+        if len(stored) >= limit and f"{agent}-{pid}" not in stored:
+            raise LimitExceeded(
+                f"{agent} has sent {len(stored)} recordings of this capture, and may send {limit}",
+                reason=Reason.TOO_MANY_RECORDINGS,
+                hint="Capture for less long, or raise the collector's --timeline-recording-max-per-sidecar.",
             )
 
     def _store_recording(
@@ -232,7 +246,8 @@ class RecordingRoutes:
         writer: WriterIdentity | None,
     ) -> tuple[str, int]:
         """Store a recording; return its name and its size in bytes."""
-        self._check_claim(capture_id, agent)  # the capture may have been deleted while the body arrived
+        # The capture may have been deleted while the body arrived, and other recordings stored.
+        self._check_upload(capture_id, agent, name.rpartition("-")[2])
         try:
             text = decompress_body(body, encoding, self._size_limits.max_recording_text_bytes)
         except LimitExceeded as error:
