@@ -148,6 +148,6 @@ class RecentActivity:
                 labels = agent.status.labels
                 place = labels.get("namespace", ""), labels.get("pod", "")
                 heard[place] = max(agent.last_seen, heard.get(place, 0.0))
-                services.add(labels["service"])
+                services.add((place[0], labels["service"]))
             self._cached, self._cached_at = SidecarActivity(heard, frozenset(services)), time.monotonic()
             return self._cached

@@ -243,7 +243,9 @@ class CaptureRepository:
         return len(keys)
 
     def _list_recording_names(self, prefix: str) -> list[str]:
-        matches = map(_RECORDING_SUMMARY_KEY_PATTERN.fullmatch, (entry.key for entry in self._store.list(prefix)))
+        matches = map(
+            _RECORDING_SUMMARY_KEY_PATTERN.fullmatch, (entry.key for entry in self._store.list(prefix))
+        )
         return [match["name"] for match in matches if match]
 
     def _delete_objects(self, capture_id: str) -> None:

@@ -8,6 +8,7 @@ replaces a dead one continues its journal. An incomplete line, which a dying wri
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,14 +16,14 @@ from typing import Final
 
 import structlog
 
-from sidelight_collector.ingest.stats import IngestStats, Sender, fill_namespace
+from sidelight_collector.ingest.stats import IngestStats, Sender, SenderActivity, fill_namespace
 
 MAX_JOURNAL_BYTES: Final = 1 << 20
 """Growth of a journal after which it is compacted to one line."""
 _SUFFIX: Final = ".activity"
 _log = structlog.get_logger()
 
-LastSeenBySender = Mapping[Sender, int]
+ActivityBySender = Mapping[Sender, SenderActivity]
 
 
 class SharedIngestStats(IngestStats):
@@ -43,7 +44,8 @@ class SharedIngestStats(IngestStats):
     def record_acknowledged(self, senders: Iterable[Sender], now_ns: int) -> None:
         senders = list(senders)
         super().record_acknowledged(senders, now_ns)
-        line = _encode_line(len(senders), now_ns, dict.fromkeys(senders, now_ns))
+        activity = {sender: SenderActivity(now_ns, windows) for sender, windows in Counter(senders).items()}
+        line = _encode_line(len(senders), now_ns, activity)
         try:
             with self._path.open("ab", buffering=0) as file:
                 file.write(line)
@@ -60,8 +62,10 @@ class SharedIngestStats(IngestStats):
         return merged
 
     def _compact_journal(self) -> None:
-        senders: dict[Sender, int] = {
-            (sidecar.pod, sidecar.service, sidecar.namespace): sidecar.last_seen_ns
+        senders: dict[Sender, SenderActivity] = {
+            (sidecar.pod, sidecar.service, sidecar.namespace): SenderActivity(
+                sidecar.last_seen_ns, sidecar.windows
+            )
             for sidecar in self.list_sidecars()
         }
         new_path = self._path.with_suffix(".new")
@@ -70,21 +74,21 @@ class SharedIngestStats(IngestStats):
         self._remaining_bytes = self._max_bytes
 
 
-def _encode_line(windows: int, last_ns: int | None, senders: LastSeenBySender) -> bytes:
-    last_seen = [[*sender, at] for sender, at in senders.items()]
-    return json.dumps([windows, last_ns, last_seen], separators=(",", ":")).encode() + b"\n"
+def _encode_line(windows: int, last_ns: int | None, senders: ActivityBySender) -> bytes:
+    rows = [[*sender, one.last_seen_ns, one.windows] for sender, one in senders.items()]
+    return json.dumps([windows, last_ns, rows], separators=(",", ":")).encode() + b"\n"
 
 
-def _read_journal(path: Path) -> tuple[int, int | None, LastSeenBySender]:
+def _read_journal(path: Path) -> tuple[int, int | None, ActivityBySender]:
     """Merge the lines of a journal."""
-    total, latest_ns, senders = 0, 0, dict[Sender, int]()
+    total, latest_ns, senders = 0, 0, dict[Sender, SenderActivity]()
     for line in path.read_bytes().splitlines(keepends=True):
         if not line.endswith(b"\n"):
             break  # the writer died, or has not written the rest yet
-        windows, last_ns, last_seen = json.loads(line)
+        windows, last_ns, rows = json.loads(line)
         total += windows
         latest_ns = max(latest_ns, last_ns or 0)
-        for *names, at in last_seen:
+        for *names, at, sent in rows:
             sender = fill_namespace(tuple(names))
-            senders[sender] = max(at, senders.get(sender, 0))
+            senders[sender] = SenderActivity(at, sent) + senders.get(sender, SenderActivity())
     return total, latest_ns or None, senders

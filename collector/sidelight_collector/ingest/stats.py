@@ -15,12 +15,24 @@ Sender = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class SidecarLastSeen:
-    """A sender of windows, and the time of its last window (Unix ns)."""
+    """A sender of windows, the time of its last window (Unix ns), and the number of its windows."""
 
     pod: str
     service: str
     last_seen_ns: int
     namespace: str = ""
+    windows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SenderActivity:
+    """When a sender was last seen (Unix ns), and the number of its windows."""
+
+    last_seen_ns: int = 0
+    windows: int = 0
+
+    def __add__(self, other: SenderActivity) -> SenderActivity:
+        return SenderActivity(max(self.last_seen_ns, other.last_seen_ns), self.windows + other.windows)
 
 
 def fill_namespace(sender: Sender) -> Sender:
@@ -37,7 +49,7 @@ class IngestStats:
     def __init__(self, max_sidecars: int = MAX_SIDECARS) -> None:
         self._lock = threading.Lock()
         self._max_sidecars = max_sidecars
-        self._last_seen_by_sender: OrderedDict[Sender, int] = OrderedDict()
+        self._senders: OrderedDict[Sender, SenderActivity] = OrderedDict()
         self._windows = 0
         self._last_ingest_ns: int | None = None
 
@@ -47,19 +59,19 @@ class IngestStats:
             for sender in senders:
                 self._windows += 1
                 self._last_ingest_ns = now_ns
-                self._record_sender(sender, now_ns)
+                self._record_sender(sender, SenderActivity(now_ns, 1))
 
-    def merge(self, windows: int, last_ns: int | None, senders: Mapping[Sender, int]) -> None:
-        """Add the statistics of another process; `senders` has when each was last seen."""
+    def merge(self, windows: int, last_ns: int | None, senders: Mapping[Sender, SenderActivity]) -> None:
+        """Add the statistics of another process."""
         with self._lock:
             self._windows += windows
             self._last_ingest_ns = max(self._last_ingest_ns or 0, last_ns or 0) or None
-            latest = dict(senders)
-            for sender, at in self._last_seen_by_sender.items():
-                latest[sender] = max(at, latest.get(sender, 0))
-            self._last_seen_by_sender.clear()
-            for sender, at in sorted(latest.items(), key=lambda item: item[1]):
-                self._record_sender(sender, at)
+            both = dict(self._senders)
+            for sender, activity in senders.items():
+                both[sender] = activity + both.get(sender, SenderActivity())
+            self._senders.clear()
+            for sender, activity in sorted(both.items(), key=lambda item: item[1].last_seen_ns):
+                self._record_sender(sender, activity)
 
     def aggregate_processes(self) -> IngestStats:
         """Return the statistics of all processes of this collector; blocks the thread."""
@@ -78,14 +90,15 @@ class IngestStats:
     def list_sidecars(self) -> list[SidecarLastSeen]:
         """List the senders of windows, latest first."""
         with self._lock:
-            senders = list(self._last_seen_by_sender.items())
+            senders = list(self._senders.items())
         return [
-            SidecarLastSeen(pod, service, at, namespace) for (pod, service, namespace), at in senders[::-1]
+            SidecarLastSeen(pod, service, activity.last_seen_ns, namespace, activity.windows)
+            for (pod, service, namespace), activity in senders[::-1]
         ]
 
-    def _record_sender(self, sender: Sender, now_ns: int) -> None:
+    def _record_sender(self, sender: Sender, activity: SenderActivity) -> None:
         sender = fill_namespace(sender)
-        self._last_seen_by_sender[sender] = now_ns
-        self._last_seen_by_sender.move_to_end(sender)
-        if len(self._last_seen_by_sender) > self._max_sidecars:
-            self._last_seen_by_sender.popitem(last=False)
+        self._senders[sender] = activity + self._senders.get(sender, SenderActivity())
+        self._senders.move_to_end(sender)
+        if len(self._senders) > self._max_sidecars:
+            self._senders.popitem(last=False)

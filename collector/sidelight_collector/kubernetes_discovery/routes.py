@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from aiohttp import web
@@ -60,20 +61,31 @@ def build_workload_routes(
         activity = await load_activity() if discovery.is_enabled else SidecarActivity({}, frozenset())
         gzip, text = accepts_gzip(request), parameters.get("query", "")
 
+        def can_read(namespace: str) -> bool:
+            return reader.can_read({"namespace": namespace})
+
         def build_response() -> EncodedResponse:
-            selector, snapshot, now = parse_re2_selector(text), discovery.get_snapshot(), clock()
+            selector, now = parse_re2_selector(text), clock()
+            snapshot, visible = discovery.get_snapshot(), activity
+            namespaces = discovery.policy.namespaces
+            if reader.namespaces is not None:
+                snapshot, visible = (
+                    _select_namespaces(snapshot, can_read),
+                    activity.select_namespaces(can_read),
+                )
+                namespaces = tuple(filter(can_read, namespaces))
             workloads = group_by_workload(
                 snapshot.inventory,
-                activity.last_seen,
+                visible.last_seen,
                 now,
                 discovery.policy.stale_seconds,
-                activity.services,
-                lambda pod: reader.can_read({"namespace": pod.namespace}) and matches_pod(selector, pod),
+                visible.service_names,
+                lambda pod: matches_pod(selector, pod),
             )
             selected = [workload for workload in workloads if unprofiled == "0" or workload.is_unprofiled]
             shown = [workload_to_json(workload, max_pods, discovery) for workload in selected[:limit]]
             body = {
-                "discovery": _snapshot_to_json(snapshot, discovery),
+                "discovery": _snapshot_to_json(snapshot, namespaces),
                 "workloads": shown,
                 "total": len(selected),
             }
@@ -163,7 +175,28 @@ def _pod_to_json(coverage: PodCoverage) -> dict[str, Any]:
     }
 
 
-def _snapshot_to_json(snapshot: ClusterSnapshot, discovery: ClusterDiscovery) -> Mapping[str, Any]:
+def _select_namespaces(snapshot: ClusterSnapshot, is_selected: Callable[[str], bool]) -> ClusterSnapshot:
+    """Return a snapshot of the selected namespaces alone.
+
+    It has no omitted pods, because these are counted for all namespaces together.
+    """
+    inventory = snapshot.inventory
+    return replace(
+        snapshot,
+        inventory=replace(
+            inventory,
+            pods=tuple(pod for pod in inventory.pods if is_selected(pod.namespace)),
+            skipped_pods=0,
+        ),
+        watch_problems=tuple(
+            problem
+            for problem in snapshot.watch_problems
+            if not problem.namespace or is_selected(problem.namespace)
+        ),
+    )
+
+
+def _snapshot_to_json(snapshot: ClusterSnapshot, namespaces: Sequence[str]) -> Mapping[str, Any]:
     problem, hint = snapshot.problem, snapshot.hint
     if snapshot.state == OFF:
         problem = "the collector does not watch the cluster: what is known is what sidecars say"
@@ -173,7 +206,7 @@ def _snapshot_to_json(snapshot: ClusterSnapshot, discovery: ClusterDiscovery) ->
     return {
         "state": snapshot.state,
         "observed_at": _format_time(snapshot.observed_at),
-        "namespaces": list(discovery.policy.namespaces),
+        "namespaces": list(namespaces),
         "pods": len(snapshot.inventory.pods),
         "pods_omitted": snapshot.inventory.skipped_pods,
         "problem": problem,

@@ -53,10 +53,21 @@ class DiscoveryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class SidecarActivity:
-    """When sidecars were last seen, and the services with stored profiles."""
+    """When sidecars were last seen, and the services with stored profiles, as (namespace, service)."""
 
     last_seen: LastSeenByPod
-    services: frozenset[str]
+    services: frozenset[tuple[str, str]]
+
+    @property
+    def service_names(self) -> frozenset[str]:
+        return frozenset(service for _, service in self.services)
+
+    def select_namespaces(self, is_selected: Callable[[str], bool]) -> SidecarActivity:
+        """Return the activity in the selected namespaces alone."""
+        return SidecarActivity(
+            {place: at for place, at in self.last_seen.items() if is_selected(place[0])},
+            frozenset(pair for pair in self.services if is_selected(pair[0])),
+        )
 
 
 class ClusterDiscovery:
@@ -205,7 +216,7 @@ class ClusterDiscovery:
     ) -> dict[str, dict[CoverageState, int]]:
         by_namespace = count_by_namespace(
             group_by_workload(
-                inventory, activity.last_seen, now, self.policy.stale_seconds, activity.services
+                inventory, activity.last_seen, now, self.policy.stale_seconds, activity.service_names
             )
         )
         separate = sorted(by_namespace, key=lambda name: (-sum(by_namespace[name].values()), name))[

@@ -255,16 +255,21 @@ class _QueryApi(ApiHandler):
         self.read_parameters(request, "/status")
         reader = get_principal(request)
         seen = await asyncio.to_thread(self._ingest_stats.aggregate_processes)
+        windows, last_ingest_ns = seen.windows_acknowledged, seen.last_ingest_ns
+        sidecars = [one for one in seen.list_sidecars() if reader.can_read({"namespace": one.namespace})]
+        if reader.namespaces is not None:
+            # Not those of other namespaces: their sum would tell what happens there.
+            windows = sum(one.windows for one in sidecars)
+            last_ingest_ns = max((one.last_seen_ns for one in sidecars), default=None)
         answer = {
             "version": sidelight.__version__,
             "store": {"kind": self._store_kind, "ok": await self._context.engine.is_store_available()},
             "retention_days": None if self._retention_days is None else self._retention_days._asdict(),
-            "windows_acknowledged": seen.windows_acknowledged,
-            "last_ingest": None if seen.last_ingest_ns is None else format_rfc3339(seen.last_ingest_ns),
+            "windows_acknowledged": windows,
+            "last_ingest": None if last_ingest_ns is None else format_rfc3339(last_ingest_ns),
             "sidecars": [
                 {"pod": one.pod, "service": one.service, "last_seen": format_rfc3339(one.last_seen_ns)}
-                for one in seen.list_sidecars()
-                if reader.can_read({"namespace": one.namespace})
+                for one in sidecars
             ],
         }
         return encode_json_response(answer, gzip=False).to_response(request)
