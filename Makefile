@@ -130,6 +130,13 @@ cluster-down: install ## end the cluster of `make cluster` and leave the machine
 test-truth: install ## sample programs that know what they do, on every Python found; writes docs/truth.md (2 h)
 	$(BIN)/python -m tests.truth --page docs/truth.md $(TRUTH_FLAGS)
 
+# A machine that atheris has no wheel for fuzzes without it.
+.PHONY: fuzz
+fuzz: install ## change inputs of every parser and parameter at random (25 min); FUZZ_FLAGS="--only windows --seconds 600"
+	@$(PIP) install --only-binary :all: --require-hashes --no-deps --requirement requirements/fuzz.txt || \
+		echo "no coverage-guided fuzzing here: atheris has no wheel for this Python"
+	$(BIN)/python -m tests.fuzz $(FUZZ_FLAGS)
+
 .PHONY: test-harm
 test-harm: install tools ## try at length what sampling could do to its target; writes docs/harm.md (30 min)
 	$(BIN)/python -m tests.harm --page docs/harm.md $(HARM_FLAGS)
@@ -224,7 +231,7 @@ docs: $(VENV)/.dependencies ## the documentation as a site with search, in dist/
 .PHONY: lock
 lock: $(VENV)/bin/python ## resolve pyproject.toml's extras into requirements/*.txt; LOCK_FLAGS=--upgrade takes new versions
 	$(PIP) install 'uv>=0.9'
-	for extra in dev sidecar collector demo build; do \
+	for extra in dev sidecar collector demo build fuzz; do \
 		constraint=$$([ $$extra = dev ] || echo "--constraint requirements/dev.txt"); \
 		$(BIN)/uv pip compile --quiet pyproject.toml --extra $$extra $$constraint --output-file requirements/$$extra.txt \
 			--universal --generate-hashes --no-emit-index-url --no-header --no-annotate \

@@ -101,6 +101,7 @@ PROCESSES = (
 PROCESS_FIXTURES = {"clickhouse", "s3_server", "sidecar_json", "start", "start_sidecar"}
 
 HEAVY = (
+    "tests/collector/test_api_fuzz.py",
     "tests/collector/test_api_caching.py::test_whatever_happens_in_the_store",
     "tests/collector/test_compaction.py::test_two_at_once",
     "tests/collector/test_compaction.py::test_whatever_goes_wrong_at_any_step",

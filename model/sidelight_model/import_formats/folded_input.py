@@ -41,7 +41,7 @@ _BYTE_ORDER_MARKS: Final = (
     (b"\xfe\xff", "utf-16-be"),
 )
 _TWO_COUNTS: Final = re.compile(r".+ [0-9]+ [0-9]+")
-_COLON_FRAME: Final = re.compile(r"(?P<file>.+?):(?P<function>[^:]+):(?P<line>[0-9]+)")
+_COLON_FRAME: Final = re.compile(r"(?P<file>.+?):(?P<function>[^:]+):(?P<line>[0-9]{1,18})")
 _WINDOW_HEADER_FIELD: Final = '"format":'
 _UNKNOWN_FILE: Final = "~"
 _ROOT: Final = re.compile(

@@ -152,3 +152,27 @@ def test_damaged_bytes_are_refused_with_the_line(tmp_path: Path) -> None:
     file.write_bytes(HEAD.encode() + b"P1;T0:1;a.py:\xff:1 10000\n")
     with pytest.raises(SidelightError, match="line 5: not UTF-8"):
         read_recording_file(file, WALL)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + "P1;T0:1;a.py:f:1 " + "9" * 400 + "\n",
+        HEAD + "P1;T0:1;a.py:f:1 " + "9" * 5000 + "\n",
+        "# austin: 3.7.0\n# interval: 1\n\nP1;T0:1;a.py:f:1 " + "9" * 18 + "\n",
+    ],
+)
+def test_times_beyond_all_numbers_are_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "x.austin"
+    file.write_text(text)
+    with pytest.raises(SidelightError) as refused:
+        read_recording_file(file, ProfileType.WALL)
+    assert refused.value.reason == "bad_folded"
+
+
+@pytest.mark.parametrize("line", ["²", "9" * 5000])
+def test_a_frame_with_a_line_that_is_no_number_is_kept(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "x.austin"
+    file.write_text(f"{HEAD}P1;T0:1;a.py:f:{line} 10000\n")
+    (stack,) = read_recording_file(file, ProfileType.WALL).stacks
+    assert "f" in stack

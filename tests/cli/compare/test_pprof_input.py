@@ -150,3 +150,16 @@ def test_packed_and_unpacked_profiles_are_recognised_by_content(tmp_path: Path) 
     done = compare(str(text), str(plain))
     assert (done.returncode, done.stdout) == (65, "")
     assert "no pprof profile of samples" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(integer(6, 1 << 50), id="a string that is a number, as large as a disk"),
+        # A length of -11 leads back to the field itself, for ever.
+        pytest.param(bytes([6 << 3 | 2]) + integer(0, (1 << 64) - 11)[1:], id="a negative length"),
+    ],
+)
+def test_a_damaged_field_is_refused_at_once(damage: bytes) -> None:
+    with pytest.raises(BadPprof, match="cut or damaged"):
+        parse_pprof("x", write(ROWS) + damage, CPU, None)

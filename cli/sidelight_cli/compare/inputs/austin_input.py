@@ -35,6 +35,7 @@ from sidelight_model.import_formats.folded_input import parse_colon_frame
 _IDLE: Final = STATE_FRAMES[STATES.index("idle")]
 _HEADER: Final = re.compile(r"# ([a-z]+): (.*)")
 _LINE: Final = re.compile(r"P[0-9]+;T[0-9a-fx:]+(?:;(?P<stack>.*))? (?P<metrics>[0-9,-]+)")
+_MAX_DIGITS: Final = 18
 _SPECIAL_FRAMES: Final = {":INVALID:": "(invalid)", ":GC:": "(garbage collection)"}
 
 
@@ -82,7 +83,7 @@ def parse_austin(
         )
     if mode in ("cpu", "wall") and mode != kind.value:
         raise ProfileTypeMismatch(file_name, mode, kind.value)
-    interval = float(headers["interval"]) if headers.get("interval", "").isdigit() else sample_weight
+    interval = float(headers["interval"]) if _is_number(headers.get("interval", "")) else sample_weight
     weights = [sample.time_us for sample in samples]
     is_aggregated = len({sample.key for sample in samples}) == len(samples)
     has_counts = bool(interval and weights and median(weights) < interval / 2)
@@ -99,7 +100,11 @@ def parse_austin(
         for sample in samples
         if sample.frames
     ]
-    return count_weighted_samples(entries, interval if is_aggregated and interval and not has_counts else 1)
+    sample_weight = interval if is_aggregated and interval and not has_counts else 1
+    try:
+        return count_weighted_samples(entries, sample_weight)
+    except ValueError as error:
+        raise BadAustin(f"{file_name} cannot be counted: {error}", hint="Record it again.") from error
 
 
 def _iter_samples(
@@ -113,7 +118,7 @@ def _iter_samples(
         elif line and not line.startswith("#"):
             match = _LINE.fullmatch(line)
             metrics = match["metrics"].split(",") if match else []
-            if match is None or len(metrics) not in (1, 3) or not metrics[0].isdigit():
+            if match is None or len(metrics) not in (1, 3) or not _is_number(metrics[0]):
                 raise BadAustin(
                     f"{file_name}, line {number}: P<process>;T<thread>;frames and a time were expected",
                     hint="Record it with austin 2 or 3, or convert it with mojo2austin.",
@@ -128,3 +133,8 @@ def _convert_frame(text: str) -> str:
     if text in _SPECIAL_FRAMES:
         return _SPECIAL_FRAMES[text]
     return escape_frame(parse_colon_frame(text).text)
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is a whole number, and no larger than a time or a line can be."""
+    return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS

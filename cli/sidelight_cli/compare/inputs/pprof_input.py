@@ -186,6 +186,8 @@ def _read_profile(content: memoryview) -> _Profile:
         if number in lists:
             lists[number].append(value)
         elif number == 6:
+            if isinstance(value, int):
+                raise ValueError("a string is a number")
             profile.strings.append(bytes(value).decode(errors="replace"))
         elif number == 11:
             profile.period_type = value
@@ -229,7 +231,7 @@ def _iter_fields(content: memoryview) -> Iterator[tuple[int, Any]]:
             length, at = _read_varint(content, at)
         else:
             length = 8 if wire_type == _FIXED64 else 4
-        if at + length > len(content):
+        if not 0 <= length <= len(content) - at:
             raise ValueError("a field ends beyond the file")
         yield tag >> 3, content[at : at + length]
         at += length

@@ -112,11 +112,15 @@ def count_weighted_samples(entries: Iterable[WeightedStack], sample_weight: floa
     for (stack, state), weight in sums.items():
         number = _divide(weight, sample_weight)
         if number >= MAX_SAMPLES:
-            raise ValueError(f"a stack has {number:,} samples")
+            raise ValueError(f"a stack has {MAX_SAMPLES:,.0f} samples or more")
         added = Counts(**{STATES[STATE_FRAMES.index(state)]: number})
         counts[stack] = counts.get(stack, Counts()).plus(added)
     return counts
 
 
 def _divide(weight: float, sample_weight: float) -> int:
-    return max(round(weight / sample_weight), 1) if weight else 0
+    """Raises ValueError for a weight that is beyond all numbers of samples."""
+    try:
+        return max(round(weight / sample_weight), 1) if weight else 0
+    except OverflowError as error:
+        raise ValueError("a weight is too large") from error
