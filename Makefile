@@ -132,7 +132,7 @@ test-truth: install ## sample programs that know what they do, on every Python f
 
 # A machine that atheris has no wheel for fuzzes without it.
 .PHONY: fuzz
-fuzz: install ## change inputs of every parser and parameter at random (25 min); FUZZ_FLAGS="--only windows --seconds 600"
+fuzz: install ## change inputs of every parser and parameter at random (30 min); FUZZ_FLAGS="--only windows --seconds 600"
 	@$(PIP) install --only-binary :all: --require-hashes --no-deps --requirement requirements/fuzz.txt || \
 		echo "no coverage-guided fuzzing here: atheris has no wheel for this Python"
 	$(BIN)/python -m tests.fuzz $(FUZZ_FLAGS)

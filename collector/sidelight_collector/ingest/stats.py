@@ -15,7 +15,7 @@ Sender = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class SidecarLastSeen:
-    """A sender of windows, the time of its last window (Unix ns), and the number of its windows."""
+    """A sender of windows, when its last one came (Unix ns), and their number."""
 
     pod: str
     service: str

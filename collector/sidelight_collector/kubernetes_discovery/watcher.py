@@ -53,7 +53,10 @@ class DiscoveryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class SidecarActivity:
-    """When sidecars were last seen, and the services with stored profiles, as (namespace, service)."""
+    """When sidecars were last seen, and the services with stored profiles.
+
+    `services` has pairs of namespace and service.
+    """
 
     last_seen: LastSeenByPod
     services: frozenset[tuple[str, str]]
