@@ -160,10 +160,11 @@ TARGETS: Final = (
             STACKS,
             b"py-spy> note\na;b 1\r\n",
             b"\xef\xbb\xbfa%3Bb;c 9999999999\n",
-            b"tid:1;a.py:f:1 2\n" * 200,
+            b"tid:1;a.py:f:1 2\n" * 101,
         ),
         run_folded,
         (b";[idle] ", b" 1\n"),
+        4 << 10,
     ),
     Target("windows", (WINDOW, WINDOW * 3, b"\n" + WINDOW), run_windows, (b"\n# ", b"# {", b" 1\n")),
     Target(
