@@ -4,8 +4,9 @@
 
 The script starts versitygw, collectors that also compact, and processes of many sidecars (`sidecars`). It
 measures their memory and CPU once a second, ends them, and compares the stored windows with the
-acknowledged ones (`proof`). `--outage 10` stops the S3 server for that number of seconds in the middle. The
-last line and the exit code say whether the check succeeded.
+acknowledged ones (`proof`). `--outage 10` stops the S3 server for that number of seconds in the middle.
+`--freeze 10 --down 5` stops the collectors for 10 seconds, kills them, and starts them 5 seconds later: all
+waiting sidecars fail at once. The last line and the exit code say whether the check succeeded.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from bench.swarm.proof import Proof, prove
 from bench.swarm.sidecars import Body, Result, Shipped, Task, blocks
 from sidelight_collector.storage.backends.s3 import S3Store
 from sidelight_model.folded import render_folded
-from tests.processes import S3Server, collector, s3_server
+from tests.processes import Collector, S3Server, collector, s3_server
 
 MB = 1 << 20
 LOOK_SECONDS = 1.0
@@ -51,7 +52,8 @@ REPORTED = (
 class Plan:
     """The parameters of a run; times are in seconds.
 
-    `outage` is how long the S3 server stops in the middle.
+    `outage` is how long the S3 server stops in the middle. `freeze` and `down` are how long the collectors
+    stop, and are gone after that.
     """
 
     sidecars: int = 10_000
@@ -63,6 +65,8 @@ class Plan:
     processes: int = 1
     lost: float = 0.01
     outage: float = 0.0
+    freeze: float = 0.0
+    down: float = 0.0
     bodies: int = 256
     seed: int = 1
     options: str = ""
@@ -100,6 +104,14 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
+class Restart:
+    """Times (monotonic) at which the collectors died, and served again."""
+
+    died: float
+    served: float
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of a run."""
 
@@ -109,6 +121,7 @@ class Outcome:
     metrics: Counter[str]
     watched: dict[str, Watched]
     seconds: float
+    restarts: Sequence[Restart]
 
     @property
     def shipped(self) -> list[Shipped]:
@@ -140,12 +153,13 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None] = print) -> Outcome
         server = stack.enter_context(s3_server(folder / "s3"))
         location = f"s3://{server.create_bucket(BUCKET)}/{PREFIX}"
         options = ["--s3-endpoint", server.endpoint, *plan.options.split()]
-        collectors = [
-            stack.enter_context(
-                collector(folder / f"collector-{at}", location, *options, env=server.environment)
+
+        def start(at: int, *more: str) -> Collector:
+            return stack.enter_context(
+                collector(folder / f"collector-{at}", location, *options, *more, env=server.environment)
             )
-            for at in range(plan.collectors)
-        ]
+
+        collectors = [start(at) for at in range(plan.collectors)]
         ports = [int(one.url.rpartition(":")[2]) for one in collectors]
         share = plan.sidecars // plan.processes
         tasks = [
@@ -169,7 +183,23 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None] = print) -> Outcome
             "S3 server": Watched([server.running.pid]),
             "sidecars": Watched([one.pid for one in sidecars]),
         }
-        seconds = _watch(plan, sidecars, watched, server)
+        restarts: list[Restart] = []
+
+        def kill_and_restart() -> None:
+            died = time.monotonic()
+            for one in collectors:
+                one.running.end(signal.SIGKILL)
+            time.sleep(plan.down)
+            collectors[:] = [start(at, "--listen", f"127.0.0.1:{port}") for at, port in enumerate(ports)]
+            watched["collectors"].pids = [one.running.pid for one in collectors]
+            restarts.append(Restart(died, time.monotonic()))
+
+        def freeze() -> None:
+            for one in collectors:
+                one.running.process.send_signal(signal.SIGSTOP)
+
+        faults = [(plan.seconds / 2, freeze), (plan.seconds / 2 + plan.freeze, kill_and_restart)]
+        seconds = _watch(plan, sidecars, watched, server, faults if plan.freeze else ())
         results = [pickle.loads((folder / f"result-{at}").read_bytes()) for at in range(plan.processes)]
         say("the store is compared with what was sent")
         metrics = sum((_metrics(one.url) for one in collectors), Counter())
@@ -178,7 +208,7 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None] = print) -> Outcome
             one.running.end()
         shipped = [one for result in results for one in result.windows]
         proof = prove(_store(server), shipped, made)
-    return Outcome(results, proof, services, metrics, watched, seconds)
+    return Outcome(results, proof, services, metrics, watched, seconds, restarts)
 
 
 @contextmanager
@@ -195,9 +225,17 @@ def _sidecars(folder: Path, at: int, task: Task) -> Iterator[subprocess.Popen[by
 
 
 def _watch(
-    plan: Plan, sidecars: Sequence[subprocess.Popen[bytes]], watched: dict[str, Watched], server: S3Server
+    plan: Plan,
+    sidecars: Sequence[subprocess.Popen[bytes]],
+    watched: dict[str, Watched],
+    server: S3Server,
+    faults: Sequence[tuple[float, Callable[[], None]]],
 ) -> float:
-    """Measure once a second until all sidecars have ended; return how long they took."""
+    """Measure once a second until all sidecars have ended; return how long they took.
+
+    Calls each of `faults` after its seconds.
+    """
+    due = list(faults)
     begin = time.monotonic()
     limit = plan.seconds + 2 * plan.drain + 60
     outage = (plan.seconds / 2, plan.seconds / 2 + plan.outage)
@@ -207,6 +245,8 @@ def _watch(
             passed = time.monotonic() - begin
             if passed > limit:
                 raise SystemExit(f"the sidecars did not end within {limit:g} s")
+            if due and passed >= due[0][0]:
+                due.pop(0)[1]()
             if still != (outage[0] <= passed < outage[1]):
                 still = not still
                 server.running.process.send_signal(signal.SIGSTOP if still else signal.SIGCONT)
@@ -247,6 +287,8 @@ def report(plan: Plan, outcome: Outcome) -> None:
     print(f"from a request to its answer: {_quantiles(took)}")
     print(f"from a window's end to its acknowledgement, lost answers and all: {_quantiles(waits)}")
     print(f"the same p99 in each tenth of the time: {_tenths(plan, shipped)} s")
+    for restart in outcome.restarts:
+        print(_format_peak(restart, outcome.results))
     print(f"sidecars were late by {max(result.late for result in outcome.results) * 1000:.0f} ms at most")
     for what, one in watched.items():
         cost = one.used * 1000 / max(len(shipped), 1)
@@ -280,6 +322,21 @@ def _tenths(plan: Plan, shipped: Sequence[Shipped]) -> str:
             at = min(int(10 * (one.ready - begin) / plan.seconds), 9)
             parts[at].append(one.acknowledged - one.ready)
     return " ".join(f"{sorted(part)[int(0.99 * (len(part) - 1))]:.1f}" if part else "-" for part in parts)
+
+
+def _format_peak(restart: Restart, results: Sequence[Result]) -> str:
+    """Format the most requests in a tenth of a second and in a second, from the collectors' death on."""
+    times = [at - restart.died for result in results for at in result.attempts]
+    end = restart.served - restart.died + 30
+
+    def peak(length: float, first: float) -> int:
+        return max(Counter(int(at / length) for at in times if first <= at < end).values(), default=0)
+
+    served = restart.served - restart.died
+    return (
+        f"the collectors were gone for {served:.1f} s; most requests in 0.1 s and 1 s: {peak(0.1, 0)} and "
+        f"{peak(1, 0)} from then on, {peak(0.1, served)} and {peak(1, served)} once they served again"
+    )
 
 
 def _quantiles(seconds: Sequence[float]) -> str:

@@ -36,7 +36,7 @@ from sidelight_model.window import Window, encode_windows
 from sidelight_sidecar.shipping.ingest_response import (
     IngestResponse,
     RequestOutcome,
-    compute_backoff,
+    compute_retry_delay,
     parse_ingest_response,
 )
 
@@ -101,11 +101,13 @@ class Result:
     """The result of a task.
 
     `answers` counts the outcomes of requests, and `took` has the seconds from a request to its response.
+    `attempts` has the times at which requests begin, also those that no collector receives.
     """
 
     windows: list[Shipped] = field(default_factory=list)
     answers: Counter[str] = field(default_factory=Counter)
     took: list[float] = field(default_factory=list)
+    attempts: list[float] = field(default_factory=list)
     late: float = 0.0
     cpu: float = 0.0
 
@@ -210,9 +212,7 @@ class Sidecar:
                 self._waiting = [each for each in self._waiting if each[0].acknowledged is None]
                 continue
             attempt += 1
-            wait = max(
-                compute_backoff(attempt, BACKOFF_MAX_SECONDS, self.luck.random()), answer.retry_after or 0.0
-            )
+            wait = compute_retry_delay(attempt, BACKOFF_MAX_SECONDS, answer.retry_after, self.luck.random)
             if loop.time() + wait > end:
                 return
             await asyncio.sleep(wait)
@@ -229,6 +229,7 @@ class Sidecar:
     async def _send(self, batch: list[tuple[Shipped, bytes, Body]]) -> IngestResponse:
         loop = asyncio.get_running_loop()
         start = loop.time()
+        self._result.attempts.append(start)
         content = b"".join(frame(header, body) for _, header, body in batch)
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):

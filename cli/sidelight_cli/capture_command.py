@@ -20,9 +20,11 @@ from sidelight.settings import (
     parse_settings,
     setting,
 )
+from sidelight.terminal_output import CLEAR_LINE
 from sidelight_cli.collector_api import CollectorApiClient, CollectorUnreachable, RequestRefused, read_token
 from sidelight_cli.download import open_in_browser, parse_output_path, save_profile
 from sidelight_model.errors import SidelightError
+from sidelight_model.terminal_width import escape_unprintable, truncate_to_width
 
 DESCRIPTION: Final = (
     "Ask sidecars of a service to sample now, and wait until the profile can be queried. WHAT is a service, "
@@ -169,10 +171,10 @@ def _list_captures(client: CollectorApiClient, settings: CaptureSettings) -> int
     for capture in captures:
         names = (capture["id"], capture["state"], capture["service"], capture["created"][:19] + "Z")
         rows.append((*names, f"{capture['seconds']:g}", str(capture["pods"]), str(capture["samples"])))
-    widths = [max(len(_escape_unprintable(row[at])) for row in rows) for at in range(len(rows[0]))]
+    widths = [max(len(escape_unprintable(row[at])) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
         cells = zip(row, widths, strict=True)
-        _print_result("  ".join(f"{_escape_unprintable(cell):<{width}}" for cell, width in cells).rstrip())
+        _print_result("  ".join(f"{escape_unprintable(cell):<{width}}" for cell, width in cells).rstrip())
     if not captures:
         _print_status("note: no captures are kept; sidelight capture SERVICE starts one")
     return 0
@@ -246,8 +248,8 @@ class CaptureProgressLine:
         self._last_note = ""
         line = format_progress(capture)
         if self._is_terminal:
-            width = _measure_columns()
-            sys.stderr.write("\r\x1b[K" + line[: width - 1])
+            sys.stderr.write(CLEAR_LINE)
+            sys.stderr.write(truncate_to_width(line, _measure_columns() - 1))
             sys.stderr.flush()
         elif (
             capture["state"] != self._printed_state
@@ -260,13 +262,13 @@ class CaptureProgressLine:
         """Write a line of its own, unless it repeats the last note."""
         if text != self._last_note:
             self.end()
-            self._print_line(_escape_unprintable(text))
+            self._print_line(escape_unprintable(text))
             self._last_note = text
 
     def end(self) -> None:
         """Clear the progress line on a terminal."""
         if self._is_terminal:
-            sys.stderr.write("\r\x1b[K")
+            sys.stderr.write(CLEAR_LINE)
             sys.stderr.flush()
 
 
@@ -288,31 +290,31 @@ def format_progress(capture: Mapping[str, Any]) -> str:
     if samples_by_function:
         heaviest = max(samples_by_function, key=lambda name: samples_by_function[name])
         parts.append(f"most in {heaviest} ({samples_by_function[heaviest]:,})")
-    return _escape_unprintable(" · ".join(parts))
+    return escape_unprintable(" · ".join(parts))
 
 
 def format_capture(capture: Mapping[str, Any]) -> Iterator[str]:
     """Format a capture with its parts, problems and hints as lines of text."""
     samples = f"{capture['samples']:,} samples in {capture['elapsed_seconds']:.1f} s"
-    yield _escape_unprintable(f"{capture['id']}  {capture['service']}  {capture['state']}: {samples}")
+    yield escape_unprintable(f"{capture['id']}  {capture['service']}  {capture['state']}: {samples}")
     for part in capture.get("parts", ()):
         pod = part["labels"].get("pod") or part["agent"]
         kinds = ", ".join(f"{times} {kind}" for kind, times in part.get("errors", {}).items())
         errors = f", failed ticks: {kinds}" if kinds else ""
         attached = f" (attached as {part['ephemeral_container']})" if part.get("ephemeral_container") else ""
-        yield _escape_unprintable(
+        yield escape_unprintable(
             f"  {pod}: {part['state']}, {part.get('samples', 0):,} samples{errors}{attached}"
         )
         if part["problem"]:
-            yield _escape_unprintable(f"    {part['problem']}")
+            yield escape_unprintable(f"    {part['problem']}")
             if part["hint"]:
-                yield _escape_unprintable(f"    hint: {part['hint']}")
+                yield escape_unprintable(f"    hint: {part['hint']}")
     if capture["problem"]:
-        yield _escape_unprintable(
+        yield escape_unprintable(
             f"{'error' if capture['state'] == 'failed' else 'note'}: {capture['problem']}"
         )
         if capture["hint"]:
-            yield _escape_unprintable(f"hint: {capture['hint']}")
+            yield escape_unprintable(f"hint: {capture['hint']}")
 
 
 def format_export_command(collector: str, capture: Mapping[str, Any]) -> str:
@@ -345,11 +347,6 @@ def _catch_first_interrupt() -> Iterator[Callable[[], bool]]:
 
 def _build_page_url(settings: CaptureSettings, capture: Mapping[str, Any]) -> str:
     return f"{settings.collector.rstrip('/')}/captures/{capture['id']}"
-
-
-def _escape_unprintable(text: str) -> str:
-    """Replace unprintable characters, so that names cannot control the terminal."""
-    return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
 def _measure_columns() -> int:

@@ -76,7 +76,7 @@ class CollectorApiClient:
             raise SidelightError(
                 f"{url!r} is not the address of a collector",
                 reason=Reason.BAD_SETTING,
-                hint="Write it as http://HOST:PORT or https://HOST/PREFIX.",
+                hint="Write it as http://HOST:PORT or https://HOST/PREFIX; --token-file has the token.",
             )
         self._url = url.rstrip("/")
         self._timeout_seconds = timeout_seconds
@@ -180,12 +180,13 @@ _NETWORK_ERRORS: Final = (
 
 
 def is_collector_url(url: str) -> bool:
-    """Whether this is an HTTP URL that API paths can be appended to."""
+    """Whether this is an HTTP URL without a password that API paths can be appended to."""
     try:
         parts = urllib.parse.urlsplit(url)
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.netloc) and not (parts.query or parts.fragment)
+    is_base = parts.scheme in ("http", "https") and bool(parts.netloc) and not (parts.query or parts.fragment)
+    return is_base and "@" not in parts.netloc
 
 
 def _iter_chunks(response: http.client.HTTPResponse, *, gzipped: bool) -> Iterator[bytes]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ from urllib.parse import quote
 
 from sidelight.settings import parse_positive_float, parse_settings, setting
 from sidelight_cli.collector_api import CollectorApiClient, read_token
+from sidelight_model.terminal_width import escape_json
 
 DESCRIPTION: Final = (
     "Write what the collector answers below /api/v1 to standard output, for instance "
@@ -51,8 +53,17 @@ def run(argv: Sequence[str]) -> int:
     token = read_token(settings.token_file)
     client = CollectorApiClient(settings.collector, token=token, timeout_seconds=settings.timeout_seconds)
     with client.stream(quote(settings.path, safe="/"), dict(settings.param)) as response:
-        for chunk in response.chunks:
+        is_json = response.headers.get("Content-Type", "").startswith("application/json")
+        for chunk in _escape_chunks(response.chunks) if is_json else response.chunks:
             sys.stdout.buffer.write(chunk)
     sys.stdout.buffer.write(b"\n")
     sys.stdout.buffer.flush()
     return 0
+
+
+def _escape_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Escape the unprintable characters of a JSON document that arrives in parts."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for chunk in chunks:
+        yield escape_json(decoder.decode(chunk)).encode()
+    yield decoder.decode(b"", final=True).encode()

@@ -2,6 +2,7 @@
 
 main            the console script; commands are entry points of the installed distributions
 settings        settings as dataclass fields, flags and environment variables
+terminal_output  standard streams that show control characters as text
 logs            structured logs, as text or JSON
 loop_watchdog   logs the stacks of a process whose event loop stands still
 waiting         for an event, with a timeout

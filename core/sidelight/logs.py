@@ -1,11 +1,19 @@
-"""Structured logs: one event with fields per line, as text or JSON."""
+"""Structured logs: one event with fields per line, as text or JSON.
+
+Secrets in URLs are masked, and control characters are escaped, in every field.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
+from typing import Any
 
 import structlog
+
+from sidelight.terminal_output import unwrap_stream
+from sidelight_model.secret_masking import mask_urls
+from sidelight_model.terminal_width import escape_json, escape_lines, escape_unprintable
 
 
 def configure(*, json: bool, level: str = "info", **fields: str) -> None:
@@ -13,11 +21,12 @@ def configure(*, json: bool, level: str = "info", **fields: str) -> None:
 
     With `json` each line is a JSON object, else text for a terminal. `fields` are added to every event.
     """
-    renderer: structlog.typing.Processor
+    renderers: list[structlog.typing.Processor]
     if json:
-        renderer = structlog.processors.JSONRenderer(ensure_ascii=False)
+        renderers = [structlog.processors.JSONRenderer(ensure_ascii=False), _escape_json_line]
     else:
-        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)
+        colors = sys.stderr.isatty()
+        renderers = [_escape_fields, structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=0)]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -25,9 +34,38 @@ def configure(*, json: bool, level: str = "info", **fields: str) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            renderer,
+            _mask_fields,
+            *renderers,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=unwrap_stream(sys.stderr)),
         cache_logger_on_first_use=False,
     )
+
+
+def _mask_fields(_logger: object, _method: str, event: structlog.typing.EventDict) -> Any:
+    return _mask_value(event)
+
+
+def _mask_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return mask_urls(value)
+    if isinstance(value, dict):
+        return {key: _mask_value(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return [_mask_value(item) for item in value]
+    return mask_urls(str(value)) if isinstance(value, BaseException) else value
+
+
+def _escape_fields(_logger: object, _method: str, event: structlog.typing.EventDict) -> Any:
+    # Other values are shown as Python literals, which have no control characters.
+    return {
+        escape_unprintable(key): (escape_lines if key == "exception" else escape_unprintable)(value)
+        if isinstance(value, str)
+        else value
+        for key, value in event.items()
+    }
+
+
+def _escape_json_line(_logger: object, _method: str, line: Any) -> Any:
+    return escape_json(line)

@@ -11,7 +11,9 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final, NamedTuple
 
 from sidelight import __version__
+from sidelight.terminal_output import escape_standard_streams
 from sidelight_model.errors import SidelightError
+from sidelight_model.terminal_width import escape_unprintable
 
 ENTRY_POINT_GROUP: Final = "sidelight.commands"
 
@@ -51,8 +53,14 @@ def main() -> None:
 def run(argv: list[str]) -> int:
     """Run one command and return its exit status.
 
-    0 is success, 2 a wrong option, 130 an interrupt; any other status is a failure.
+    0 is success, 2 a wrong option, 130 an interrupt; any other status is a failure. Control characters in
+    what the command prints are escaped.
     """
+    with escape_standard_streams():
+        return _run(argv)
+
+
+def _run(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(format_usage())
         return 0 if argv else 2
@@ -115,9 +123,10 @@ def _report_not_installed(name: str) -> int:
 
 
 def _print_error(message: str, hint: str, status: int) -> int:
-    print(f"error: {message}", file=sys.stderr)
+    # A line end in a quoted name must not begin a line that looks like another message.
+    print(f"error: {escape_unprintable(message)}", file=sys.stderr)
     if hint:
-        print(f"hint: {hint}", file=sys.stderr)
+        print(f"hint: {escape_unprintable(hint)}", file=sys.stderr)
     return status
 
 

@@ -16,6 +16,7 @@ from pathlib import PurePath
 from typing import Any, Final, NoReturn, TypeVar, cast
 
 from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.secret_masking import mask_urls
 
 T = TypeVar("T")
 _NEGATIVE_NUMBER: Final = re.compile(r"-\d.*", re.ASCII)
@@ -120,7 +121,10 @@ def format_flag(field: dataclasses.Field[Any]) -> str:
 
 
 def mask_secrets(settings: object) -> dict[str, object]:
-    """Return the settings for the log, with secrets masked and paths as text."""
+    """Return the settings for the log.
+
+    Secrets are masked, also those in URLs, and paths are text.
+    """
     fields = dataclasses.fields(cast("Any", settings))
     return {
         field.name: "***" if field.metadata["secret"] and value else _to_loggable(value)
@@ -130,7 +134,9 @@ def mask_secrets(settings: object) -> dict[str, object]:
 
 
 def _to_loggable(value: object) -> object:
-    return str(value) if isinstance(value, PurePath) else value
+    if isinstance(value, str | PurePath):
+        return mask_urls(str(value))
+    return tuple(map(_to_loggable, value)) if type(value) is tuple else value
 
 
 class _Parser(argparse.ArgumentParser):

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from sidelight_model.secret_masking import mask_urls
+
 
 class Reason(StrEnum):
     """The reason of an error: a closed set of words."""
@@ -85,15 +87,17 @@ class Reason(StrEnum):
 class SidelightError(Exception):
     """An expected failure.
 
-    `message` says what failed, with the value; `hint` says what to do next, if it is not empty.
+    `message` says what failed, with the value; `hint` says what to do next, if it is not empty. Secrets in
+    URLs are masked.
     """
 
     reason: Reason = Reason.INTERNAL
 
     def __init__(self, message: str, *, reason: Reason | None = None, hint: str = "") -> None:
+        message = mask_urls(message)
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = mask_urls(hint)
         if reason is not None:
             self.reason = reason
 

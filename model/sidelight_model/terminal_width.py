@@ -9,10 +9,13 @@ for marks that combine with the letter before them.
 
 from __future__ import annotations
 
+import json
+import re
 from unicodedata import combining, east_asian_width
 
 ELLIPSIS = "…"
 _JOINERS = "\u200c\u200d"
+_LAYOUT = re.compile(r"([\n\t])")
 
 
 def escape_unprintable(text: str) -> str:
@@ -24,6 +27,23 @@ def escape_unprintable(text: str) -> str:
         if letter.isprintable() or letter in _JOINERS
         else letter.encode("unicode_escape", "surrogatepass").decode("ascii")
         for letter in text
+    )
+
+
+def escape_lines(text: str) -> str:
+    """Escape a text as `escape_unprintable` does, but leave line ends and tabs."""
+    if all(map(str.isprintable, text.split("\n"))):
+        return text
+    return "".join(part if part in "\n\t" else escape_unprintable(part) for part in _LAYOUT.split(text))
+
+
+def escape_json(document: str) -> str:
+    """Replace unprintable characters inside the strings of a JSON document by JSON's escapes."""
+    if document.isprintable():
+        return document
+    return "".join(
+        letter if letter.isprintable() or letter in _JOINERS + "\n\r\t" else json.dumps(letter)[1:-1]
+        for letter in document
     )
 
 

@@ -29,6 +29,7 @@ from sidelight_cli.compare.settings import parse_compare_settings as read_settin
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import SidelightError
 from sidelight_model.gates import combine_statuses, parse_condition
+from sidelight_model.terminal_width import escape_unprintable
 
 NO_VERDICT_MESSAGE: Final = "there is no verdict"
 
@@ -42,9 +43,9 @@ def run(argv: Sequence[str]) -> int:
         with raise_on_sigterm():
             return _compare_once(read_settings(argv, os.environ))
     except SidelightError as error:
-        _print_status(f"error: {error.message}")
+        _print_status(f"error: {escape_unprintable(error.message)}")
         if error.hint:
-            _print_status(f"hint: {error.hint}")
+            _print_status(f"hint: {escape_unprintable(error.hint)}")
         return choose_exit_code(error)
     except KeyboardInterrupt:
         _print_status(f"\ninterrupted: {NO_VERDICT_MESSAGE}")

@@ -18,6 +18,7 @@ from signal import SIGTERM, getsignal, signal
 from threading import current_thread, main_thread
 from typing import Final, NoReturn, TextIO
 
+from sidelight.terminal_output import CLEAR_LINE
 from sidelight_cli.collector_api import CollectorUnreachable, RequestRefused
 from sidelight_cli.compare.comparison_model import ComparisonVerdict
 from sidelight_cli.compare.reports.formatting import format_duration, format_minutes
@@ -168,7 +169,8 @@ class VerdictProgressLine:
             f"{format_duration(left_seconds)} more)"
         )
         if self._is_terminal:
-            self._stream.write(f"\r\x1b[K{truncate_to_width(line, get_terminal_size().columns - 1)}")
+            self._stream.write(CLEAR_LINE)
+            self._stream.write(truncate_to_width(line, get_terminal_size().columns - 1))
         elif reason != self._last_line or self._clock() - self._printed_at >= LOG_INTERVAL_SECONDS:
             self._stream.write(f"{line}\n")
             self._last_line, self._printed_at = reason, self._clock()
@@ -178,14 +180,14 @@ class VerdictProgressLine:
         """Write a line of its own, unless it repeats the last one."""
         self.end()
         if text != self._last_line:
-            self._stream.write(f"{text}\n")
+            self._stream.write(f"{escape_unprintable(text)}\n")
             self._stream.flush()
         self._last_line = text
 
     def end(self) -> None:
         """Clear the progress line on a terminal."""
         if self._is_terminal:
-            self._stream.write("\r\x1b[K")
+            self._stream.write(CLEAR_LINE)
             self._stream.flush()
 
 

@@ -12,6 +12,8 @@ import webbrowser
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
+from sidelight.terminal_output import TerminalSequence
+
 PLAIN_INTERVAL_SECONDS = 5.0
 
 
@@ -44,7 +46,8 @@ class DemoScreen:
     def print_line(self, line: str) -> None:
         """Write a permanent line above the block."""
         block = f"{self._block}\n" if self._can_redraw and self._block else ""
-        self._write(f"{self._build_erase_codes()}{line}\n{block}")
+        self._erase_block()
+        self._write(f"{line}\n{block}")
 
     def show_block(self, block: str, *, is_progress: bool = False) -> None:
         """Replace the block.
@@ -54,7 +57,8 @@ class DemoScreen:
         """
         if is_progress and (block == self._block or not self._is_due()):
             return
-        self._write(f"{self._build_erase_codes()}{block}\n")
+        self._erase_block()
+        self._write(f"{block}\n")
         self._printed_at = self._clock()
         self._block = block
 
@@ -80,13 +84,13 @@ class DemoScreen:
             or self._clock() >= self._printed_at + PLAIN_INTERVAL_SECONDS
         )
 
-    def _build_erase_codes(self) -> str:
-        """Return the control codes that erase the block on a terminal."""
+    def _erase_block(self) -> None:
+        """Erase the block on a terminal."""
         if not self._can_redraw or not self._block:
-            return ""
+            return
         columns = max(1, self._get_size().columns)
         height = sum(max(1, -(-len(line) // columns)) for line in self._block.split("\n"))
-        return f"\x1b[{height}F\x1b[J"
+        self._stream.write(TerminalSequence(f"\x1b[{height}F\x1b[J"))
 
     def _write(self, text: str) -> None:
         self._stream.write(text)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sidelight_cli.local.sampling.process_set import ProcessBatch
-from sidelight_cli.local.sampling.process_tree import describe_process
 from sidelight_cli.local.sampling.quality import SamplingQuality, merge_qualities
 from sidelight_cli.local.timeline_export import TimelineBuilder
 from sidelight_model.counts import ZERO, Counts
 from sidelight_model.folded import Stack
 from sidelight_model.frames import OTHER, escape_frame
 from sidelight_model.profile import Profile
+from sidelight_sidecar.discovery.process_description import describe_process
 from sidelight_sidecar.discovery.processes import Proc, ProcessKey
 
 MAX_STACKS = 500_000

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from sidelight.settings import parse_settings
+from sidelight.terminal_output import CLEAR_LINE
 from sidelight_cli.local import output, record_report
 from sidelight_cli.local.formats import DocumentOptions, render_document
 from sidelight_cli.local.launch import LaunchedProgram
@@ -281,7 +282,8 @@ class RecordProgressLine:
                 columns = os.get_terminal_size(self._stream.fileno()).columns
             except OSError:
                 columns = 80
-            self._stream.write(f"\r\x1b[K{truncate_to_width(text, max(1, columns - 1))}")
+            self._stream.write(CLEAR_LINE)
+            self._stream.write(truncate_to_width(text, max(1, columns - 1)))
             self._stream.flush()
 
     def clear(self) -> None:

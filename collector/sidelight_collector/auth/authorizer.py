@@ -22,6 +22,7 @@ from sidelight_collector.auth.read_rules import Principal, ReadPolicy
 from sidelight_collector.auth.write_identity import ONE_TIME_PREFIX, WriterIdentity
 from sidelight_collector.metrics import Metrics
 from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.terminal_width import escape_json
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _log = structlog.get_logger()
@@ -382,8 +383,8 @@ def build_error_response(error: SidelightError, status: int | None = None) -> we
     body = {"error": error.reason.value, "message": _shorten(error.message), "hint": error.hint}
     response = web.Response(
         status=status or HTTP_STATUS.get(error.reason, 400),
-        # A message may quote a lone surrogate, which is not valid UTF-8, but valid JSON once escaped.
-        body=json.dumps(body, ensure_ascii=False).encode(errors="backslashreplace"),
+        # A message may quote control characters, and lone surrogates, which are not valid UTF-8.
+        body=escape_json(json.dumps(body, ensure_ascii=False)).encode(),
         content_type="application/json",
         charset="utf-8",
     )

@@ -7,10 +7,12 @@ import time
 from typing import Final, TextIO
 
 from sidelight.settings import parse_settings
+from sidelight.terminal_output import CLEAR_LINE
 from sidelight_collector.doctor.checker import check_store
 from sidelight_collector.doctor.doctor_report import render_json, render_text
 from sidelight_collector.doctor.settings import DoctorSettings
 from sidelight_collector.storage.backends.open_store import open_store
+from sidelight_model.terminal_width import escape_unprintable
 
 DESCRIPTION: Final = (
     "Check whether a store is whole, and say what its services cost. "
@@ -31,12 +33,13 @@ class ProgressLine:
         now = time.monotonic()
         if self._stream.isatty() and now - self._shown_at >= _REFRESH_SECONDS:
             self._shown_at = now
-            self._write(f"\r\x1b[K{what[:100]}")
+            self._stream.write(CLEAR_LINE)
+            self._write(escape_unprintable(what[:100]))
 
     def clear(self) -> None:
         """Remove the line."""
         if self._shown_at:
-            self._write("\r\x1b[K")
+            self._write(CLEAR_LINE)
 
     def _write(self, text: str) -> None:
         self._stream.write(text)

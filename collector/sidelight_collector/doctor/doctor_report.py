@@ -13,6 +13,7 @@ from sidelight import __version__
 from sidelight_collector.doctor.checker import DoctorReport
 from sidelight_collector.doctor.cost_estimate import ServiceCosts
 from sidelight_collector.doctor.findings import FindingSeverity, format_count
+from sidelight_model.terminal_width import escape_json
 
 FORMAT: Final = 1
 MAX_SHOWN: Final = 20
@@ -69,7 +70,7 @@ def _service_to_json(service: ServiceCosts) -> dict[str, Any]:
 
 def render_json(report: DoctorReport) -> str:
     """Render the report as one JSON document that ends with a newline."""
-    return json.dumps(to_document(report), ensure_ascii=False, indent=1) + "\n"
+    return escape_json(json.dumps(to_document(report), ensure_ascii=False, indent=1)) + "\n"
 
 
 def render_text(report: DoctorReport) -> str:

@@ -41,6 +41,13 @@ def parse_http_url(text: str) -> str:
     return text
 
 
+def parse_plain_url(text: str) -> str:
+    """Check a URL that others see, which must not have a password."""
+    if "@" in urlsplit(parse_http_url(text)).netloc:
+        raise ValueError("this URL is shown to others: it must not have a user or a password")
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class DeploySettings(ClientLimitSettings):
     """Settings of deploys; the collector's `Settings` include them."""
@@ -129,7 +136,7 @@ class DeploySettings(ClientLimitSettings):
     public_url: str = setting(
         "",
         "URL of the UI for users, with the path prefix; alerts link to it",
-        parse=parse_http_url,
+        parse=parse_plain_url,
         metavar="URL",
     )
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from sidelight.settings import BadSetting, parse_nonnegative_int, parse_positive_float, parse_seconds, setting
 from sidelight_collector.settings.comparison import ComparisonSettings
+from sidelight_collector.settings.deploys import parse_plain_url
 from sidelight_collector.settings.types import (
     DAY_SECONDS,
     check_bounds,
@@ -115,7 +116,9 @@ class KubernetesSettings(ComparisonSettings):
         parse=parse_namespace_or_all,
         metavar="NAMESPACE",
     )
-    attach_collector_url: str = setting("", "URL of this collector for attached sidecars", metavar="URL")
+    attach_collector_url: str = setting(
+        "", "URL of this collector for attached sidecars", parse=parse_plain_url, metavar="URL"
+    )
     attach_wait_seconds: float = setting(
         120.0, "how long a capture waits for sidecars that it attached", parse=parse_positive_float
     )

@@ -22,7 +22,11 @@ from sidelight.waiting import wait_for_event
 from sidelight_model.capture_protocol import AgentPoll, AgentPollResponse, AgentStatus, BadMessage
 from sidelight_sidecar.captures.remote_capture import CaptureContext, RemoteCapture, format_error_body
 from sidelight_sidecar.shipping.collector_client import RequestFailed
-from sidelight_sidecar.shipping.ingest_response import compute_backoff, parse_retry_after
+from sidelight_sidecar.shipping.ingest_response import (
+    RETRY_SPREAD_SECONDS,
+    compute_retry_delay,
+    parse_retry_after,
+)
 
 _PATH = "/api/v1/agents/poll"
 _REPORT_SECONDS = 1.0
@@ -198,10 +202,9 @@ class CapturePoller:
                 if self._has_unreported
                 else context.max_backoff_seconds
             )
-            seconds = max(compute_backoff(attempt, max_seconds, context.rng()), response.wait or 0.0)
-            if not self._has_unreported:
-                # When a collector restarts, all sidecars lose their poll at the same moment.
-                seconds += min(_MAX_RECONNECT_SECONDS, max_seconds) * context.rng()
+            # A report is due soon; few sidecars have one, and they need no spread.
+            spread_seconds = 0.0 if self._has_unreported else RETRY_SPREAD_SECONDS
+            seconds = compute_retry_delay(attempt, max_seconds, response.wait, context.rng, spread_seconds)
         if self._draining:
             seconds = min(seconds, _DRAIN_PAUSE_SECONDS)
             await asyncio.sleep(max(0.0, seconds))

@@ -20,7 +20,7 @@ from sidelight_sidecar.captures.captures import CaptureRegistry, LocalCapture, p
 from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.sampling.process_capture import ProcessCapture, list_top_functions
 from sidelight_sidecar.shipping.collector_client import CollectorClient, RequestFailed
-from sidelight_sidecar.shipping.ingest_response import compute_backoff, parse_retry_after
+from sidelight_sidecar.shipping.ingest_response import compute_retry_delay, parse_retry_after
 from sidelight_sidecar.shipping.spool import Spool
 from sidelight_sidecar.windows.timeline_recording import EncodedRecording, RecordingSource, encode_recording
 
@@ -240,7 +240,7 @@ class RemoteCapture:
                 wait = parse_retry_after(reply.retry_after, datetime.now(UTC))
             attempt += 1
             max_seconds = 1.0 if self._is_flushing else context.max_backoff_seconds
-            delay = max(compute_backoff(attempt, max_seconds, context.rng()), min(wait or 0.0, max_seconds))
+            delay = compute_retry_delay(attempt, max_seconds, min(wait or 0.0, max_seconds), context.rng)
             if context.clock() + delay > deadline:
                 return problem
             await asyncio.sleep(delay)

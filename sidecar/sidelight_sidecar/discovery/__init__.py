@@ -1,7 +1,8 @@
 """Discovery of processes on this machine, from /proc.
 
-processes        decides which processes are sampled
-procfs           reads processes
+processes            decides which processes are sampled
+process_description  a process without its arguments
+procfs               reads processes
 listening_ports
-cgroup           the CPU limit
+cgroup               the CPU limit
 """

@@ -12,6 +12,7 @@ import structlog
 
 from sidelight.waiting import wait_for_event
 from sidelight_model.errors import Reason
+from sidelight_sidecar.discovery.process_description import describe_process
 from sidelight_sidecar.discovery.processes import (
     Proc,
     ProcessFilter,
@@ -149,9 +150,7 @@ class ProcessWatcher:
             watch = self._make_process_sampler(selected[key])
             self._process_samplers[key] = watch
             group.create_task(watch.run(), name=f"watch process {key.pid}")
-            _log.info(
-                "a process is watched", pid=key.pid, command=" ".join(selected[key].proc.command_line)[:200]
-            )
+            _log.info("a process is watched", pid=key.pid, command=describe_process(selected[key].proc))
         roles = {key: selected[key].role for key in self._process_samplers}
         # A role may depend on the previous role: only stable roles make a scan without changes skippable.
         self._last_processes, self._are_roles_stable, self._roles = procs, roles == self._roles, roles

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -13,6 +13,8 @@ from sidelight_model.errors import Reason
 
 _MAX_RETRY_AFTER_SECONDS = 600.0
 _MIN_BACKOFF_SECONDS = 0.5
+RETRY_SPREAD_SECONDS = 5.0
+"""Time over which sidecars that failed together spread their next requests."""
 
 
 IDENTITY_MISMATCH_REASONS = frozenset((Reason.WRONG_NAMESPACE, Reason.WRONG_POD, Reason.WRONG_SERVICE))
@@ -127,6 +129,24 @@ def compute_backoff(attempt: int, max_seconds: float, jitter: float) -> float:
     """
     full = min(max_seconds, _MIN_BACKOFF_SECONDS * 2.0 ** min(attempt - 1, 30))
     return full * (0.5 + jitter / 2)
+
+
+def compute_retry_delay(
+    attempt: int,
+    max_seconds: float,
+    retry_after: float | None,
+    rng: Callable[[], float],
+    spread_seconds: float = RETRY_SPREAD_SECONDS,
+) -> float:
+    """Return the seconds before retry number `attempt` (from 1) of a request.
+
+    When a collector stops, all sidecars that wait for its response fail at the same moment. Therefore up to
+    `spread_seconds`, and up to half of `retry_after`, are added at random. The result is never below
+    `retry_after`.
+    """
+    backoff = compute_backoff(attempt, max_seconds, rng())
+    required = (retry_after or 0.0) * (1.0 + rng() / 2)
+    return max(backoff, required) + min(spread_seconds, max_seconds) * rng()
 
 
 def _parse_json(body: bytes) -> dict[str, object]:

@@ -24,7 +24,7 @@ from sidelight_sidecar.shipping.ingest_response import (
     IDENTITY_MISMATCH_REASONS,
     IngestResponse,
     RequestOutcome,
-    compute_backoff,
+    compute_retry_delay,
     parse_ingest_response,
 )
 from sidelight_sidecar.shipping.spool import Spool, SpoolEntry
@@ -91,8 +91,10 @@ class Shipper:
                 attempt = 0
                 continue
             attempt += 1
-            wait = compute_backoff(attempt, self._config.max_backoff_seconds, self._rng())
-            await self._wait_before_retry(max(wait, response.retry_after or 0.0) if response else wait)
+            retry_after = response.retry_after if response else None
+            await self._wait_before_retry(
+                compute_retry_delay(attempt, self._config.max_backoff_seconds, retry_after, self._rng)
+            )
 
     async def _wait_before_retry(self, seconds: float) -> None:
         """Wait before a retry, but only briefly while draining."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from sidelight_cli.compare.comparison_model import ComparisonVerdict, FunctionRow, TestedEffect
 from sidelight_cli.compare.reports.formatting import select_rows
+from sidelight_model.terminal_width import escape_json
 
 FORMAT: Final = 1
 
@@ -35,7 +36,7 @@ def render_json(
         "rows": [_row_to_json(row) for row in rows],
         "basis": answer.get("basis"),
     }
-    return json.dumps(report, ensure_ascii=False, indent=2) + "\n"
+    return escape_json(json.dumps(report, ensure_ascii=False, indent=2)) + "\n"
 
 
 def _row_to_json(row: FunctionRow) -> Mapping[str, object]:

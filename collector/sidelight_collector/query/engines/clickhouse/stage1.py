@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import structlog
@@ -113,7 +114,10 @@ def build_object_prefix(server: ClickHouseUrl, store: str, s3_endpoint: str | No
     if server.collection:
         return prefix
     if endpoint := server.endpoint or s3_endpoint:
-        return f"{endpoint.rstrip('/')}/{bucket}/{prefix}"
+        # ClickHouse logs its statements: they have no user and no password of this URL.
+        parts = urlsplit(endpoint)
+        plain = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        return f"{plain.rstrip('/')}/{bucket}/{prefix}"
     # Imported here because loading the SDK takes a third of a second.
     from sidelight_collector.storage.backends.s3 import S3Store
 
