@@ -82,6 +82,7 @@ PROCESSES = (
     "tests/native/",
     "tests/pictures/",
     "tests/test_loop_watchdog.py",
+    "tests/test_full_disk.py::test_a_full_disk",
     "tests/sidecar/test_cgroup.py",
     "tests/sidecar/test_following.py",
     "tests/sidecar/test_guard.py",

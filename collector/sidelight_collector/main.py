@@ -71,6 +71,7 @@ from sidelight_collector.settings_wiring import (
     build_query_limits,
     build_retention_policy,
 )
+from sidelight_collector.storage.backends.directory import PRIVATE_DIRECTORY_HINT, DirectoryStore
 from sidelight_collector.storage.backends.instrumented import InstrumentedStore
 from sidelight_collector.storage.backends.no_conditional_writes import SingleWriterStore
 from sidelight_collector.storage.backends.open_store import open_store, verify_store
@@ -105,6 +106,8 @@ def main(settings: Settings) -> int:
     store = open_configured_store(settings)
     verified = verify_store(store)
     _log.info("store verified", kind=store.kind, where=store.location, format=verified.format)
+    if isinstance(store, DirectoryStore) and (problem := store.describe_shared_directory()):
+        _log.warning("store is not private", problem=problem, hint=PRIVATE_DIRECTORY_HINT)
     if not verified.conditional_writes:
         _log.warning("store has no conditional writes: run one collector only", where=store.location)
         store = SingleWriterStore(store)

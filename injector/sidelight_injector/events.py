@@ -16,6 +16,7 @@ import structlog
 
 from sidelight_injector.admission.skip_reasons import Skip
 from sidelight_injector.metrics import Metrics
+from sidelight_kubernetes.api_paths import build_path
 from sidelight_kubernetes.kubernetes_client import KubernetesClient
 from sidelight_model.errors import SidelightError
 
@@ -72,9 +73,9 @@ class EventRecorder:
         """Write queued Events forever."""
         while True:
             event = await self._queue.get()
-            path = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
             loop = asyncio.get_running_loop()
             try:
+                path = build_path("events", namespace=event["metadata"]["namespace"])
                 await loop.run_in_executor(self._executor, self._cluster.create, path, event)
                 self._count_outcome("written")
             except SidelightError as error:

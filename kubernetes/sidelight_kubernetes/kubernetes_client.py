@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from sidelight.settings import BadSetting
+from sidelight_kubernetes.api_paths import check_path
+from sidelight_kubernetes.cluster_errors import ClusterError as ClusterError
 from sidelight_kubernetes.label_names import IN_CLUSTER
-from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.errors import Reason
 
 KubernetesObject = dict[str, Any]
 """An object of the API as plain JSON."""
@@ -33,10 +35,6 @@ _PATCH_CONTENT_TYPES: Final = {
 _VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _SERVICE_ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 _EXTRA_PREFIX: Final = "authentication.kubernetes.io/"
-
-
-class ClusterError(SidelightError):
-    """A request to the API server failed."""
 
 
 class ClusterUnavailable(ClusterError):
@@ -201,7 +199,8 @@ class KubernetesClient:
     def get(self, path: str, /, **query: str) -> KubernetesObject:
         """Get the object or list at a path such as `/api/v1/namespaces/x/pods/y`.
 
-        Raises NotFoundInCluster, AccessDenied and ClusterUnavailable, as the methods below do.
+        Raises NotFoundInCluster, AccessDenied and ClusterUnavailable, as the methods below do, and
+        InvalidName for a path with a part that is not a name: use `build_path`.
         """
         return self._request_json("GET", path, query)
 
@@ -346,6 +345,7 @@ class KubernetesClient:
         timeout_seconds: float,
         verb: str,
     ) -> Any:
+        check_path(path)
         headers = {"Accept": "application/json"} | ({"Content-Type": content_type} if content_type else {})
         try:
             return self._api.call_api(

@@ -54,6 +54,7 @@ from tests.processes import S3Server
 ELSEWHERE = {
     FindingKind.GAP,
     FindingKind.NATIVE_MISSING,
+    FindingKind.DIRECTORY_SHARED,
     FindingKind.CONDITIONAL_WRITES_MISSING,
     FindingKind.CONDITIONAL_WRITES_UNTESTED,
 }

@@ -42,6 +42,16 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
+def test_a_store_that_others_may_change_is_a_warning_with_what_to_do(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.chmod(0o777)
+    assert run(["doctor", "--store", str(place)]) == 1
+    out = capsys.readouterr().out
+    assert f"other users may write to {place} (mode 0777)" in out
+    assert "chmod go-w" in out
+
+
 def test_a_whole_store_is_told_in_one_line_and_what_services_cost(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

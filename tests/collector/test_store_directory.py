@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sidelight_collector.storage.backends.directory import STALE_TEMP_FILE_SECONDS, DirectoryStore
-from sidelight_collector.storage.objects import StoreError, StoreUnavailable
+from sidelight_collector.storage.objects import ObjectExists, StoreError, StoreUnavailable, put_all
 
 COUNTING = """
 import sys
@@ -50,6 +51,52 @@ def test_no_key_reaches_a_file_of_the_store_itself_or_outside_it(tmp_path: Path,
     assert [entry.key for entry in store.list("")] == [key]
     store.delete(key)
     assert files(tmp_path) == before
+
+
+def test_a_new_store_is_private_whatever_the_umask(tmp_path: Path) -> None:
+    previous = os.umask(0)
+    try:
+        store = DirectoryStore(tmp_path / "new" / "store")
+        store.put("v1/a/b", b"1")
+        store.put_all({"v1/c/d": b"2", "v1/c/e": b"3"})
+    finally:
+        os.umask(previous)
+    modes = {
+        stat.S_IMODE(path.stat().st_mode)
+        for path in [tmp_path / "new", *(tmp_path / "new").rglob("*")]
+        if path.is_dir()
+    }
+    assert modes == {0o700}
+    assert {
+        stat.S_IMODE((tmp_path / "new/store" / name).stat().st_mode) for name in files(tmp_path / "new/store")
+    } == {0o600}
+    assert store.describe_shared_directory() == ""
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_shared"), [(0o755, False), (0o775, True), (0o757, True), (0o1777, True)]
+)
+def test_the_mode_of_an_existing_directory_stays_and_is_reported(
+    tmp_path: Path, mode: int, is_shared: bool
+) -> None:
+    tmp_path.chmod(mode)
+    problem = DirectoryStore(tmp_path).describe_shared_directory()
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == mode
+    assert bool(problem) is is_shared
+    assert not is_shared or f"{tmp_path} (mode {mode:04o})" in problem
+
+
+@pytest.mark.parametrize("last_if_absent", [False, True])
+def test_a_group_is_written_in_order_and_its_last_object_only_once(
+    tmp_path: Path, last_if_absent: bool
+) -> None:
+    store = DirectoryStore(tmp_path)
+    put_all(store, {"v1/a": b"1", "v1/b": b"2"}, last_if_absent=last_if_absent)
+    if last_if_absent:
+        with pytest.raises(ObjectExists):
+            put_all(store, {"v1/a": b"3", "v1/b": b"4"}, last_if_absent=True)
+        assert (store.get("v1/a"), store.get("v1/b")) == (b"3", b"2")
+    assert [name for name in files(tmp_path) if name.startswith(".writing")] == []
 
 
 def test_a_file_that_is_being_written_is_no_object(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from sidelight.file_output import write_output_file
 from sidelight_cli.collector_api import CollectorApiClient, read_token
 from sidelight_cli.compare.compare_client import fetch_verdict
 from sidelight_cli.compare.comparison_model import ComparisonVerdict, parse_verdict
@@ -135,7 +136,7 @@ def _write_reports(
     for flag, (file, render) in formats.items():
         if file and file != STDOUT:
             try:
-                Path(file).write_text(render(), encoding="utf-8")
+                write_output_file(Path(file), render().encode())
             except OSError as error:
                 raise OutputNotWritable(f"{flag}: cannot write {file}: {error.strerror}") from error
     render_stdout = next((render for file, render in formats.values() if file == STDOUT), None)

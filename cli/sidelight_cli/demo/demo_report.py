@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 from sidelight import __version__
+from sidelight.file_output import replace_file
 from sidelight_cli.demo.demo_run import RoundMeasurement
 from sidelight_cli.demo.measurement import MeasuredVersion
 from sidelight_cli.demo.published_story import StoryFinding
@@ -66,9 +67,7 @@ def build_report(
 
 def write_report(path: Path, content: Mapping[str, object]) -> None:
     """Write a report atomically."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-    temporary.rename(path)
+    replace_file(path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
 def describe_machine() -> dict[str, object]:

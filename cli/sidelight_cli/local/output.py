@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from sidelight.file_output import is_special_file, write_output_file
 from sidelight.settings import BadSetting
 from sidelight_model.errors import SidelightError
 
@@ -87,7 +87,7 @@ def check_output(output: RecordingOutput) -> None:
         raise RecordingWriteFailed(
             f"there is no folder {folder}", hint="Create it, or give --output another file."
         )
-    writable = output.path if _is_special_file(output.path) else folder
+    writable = output.path if is_special_file(output.path) else folder
     if not os.access(writable, os.W_OK):
         raise RecordingWriteFailed(f"{writable} is not writable", hint="Give --output a file somewhere else.")
 
@@ -100,24 +100,12 @@ def write_output(output: RecordingOutput, content: bytes) -> None:
     try:
         if output.path is None:
             _write_stdout(content)
-        elif _is_special_file(output.path):
-            output.path.write_bytes(content)
         else:
-            _replace_file(output.path.resolve(), content)
+            write_output_file(output.path, content)
     except OSError as error:
         raise RecordingWriteFailed(
             f"cannot write to {output.display_name}: {error.strerror}", hint="The recording is lost."
         ) from error
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
 
 
 def _write_stdout(content: bytes) -> None:
@@ -129,11 +117,3 @@ def _write_stdout(content: bytes) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # a reader that closes the pipe is no failure
             raise
-
-
-def _is_special_file(path: Path) -> bool:
-    """Whether the path is a device or pipe, which must be written to, not replaced."""
-    try:
-        return not stat.S_ISREG(path.stat().st_mode)
-    except OSError:
-        return False

@@ -27,6 +27,7 @@ import structlog
 from sidelight_collector.auth.write_identity import TokenRejected, TokenWithoutPod, WriterIdentity
 from sidelight_collector.metrics import Metrics
 from sidelight_kubernetes import naming
+from sidelight_kubernetes.api_paths import build_path
 from sidelight_kubernetes.kubernetes_client import (
     AccessDenied,
     ClusterError,
@@ -224,7 +225,7 @@ class TokenReviewer:
         ):
             return writer
         try:
-            pod = self._cluster.get(f"/api/v1/namespaces/{writer.namespace}/pods/{writer.pod}")
+            pod = self._cluster.get(build_path("pods", namespace=writer.namespace, name=writer.pod))
         except AccessDenied as error:
             self._record_denied(writer.namespace, error)
             return writer

@@ -32,6 +32,7 @@ from sidelight_collector.doctor.repair import RepairAction, delete_probes, repai
 from sidelight_collector.doctor.settings import DoctorSettings
 from sidelight_collector.native_kernel import NativeKernelStatus, get_kernel_status
 from sidelight_collector.storage import pins
+from sidelight_collector.storage.backends.directory import PRIVATE_DIRECTORY_HINT, DirectoryStore
 from sidelight_collector.storage.backends.no_conditional_writes import SingleWriterStore
 from sidelight_collector.storage.backends.open_store import (
     CONFIG_KEY,
@@ -120,6 +121,7 @@ class _StoreCheck:
         report.objects = store_survey.objects
         if not self._check_format(store_survey):
             return report
+        report.findings.add(_check_directory(self._store))
         self._check_conditional_writes()
         options = DayCheckOptions(self._read_clock(), settings.orphan_age_seconds, settings.quick)
         if settings.repair:
@@ -270,6 +272,14 @@ def _make_missing_config_error(where: str, *, empty: bool) -> StoreFinding:
     message = f"{where} has no format marker"
     hint = "A collector writes it when it starts, and so does --repair where there are windows."
     return make_error(FindingKind.CONFIG_MISSING, CONFIG_KEY, message, hint)
+
+
+def _check_directory(store: ObjectStore) -> list[StoreFinding]:
+    """Check that only the collector's user may write to a store on a local file system."""
+    problem = store.describe_shared_directory() if isinstance(store, DirectoryStore) else ""
+    if not problem:
+        return []
+    return [make_warning(FindingKind.DIRECTORY_SHARED, "", problem, PRIVATE_DIRECTORY_HINT)]
 
 
 def _check_pins(store: ObjectStore, store_survey: StoreSurvey) -> Iterator[StoreFinding]:

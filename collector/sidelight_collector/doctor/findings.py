@@ -44,6 +44,7 @@ class FindingKind(StrEnum):
     UNKNOWN_KEY = "unknown_key"
     DELETION_OVERDUE = "gone_overdue"
     GAP = "gap"
+    DIRECTORY_SHARED = "directory_shared"
     PIN_DAMAGED = "pin_damaged"
     NATIVE_MISSING = "native_missing"
 

@@ -16,6 +16,7 @@ from typing import Final
 
 import structlog
 
+from sidelight.file_output import replace_file
 from sidelight_collector.ingest.stats import IngestStats, Sender, SenderActivity, fill_namespace
 
 MAX_JOURNAL_BYTES: Final = 1 << 20
@@ -68,9 +69,7 @@ class SharedIngestStats(IngestStats):
             )
             for sidecar in self.list_sidecars()
         }
-        new_path = self._path.with_suffix(".new")
-        new_path.write_bytes(_encode_line(self.windows_acknowledged, self.last_ingest_ns, senders))
-        new_path.replace(self._path)
+        replace_file(self._path, _encode_line(self.windows_acknowledged, self.last_ingest_ns, senders))
         self._remaining_bytes = self._max_bytes
 
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from sidelight_kubernetes import label_names, naming
+from sidelight_kubernetes.api_paths import build_path
 
 ApiObject = Mapping[str, Any]
 ObjectKey = tuple[str, str]
@@ -42,8 +43,7 @@ class ResourceKind(StrEnum):
 
     def list_path(self, namespace: str = "") -> str:
         """Return the path that lists the resource, in one namespace or in all."""
-        root = f"/apis/{self.group}/v1" if self.group else "/api/v1"
-        return f"{root}/namespaces/{namespace}/{self}" if namespace else f"{root}/{self}"
+        return build_path(self.value, group=self.group, namespace=namespace or None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 import socket
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import structlog
 from aiohttp import web
@@ -15,6 +13,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from sidelight.connection_guard import ConnectionGuard
 from sidelight.connection_listener import BACKLOG, accept_connections
+from sidelight.file_output import replace_file
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.settings.collector import Settings
 from sidelight_model.errors import Reason, SidelightError
@@ -135,11 +134,4 @@ def announce_address(settings: Settings, port: int) -> None:
     host = settings.address[0]
     _log.info("listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}{settings.path_prefix}/")
     if settings.port_file is not None:
-        write_atomically(settings.port_file, f"{port}\n")
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that readers never see it incomplete."""
-    temp_file = path.with_name(f".{path.name}.{os.getpid()}")
-    temp_file.write_text(text)
-    temp_file.rename(path)
+        replace_file(settings.port_file, f"{port}\n".encode())

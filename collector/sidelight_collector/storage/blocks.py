@@ -8,7 +8,8 @@ manifest will name it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from secrets import token_hex
@@ -41,6 +42,7 @@ from sidelight_collector.storage.objects import (
     ObjectStore,
     StoreError,
     StoreUnavailable,
+    put_all,
 )
 from sidelight_collector.storage.segments import (
     SegmentRef,
@@ -105,8 +107,7 @@ def write_block(
     )
     contents = {part: encode_parquet(table) for part, table in _build_parts(tables, all_rollups=all_rollups)}
     ref = replace(manifest.parse_key_prefix(key_prefix), parts=frozenset(contents))
-    for part, content in contents.items():
-        store.put(ref.key(part), content)
+    _put_parts(store, {ref.key(part): content for part, content in contents.items()})
     return Block(
         ref,
         services=tuple(list_unique_strings(tables.profiles["service"])),
@@ -137,8 +138,7 @@ def rewrite_block(
     key_prefix = f"{manifest.BLOCK_ROOT}{day.isoformat()}/{first:013d}-{last:013d}-{token_hex(8)}/"
     contents = {part: encode_parquet(table) for part, table in tables.items() if part in parts}
     ref = replace(manifest.parse_key_prefix(key_prefix), parts=frozenset(contents))
-    for part, content in contents.items():
-        store.put(ref.key(part), content)
+    _put_parts(store, {ref.key(part): content for part, content in contents.items()})
     return Block(
         ref,
         services=tuple(sorted(services)),
@@ -146,6 +146,20 @@ def rewrite_block(
         rows=len(tables["samples"]) if "samples" in contents else 0,
         parts={part: len(content) for part, content in contents.items()},
     )
+
+
+def _put_parts(store: ObjectStore, contents: Mapping[str, bytes]) -> None:
+    """Write the tables of a new block; on an error none of them is left.
+
+    The block has a random name, so that no other process has written any of them.
+    """
+    try:
+        put_all(store, contents)
+    except StoreError:
+        with suppress(StoreError):
+            for key in contents:
+                store.delete(key)
+        raise
 
 
 def _build_parts(tables: SegmentTables, *, all_rollups: bool) -> Iterator[tuple[SegmentPart, pa.Table]]:

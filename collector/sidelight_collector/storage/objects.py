@@ -12,9 +12,9 @@ StoreError
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from sidelight_model.errors import Reason, SidelightError
 
@@ -140,6 +140,32 @@ class ObjectStore(Protocol):
         `start_after` is exclusive. Keys are ordered by their UTF-8 bytes. An object created or deleted
         meanwhile may or may not be included.
         """
+
+
+@runtime_checkable
+class GroupWriter(Protocol):
+    """A store that can write several objects such that a full disk leaves none of them."""
+
+    def put_all(self, contents: Mapping[str, bytes], *, last_if_absent: bool = False) -> None:
+        """Write objects in this order, the last one with `if_absent` on request."""
+
+
+def put_all(store: ObjectStore, contents: Mapping[str, bytes], *, last_if_absent: bool = False) -> None:
+    """Write objects in this order, together if the store can.
+
+    Raises StoreError, and ObjectExists if the last one is `if_absent` and exists.
+    """
+    if isinstance(store, GroupWriter):
+        store.put_all(contents, last_if_absent=last_if_absent)
+    else:
+        put_each(store, contents, last_if_absent=last_if_absent)
+
+
+def put_each(store: ObjectStore, contents: Mapping[str, bytes], *, last_if_absent: bool) -> None:
+    """Write objects one after the other, as `put_all` does."""
+    *_, last = contents
+    for key, content in contents.items():
+        store.put(key, content, if_absent=last_if_absent and key == last)
 
 
 def check_key(key: str) -> str:

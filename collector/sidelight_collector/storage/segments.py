@@ -26,7 +26,7 @@ import xxhash
 
 from sidelight_collector.stack_hashing import HashedWindow, hash_window
 from sidelight_collector.storage.checksum import add_checksum, is_intact
-from sidelight_collector.storage.objects import ObjectDamaged, ObjectExists, ObjectStore
+from sidelight_collector.storage.objects import ObjectDamaged, ObjectExists, ObjectStore, put_all
 from sidelight_collector.storage.tables import (
     HOUR_NS,
     SCHEMAS,
@@ -99,11 +99,10 @@ def write_hashed_segment(store: ObjectStore, windows: Sequence[HashedWindow]) ->
     """Write hashed windows as one segment, as `write_segment` does."""
     ref = build_segment_ref(windows)
     tables = build_hashed_segment_tables(windows)
-    for part in ("profiles", "stacks"):
-        store.put(ref.key(part), encode_parquet(tables.get_part(part)))
+    contents = {ref.key(part): encode_parquet(tables.get_part(part)) for part in SEGMENT_PARTS}
     # The key has a hash of the content: if it exists, an earlier attempt whose response was lost wrote it.
     with suppress(ObjectExists):
-        store.put(ref.key("samples"), encode_parquet(tables.samples), if_absent=True)
+        put_all(store, contents, last_if_absent=True)
     return ref
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import structlog
 
+from sidelight_kubernetes.api_paths import build_path
 from sidelight_kubernetes.kubernetes_client import AccessDenied, ClusterUnavailable, KubernetesClient
 
 MAX_CACHED_NAMESPACES: Final = 1000
@@ -70,7 +71,7 @@ class NamespaceCache:
         return policies
 
     def _read(self, name: str) -> NamespacePolicies:
-        path = f"/api/v1/namespaces/{name}"
+        path = build_path("namespaces", name=name)
         metadata = self._cluster.get(path).get("metadata") or {}
         labels = {str(key): str(value) for key, value in (metadata.get("labels") or {}).items()}
         return NamespacePolicies(

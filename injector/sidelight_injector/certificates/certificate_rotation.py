@@ -22,13 +22,13 @@ from sidelight_injector.certificates.certificates import CertificatePolicy, Keyr
 from sidelight_injector.certificates.tls import BadCertificate, TlsContext
 from sidelight_injector.health import InjectorHealth
 from sidelight_injector.metrics import Metrics
+from sidelight_kubernetes.api_paths import build_path
 from sidelight_kubernetes.kubernetes_client import AccessDenied, Conflict, KubernetesClient, NotFoundInCluster
 from sidelight_model.errors import SidelightError
 
 CERTIFICATE: Final = "certificate"
 TRUST: Final = "trust"
 _ATTEMPTS: Final = 5
-_WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_injector")
 
 
@@ -70,7 +70,9 @@ class SelfSignedCertificate:
         self._clock = clock
         self._namespace = objects.namespace
         self._secret_name = objects.secret
-        self._webhook_path = f"{_WEBHOOKS}/{objects.webhook}"
+        self._webhook_path = build_path(
+            "mutatingwebhookconfigurations", group="admissionregistration.k8s.io", name=objects.webhook
+        )
         self._webhook_name = objects.webhook
         self._has_written_trust = False
 
@@ -113,7 +115,7 @@ class SelfSignedCertificate:
         )
 
     def _read_secret(self) -> tuple[dict[str, Any] | None, Keyring | None]:
-        path = f"/api/v1/namespaces/{self._namespace}/secrets/{self._secret_name}"
+        path = build_path("secrets", namespace=self._namespace, name=self._secret_name)
         try:
             secret = self._cluster.get(path)
         except NotFoundInCluster:
@@ -130,7 +132,7 @@ class SelfSignedCertificate:
             return secret, None
 
     def _write_secret(self, secret: dict[str, Any] | None, keyring: Keyring) -> None:
-        path = f"/api/v1/namespaces/{self._namespace}/secrets"
+        path = build_path("secrets", namespace=self._namespace)
         texts = certificates.encode_keyring(keyring)
         data = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
         if secret is None and not self._create_secret(path, data):
@@ -140,7 +142,10 @@ class SelfSignedCertificate:
             )
         if secret is not None:
             # It carries the resourceVersion that was read, so that a concurrent change is a Conflict.
-            self._cluster.replace(f"{path}/{self._secret_name}", {**secret, "data": data})
+            self._cluster.replace(
+                build_path("secrets", namespace=self._namespace, name=self._secret_name),
+                {**secret, "data": data},
+            )
 
     def _create_secret(self, path: str, data: Mapping[str, str]) -> bool:
         """Create the Secret and return True, or return False without permission.

@@ -25,9 +25,18 @@ class UnsafeDirectory(OSError):
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file atomically, over an earlier one of this name; raises OSError."""
-    write_temporary_file(path, content).rename(path)
-    sync_directory(path.parent)
+    """Write a file atomically, over an earlier one of this name.
+
+    Raises OSError; then there is no file of this name.
+    """
+    temporary = write_temporary_file(path, content)
+    try:
+        temporary.rename(path)
+        sync_directory(path.parent)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+        raise
 
 
 def write_temporary_file(path: Path, content: bytes) -> Path:

@@ -39,6 +39,7 @@ from sidelight_collector.kubernetes_discovery.k8s_objects import Pod, parse_pod
 from sidelight_collector.kubernetes_discovery.shared_state import ClusterSnapshot
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.select.matchers import is_full_match
+from sidelight_kubernetes.api_paths import build_path
 from sidelight_kubernetes.kubernetes_client import ClusterError, NotFoundInCluster
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.selectors import Op
@@ -295,7 +296,7 @@ class Attacher:
         for namespace in namespaces:
             for name in capture_request.pods:
                 try:
-                    raw = self._api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
+                    raw = self._api.get(build_path("pods", namespace=namespace, name=name))
                 except ClusterError:
                     continue
                 pod = parse_pod(raw)

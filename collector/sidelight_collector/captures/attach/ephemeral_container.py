@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sidelight_collector.captures.capture import CaptureRequest
+from sidelight_kubernetes.api_paths import build_path
 from sidelight_kubernetes.kubernetes_client import (
     AccessDenied,
     ClusterError,
@@ -66,7 +67,7 @@ class AttachTarget:
 
     @property
     def api_path(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/pods/{self.pod}"
+        return build_path("pods", namespace=self.namespace, name=self.pod)
 
     @property
     def labels(self) -> dict[str, str]:

@@ -5,6 +5,8 @@ dot. Files that begin with a dot (temporary files, the lock) are therefore never
 syncs a temporary file, then publishes it with rename(2), or with link(2) if it must not replace an object.
 Then it syncs the directories above, so that a power cut does not undo the put.
 
+Directories that the store creates have mode 0700, files 0600. The mode of an existing directory stays.
+
 Several processes of one machine may share the directory. A put with `if_match` holds flock(2) exclusively;
 every other change holds it shared.
 """
@@ -16,7 +18,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -38,6 +40,7 @@ from sidelight_collector.storage.objects import (
 )
 
 STALE_TEMP_FILE_SECONDS: Final = 3600.0
+PRIVATE_DIRECTORY_HINT: Final = "Let only the collector's user write there: chmod go-w."
 _ATTEMPTS: Final = 100
 _DISK_FULL_ERRNOS: Final = (errno.ENOSPC, errno.EDQUOT)
 _PERMISSION_ERRNOS: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -60,8 +63,8 @@ class DirectoryStore:
                 os.scandir(self._root).close()
             return
         with self._translate_errors("create"):
-            self._temp_dir.mkdir(parents=True, exist_ok=True)
-            self._lock_file.touch()
+            _create_private_directories(self._temp_dir)
+            self._lock_file.touch(mode=0o600)
             self._remove_stale_temp_files(time.time() - STALE_TEMP_FILE_SECONDS)
 
     @property
@@ -95,6 +98,38 @@ class DirectoryStore:
             finally:
                 temp_file.unlink(missing_ok=True)
         return _etag(content)
+
+    def put_all(self, contents: Mapping[str, bytes], *, last_if_absent: bool = False) -> None:
+        """Write all objects to temporary files first: a full disk then leaves none of them."""
+        paths = {key: self._path(key) for key in contents}
+        temp_files = {key: self._temp_dir / token_hex(16) for key in contents}
+        *_, last = contents
+        with self._translate_errors("write"):
+            try:
+                for key, content in contents.items():
+                    _write_durably(temp_files[key], content)
+                with self._acquire_lock(exclusive=False):
+                    for key, path in paths.items():
+                        replace = not (last_if_absent and key == last)
+                        self._publish(key, temp_files[key], path, replace=replace)
+                        # In this order: the last object counts only with the others.
+                        self._fsync_up_to_root(path.parent)
+            finally:
+                for temp_file in temp_files.values():
+                    temp_file.unlink(missing_ok=True)
+
+    def describe_shared_directory(self) -> str:
+        """Describe a directory of the store that other users may change; empty without one.
+
+        The mount point of a volume does not count: Kubernetes lets a group write to it, and only the pod
+        sees it.
+        """
+        for path in (self._root, self._temp_dir):
+            with suppress(FileNotFoundError):
+                mode = stat.S_IMODE(path.stat().st_mode)
+                if mode & 0o022 and not path.is_mount():
+                    return f"other users may write to {path} (mode {mode:04o})"
+        return ""
 
     def delete(self, key: str) -> None:
         path = self._path(key)
@@ -224,7 +259,7 @@ def _ensure_directory(directory: Path) -> bool:
     path is a file.
     """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        _create_private_directories(directory)
     except FileNotFoundError:
         return False  # another process removed a parent
     except FileExistsError:
@@ -233,6 +268,17 @@ def _ensure_directory(directory: Path) -> bool:
             return False
         raise
     return True
+
+
+def _create_private_directories(directory: Path) -> None:
+    """Create a directory and its missing parents, which `Path.mkdir` would give the default mode."""
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+    except FileNotFoundError:
+        if directory.parent == directory:
+            raise
+        _create_private_directories(directory.parent)
+        directory.mkdir(mode=0o700, exist_ok=True)
 
 
 def _is_file(path: Path) -> bool:
@@ -251,7 +297,8 @@ def _remove_if_empty(directory: Path) -> bool:
 
 
 def _write_durably(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

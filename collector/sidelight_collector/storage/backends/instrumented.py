@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.storage.objects import (
+    GroupWriter,
     ObjectChanged,
     ObjectEntry,
     ObjectExists,
     ObjectMissing,
     ObjectStore,
     StoreError,
+    put_each,
 )
 
 
@@ -46,6 +48,13 @@ class InstrumentedStore:
     def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
         with self._measure("put"):
             return self._store.put(key, content, if_absent=if_absent, if_match=if_match)
+
+    def put_all(self, contents: Mapping[str, bytes], *, last_if_absent: bool = False) -> None:
+        if not isinstance(self._store, GroupWriter):
+            put_each(self, contents, last_if_absent=last_if_absent)
+            return
+        with self._measure("put"):
+            self._store.put_all(contents, last_if_absent=last_if_absent)
 
     def delete(self, key: str) -> None:
         with self._measure("delete"):
