@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.secret_masking import mask_urls
 
 READINESS_REASONS = (
     Reason.NOTHING_TO_WATCH,
@@ -54,7 +55,8 @@ class HealthBoard:
         self._issues: dict[str, HealthIssue] = {}
 
     def report(self, subject: str, issue: HealthIssue) -> bool:
-        """Set the problem of a subject; return whether it changed."""
+        """Set the problem of a subject, with secrets in URLs masked; return whether it changed."""
+        issue = replace(issue, message=mask_urls(issue.message), hint=mask_urls(issue.hint))
         is_new = self._issues.get(subject) != issue
         self._issues[subject] = issue
         return is_new

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidelight_model.errors import Reason
 from sidelight_model.window import Window
@@ -15,8 +19,10 @@ from sidelight_sidecar.health import HealthBoard
 from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.shipping.collector_client import ClientConfig
 from sidelight_sidecar.shipping.ingest_response import (
+    RETRY_SPREAD_SECONDS,
     RequestOutcome,
     compute_backoff,
+    compute_retry_delay,
     parse_ingest_response,
     parse_retry_after,
 )
@@ -241,6 +247,23 @@ async def test_draining_ends_when_the_spool_is_empty(shipping: Shipping, collect
     async with asyncio.timeout(10):
         await shipping.shipper.run()
     assert len(collector.taken) == 1
+
+
+@given(st.integers(1, 100), st.floats(0.05, 600), st.none() | st.floats(0, 600), st.integers(0, 2**32))
+def test_a_retry_waits_at_least_retry_after_and_a_bounded_time(
+    attempt: int, max_seconds: float, retry_after: float | None, seed: int
+) -> None:
+    delay = compute_retry_delay(attempt, max_seconds, retry_after, random.Random(seed).random)
+    required = retry_after or 0.0
+    assert required <= delay <= max(max_seconds, 1.5 * required) + min(RETRY_SPREAD_SECONDS, max_seconds)
+
+
+@pytest.mark.parametrize("retry_after", [None, 2.0, 10.0])
+def test_sidecars_that_failed_together_do_not_return_together(retry_after: float | None) -> None:
+    rng = random.Random(7).random
+    delays = [compute_retry_delay(1, 60, retry_after, rng) for _ in range(10_000)]
+    in_the_busiest_second = max(Counter(map(int, delays)).values())
+    assert in_the_busiest_second < 2_500
 
 
 def test_retry_after_is_seconds_or_a_date_and_never_more_than_ten_minutes() -> None:

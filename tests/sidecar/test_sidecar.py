@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from itertools import pairwise
 from pathlib import Path
 
@@ -69,6 +70,20 @@ def test_windows_of_a_process_arrive_with_its_labels_and_how_they_were_taken(
         frame.split(" ")[0] for window in windows for stack in window.counts for frame in stack.split(";")
     }
     assert {"work", "busy"} <= names
+
+
+def test_arguments_of_a_process_are_in_no_log_answer_or_window(
+    start: Start, start_sidecar: StartSidecar, collector: FakeCollector
+) -> None:
+    target = start("threads", "--password=s3cret", "--broker", "amqp://shop:s3cret@queue")
+    sidecar = start_sidecar("--pid", str(target.pid))
+    eventually("windows arrive", lambda: len(of(collector, target.pid)) >= 2)
+    answers = [sidecar.get("/readyz"), sidecar.post("/capture", b'{"seconds": 0.2}')]
+    with urllib.request.urlopen(f"{sidecar.url}/metrics", timeout=60) as answer:
+        metrics = answer.read().decode()
+    assert sidecar.running.end() == 0
+    assert "threads.py" in sidecar.running.said()
+    assert "s3cret" not in f"{sidecar.running.said()}{answers}{metrics}{of(collector, target.pid)}"
 
 
 def test_threads_are_told_apart_in_two_windows_of_one_span(

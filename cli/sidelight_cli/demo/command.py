@@ -70,7 +70,7 @@ def provide_directory(keep: Path | None) -> Iterator[Path]:
             yield Path(temporary)
         return
     try:
-        keep.mkdir(parents=True, exist_ok=True)
+        keep.mkdir(mode=0o700, parents=True, exist_ok=True)
         is_occupied = any(keep.iterdir())
     except OSError as error:
         raise BadSetting(f"--keep {keep}: {error.strerror}", hint="Name a directory to be made.") from error
