@@ -14,6 +14,8 @@ import pytest
 
 from sidelight.main import COMMANDS, run
 from sidelight.terminal_output import CLEAR_LINE, EscapedStream
+from sidelight_collector.storage.backends.directory import DirectoryStore
+from sidelight_collector.storage.backends.open_store import verify_store
 
 HOSTILE = "\x1b[31mred\x1b]0;owned\x07\x9b2J\u202etxt\u2066"
 """A color, a window title, a C1 sequence, and marks that reverse the order of letters."""
@@ -133,6 +135,25 @@ def test_names_in_compared_files_are_printed_as_text(
     assert_is_plain(printed.out + printed.err)
 
 
+def test_keys_and_reasons_in_a_store_are_printed_as_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = DirectoryStore(tmp_path / "store")
+    verify_store(store)
+    store.put(f"v1/{HOSTILE}", b"")
+    words = ["--store", str(tmp_path / "store")]
+    for command in (
+        ["doctor", *words],
+        ["doctor", *words, "--json"],
+        ["storage", "pin", "inc-7", *words, "--from=-1h", "--reason", HOSTILE, "--service", HOSTILE],
+        ["storage", "pins", *words],
+        ["storage", "unpin", HOSTILE, *words],
+    ):
+        run(command)
+        printed = capsys.readouterr()
+        assert_is_plain(printed.out + printed.err)
+
+
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -151,10 +172,12 @@ def test_only_a_programs_own_sequences_reach_a_terminal() -> None:
 
 def test_bytes_are_escaped_on_a_terminal_and_unchanged_elsewhere() -> None:
     terminal = _Terminal()
-    buffer = EscapedStream(terminal).buffer
-    for part in (HOSTILE.encode()[:14], HOSTILE.encode()[14:], b"\xff\n"):
-        buffer.write(part)
+    stream, parts = EscapedStream(terminal), HOSTILE.encode() + "größe".encode()
+    for at in range(len(parts)):
+        stream.buffer.write(parts[at : at + 1])
+    stream.buffer.write(b"\xff\n")
     assert_is_plain(terminal.getvalue())
+    assert r"größe\xff" in terminal.getvalue()
     file = io.TextIOWrapper(io.BytesIO())
     EscapedStream(file).buffer.write(HOSTILE.encode())
     assert file.buffer.getvalue() == HOSTILE.encode()  # type: ignore[attr-defined]

@@ -180,7 +180,7 @@ _NETWORK_ERRORS: Final = (
 
 
 def is_collector_url(url: str) -> bool:
-    """Whether this is an HTTP URL without a password that API paths can be appended to."""
+    """Whether API paths can be appended to this HTTP URL; it has no password."""
     try:
         parts = urllib.parse.urlsplit(url)
     except ValueError:

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from sidelight.terminal_output import unwrap_stream
-from sidelight_model.secret_masking import mask_urls
+from sidelight_model.errors import mask_urls
 from sidelight_model.terminal_width import escape_json, escape_lines, escape_unprintable
 
 

@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NoReturn, TypeVar, cast
 
-from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.secret_masking import mask_urls
+from sidelight_model.errors import Reason, SidelightError, mask_urls
 
 T = TypeVar("T")
 _NEGATIVE_NUMBER: Final = re.compile(r"-\d.*", re.ASCII)

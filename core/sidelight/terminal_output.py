@@ -28,13 +28,15 @@ CLEAR_LINE: Final = TerminalSequence("\r\x1b[K")
 
 
 class EscapedStream:
-    """A text stream that escapes what it writes, except line ends, tabs and `TerminalSequence`.
+    """A text stream that escapes control characters.
 
-    Bytes written to `buffer` are escaped only on a terminal: a file or a pipe gets them unchanged.
+    It writes line ends, tabs and a `TerminalSequence` as they are. Bytes written to `buffer` are escaped only
+    on a terminal: a file or a pipe gets them unchanged.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._escaped_buffer = _EscapedBuffer(stream) if stream.isatty() else None
 
     @property
     def unescaped(self) -> TextIO:
@@ -43,7 +45,7 @@ class EscapedStream:
 
     @property
     def buffer(self) -> Any:
-        return _EscapedBuffer(self._stream) if self._stream.isatty() else self._stream.buffer
+        return self._escaped_buffer or self._stream.buffer
 
     def write(self, text: str) -> int:
         self._stream.write(text if isinstance(text, TerminalSequence) else escape_lines(text))

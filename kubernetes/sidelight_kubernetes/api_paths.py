@@ -37,14 +37,20 @@ def build_path(
 
 
 def check_namespace(name: str) -> str:
-    """Return the name of a namespace. Raises InvalidName unless it is an RFC 1123 label."""
+    """Return the name of a namespace.
+
+    Raises InvalidName unless it is an RFC 1123 label.
+    """
     if len(name) > MAX_LABEL_CHARACTERS or not _LABEL.fullmatch(name):
         raise _make_error(name, f"namespace: letters a-z, digits and '-', at most {MAX_LABEL_CHARACTERS}")
     return name
 
 
 def check_object_name(name: str) -> str:
-    """Return the name of an object. Raises InvalidName unless it is an RFC 1123 subdomain."""
+    """Return the name of an object.
+
+    Raises InvalidName unless it is an RFC 1123 subdomain.
+    """
     if len(name) > MAX_SUBDOMAIN_CHARACTERS or not _SUBDOMAIN.fullmatch(name):
         raise _make_error(
             name, f"object: letters a-z, digits, '-' and '.', at most {MAX_SUBDOMAIN_CHARACTERS}"

@@ -1,4 +1,4 @@
-"""The base class of errors of requests to the API server, and errors before a request."""
+"""The base class of errors of the API server, and errors before a request."""
 
 from __future__ import annotations
 

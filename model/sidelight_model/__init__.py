@@ -15,7 +15,6 @@ packages        the package of a file
 change          the difference of two sides
 culprits        functions where a change starts
 gates           conditions of `sidelight compare --fail-on`
-secret_masking  passwords and tokens in URLs
 terminal_width  names made safe for a terminal
 export_formats  profiles as files of other tools
 import_formats  profiles that other tools wrote

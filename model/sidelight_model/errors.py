@@ -1,6 +1,7 @@
 """Errors and their reason words.
 
-An error has the same reason word in an HTTP error body, a metric label and a log field.
+An error has the same reason word in an HTTP error body, a metric label and a log field. It may quote a URL
+with a password (RFC 3986, section 3.2.1) or with a token among its parameters: `mask_urls` masks both.
 
 SidelightError
 ├── BadFolded         a line of folded text cannot be read (carries the line's number)
@@ -12,9 +13,20 @@ SidelightError
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
+from typing import Final
 
-from sidelight_model.secret_masking import mask_urls
+MASK: Final = "***"
+_USER: Final = re.compile(
+    # After ://. A password may hold an unencoded slash. Digits alone before a slash are a port.
+    r"(?:(?P<user>[^\s/?#:@]*):(?!\d*(?:[/?#\s]|$))[^\s@]*(?:@[^\s/?#@]*)*|[^\s/?#:@'\"]+)@(?=[^\s@])"
+)
+_PARAMETER: Final = re.compile(
+    r"(?P<name>[?&;#](?:key|[\w.%-]*(?:pass(?:word|wd)?|pwd|secret|token|signature|sig|credential|auth(?:orization)?|"
+    r"api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key))=)[^\s&;#'\"<>]+",
+    re.IGNORECASE,
+)
 
 
 class Reason(StrEnum):
@@ -161,3 +173,23 @@ class LimitExceeded(SidelightError):
     """
 
     reason = Reason.TOO_LARGE
+
+
+def mask_urls(text: str) -> str:
+    """Replace the secrets of all URLs in a text by `***`.
+
+    These are a password, a name without a password, and the value of a parameter such as `token=`.
+    """
+    if "@" in text and "://" in text:
+        start, *urls = text.split("://")
+        text = "://".join(
+            [start, *(_USER.sub(_mask_user, url, count=1) if _USER.match(url) else url for url in urls)]
+        )
+    if "=" in text:
+        text = _PARAMETER.sub(rf"\g<name>{MASK}", text)
+    return text
+
+
+def _mask_user(match: re.Match[str]) -> str:
+    user = match["user"]
+    return f"{MASK if user is None else f'{user}:{MASK}'}@"

@@ -38,7 +38,7 @@ def escape_lines(text: str) -> str:
 
 
 def escape_json(document: str) -> str:
-    """Replace unprintable characters inside the strings of a JSON document by JSON's escapes."""
+    """Replace unprintable characters of a JSON document by JSON's escapes."""
     if document.isprintable():
         return document
     return "".join(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.secret_masking import mask_urls
+from sidelight_model.errors import Reason, SidelightError, mask_urls
 
 READINESS_REASONS = (
     Reason.NOTHING_TO_WATCH,
@@ -55,7 +54,10 @@ class HealthBoard:
         self._issues: dict[str, HealthIssue] = {}
 
     def report(self, subject: str, issue: HealthIssue) -> bool:
-        """Set the problem of a subject, with secrets in URLs masked; return whether it changed."""
+        """Set the problem of a subject; return whether it changed.
+
+        Secrets in its URLs are masked.
+        """
         issue = replace(issue, message=mask_urls(issue.message), hint=mask_urls(issue.hint))
         is_new = self._issues.get(subject) != issue
         self._issues[subject] = issue

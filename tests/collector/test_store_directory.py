@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sidelight_collector.storage.backends.directory import STALE_TEMP_FILE_SECONDS, DirectoryStore
-from sidelight_collector.storage.objects import ObjectExists, StoreError, StoreUnavailable, put_all
+from sidelight_collector.storage.objects import StoreError, StoreUnavailable
 
 COUNTING = """
 import sys
@@ -84,19 +84,6 @@ def test_the_mode_of_an_existing_directory_stays_and_is_reported(
     assert stat.S_IMODE(tmp_path.stat().st_mode) == mode
     assert bool(problem) is is_shared
     assert not is_shared or f"{tmp_path} (mode {mode:04o})" in problem
-
-
-@pytest.mark.parametrize("last_if_absent", [False, True])
-def test_a_group_is_written_in_order_and_its_last_object_only_once(
-    tmp_path: Path, last_if_absent: bool
-) -> None:
-    store = DirectoryStore(tmp_path)
-    put_all(store, {"v1/a": b"1", "v1/b": b"2"}, last_if_absent=last_if_absent)
-    if last_if_absent:
-        with pytest.raises(ObjectExists):
-            put_all(store, {"v1/a": b"3", "v1/b": b"4"}, last_if_absent=True)
-        assert (store.get("v1/a"), store.get("v1/b")) == (b"3", b"2")
-    assert [name for name in files(tmp_path) if name.startswith(".writing")] == []
 
 
 def test_a_file_that_is_being_written_is_no_object(tmp_path: Path) -> None:

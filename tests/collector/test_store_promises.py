@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sidelight_collector.metrics import Metrics
+from sidelight_collector.storage.backends.instrumented import InstrumentedStore
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import (
     ObjectChanged,
@@ -17,6 +19,7 @@ from sidelight_collector.storage.objects import (
     ObjectMissing,
     ObjectStore,
     StoreError,
+    put_all,
 )
 
 WRITERS = 16
@@ -58,6 +61,18 @@ def test_a_put_replaces_the_whole_object_and_changes_its_etag(store: ObjectStore
     second = store.put("v1/a", b"second")
     assert first != second
     assert store.get_with_etag("v1/a") == (b"second", second)
+
+
+@pytest.mark.parametrize("wrap", [lambda store: store, lambda store: InstrumentedStore(store, Metrics())])
+def test_a_group_is_written_in_order_and_its_last_object_only_once(
+    store: ObjectStore, wrap: Callable[[ObjectStore], ObjectStore]
+) -> None:
+    put_all(wrap(store), {"g/a": b"1", "g/b": b"2"}, last_if_absent=True)
+    with pytest.raises(ObjectExists):
+        put_all(wrap(store), {"g/a": b"3", "g/b": b"4"}, last_if_absent=True)
+    assert (store.get("g/a"), store.get("g/b")) == (b"3", b"2")
+    put_all(wrap(store), {"g/a": b"5", "g/b": b"6"})
+    assert (store.get("g/a"), store.get("g/b"), keys(store, "g/")) == (b"5", b"6", ["g/a", "g/b"])
 
 
 def test_a_key_that_was_never_put_is_missing(store: ObjectStore) -> None:

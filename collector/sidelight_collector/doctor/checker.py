@@ -275,7 +275,7 @@ def _make_missing_config_error(where: str, *, empty: bool) -> StoreFinding:
 
 
 def _check_directory(store: ObjectStore) -> list[StoreFinding]:
-    """Check that only the collector's user may write to a store on a local file system."""
+    """Check that only the collector's user may write to a directory store."""
     problem = store.describe_shared_directory() if isinstance(store, DirectoryStore) else ""
     if not problem:
         return []

@@ -144,7 +144,7 @@ class ObjectStore(Protocol):
 
 @runtime_checkable
 class GroupWriter(Protocol):
-    """A store that can write several objects such that a full disk leaves none of them."""
+    """A store that writes several objects, or on a full disk none of them."""
 
     def put_all(self, contents: Mapping[str, bytes], *, last_if_absent: bool = False) -> None:
         """Write objects in this order, the last one with `if_absent` on request."""

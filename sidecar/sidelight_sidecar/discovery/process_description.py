@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sidelight_model.secret_masking import mask_urls
+from sidelight_model.errors import mask_urls
 from sidelight_model.terminal_width import escape_unprintable, truncate_to_width
 from sidelight_sidecar.discovery.processes import Proc
 

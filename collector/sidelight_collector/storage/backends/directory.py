@@ -100,7 +100,10 @@ class DirectoryStore:
         return _etag(content)
 
     def put_all(self, contents: Mapping[str, bytes], *, last_if_absent: bool = False) -> None:
-        """Write all objects to temporary files first: a full disk then leaves none of them."""
+        """Write objects in this order.
+
+        All are temporary files first: a full disk then leaves none of them.
+        """
         paths = {key: self._path(key) for key in contents}
         temp_files = {key: self._temp_dir / token_hex(16) for key in contents}
         *_, last = contents
@@ -119,10 +122,10 @@ class DirectoryStore:
                     temp_file.unlink(missing_ok=True)
 
     def describe_shared_directory(self) -> str:
-        """Describe a directory of the store that other users may change; empty without one.
+        """Describe a directory of the store that other users may change.
 
-        The mount point of a volume does not count: Kubernetes lets a group write to it, and only the pod
-        sees it.
+        It is empty without one. The mount point of a volume does not count: Kubernetes lets a group write to
+        it, and only the pod sees it.
         """
         for path in (self._root, self._temp_dir):
             with suppress(FileNotFoundError):
@@ -271,7 +274,7 @@ def _ensure_directory(directory: Path) -> bool:
 
 
 def _create_private_directories(directory: Path) -> None:
-    """Create a directory and its missing parents, which `Path.mkdir` would give the default mode."""
+    """Create a directory and its missing parents, all with mode 0700."""
     try:
         directory.mkdir(mode=0o700, exist_ok=True)
     except FileNotFoundError:

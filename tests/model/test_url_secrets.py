@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_model.errors import SidelightError
-from sidelight_model.secret_masking import mask_urls
+from sidelight_model.errors import SidelightError, mask_urls
 
 
 @pytest.mark.parametrize(
