@@ -52,8 +52,9 @@ LOST_WITHIN_SECONDS: Final = 2.0
 class Body:
     """A window of the corpus.
 
-    `blocks` has its compressed stacks, `text_bytes` the length of their text, and `columns` the input of
-    its digest.
+    `blocks` has its compressed stacks, `text_bytes` the length of their text, and `columns` the hashes of
+    its stacks and the counts of every state. Its digest leaves out states that an older collector does not
+    know and that have no samples, the last `unused_bytes`.
     """
 
     number: int
@@ -61,6 +62,7 @@ class Body:
     blocks: bytes
     text_bytes: int
     columns: bytes
+    unused_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ class Sidecar:
         )
         header = encode_windows([window])
         digest = xxhash.xxh3_64(header)
-        digest.update(body.columns)
+        digest.update(body.columns[: len(body.columns) - body.unused_bytes])
         one = Shipped(window.id, self.service, window.start_ns, digest.intdigest(), body.number, due)
         self._result.windows.append(one)
         self._waiting.append((one, header, body))

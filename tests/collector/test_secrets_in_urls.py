@@ -48,7 +48,7 @@ def test_commands_that_cannot_reach_the_store_print_no_password(
 
 
 @pytest.mark.parametrize(
-    "flag", ["--s3-endpint", "--prometheus-url", "--public-url", "--attach-collector-url"]
+    "flag", ["--no-such-option", "--prometheus-url", "--public-url", "--attach-collector-url"]
 )
 def test_a_refused_setting_is_quoted_without_its_password(
     flag: str, capsys: pytest.CaptureFixture[str]
