@@ -1,13 +1,13 @@
 """Sidelight: continuous production profiling for Python services.
 
-main            the console script; commands are entry points of the installed distributions
-settings        settings as dataclass fields, flags and environment variables
+main             the console script; commands are entry points of the installed distributions
+settings         settings as dataclass fields, flags and environment variables
 terminal_output  standard streams that show control characters as text
-logs            structured logs, as text or JSON
-loop_watchdog   logs the stacks of a process whose event loop stands still
-file_output     files that are complete or absent
-waiting         for an event, with a timeout
-request_origin  refuses requests that a browser sends for a page of another site
+logs             structured logs, as text or JSON
+loop_watchdog    logs the stacks of a process whose event loop stands still
+file_output      files that are complete or absent
+waiting          for an event, with a timeout
+request_origin   refuses requests that a browser sends for a page of another site
 
 The connections of a server:
 
