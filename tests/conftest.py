@@ -91,6 +91,7 @@ PROCESSES = (
     "tests/sidecar/test_capture_poller.py",
     "tests/sidecar/test_procfs.py",
     "tests/sidecar/test_sampling.py",
+    "tests/sidecar/test_spool_safety.py::test_a_volume",
     "tests/model/test_pprof.py",
     "tests/tools/test_documentation.py::test_the_documentation_site",
     "tests/truth/",
