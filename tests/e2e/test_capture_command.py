@@ -201,7 +201,7 @@ def test_what_a_sidecar_is_called_moves_no_cursor() -> None:
         ],
     }  # fmt: skip
     line = format_progress(capture)
-    assert line == "sampling · 3/60 s · 1,234 samples · 2 pods · most in f�[0m (7)"
+    assert line == r"sampling · 3/60 s · 1,234 samples · 2 pods · most in f\x1b[0m (7)"
     assert not any(ord(letter) < 32 for line in format_capture(capture) for letter in line)
 
 
