@@ -40,7 +40,8 @@ class Engine:
 
         Raises ProcessLookupError (no such process), PermissionError (not allowed to read or trace it, or
         traced by another process), ValueError (not Python, an unsupported Python, stopped; or a bad
-        argument) or RuntimeError (the engine is closed).
+        argument), MemoryError (it took more time or memory than attaching may) or RuntimeError (the engine
+        is closed).
         """
 
     def close(self) -> None:
@@ -114,7 +115,7 @@ class Batch:
     @property
     def errors(self) -> dict[str, int]:
         """Failed ticks by kind: read, depth, stopped, leaving, panic, lock, moved, unstoppable, slow,
-        traced, other."""
+        traced, limit, other."""
     @property
     def late_ns(self) -> int:
         """Time given up: ticks skipped after a stall, or spread out because each took too long."""
@@ -227,6 +228,12 @@ class Pool:
 
 def escape(text: str) -> str:
     """Escape a frame text as the stacks of a batch are escaped."""
+
+def serve_readers() -> None:
+    """Become the parent of the processes in which py-spy reads targets, until standard input is closed.
+
+    An engine starts it in a Python process of its own, when it needs py-spy for the first time.
+    """
 
 def snapshot(
     pid: int, *, reader: Literal["own", "py-spy"] = "own", max_depth: int = 4096

@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let readings: u32 = arguments.next().map_or(Ok(1000), |text| text.parse())?;
 
     let mut interner = StackInterner::new(1 << 20);
-    let mut reader = CpythonReader::attach(pid, MAX_DEPTH).map_err(|failure| failure.message)?;
+    let mut reader = CpythonReader::attach(pid, None, MAX_DEPTH).map_err(|failure| failure.message)?;
     let interpreters = reader.interpreters().map_err(|failure| failure.message)?;
     let mut read_all = |ran: bool| {
         for &interpreter in &interpreters {

@@ -6,7 +6,8 @@
 //! `attach` prepares a process for it. For one sample, `sample_once` asks `threads` which threads ran, `gil_stop`
 //! stops the GIL holder where it must, and `cpython_reader` (or `pyspy_reader`) reads the stacks, which
 //! `stack_interner` turns into numbers. `counts` adds them up, `batch` closes the counts of a period, and
-//! `shared_session` hands them to Python through `sampler_bindings`.
+//! `shared_session` hands them to Python through `sampler_bindings`. The py-spy crate runs in processes of its own
+//! (`reader_process`).
 //!
 //! The collector: `folded` parses ingested windows, `trie` builds call trees, `collector_bindings` exports both to
 //! Python.
@@ -20,6 +21,9 @@ pub mod linux {
     pub mod os_thread;
     pub mod threads;
     pub mod memory;
+    pub mod memory_pool;
+    pub mod mappings;
+    pub mod elf_image;
     pub mod cpu_affinity;
     pub mod sched_priority;
 }
@@ -31,6 +35,15 @@ pub mod stacks {
     pub mod frame_text;
     pub mod stack_interner;
     pub mod stack_reader;
+}
+
+/// Processes of their own, limited in time and memory, in which the py-spy crate reads a target.
+pub mod reader_process {
+    pub mod messages;
+    pub mod limits;
+    pub mod socket;
+    pub mod client;
+    pub mod server;
 }
 
 /// The readers of stacks: one for CPython 3.11 to 3.14, and one over the py-spy crate for other versions.
@@ -104,6 +117,12 @@ mod sidelight_native {
     #[allow(non_upper_case_globals)]
     #[pymodule_export]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// Becomes the parent of reader processes; returns once standard input, a socket, is closed.
+    #[pyfunction]
+    fn serve_readers() -> PyResult<()> {
+        Ok(crate::reader_process::server::run()?)
+    }
 
     /// Escapes a frame text as the stacks of a batch are escaped.
     #[pyfunction]

@@ -11,6 +11,7 @@ use crate::cpython::line_table::LineTable;
 use crate::cpython::pyunicode;
 use crate::cpython::short_paths::ShortPaths;
 use crate::linux::memory::{int, word, Fault, Memory, Span};
+use crate::linux::memory_pool::{MemoryAccount, MemoryPool};
 use crate::stacks::frame_text::Call;
 use crate::stacks::stack_interner::{FrameId, StackInterner};
 use std::collections::HashMap;
@@ -34,6 +35,17 @@ pub struct FreedCode {
 
 /// Maximum of cached code objects. Beyond it those that the last tick did not meet are dropped.
 const MAX_CACHED: usize = 65_536;
+/// Maximum of the memory that cached code objects take. Beyond it those that the last tick did not meet are dropped,
+/// and then the lines of the next ones are unknown.
+const MAX_BYTES: usize = 24 << 20;
+/// The same for all processes.
+static POOL: MemoryPool = MemoryPool::new(48 << 20, 1 << 20);
+/// A buffer that is kept from one reading to the next is at most this long.
+const MAX_KEPT_BYTES: usize = 1 << 20;
+/// What an entry of the cache takes besides its fields, texts and lines.
+const ENTRY_BYTES: usize = size_of::<CodeObject>() + 64;
+/// What a byte of a location table takes at most: itself, a row of lines and a frame id for that row.
+const BYTES_PER_TABLE_BYTE: usize = 1 + size_of::<(u32, i32)>() + size_of::<Option<FrameId>>();
 /// Longer location tables are not read: lines are unknown then.
 const MAX_TABLE: usize = 1 << 20;
 /// As much of a bytes object as is read at first.
@@ -51,6 +63,10 @@ pub struct CodeObjects {
     cache: ByAddress<CodeObject>,
     /// The paths of cached code objects that have no version.
     files: ByAddress<SourcePath>,
+    /// What both take.
+    memory: MemoryAccount,
+    /// The tick that last dropped what was unused.
+    dropped_at: u64,
     /// Address of the type of code objects, once one was seen.
     code_type: usize,
     /// Counts the calls of `refresh`.
@@ -102,6 +118,8 @@ impl CodeObjects {
             paths: ShortPaths::new(pid),
             cache: ByAddress::default(),
             files: ByAddress::default(),
+            memory: MemoryAccount::new(&POOL, MAX_BYTES),
+            dropped_at: 0,
             code_type: 0,
             tick: 0,
             compared: Vec::new(),
@@ -214,6 +232,7 @@ impl CodeObjects {
         for path in &self.compared_files {
             let Some(file) = self.files.get_mut(path) else { continue };
             if !spans.matches(&file.bytes) {
+                self.memory.remove(file.size());
                 self.files.remove(path);
             }
         }
@@ -236,24 +255,66 @@ impl CodeObjects {
     /// Reads the missing code objects.
     fn load(&mut self, memory: &dyn Memory, freed: Option<FreedCode>, deadline: Option<Instant>) -> bool {
         if self.cache.len() + self.missing.len() > MAX_CACHED {
-            let now = self.tick;
-            self.cache.retain(|_, code| code.tick == now);
-            self.files.retain(|_, file| file.tick == now);
+            self.drop_unused();
         }
         let missing = std::mem::take(&mut self.missing);
         let mut rest = missing.iter();
         while deadline.is_none_or(|deadline| Instant::now() < deadline) {
             let Some(&address) = rest.next() else { break };
-            match self.read(memory, address) {
-                Ok(code) => self.cache.insert(address, CodeObject { freed, ..code }),
-                Err(_) => self.cache.remove(&address),
-            };
+            self.remove(address);
+            if let Ok(code) = self.read(memory, address) {
+                self.insert(address, CodeObject { freed, ..code });
+            }
         }
         // The cached versions of the rest are out of date.
-        rest.clone().for_each(|address| _ = self.cache.remove(address));
+        rest.clone().for_each(|&address| self.remove(address));
         let all = rest.len() == 0;
         self.missing = missing;
         all
+    }
+
+    /// Frees a buffer that a usual reading does not need.
+    pub fn shrink(&mut self) {
+        if self.bytes.len() > MAX_KEPT_BYTES {
+            self.bytes = Vec::new();
+        }
+    }
+
+    fn insert(&mut self, address: usize, mut code: CodeObject) {
+        if !self.make_room(code.size()) {
+            code.drop_lines();
+        }
+        // Otherwise its frames cannot be shown, so the thread counts as one that could not be read.
+        if self.make_room(code.size()) {
+            self.memory.add(code.size());
+            self.cache.insert(address, code);
+        }
+    }
+
+    /// Whether so many bytes more can be cached; drops for them what this tick has not met.
+    fn make_room(&mut self, size: usize) -> bool {
+        if !self.memory.has_room(size) && self.dropped_at != self.tick {
+            self.dropped_at = self.tick;
+            self.drop_unused();
+        }
+        self.memory.has_room(size)
+    }
+
+    fn remove(&mut self, address: usize) {
+        if let Some(code) = self.cache.remove(&address) {
+            self.memory.remove(code.size());
+        }
+    }
+
+    /// Drops what this tick has not met.
+    fn drop_unused(&mut self) {
+        let now = self.tick;
+        self.cache.retain(|_, code| code.tick == now);
+        self.files.retain(|_, file| file.tick == now);
+        self.cache.shrink_to_fit();
+        self.bytes = Vec::new();
+        let codes: usize = self.cache.values().map(CodeObject::size).sum();
+        self.memory.set(codes + self.files.values().map(SourcePath::size).sum::<usize>());
     }
 
     fn read(&mut self, memory: &dyn Memory, address: usize) -> Result<CodeObject, Fault> {
@@ -291,7 +352,9 @@ impl CodeObjects {
                 .filter(|short| short.exact)
                 .unwrap_or(name),
         };
-        let table = copy_table(memory, table, first(2))?;
+        let length = read_size(memory, table, first(2))?;
+        let has_room = length <= MAX_TABLE && self.make_room(length * BYTES_PER_TABLE_BYTE);
+        let table = copy_table(memory, table, first(2), if has_room { length } else { usize::MAX })?;
         let lines =
             table.get(BYTES - SIZE..).map(|table| LineTable::parse(table, int(&object, at.firstlineno)));
         let mut code = CodeObject {
@@ -311,12 +374,17 @@ impl CodeObjects {
         if !at.has_version {
             (code.table, code.name) = (table, name_bytes);
             let now = self.tick;
-            let file =
-                self.files.entry(path).or_insert(SourcePath { bytes: Vec::new(), tick: now, since: now });
-            if file.bytes != file_bytes {
-                *file = SourcePath { bytes: file_bytes, tick: now, since: now };
-            }
-            code.file_since = file.since;
+            let known = self.files.get(&path);
+            code.file_since = match known.filter(|file| file.bytes == file_bytes) {
+                Some(file) => file.since,
+                None => {
+                    self.memory.remove(known.map_or(0, SourcePath::size));
+                    let file = SourcePath { bytes: file_bytes, tick: now, since: now };
+                    self.memory.add(file.size());
+                    self.files.insert(path, file);
+                    now
+                }
+            };
         }
         Ok(code)
     }
@@ -334,21 +402,45 @@ impl CodeObjects {
     }
 }
 
-/// A bytes object from its size on. Of one that is too long, only the size.
-fn copy_table(memory: &dyn Memory, address: usize, first: &[u8]) -> Result<Vec<u8>, Fault> {
-    let mut size = [0; size_of::<usize>()];
-    match first.get(SIZE..SIZE + size.len()) {
-        Some(bytes) => size.copy_from_slice(bytes),
-        None => memory.read(address.wrapping_add(SIZE), &mut size)?,
+impl CodeObject {
+    /// The memory that it takes.
+    fn size(&self) -> usize {
+        let lines = self.lines.as_ref().map_or(0, LineTable::size);
+        let texts = self.function.len() + self.file.len() + self.fields.len() + self.name.len();
+        ENTRY_BYTES + texts + self.table.len() + lines + self.frames.len() * size_of::<Option<FrameId>>()
     }
-    let length = usize::from_ne_bytes(size);
-    if length > MAX_TABLE {
-        return Ok(size.to_vec());
+
+    /// Its lines are unknown from now on, and of its table only the size is compared.
+    fn drop_lines(&mut self) {
+        self.lines = None;
+        self.frames = vec![None];
+        self.table.truncate(size_of::<usize>());
+        self.table.shrink_to_fit();
     }
-    if let Some(all) = first.get(SIZE..BYTES + length) {
+}
+
+impl SourcePath {
+    /// The memory that it takes.
+    fn size(&self) -> usize {
+        self.bytes.len() + size_of::<SourcePath>() + 64
+    }
+}
+
+/// The size of a bytes object, of which the first bytes were read (or none).
+fn read_size(memory: &dyn Memory, address: usize, first: &[u8]) -> Result<usize, Fault> {
+    match first.get(SIZE..SIZE + size_of::<usize>()) {
+        Some(bytes) => Ok(word(bytes, 0)),
+        None => memory.word(address.wrapping_add(SIZE)),
+    }
+}
+
+/// A bytes object of this length from its size on; with `usize::MAX`, only the size.
+fn copy_table(memory: &dyn Memory, address: usize, first: &[u8], length: usize) -> Result<Vec<u8>, Fault> {
+    let end = if length == usize::MAX { SIZE + size_of::<usize>() } else { BYTES + length };
+    if let Some(all) = first.get(SIZE..end) {
         return Ok(all.to_vec());
     }
-    let mut all = vec![0; BYTES - SIZE + length];
+    let mut all = vec![0; end - SIZE];
     memory.read(address.wrapping_add(SIZE), &mut all)?;
     Ok(all)
 }

@@ -9,12 +9,22 @@ use crate::cpython::code_objects::{ByAddress, CodeObjects, CodePosition};
 use crate::cpython::cpython_layout::{CurrentFrame, Layout};
 use crate::cpython::frames::{FrameWalker, WalkError};
 use crate::cpython::runtime::Runtime;
-use crate::cpython::thread_states::{Expected, InterpreterHead, ThreadStates};
+use crate::cpython::thread_states::{Expected, InterpreterHead, ThreadStates, MAX_THREADS};
 use crate::linux::memory::{word, Fault, Memory, RemoteMemory};
+use crate::reader_process::client::ReaderProcesses;
 use crate::stacks::stack_interner::{FrameId, StackId, StackInterner};
 use crate::stacks::stack_reader::{Failure, GilState, StackReader, Stacks, ThreadStack};
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// The longest that a tick may take, however many threads and frames there are: other processes wait for it.
+const MAX_TICK: Duration = Duration::from_millis(if cfg!(test) { 60_000 } else { 250 });
+/// The same for the first reading, in the thread that attaches.
+const MAX_WARM_UP: Duration = Duration::from_secs(2);
+/// Frames outside data stacks that are remembered from one tick to the next, of all threads of an interpreter.
+const MAX_ALL_REMEMBERED: usize = 65_536;
+/// A longer buffer of positions is not kept.
+const MAX_KEPT_POSITIONS: usize = 16_384;
 
 /// The reader of one process.
 #[derive(Debug)]
@@ -31,6 +41,8 @@ pub struct CpythonReader<M> {
     codes: CodeObjects,
     /// The time at which a reading is abandoned.
     deadline: Option<Instant>,
+    /// When the current tick has to end, which reads one interpreter after another.
+    tick_end: Instant,
     call_entry: CallEntry,
     /// The generation of the interner to which the last stacks belong.
     generation: u64,
@@ -77,9 +89,9 @@ enum ThreadReading {
 
 impl CpythonReader<RemoteMemory> {
     /// Finds the Python of a process. Stacks are cut at `max_depth` frames.
-    pub fn attach(pid: i32, max_depth: usize) -> Result<Self, Failure> {
+    pub fn attach(pid: i32, processes: Option<&ReaderProcesses>, max_depth: usize) -> Result<Self, Failure> {
         let memory = RemoteMemory { pid };
-        let Runtime { python, layout } = Runtime::find(pid, &memory)?;
+        let Runtime { python, layout } = Runtime::find(pid, &memory, processes)?;
         let mut reader = CpythonReader { python, ..CpythonReader::new(memory, pid, &layout, max_depth) };
         reader.warm_up();
         Ok(reader)
@@ -104,6 +116,7 @@ impl<M: Memory> CpythonReader<M> {
             walker: FrameWalker::new(layout),
             codes: CodeObjects::new(pid, layout),
             deadline: None,
+            tick_end: Instant::now() + MAX_TICK,
             call_entry: CallEntry::default(),
             generation: 0,
             positions: Vec::new(),
@@ -115,12 +128,23 @@ impl<M: Memory> CpythonReader<M> {
     /// detected at the first real reading.
     fn warm_up(&mut self) {
         self.interpreter_list = self.layout.interpreters(&self.memory).unwrap_or_default();
+        self.tick_end = Instant::now() + MAX_WARM_UP;
         for address in self.interpreter_list.clone() {
             let mut interpreter = Interpreter::default();
             let _ = self.read_positions(address, &mut interpreter, &mut |_| true);
         }
+        self.shrink_buffers();
         self.call_entry.reset();
         self.interpreter_list.clear();
+    }
+
+    fn shrink_buffers(&mut self) {
+        self.walker.shrink();
+        self.states.shrink();
+        self.codes.shrink();
+        if self.positions.len() > MAX_KEPT_POSITIONS {
+            self.positions = Vec::new();
+        }
     }
 
     /// Reads the frame positions of all threads of an interpreter.
@@ -130,7 +154,10 @@ impl<M: Memory> CpythonReader<M> {
         interpreter: &mut Interpreter,
         ran: &mut dyn FnMut(i32) -> bool,
     ) -> Result<(), Failure> {
-        let deadline = self.deadline;
+        if Instant::now() >= self.tick_end {
+            return Err(slow());
+        }
+        let deadline = Some(self.deadline.map_or(self.tick_end, |deadline| deadline.min(self.tick_end)));
         let previous = interpreter.threads.iter().map(|thread| thread.address);
         let expected = &mut interpreter.expected;
         let interpreters = (address, &*self.interpreter_list);
@@ -142,11 +169,13 @@ impl<M: Memory> CpythonReader<M> {
         interpreter.head = head;
         interpreter.reorder(&self.states);
         self.positions.clear();
+        let mut remembered = 0;
         for (thread, (_, state)) in interpreter.threads.iter_mut().zip(self.states.iter()) {
             thread.identify(&self.layout, state);
             let read = thread.last_stack.is_some() && !thread.failed;
             if read && thread.native_id.is_some_and(|id| !ran(id)) {
                 thread.reading = ThreadReading::Unchanged;
+                remembered += thread.off_stack_frames.len();
                 continue;
             }
             let began = self.positions.len();
@@ -167,6 +196,10 @@ impl<M: Memory> CpythonReader<M> {
                 walked = walk(false);
             } else if holds && walked.is_ok() {
                 self.call_entry.reset();
+            }
+            remembered += thread.off_stack_frames.len();
+            if remembered > MAX_ALL_REMEMBERED {
+                thread.off_stack_frames = Vec::new();
             }
             thread.reading = match walked {
                 Ok(()) => ThreadReading::Frames(began..self.positions.len()),
@@ -202,6 +235,7 @@ impl<M: Memory> CpythonReader<M> {
 
 impl<M: Memory + Send> StackReader for CpythonReader<M> {
     fn interpreters(&mut self) -> Result<Vec<usize>, Failure> {
+        self.tick_end = Instant::now() + MAX_TICK;
         // Every reading checks that these still are all interpreters.
         if self.interpreter_list.is_empty() {
             self.interpreter_list = self.layout.interpreters(&self.memory)?;
@@ -265,7 +299,13 @@ impl<M: Memory + Send> StackReader for CpythonReader<M> {
                 });
             }
         }
+        self.shrink_buffers();
         let gil = cached.head.into();
+        let others = self.interpreters.values().map(|interpreter| interpreter.threads.len()).sum::<usize>();
+        if others + cached.threads.len() > MAX_THREADS {
+            self.interpreters.clear();
+            return Err(Failure::new("other", &"it has too many threads"));
+        }
         self.interpreters.insert(interpreter, cached);
         outcome.map(|()| Stacks { threads: stacks, gil })
     }

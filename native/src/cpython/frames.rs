@@ -25,8 +25,12 @@ use std::time::Instant;
 
 /// The most frames of a thread that are followed. CPython's own limit is 1,000 unless a program raises it.
 pub const MAX_FRAMES: usize = 65_536;
+/// The most frames of all threads together that a reading holds.
+pub const MAX_ALL_FRAMES: usize = 262_144;
 /// The most that is read of data stacks, a thread: enough for as many frames of a usual size.
-const MAX_BYTES: usize = 32 << 20;
+const MAX_BYTES: usize = 16 << 20;
+/// A buffer that is kept from one thread to the next is at most this long.
+const MAX_KEPT_BYTES: usize = 1 << 20;
 const MAX_CHUNKS: usize = 2048;
 /// Frames outside the chunks that are remembered from one tick to the next.
 const MAX_REMEMBERED: usize = 256;
@@ -42,7 +46,7 @@ pub enum WalkError {
     Fault(Fault),
     /// A call is being entered.
     CallEntry,
-    /// More than MAX_FRAMES frames.
+    /// More than MAX_FRAMES frames, or MAX_ALL_FRAMES with those of other threads.
     TooDeep,
     /// The list of frames has a cycle.
     Cycle,
@@ -127,7 +131,7 @@ impl FrameWalker {
             if steps.is_cycle(address) {
                 return Err(WalkError::Cycle);
             }
-            if steps.count > MAX_FRAMES {
+            if steps.count > MAX_FRAMES || positions.len() >= MAX_ALL_FRAMES {
                 return Err(WalkError::TooDeep);
             }
             if steps.count % FRAMES_PER_TIME_CHECK == 0
@@ -159,6 +163,14 @@ impl FrameWalker {
             Ok(())
         } else {
             Err(WalkError::CallEntry)
+        }
+    }
+
+    /// Frees a buffer that a usual stack does not need.
+    pub fn shrink(&mut self) {
+        if self.bytes.len() > MAX_KEPT_BYTES {
+            self.bytes = Vec::new();
+            self.filled = 0;
         }
     }
 

@@ -54,6 +54,11 @@ impl LineTable {
         self.rows[row].1
     }
 
+    /// The memory that it takes.
+    pub fn size(&self) -> usize {
+        self.rows.capacity() * size_of::<(u32, i32)>()
+    }
+
     pub fn count(&self) -> usize {
         self.rows.len()
     }

@@ -1,31 +1,40 @@
 //! The reader over the py-spy crate, for every other version of Python.
 //!
-//! The crate reads all threads at once and cannot be interrupted. So a reading during a stop begins only if the
-//! last one took less time than is left. A reading that took longer is measured again at the next tick, before
-//! anything is stopped.
+//! The crate runs in a reader process of its own: it cannot be interrupted, and trusts the sizes that it finds in the
+//! target. It reads all threads at once. So a reading during a stop begins only if the last one took less time than is
+//! left. A reading that took longer is measured again at the next tick, before anything is stopped. A reading that is
+//! not there in time is waited for at later ticks, so that other processes are sampled meanwhile.
 
 use crate::cpython::call_entry::CallEntry;
 use crate::cpython::frame_linkage::FrameLinkage;
 use crate::cpython::gil_holder_pyspy::GilHolder;
+use crate::reader_process::client::{ReaderProcess, ReaderProcesses};
+use crate::reader_process::messages::{Answer, Attached, RawFrame, RawStacks, RawThread, Reply, Request};
 use crate::stacks::frame_text::Call;
 use crate::stacks::stack_interner::{FrameId, StackInterner};
 use crate::stacks::stack_reader::{Failure, GilState, StackReader, Stacks, ThreadStack};
-use py_spy::config::LockingStrategy;
-use py_spy::{Config, PythonSpy, StackTrace};
+use remoteprocess::Process;
 use std::time::{Duration, Instant};
+
+/// The sampling thread waits no longer for a reading that is only measured.
+const MAX_MEASURE_WAIT: Duration = Duration::from_millis(5);
+/// The same for a reading while nothing is stopped.
+const MAX_READ_WAIT: Duration = Duration::from_millis(100);
 
 /// Reads one process through the crate.
 pub struct PySpyReader {
-    spy: PythonSpy,
+    process: ReaderProcess,
+    /// The target's memory.
+    memory: Process,
+    attached: Attached,
     /// None where the target runs while it is read: then nothing can be checked.
     linkage: Option<FrameLinkage>,
     call_entry: CallEntry,
     /// None where the holder of the GIL cannot be read.
     holder: Option<GilHolder>,
     max_depth: usize,
-    frames: Vec<FrameId>,
     /// Duration of the last complete reading.
-    last_duration: Option<Duration>,
+    last_duration: Duration,
     /// A reading has to be timed before the next stop.
     must_measure: bool,
     /// The time by which a reading must end.
@@ -34,31 +43,44 @@ pub struct PySpyReader {
 
 impl PySpyReader {
     /// Finds the interpreter. `running`: the target is not stopped while it is read.
-    pub fn attach(pid: i32, max_depth: usize, running: bool) -> Result<PySpyReader, Failure> {
-        let spy = PythonSpy::new(pid, &config()).map_err(|error| failure(&error))?;
-        let version = (spy.version.major, spy.version.minor);
-        let linkage = (!running).then(|| FrameLinkage::new(version, spy.addresses.threadstate_address));
-        let holder = GilHolder::new(version, spy.addresses.threadstate_address);
+    pub fn attach(
+        pid: i32,
+        processes: &ReaderProcesses,
+        max_depth: usize,
+        running: bool,
+    ) -> Result<PySpyReader, Failure> {
+        let mut process = processes.start()?;
+        let memory = Process::new(pid).map_err(|error| Failure::new("read", &error))?;
+        let attached = match process.call(Request::Attach { pid })?.result {
+            Ok(Answer::Attached(attached)) => attached,
+            Ok(_) => return Err(Failure::new("other", &"a reader process gave another answer")),
+            Err(message) => return Err(failure(&message)),
+        };
+        let version = (attached.version.major, attached.version.minor);
+        let threadstate = attached.threadstate as usize;
+        let linkage = (!running).then(|| FrameLinkage::new(version, threadstate));
+        let holder = GilHolder::new(version, threadstate);
+        // The target runs: the stacks mean nothing, only the duration counts.
+        let last_duration = Duration::from_nanos(process.call(Request::Read)?.took_ns);
         // The first reading only proves that there is something to read.
         let call_entry = CallEntry::persistent();
-        let (frames, last_duration, deadline) = (Vec::new(), None, None);
         Ok(PySpyReader {
-            spy,
+            process,
+            memory,
+            attached,
             linkage,
             call_entry,
             holder,
             max_depth,
-            frames,
             last_duration,
-            must_measure: true,
-            deadline,
+            must_measure: false,
+            deadline: None,
         })
     }
 
     /// The target's Python, like "3.11.7".
     pub fn python(&self) -> String {
-        let version = &self.spy.version;
-        format!("{}.{}.{}{}", version.major, version.minor, version.patch, version.release_flags)
+        self.attached.version.to_string()
     }
 
     /// Whether the thread that holds the GIL can be identified.
@@ -66,19 +88,52 @@ impl PySpyReader {
         self.holder.is_some()
     }
 
-    /// Reads all threads. Notes the duration only of a complete reading.
-    fn read_traces(&mut self) -> Result<Vec<StackTrace>, Failure> {
-        let began = Instant::now();
-        let traces = self.spy.get_stack_traces().map_err(|error| failure(&error))?;
-        self.last_duration = Some(began.elapsed());
-        self.must_measure = false;
-        Ok(traces)
+    /// Reads all threads.
+    fn read_stacks(&mut self) -> Result<RawStacks, Failure> {
+        self.finish_pending()?;
+        self.process.send(Request::Read)?;
+        let latest = self.deadline.unwrap_or_else(|| Instant::now() + MAX_READ_WAIT);
+        match self.process.receive(latest)? {
+            Some(Reply { took_ns, result: Ok(Answer::Stacks(stacks)), .. }) => {
+                self.last_duration = Duration::from_nanos(took_ns);
+                Ok(stacks)
+            }
+            Some(Reply { result: Err(message), .. }) => Err(failure(&message)),
+            Some(_) => Err(Failure::new("other", &"a reader process gave another answer")),
+            None => {
+                self.must_measure = true;
+                Err(slow(MAX_READ_WAIT.max(self.last_duration)))
+            }
+        }
+    }
+
+    /// Measures how long a reading takes: its stacks are not used.
+    fn measure(&mut self) -> Result<(), Failure> {
+        if !self.process.is_pending() {
+            self.process.send(Request::Read)?;
+        }
+        match self.process.receive(Instant::now() + MAX_MEASURE_WAIT)? {
+            Some(reply) => {
+                self.last_duration = Duration::from_nanos(reply.took_ns);
+                self.must_measure = false;
+                Ok(())
+            }
+            None => Err(slow(self.last_duration.max(MAX_MEASURE_WAIT))),
+        }
+    }
+
+    /// Drops the reply to an earlier request. An error if it is still not there.
+    fn finish_pending(&mut self) -> Result<(), Failure> {
+        if self.process.is_pending() && self.process.receive(Instant::now())?.is_none() {
+            return Err(slow(self.last_duration));
+        }
+        Ok(())
     }
 
     /// Whether the stacks are consistent, or never will be.
     fn is_complete(&mut self) -> bool {
         let Some(linkage) = &self.linkage else { return true };
-        match linkage.incomplete_fingerprint(&self.spy.process) {
+        match linkage.incomplete_fingerprint(&self.memory) {
             None => self.call_entry.reset(),
             Some(_) if self.call_entry.is_persistent() => {}
             Some(moment) => {
@@ -89,36 +144,42 @@ impl PySpyReader {
         true
     }
 
-    fn stack(&mut self, trace: StackTrace, interpreter: usize, interner: &mut StackInterner) -> ThreadStack {
-        self.frames.clear();
-        self.frames.extend(trace.frames.iter().map(|frame| {
-            interner.intern_frame(&Call {
-                function: &frame.name,
-                file: frame.short_filename.as_ref().unwrap_or(&frame.filename),
-                line: frame.line,
-            })
-        }));
-        let (stack, truncated) = interner.intern_stack(&self.frames, self.max_depth);
-        ThreadStack {
-            thread_id: trace.thread_id,
-            native_id: trace.os_thread_id.and_then(|id| i32::try_from(id).ok()),
-            interpreter,
-            owns_gil: trace.owns_gil,
-            active: trace.active,
-            stack,
-            truncated,
-            failed: false,
-        }
+    fn intern(
+        &self,
+        stacks: RawStacks,
+        interpreter: usize,
+        interner: &mut StackInterner,
+    ) -> Vec<ThreadStack> {
+        let intern_frame = |frame: &RawFrame| {
+            interner.intern_frame(&Call { function: &frame.function, file: &frame.file, line: frame.line })
+        };
+        let ids: Vec<FrameId> = stacks.frames.iter().map(intern_frame).collect();
+        let mut frames = Vec::new();
+        let mut intern_thread = |thread: RawThread| {
+            frames.clear();
+            frames.extend(thread.frames.iter().filter_map(|&frame| ids.get(frame as usize)));
+            let (stack, truncated) = interner.intern_stack(&frames, self.max_depth);
+            ThreadStack {
+                thread_id: thread.thread_id,
+                native_id: thread.native_id.and_then(|id| i32::try_from(id).ok()),
+                interpreter,
+                owns_gil: thread.owns_gil,
+                active: thread.active,
+                stack,
+                truncated,
+                failed: false,
+            }
+        };
+        stacks.threads.into_iter().map(&mut intern_thread).collect()
     }
 }
 
 impl StackReader for PySpyReader {
     fn interpreters(&mut self) -> Result<Vec<usize>, Failure> {
         if self.must_measure {
-            // The target runs: the stacks mean nothing, only the duration counts.
-            let _ = self.read_traces();
+            self.measure()?;
         }
-        Ok(vec![self.spy.addresses.interpreter_address])
+        Ok(vec![self.attached.interpreter as usize])
     }
 
     fn max_depth(&self) -> usize {
@@ -129,7 +190,7 @@ impl StackReader for PySpyReader {
         // An unknown holder counts as a thread that cannot be identified.
         let unknown = GilState { holder: usize::MAX, ..GilState::default() };
         let Some(holder) = self.holder else { return Ok(unknown) };
-        holder.read(&self.spy.process).ok_or_else(|| Failure::new("read", &"the GIL cannot be read"))
+        holder.read(&self.memory).ok_or_else(|| Failure::new("read", &"the GIL cannot be read"))
     }
 
     fn set_deadline(&mut self, deadline: Option<Instant>) {
@@ -142,19 +203,20 @@ impl StackReader for PySpyReader {
         _ran: &mut dyn FnMut(i32) -> bool,
         interner: &mut StackInterner,
     ) -> Result<Stacks, Failure> {
-        if let (Some(deadline), Some(last_duration)) = (self.deadline, self.last_duration) {
-            if Instant::now() + last_duration > deadline {
-                self.must_measure = true;
-                return Err(slow(last_duration));
-            }
+        if self.deadline.is_some_and(|deadline| Instant::now() + self.last_duration > deadline) {
+            self.must_measure = true;
+            return Err(slow(self.last_duration));
         }
         let gil = self.gil(interpreter)?;
         if !self.is_complete() {
             return Err(Failure::transient("read", &"a call was being entered"));
         }
-        let traces = self.read_traces()?;
-        let threads = traces.into_iter().map(|trace| self.stack(trace, interpreter, interner)).collect();
-        Ok(Stacks { threads, gil })
+        let stacks = self.read_stacks()?;
+        Ok(Stacks { threads: self.intern(stacks, interpreter, interner), gil })
+    }
+
+    fn take_cpu_ns(&mut self) -> u64 {
+        self.process.take_cpu_ns()
     }
 }
 
@@ -166,28 +228,11 @@ fn slow(last_duration: Duration) -> Failure {
     Failure::new("slow", &message)
 }
 
-fn failure(error: &anyhow::Error) -> Failure {
-    let message = format!("{error:#}");
-    let kind = match message.as_str() {
+fn failure(message: &str) -> Failure {
+    let kind = match message {
         text if text.contains("recursion depth") => "depth",
         text if text.contains("copy") || text.contains("os error") => "read",
         _ => "other",
     };
     Failure::new(kind, &message)
-}
-
-/// The crate must not stop the target (`ptrace_stop` does), and must include idle threads: `counts` decides which
-/// threads are idle.
-fn config() -> Config {
-    Config {
-        blocking: LockingStrategy::NonBlocking,
-        include_idle: true,
-        gil_only: false,
-        native: false,
-        subprocesses: false,
-        collect_thread_names: false,
-        dump_locals: 0,
-        full_filenames: false,
-        ..Config::default()
-    }
 }

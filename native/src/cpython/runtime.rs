@@ -1,11 +1,12 @@
 //! Finding the Python runtime of a process.
 
 use crate::cpython::cpython_layout::{Layout, LayoutError};
+use crate::linux::elf_image::ElfImage;
+use crate::linux::mappings::PythonImages;
 use crate::linux::memory::{Fault, Memory};
+use crate::reader_process::client::ReaderProcesses;
+use crate::reader_process::messages::FoundRuntime;
 use crate::stacks::stack_reader::Failure;
-use py_spy::python_process_info::{get_python_version, PythonProcessInfo};
-use py_spy::PythonSpy;
-use remoteprocess::Process;
 
 /// The Python of a process and the layout of its memory.
 #[derive(Debug)]
@@ -16,33 +17,76 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Finds the Python of a process by its symbols, or else with the py-spy crate. The crate reads stacks to validate
-    /// an address, which fails in some processes, so it comes last.
-    pub fn find(pid: i32, memory: &dyn Memory) -> Result<Runtime, Failure> {
-        let process = Process::new(pid).map_err(|error| Failure::new("read", &error))?;
-        let pyspy_failure = |error: anyhow::Error| Failure::new("read", &error);
-        let info = PythonProcessInfo::new(&process).map_err(pyspy_failure)?;
-        let version = get_python_version(&info, &process).map_err(pyspy_failure)?;
+    /// Finds the Python of a process by its dynamic symbols, in its memory. For a program without them the py-spy
+    /// crate searches, in a process of its own.
+    pub fn find(
+        pid: i32,
+        memory: &dyn Memory,
+        processes: Option<&ReaderProcesses>,
+    ) -> Result<Runtime, Failure> {
+        match Runtime::find_by_symbols(pid, memory)? {
+            Some(runtime) => Ok(runtime),
+            None => {
+                let none = || Failure::new("other", &"it has no symbols of Python");
+                Runtime::from_found(memory, processes.ok_or_else(none)?.find_runtime(pid)?)
+            }
+        }
+    }
+
+    /// None if neither the executable nor libpython has Python's symbols.
+    fn find_by_symbols(pid: i32, memory: &dyn Memory) -> Result<Option<Runtime>, Failure> {
+        let images = PythonImages::find(pid).map_err(|error| Failure::new("read", &error))?;
+        for file in [images.executable, images.libpython].into_iter().flatten() {
+            let Some(image) = ElfImage::read(memory, file.start)? else { continue };
+            let (Some(version), Some(address)) = (image.symbol("Py_Version")?, image.symbol("_PyRuntime")?)
+            else {
+                if image.symbol("Py_GetVersion")?.is_some() {
+                    // Before Python 3.11.
+                    return Err(LayoutError::Version.into());
+                }
+                continue;
+            };
+            let mut bytes = [0; 4];
+            memory.read(version, &mut bytes)?;
+            let (python, minor) = decode_version(u32::from_ne_bytes(bytes));
+            let layout = Layout::read(memory, minor, address).map_err(|error| match error {
+                // It may be starting.
+                LayoutError::Runtime => Failure::new("read", &error),
+                error => error.into(),
+            })?;
+            return Ok(Some(Runtime { python, layout }));
+        }
+        Ok(None)
+    }
+
+    fn from_found(memory: &dyn Memory, found: FoundRuntime) -> Result<Runtime, Failure> {
+        let FoundRuntime { version, addresses, interpreter } = found;
         if version.major != 3 {
             return Err(LayoutError::Version.into());
         }
-        let python =
-            format!("{}.{}.{}{}", version.major, version.minor, version.patch, version.release_flags);
-        let symbol = info.get_symbol("_PyRuntime").map(|&address| address as usize);
-        // Without symbols, `_PyRuntime` may still have a section.
-        let binaries = [&info.python_binary, &info.libpython_binary].into_iter().flatten();
-        let sections = binaries.map(|binary| binary.pyruntime_addr as usize).filter(|&address| address != 0);
-        for address in symbol.into_iter().chain(sections) {
-            match Layout::read(memory, version.minor, address) {
-                Ok(layout) => return Ok(Runtime { python, layout }),
+        for address in addresses {
+            match Layout::read(memory, version.minor, address as usize) {
+                Ok(layout) => return Ok(Runtime { python: version.to_string(), layout }),
                 Err(LayoutError::Runtime | LayoutError::Fault(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        let spy = PythonSpy::new(pid, &py_spy::Config::default()).map_err(pyspy_failure)?;
-        let address = Layout::runtime_address(memory, version.minor, spy.addresses.interpreter_address)?;
-        Ok(Runtime { python, layout: Layout::read(memory, version.minor, address)? })
+        let address = Layout::runtime_address(memory, version.minor, interpreter as usize)?;
+        Ok(Runtime { python: version.to_string(), layout: Layout::read(memory, version.minor, address)? })
     }
+}
+
+/// A `PY_VERSION_HEX`: the version, like "3.11.7" or "3.14.0rc1", and the minor version (0: not Python 3).
+fn decode_version(version: u32) -> (String, u64) {
+    let [major, minor, micro, release] = version.to_be_bytes();
+    let serial = release & 15;
+    let suffix = match release >> 4 {
+        0xA => format!("a{serial}"),
+        0xB => format!("b{serial}"),
+        0xC => format!("rc{serial}"),
+        _ => String::new(),
+    };
+    (format!("{major}.{minor}.{micro}{suffix}"), if major == 3 { minor.into() } else { 0 })
 }
 
 impl From<Fault> for Failure {
@@ -57,5 +101,18 @@ impl From<LayoutError> for Failure {
             LayoutError::Fault(fault) => fault.into(),
             error => Failure::new("other", &error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_number_reads_as_python_prints_it() {
+        assert_eq!(decode_version(0x030b_07f0), ("3.11.7".into(), 11));
+        assert_eq!(decode_version(0x030e_00c1), ("3.14.0rc1".into(), 14));
+        assert_eq!(decode_version(0x030f_00a4), ("3.15.0a4".into(), 15));
+        assert_eq!(decode_version(0), ("0.0.0".into(), 0));
     }
 }

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Maximum of cached paths.
+/// Maximum of cached paths, and of their bytes.
 const MAX_CACHED: usize = 16_384;
+const MAX_BYTES: usize = 4 << 20;
 
 /// Shortens the paths of one process, each once.
 #[derive(Debug)]
@@ -13,6 +14,7 @@ pub struct ShortPaths {
     /// The root of the process's files, if it has another mount namespace than this process.
     root: Option<String>,
     cache: HashMap<String, Arc<str>>,
+    cached_bytes: usize,
 }
 
 impl ShortPaths {
@@ -20,19 +22,25 @@ impl ShortPaths {
         let mounts = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
         let (here, there) = (mounts("self"), mounts(&pid.to_string()));
         let elsewhere = here.is_some() && there.is_some() && here != there;
-        ShortPaths { root: elsewhere.then(|| format!("/proc/{pid}/root")), cache: HashMap::new() }
+        ShortPaths {
+            root: elsewhere.then(|| format!("/proc/{pid}/root")),
+            cache: HashMap::new(),
+            cached_bytes: 0,
+        }
     }
 
     pub fn shorten(&mut self, path: &str) -> Arc<str> {
         if let Some(short) = self.cache.get(path) {
             return Arc::clone(short);
         }
-        if self.cache.len() >= MAX_CACHED {
-            self.cache.clear();
+        if self.cache.len() >= MAX_CACHED || self.cached_bytes > MAX_BYTES {
+            self.cache = HashMap::new();
+            self.cached_bytes = 0;
         }
         let visible_path = self.root.as_ref().map(|root| format!("{root}{path}"));
         let visible_path = visible_path.filter(|visible_path| Path::new(visible_path).exists());
         let short: Arc<str> = strip_above_package(Path::new(visible_path.as_deref().unwrap_or(path))).into();
+        self.cached_bytes += path.len() + short.len();
         self.cache.insert(path.to_owned(), Arc::clone(&short));
         short
     }

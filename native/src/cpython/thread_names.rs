@@ -1,17 +1,23 @@
 //! The names that a program gave its threads.
 
-use py_spy::config::LockingStrategy;
-use py_spy::{Config, PythonSpy};
+use crate::reader_process::client::{ReaderProcess, ReaderProcesses};
+use crate::reader_process::messages::{Answer, Reply, Request};
+use crate::stacks::stack_reader::Failure;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Minimum time between two readings of names: some threads (a C library's) never have one.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// The sampling thread waits no longer for names: they can be there at the next tick.
+const MAX_WAIT: Duration = Duration::from_millis(5);
+/// Longer names are cut.
+const MAX_CHARACTERS: usize = 256;
 
-/// Thread names of one process, by pthread_t. The py-spy crate finds them; nothing is stopped for it.
+/// Thread names of one process, by pthread_t. The py-spy crate finds them, in a reader process; nothing is stopped
+/// for it.
 pub struct ThreadNames {
-    spy: PythonSpy,
+    process: ReaderProcess,
     names: HashMap<u64, Arc<str>>,
     /// Whether samples are counted by these names, or only the timed samples have them.
     pub used_for_counts: bool,
@@ -19,38 +25,48 @@ pub struct ThreadNames {
 }
 
 impl ThreadNames {
-    pub fn new(pid: i32, used_for_counts: bool) -> anyhow::Result<ThreadNames> {
-        let config = Config {
-            blocking: LockingStrategy::NonBlocking,
-            include_idle: true,
-            collect_thread_names: true,
-            ..Config::default()
-        };
-        Ok(ThreadNames {
-            spy: PythonSpy::new(pid, &config)?,
-            names: HashMap::new(),
-            used_for_counts,
-            read_at: None,
-        })
+    pub fn new(pid: i32, processes: &ReaderProcesses, used_for_counts: bool) -> Result<ThreadNames, Failure> {
+        let mut process = processes.start()?;
+        if let Err(message) = process.call(Request::AttachForNames { pid })?.result {
+            return Err(Failure::new("other", &message));
+        }
+        Ok(ThreadNames { process, names: HashMap::new(), used_for_counts, read_at: None })
     }
 
     /// Reads the names of these threads and drops those of others.
-    pub fn update(&mut self, threads: &[u64]) {
+    ///
+    /// # Errors
+    /// If the reader process has ended.
+    pub fn update(&mut self, threads: &[u64]) -> Result<(), Failure> {
         // A pthread_t is soon given to another thread.
         self.names.retain(|id, _| threads.contains(id));
-        let unknown = threads.iter().any(|id| !self.names.contains_key(id));
-        if !unknown || self.read_at.is_some_and(|read_at| read_at.elapsed() < MIN_INTERVAL) {
-            return;
+        if !self.process.is_pending() {
+            let unknown = threads.iter().any(|id| !self.names.contains_key(id));
+            if !unknown || self.read_at.is_some_and(|read_at| read_at.elapsed() < MIN_INTERVAL) {
+                return Ok(());
+            }
+            self.read_at = Some(Instant::now());
+            self.process.send(Request::ReadNames)?;
         }
-        self.read_at = Some(Instant::now());
-        self.spy.python_thread_names.clear();
-        // Fails now and then, as the process goes on meanwhile; the names may be there all the same.
-        let _ = self.spy.get_stack_traces();
-        for (id, name) in &self.spy.python_thread_names {
-            if let Some(name) = name.as_deref().filter(|_| threads.contains(id)) {
-                self.names.entry(*id).or_insert_with(|| name.into());
+        let wait = if self.read_at.is_some_and(|sent| sent.elapsed() < MAX_WAIT) {
+            MAX_WAIT
+        } else {
+            Duration::ZERO
+        };
+        if let Some(Reply { result: Ok(Answer::Names(names)), .. }) =
+            self.process.receive(Instant::now() + wait)?
+        {
+            for (id, name) in names.into_iter().filter(|(id, _)| threads.contains(id)) {
+                let name = || name.chars().take(MAX_CHARACTERS).collect::<String>().into();
+                self.names.entry(id).or_insert_with(name);
             }
         }
+        Ok(())
+    }
+
+    /// CPU time of the reader process since the last call, in nanoseconds.
+    pub fn take_cpu_ns(&mut self) -> u64 {
+        self.process.take_cpu_ns()
     }
 
     pub fn get(&self, thread: u64) -> Option<Arc<str>> {

@@ -5,8 +5,14 @@ use crate::cpython::cpython_layout::{GilLayout, Layout};
 use crate::cpython::frames::CycleDetector;
 use crate::linux::memory::{int, word, Fault, Memory, Span};
 
-/// The most threads of an interpreter that are followed.
-const MAX_THREADS: usize = 32_768;
+/// The most threads that are followed, of all interpreters together.
+pub const MAX_THREADS: usize = 16_384;
+/// The most that is read of their states.
+const MAX_BYTES: usize = 16 << 20;
+/// A buffer that is kept from one reading to the next is at most this long.
+const MAX_KEPT_BYTES: usize = 1 << 20;
+/// So many states of last time are compared with the next one of the list.
+const MAX_SKIPPED: usize = 256;
 const WORD: usize = size_of::<usize>();
 
 /// The fields of an interpreter state that every reading needs.
@@ -177,11 +183,12 @@ impl ThreadStates {
         self.entries.clear();
         let (mut next, mut steps, mut matched) = (head.threads, CycleDetector::default(), before);
         while next != 0 {
-            if steps.is_cycle(next) || steps.count > MAX_THREADS {
+            if steps.is_cycle(next) || steps.count > MAX_THREADS || self.bytes.len() > MAX_BYTES {
                 return Err(Fault { address: next });
             }
             // Mostly the next of last time's; if not, some have ended.
-            let read_spans = &self.spans[matched.min(read)..read];
+            let read_spans =
+                &self.spans[matched.min(read)..read.min(matched + MAX_SKIPPED).max(matched.min(read))];
             let at = match read_spans.iter().position(|span| span.address == next) {
                 Some(skipped) => {
                     matched += skipped + 1;
@@ -207,6 +214,13 @@ impl ThreadStates {
     /// Each state's address and its bytes.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
         self.entries.iter().map(|&(address, at)| (address, &self.bytes[at..at + self.size]))
+    }
+
+    /// Frees a buffer that a usual number of threads does not need.
+    pub fn shrink(&mut self) {
+        if self.bytes.len() > MAX_KEPT_BYTES {
+            (self.bytes, self.spans, self.entries) = (Vec::new(), Vec::new(), Vec::new());
+        }
     }
 
     pub fn count(&self) -> usize {

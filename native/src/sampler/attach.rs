@@ -6,20 +6,24 @@ use crate::cpython::thread_names::ThreadNames;
 use crate::linux::os::thread_cpu_ns;
 use crate::linux::target::{tracer_of, Presence, Target};
 use crate::linux::threads;
+use crate::reader_process::client::EXCEEDED;
 use crate::sampler::engine::Engine;
 use crate::sampler::messages::{AttachError, ReaderKind, SamplingOptions};
 use crate::sampler::sample_once::{Mode, ProcessSampler};
+use crate::sampler::sampling_loop::guarded;
 use crate::sampler::shared_session::SharedSession;
 use crate::stacks::stack_reader::{Failure, StackReader};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often attaching is retried: it fails now and then while a process starts or its interpreter runs.
 const TRIES: u32 = 10;
 /// As many of these use the CPython reader, where the py-spy reader is an alternative.
 const CPYTHON_READER_TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(20);
+/// Attaching is not tried again after this time.
+const MAX_DURATION: Duration = Duration::from_secs(15);
 
 /// A session of the engine: one process that it samples.
 #[derive(Debug)]
@@ -46,26 +50,27 @@ pub fn attach(engine: &Engine, pid: i32, options: &SamplingOptions) -> Result<Se
     if let Err(error) = target.check_trace_permission() {
         return Err(attach_error(&target, &Failure::new("read", &error)));
     }
-    let began_ns = thread_cpu_ns();
+    let (began, began_ns) = (Instant::now(), thread_cpu_ns());
     let mut tries = 0;
     loop {
         if target.presence() == Presence::Stopped {
             let message = format!("process {pid} is stopped (state T): continue it first");
             return Err(AttachError::Unsupported(message));
         }
-        let failure = match prepare(&target, options, tries) {
-            Ok((sampler, method)) => {
-                match engine.start_session(sampler, options, thread_cpu_ns() - began_ns)? {
-                    Ok((id, session)) => return Ok(SessionHandle { id, session, method }),
-                    Err(failure) => failure,
+        let failure =
+            match guarded(|| prepare(engine, &target, options, tries)).map_err(|(failure, _)| failure) {
+                Ok((sampler, method)) => {
+                    match engine.start_session(sampler, options, thread_cpu_ns() - began_ns)? {
+                        Ok((id, session)) => return Ok(SessionHandle { id, session, method }),
+                        Err(failure) => failure,
+                    }
                 }
-            }
-            Err(failure) => failure,
-        };
+                Err(failure) => failure,
+            };
         if target.presence() == Presence::Exited {
             return Err(no_such_process(pid));
         }
-        if tries == TRIES {
+        if tries == TRIES || failure.kind == EXCEEDED || began.elapsed() > MAX_DURATION {
             return Err(attach_error(&target, &failure));
         }
         tries += 1;
@@ -74,6 +79,7 @@ pub fn attach(engine: &Engine, pid: i32, options: &SamplingOptions) -> Result<Se
 }
 
 fn prepare(
+    engine: &Engine,
     target: &Arc<Target>,
     options: &SamplingOptions,
     tries: u32,
@@ -83,7 +89,7 @@ fn prepare(
         // While it waits it could be read, but not once it works.
         return Err(Failure::new("traced", &format!("process {tracer} traces it")));
     }
-    let (reader, mut method) = find_reader(target.pid, options, tries)?;
+    let (reader, mut method) = find_reader(engine, target.pid, options, tries)?;
     method.mode = match options.mode {
         Some(Mode::Gil) if method.mode != Mode::Gil => {
             let message = format!(
@@ -95,8 +101,8 @@ fn prepare(
         requested => requested.unwrap_or(method.mode),
     };
     let named = options.names || options.timed_names;
-    let names = named.then(|| ThreadNames::new(target.pid, options.names)).transpose();
-    let names = names.map_err(|error| Failure::new("other", &error))?;
+    let processes = &engine.reader_processes;
+    let names = named.then(|| ThreadNames::new(target.pid, processes, options.names)).transpose()?;
     let sampler = ProcessSampler::new(Arc::clone(target), method.mode, reader, options.limits, names)?;
     method.missing_states = sampler.missing_states();
     Ok((sampler, method))
@@ -104,12 +110,13 @@ fn prepare(
 
 /// A reader for the process, and the best way to sample with it.
 fn find_reader(
+    engine: &Engine,
     pid: i32,
     options: &SamplingOptions,
     tries: u32,
 ) -> Result<(Box<dyn StackReader>, SamplingMethod), Failure> {
     if options.reader != Some(ReaderKind::PySpy) {
-        match CpythonReader::attach(pid, options.max_depth) {
+        match CpythonReader::attach(pid, Some(&engine.reader_processes), options.max_depth) {
             Ok(reader) => {
                 let method = SamplingMethod {
                     mode: Mode::Gil,
@@ -120,13 +127,14 @@ fn find_reader(
                 return Ok((Box::new(reader), method));
             }
             Err(failure) if options.reader == Some(ReaderKind::Cpython) => return Err(failure),
+            Err(failure) if failure.kind == EXCEEDED => return Err(failure),
             // It may be starting.
             Err(failure) if failure.kind == "read" && tries < CPYTHON_READER_TRIES => return Err(failure),
             Err(_) => {}
         }
     }
     let running = options.mode == Some(Mode::Nonblocking);
-    let reader = PySpyReader::attach(pid, options.max_depth, running)?;
+    let reader = PySpyReader::attach(pid, &engine.reader_processes, options.max_depth, running)?;
     let mode = if reader.can_read_gil_holder() { Mode::Gil } else { Mode::Blocking };
     let method =
         SamplingMethod { mode, reader: ReaderKind::PySpy, python: reader.python(), missing_states: &[] };
@@ -148,6 +156,7 @@ fn attach_error(target: &Target, failure: &Failure) -> AttachError {
         _ if ["os error 1)", "os error 13)", "EPERM"].iter().any(|denied| why.contains(denied)) => {
             AttachError::Denied(format!("not allowed to read process {pid}: {why}"))
         }
+        _ if failure.kind == EXCEEDED => AttachError::Exceeded(format!("process {pid}: {why}")),
         _ if failure.kind == "slow" => AttachError::Slow(format!("process {pid}: {why}")),
         _ => AttachError::Unsupported(format!("process {pid} is no Python that can be sampled: {why}")),
     }

@@ -2,7 +2,7 @@
 
 use crate::ptrace::ptrace_stop::StopStats;
 use crate::sampler::counts::{Counts, Sample, StateCounts, ThreadLabel};
-use crate::stacks::stack_interner::{FrameId, FrameTexts, StackInterner};
+use crate::stacks::stack_interner::{FrameId, FrameTexts, StackId, StackInterner};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -49,10 +49,14 @@ pub struct Batch {
     pub samples: u64,
     /// Samples counted under `(other)`.
     pub other: u64,
-    counted: Vec<(ThreadLabel, Arc<[FrameId]>, StateCounts)>,
+    counted: Vec<CountedRow>,
     texts: FrameTexts,
 }
 
+type CountedRow = (ThreadLabel, Arc<[FrameId]>, StateCounts);
+
+/// Maximum of the stacks of a batch as text.
+const MAX_TEXT_BYTES: usize = 16 << 20;
 /// If the wall clock moves further against the monotonic clock, it was set (or the machine slept).
 const CLOCK_STEP_NS: u64 = 1_000_000_000;
 
@@ -100,7 +104,8 @@ impl OpenBatch {
         let unix_ns = if stepped { now.unix_ns } else { batch_end_ns };
         let began = std::mem::replace(&mut self.began, ClockReading { unix_ns, ..now });
         let counts = self.counts.take();
-        let frames = |stack| interner.frames_of(stack).unwrap_or_default();
+        let texts = interner.frame_texts();
+        let (counted, cut) = fit_rows(&counts, interner, &texts, MAX_TEXT_BYTES);
         Batch {
             start_ns: began.unix_ns,
             duration_ns,
@@ -108,17 +113,45 @@ impl OpenBatch {
             sampler_cpu_ns: now.sampler_cpu_ns.saturating_sub(began.sampler_cpu_ns),
             quality: std::mem::take(&mut self.quality),
             samples: counts.total(),
-            other: counts.other,
-            counted: counts.rows().map(|(label, stack, n)| (label.clone(), frames(stack), n)).collect(),
-            texts: interner.frame_texts(),
+            other: counts.other + cut,
+            counted,
+            texts,
         }
     }
+}
+
+/// Rows whose texts fit in `room` bytes, and how many samples of the others are counted under `(other)`. Frames are
+/// stored once, but every stack is written out in full.
+fn fit_rows(
+    counts: &Counts,
+    interner: &StackInterner,
+    texts: &FrameTexts,
+    mut room: usize,
+) -> (Vec<CountedRow>, u64) {
+    let (mut rows, mut other, mut cut) = (Vec::new(), BTreeMap::<ThreadLabel, StateCounts>::new(), 0);
+    for (label, stack, states) in counts.rows() {
+        let frames = interner.frames_of(stack).unwrap_or_default();
+        let size = texts.folded_size(&frames);
+        if stack != StackId::OTHER && size <= room {
+            room -= size;
+            rows.push((label.clone(), frames, states));
+            continue;
+        }
+        if stack != StackId::OTHER {
+            cut += states.iter().sum::<u64>();
+        }
+        let sums = other.entry(label.clone()).or_default();
+        sums.iter_mut().zip(states).for_each(|(sum, n)| *sum += n);
+    }
+    let frames = interner.frames_of(StackId::OTHER).unwrap_or_default();
+    rows.extend(other.into_iter().map(|(label, states)| (label, Arc::clone(&frames), states)));
+    (rows, cut)
 }
 
 impl Batch {
     /// Rows (thread, stack, samples of each state), sorted so that equal counts give equal lists.
     pub fn rows(&self) -> Vec<(String, String, StateCounts)> {
-        let row = |(label, frames, states): &(ThreadLabel, Arc<[FrameId]>, StateCounts)| {
+        let row = |(label, frames, states): &CountedRow| {
             (label.as_str().to_owned(), self.texts.folded(frames), *states)
         };
         let mut rows: Vec<_> = self.counted.iter().map(row).collect();
@@ -174,6 +207,24 @@ mod tests {
         let row = |stack: &str| ("main".to_owned(), stack.to_owned(), [0, 0, 1, 0]);
         assert_eq!(first.rows(), [row("a"), row("b")]);
         assert_eq!(second.rows(), [row("a")]);
+    }
+
+    #[test]
+    fn rows_whose_text_does_not_fit_are_counted_as_other() {
+        let mut interner = StackInterner::new(10);
+        let mut counts = Counts::new(10);
+        samples(&mut interner, &["a", "bbbb", "cccc"]).iter().for_each(|sample| counts.add(sample));
+        let other = Sample { stack: StackId::OTHER, ..samples(&mut interner, &["a"])[0].clone() };
+        counts.add(&other);
+        let texts = interner.frame_texts();
+        let fit = |room| fit_rows(&counts, &interner, &texts, room);
+        let (rows, cut) = fit(100);
+        assert_eq!((rows.len(), cut), (4, 0));
+        let (rows, cut) = fit(0);
+        assert_eq!((cut, texts.folded(&rows[0].1).as_str(), rows[0].2), (3, "(other)", [0, 0, 4, 0]));
+        assert_eq!(rows.len(), 1);
+        let (rows, cut) = fit(7);
+        assert_eq!((rows.len(), cut), (3, 1));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! ptrace ties a stopped thread to the OS thread that stopped it, so all sampling and detaching happens in one
 //! thread (`sampling_loop`). Other threads send it `messages`.
 
+use crate::reader_process::client::ReaderProcesses;
 use crate::sampler::messages::{AttachError, Mailbox, Message, NewSession, SamplingOptions};
 use crate::sampler::sample_once::ProcessSampler;
 use crate::sampler::sampling_loop;
@@ -19,12 +20,14 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The sampling thread. It ends when this is closed or dropped.
 #[derive(Debug)]
 pub struct Engine {
+    pub reader_processes: ReaderProcesses,
     mailbox: Arc<Mailbox>,
     next_id: AtomicU64,
 }
 
 impl Engine {
-    pub fn start() -> io::Result<Engine> {
+    /// `reader_command` starts the parent of reader processes.
+    pub fn start(reader_command: Vec<String>) -> io::Result<Engine> {
         let mailbox = Arc::new(Mailbox::default());
         let thread_mailbox = Arc::clone(&mailbox);
         let body = move || {
@@ -32,7 +35,8 @@ impl Engine {
             thread_mailbox.close();
         };
         thread::Builder::new().name("sidelight-sampler".into()).spawn(body)?;
-        Ok(Engine { mailbox, next_id: AtomicU64::new(0) })
+        let reader_processes = ReaderProcesses::new(reader_command);
+        Ok(Engine { reader_processes, mailbox, next_id: AtomicU64::new(0) })
     }
 
     /// Starts to sample a process. The inner failure is that of a first reading, which is not counted.
@@ -206,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_session_whose_reader_panics_ends_and_the_others_go_on() {
-        let (child, engine) = (asleep(), Engine::start().unwrap());
+        let (child, engine) = (asleep(), Engine::start(Vec::new()).unwrap());
         let (_, good) = watch(&engine, &child, RELIABLE, Duration::ZERO).unwrap();
         let (_, bad) = watch(&engine, &child, 5, Duration::ZERO).unwrap();
         until(|| bad.ended().is_some());
@@ -222,7 +226,7 @@ mod tests {
 
     #[test]
     fn processes_that_are_all_late_share_the_thread() {
-        let (child, engine) = (asleep(), Engine::start().unwrap());
+        let (child, engine) = (asleep(), Engine::start(Vec::new()).unwrap());
         let takes = Duration::from_millis(3);
         let sessions: Vec<_> = (0..5).map(|_| watch(&engine, &child, RELIABLE, takes).unwrap().1).collect();
         sessions.iter().for_each(|session| drop(session.take()));
@@ -238,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_pause_lasts_until_a_rate_is_set_and_an_exit_is_noticed_meanwhile() {
-        let (child, engine) = (asleep(), Engine::start().unwrap());
+        let (child, engine) = (asleep(), Engine::start(Vec::new()).unwrap());
         let (id, session) = watch(&engine, &child, RELIABLE, Duration::ZERO).unwrap();
         engine.set_period(id, None);
         session.take();
@@ -254,7 +258,7 @@ mod tests {
 
     #[test]
     fn ever_new_stacks_are_counted_as_other_and_do_not_fill_the_memory() {
-        let (child, engine) = (asleep(), Engine::start().unwrap());
+        let (child, engine) = (asleep(), Engine::start(Vec::new()).unwrap());
         let (id, session) = watch(&engine, &child, RELIABLE, Duration::ZERO).unwrap();
         for _ in 0..3 {
             until(|| session.lock().attempts() >= 5 * MAX_STACKS as u64);
@@ -270,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_closed_engine_ends_its_sessions_and_takes_no_more() {
-        let (child, engine) = (asleep(), Engine::start().unwrap());
+        let (child, engine) = (asleep(), Engine::start(Vec::new()).unwrap());
         let (id, session) = watch(&engine, &child, RELIABLE, Duration::ZERO).unwrap();
         engine.close();
         session.wait_until_detached(REPLY_TIMEOUT);

@@ -45,6 +45,8 @@ pub enum AttachError {
     Unsupported(String),
     /// Reading takes longer than threads may be stopped.
     Slow(String),
+    /// A reader process took more time or memory than it may.
+    Exceeded(String),
     /// The engine was closed, or does not answer.
     Engine(String),
 }

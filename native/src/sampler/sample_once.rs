@@ -140,8 +140,7 @@ impl ProcessSampler {
             Mode::Nonblocking => self.read_unstopped(interner),
         }?;
         let stacks = self.merge_interpreters(stacks, interner);
-        self.store(stacks, interner);
-        Ok(())
+        self.store(stacks, interner)
     }
 
     /// A thread that runs code in an interpreter is still in whichever called that, the older one: it has one
@@ -237,15 +236,21 @@ impl ProcessSampler {
         Ok(stacks)
     }
 
-    fn store(&mut self, stacks: Vec<ThreadStack>, interner: &mut StackInterner) {
+    /// CPU time that reader processes used since the last call, in nanoseconds.
+    pub fn take_cpu_ns(&mut self) -> u64 {
+        self.reader.take_cpu_ns() + self.names.as_mut().map_or(0, ThreadNames::take_cpu_ns)
+    }
+
+    fn store(&mut self, stacks: Vec<ThreadStack>, interner: &mut StackInterner) -> Result<(), Failure> {
         let threads: Vec<u64> = stacks.iter().map(|thread| thread.thread_id).collect();
-        self.names.iter_mut().for_each(|names| names.update(&threads));
+        self.names.iter_mut().try_for_each(|names| names.update(&threads))?;
         let generation = self.last.generation;
         let tids: Vec<Option<i32>> =
             stacks.iter().map(|thread| self.threads.resolve(thread.native_id, thread.thread_id)).collect();
         let samples =
             stacks.into_iter().zip(&tids).map(|(thread, tid)| self.sample(thread, *tid, interner)).collect();
         self.last = LastSample { samples, threads, tids, generation, complete: true };
+        Ok(())
     }
 
     fn sample(&self, thread: ThreadStack, tid: Option<i32>, interner: &mut StackInterner) -> Sample {

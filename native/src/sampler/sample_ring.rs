@@ -1,8 +1,11 @@
 //! A ring of the latest samples, each with its time.
 
 use crate::sampler::counts::{Sample, State, ThreadLabel};
-use crate::stacks::stack_interner::{StackId, StackInterner};
+use crate::stacks::stack_interner::{StackId, StackInterner, OTHER};
 use std::collections::{HashMap, VecDeque};
+
+/// Maximum of the stacks of a timeline as text; beyond it a stack is `(other)`.
+const MAX_TEXT_BYTES: usize = 16 << 20;
 
 /// A bounded ring of samples: beyond the bound a new sample replaces the oldest.
 #[derive(Debug)]
@@ -78,13 +81,18 @@ impl SampleRing {
         timeline.monotonic_ns = start_ns;
         let (mut threads, mut stacks) = (HashMap::new(), HashMap::new());
         let texts = interner.frame_texts();
+        let mut room = MAX_TEXT_BYTES;
         for sample in self.samples.range(first..) {
             let thread = *threads.entry(&sample.label).or_insert_with(|| {
                 timeline.threads.push(sample.label.as_str().to_owned());
                 timeline.threads.len() - 1
             });
             let stack = *stacks.entry(sample.stack).or_insert_with(|| {
-                timeline.stacks.push(texts.folded(&interner.frames_of(sample.stack).unwrap_or_default()));
+                let frames = interner.frames_of(sample.stack).unwrap_or_default();
+                let size = texts.folded_size(&frames);
+                let fits = size <= room;
+                room -= if fits { size } else { 0 };
+                timeline.stacks.push(if fits { texts.folded(&frames) } else { OTHER.to_owned() });
                 timeline.stacks.len() - 1
             });
             timeline.samples.push((sample.monotonic_ns - start_ns, thread, stack, sample.state as u8));

@@ -5,9 +5,12 @@ use crate::sampler::attach::{attach, SessionHandle};
 use crate::sampler::messages::{AttachError, ReaderKind, SamplingOptions};
 use crate::sampler::sample_once::Mode;
 use crate::sampler::{batch, engine};
-use pyo3::exceptions::{PyPermissionError, PyProcessLookupError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{
+    PyMemoryError, PyPermissionError, PyProcessLookupError, PyRuntimeError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -66,11 +69,11 @@ pub struct Timeline {
 impl Engine {
     #[new]
     #[pyo3(signature = (*, max_stop_us = 2000, max_stacks = 50_000))]
-    fn new(max_stop_us: u64, max_stacks: usize) -> PyResult<Engine> {
+    fn new(py: Python<'_>, max_stop_us: u64, max_stacks: usize) -> PyResult<Engine> {
         if max_stop_us == 0 || max_stacks == 0 {
             return Err(PyValueError::new_err("max_stop_us and max_stacks must be at least 1"));
         }
-        let engine = Arc::new(engine::Engine::start()?);
+        let engine = Arc::new(engine::Engine::start(reader_command(py)?)?);
         Ok(Engine { engine, max_stop: Duration::from_micros(max_stop_us), max_stacks })
     }
 
@@ -244,9 +247,22 @@ impl From<AttachError> for PyErr {
             AttachError::Gone(message) => PyProcessLookupError::new_err(message),
             AttachError::Denied(message) => PyPermissionError::new_err(message),
             AttachError::Unsupported(message) => PyValueError::new_err(message),
+            AttachError::Exceeded(message) => PyMemoryError::new_err(message),
             AttachError::Slow(message) | AttachError::Engine(message) => PyRuntimeError::new_err(message),
         }
     }
+}
+
+/// Starts this Python with nothing but this extension, to be the parent of reader processes.
+fn reader_command(py: Python<'_>) -> PyResult<Vec<String>> {
+    const PROGRAM: &str =
+        "import sys; sys.path.insert(0, sys.argv[1]); import sidelight_native; sidelight_native.serve_readers()";
+    let python: String = py.import("sys")?.getattr("executable")?.extract()?;
+    let module: PathBuf = py.import("sidelight_native")?.getattr("__file__")?.extract()?;
+    // The extension, or a package with it.
+    let folder = module.ancestors().nth(if module.ends_with("__init__.py") { 2 } else { 1 });
+    let folder = folder.unwrap_or(&module).to_string_lossy().into_owned();
+    Ok([&python, "-I", "-S", "-c", PROGRAM, &folder].map(str::to_owned).to_vec())
 }
 
 /// None pauses.

@@ -8,6 +8,7 @@ use crate::linux::os::{become_sampling_thread, monotonic_ns, thread_cpu_ns};
 use crate::linux::sched_priority::SchedPriority;
 use crate::linux::target::Presence;
 use crate::ptrace::ptrace_stop::Stopper;
+use crate::reader_process::client::EXCEEDED;
 use crate::sampler::batch::ClockReading;
 use crate::sampler::messages::{Mailbox, Message, NewSession};
 use crate::sampler::sample_once::ProcessSampler;
@@ -139,7 +140,8 @@ impl SamplingLoop<'_> {
             StackInterner::new(options.max_stacks.saturating_mul(2).saturating_add(options.timed));
         let readable = guarded(|| sampler.check_readable(&mut interner));
         sampler.take_stops();
-        let sampler_cpu_ns = attach_cpu_ns + self.spent_ns();
+        let reader_cpu_ns = sampler.take_cpu_ns();
+        let sampler_cpu_ns = attach_cpu_ns + self.spent_ns(reader_cpu_ns);
         if let Err((failure, _)) = readable {
             self.detach(sampler);
             return drop(reply.send(Err(failure)));
@@ -185,7 +187,8 @@ impl SamplingLoop<'_> {
         process.sampler.set_stay_since(self.awake_since_ns);
         let outcome = catch_unwind(AssertUnwindSafe(|| process.sample_if_due()));
         let ended = outcome.unwrap_or_else(|panic| Some(format!("failed: {}", panic_message(&*panic))));
-        let spent_ns = self.spent_ns();
+        let reader_cpu_ns = process.sampler.take_cpu_ns();
+        let spent_ns = self.spent_ns(reader_cpu_ns);
         if let Some(process) = self.processes.get_mut(&id) {
             process.session.lock().add_cpu(spent_ns);
         }
@@ -195,11 +198,12 @@ impl SamplingLoop<'_> {
         }
     }
 
-    /// CPU time since this was asked last.
-    fn spent_ns(&mut self) -> u64 {
+    /// CPU time since this was asked last, with what reader processes used meanwhile.
+    fn spent_ns(&mut self, reader_cpu_ns: u64) -> u64 {
         let before_ns = std::mem::replace(&mut self.cpu_ns, thread_cpu_ns());
-        self.mailbox.cpu_ns.store(self.cpu_ns, Ordering::Relaxed);
-        self.cpu_ns - before_ns
+        let spent_ns = self.cpu_ns - before_ns + reader_cpu_ns;
+        self.mailbox.cpu_ns.fetch_add(spent_ns, Ordering::Relaxed);
+        spent_ns
     }
 
     fn end(&mut self, id: u64, ended: Option<&str>) {
@@ -256,6 +260,7 @@ impl SampledProcess {
             self.sampler.cpu = None;
         }
         let ended = match &outcome {
+            Err((failure, _)) if failure.kind == EXCEEDED => Some(format!("failed: {}", failure.message)),
             Err((failure, true)) => {
                 self.panics += 1;
                 (self.panics >= MAX_PANICS).then(|| format!("failed: {}", failure.message))
@@ -274,10 +279,10 @@ impl SampledProcess {
     }
 }
 
-/// One tick. A failure comes with whether it was a panic.
-fn guarded(tick: impl FnOnce() -> Result<(), Failure>) -> Result<(), (Failure, bool)> {
-    match catch_unwind(AssertUnwindSafe(tick)) {
-        Ok(ticked) => ticked.map_err(|failure| (failure, false)),
+/// Calls what may panic. A failure comes with whether it was a panic.
+pub fn guarded<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, (Failure, bool)> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result.map_err(|failure| (failure, false)),
         Err(panic) => Err((Failure::new("panic", &panic_message(&*panic)), true)),
     }
 }

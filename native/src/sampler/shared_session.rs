@@ -12,7 +12,7 @@ use crate::sampler::sample_ring::{SampleRing, Timeline};
 use crate::stacks::stack_interner::StackInterner;
 use crate::stacks::stack_reader::Failure;
 use std::collections::HashSet;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The samples of one process.
@@ -20,6 +20,8 @@ use std::time::Duration;
 pub struct SharedSession {
     state: Mutex<SessionState>,
     changed: Condvar,
+    /// Why it ended. Not in the state: whoever asks must not wait for a tick.
+    ended: OnceLock<String>,
 }
 
 #[derive(Debug)]
@@ -32,7 +34,6 @@ pub struct SessionState {
     last: ClockReading,
     /// The target has been detached. Clocks are frozen from then on.
     detached: bool,
-    ended: Option<String>,
     recent_stacks: RecentStacks,
     max_stacks: usize,
 }
@@ -64,18 +65,9 @@ impl SharedSession {
         let last = ClockReading { unix_ns: unix_ns(), monotonic_ns: monotonic_ns(), ..cpu };
         let open = OpenBatch::new(ClockReading { sampler_cpu_ns: 0, ..last }, max_stacks);
         let (ring, recent_stacks) = (SampleRing::new(timed), RecentStacks::default());
-        let state = SessionState {
-            target,
-            interner,
-            open,
-            ring,
-            last,
-            detached: false,
-            ended: None,
-            recent_stacks,
-            max_stacks,
-        };
-        SharedSession { state: Mutex::new(state), changed: Condvar::new() }
+        let state =
+            SessionState { target, interner, open, ring, last, detached: false, recent_stacks, max_stacks };
+        SharedSession { state: Mutex::new(state), changed: Condvar::new(), ended: OnceLock::new() }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, SessionState> {
@@ -96,7 +88,7 @@ impl SharedSession {
     }
 
     pub fn ended(&self) -> Option<String> {
-        self.lock().ended.clone()
+        self.ended.get().cloned()
     }
 
     /// The target has been detached; `ended` is the reason if no caller requested it.
@@ -104,7 +96,7 @@ impl SharedSession {
         let mut state = self.lock();
         if !state.detached {
             state.last = state.now();
-            state.ended = state.ended.take().or(ended);
+            ended.into_iter().for_each(|ended| _ = self.ended.set(ended));
             state.detached = true;
         }
         self.changed.notify_all();
@@ -113,9 +105,8 @@ impl SharedSession {
     /// Waits until the target has been detached, at most `timeout`.
     pub fn wait_until_detached(&self, timeout: Duration) {
         let waited = self.changed.wait_timeout_while(self.lock(), timeout, |state| !state.detached);
-        let (mut state, result) = waited.unwrap_or_else(PoisonError::into_inner);
-        if result.timed_out() && state.ended.is_none() {
-            state.ended = Some("failed: the sampling thread does not answer".into());
+        if waited.unwrap_or_else(PoisonError::into_inner).1.timed_out() {
+            let _ = self.ended.set("failed: the sampling thread does not answer".into());
         }
     }
 }
@@ -167,7 +158,7 @@ impl SessionState {
 
     /// Drops stacks that the last batches did not have: days of sampling see ever new stacks.
     fn drop_old_stacks(&mut self, now_ns: u64) {
-        let full = self.recent_stacks.recent.len() >= self.max_stacks;
+        let full = self.recent_stacks.recent.len() >= self.max_stacks || self.interner.is_full();
         if !full && now_ns - self.recent_stacks.rotated_ns < RETENTION_NS {
             return;
         }

@@ -15,7 +15,7 @@ pub fn snapshot(pid: i32, use_cpython_reader: bool, max_depth: usize) -> Result<
     let mut interner = StackInterner::new(MAX_STACKS);
     let mut found = Vec::new();
     if use_cpython_reader {
-        let mut reader = CpythonReader::attach(pid, max_depth)?;
+        let mut reader = CpythonReader::attach(pid, None, max_depth)?;
         for interpreter in reader.interpreters()? {
             let stacks = reader.read(interpreter, &mut |_| true, &mut interner)?;
             found.extend(stacks.threads.iter().map(|thread| (thread.thread_id, thread.stack)));

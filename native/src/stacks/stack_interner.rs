@@ -3,6 +3,7 @@
 //! A frame is its folded text: frames of equal text have one id. Ids stay valid until `retain` drops their items. A
 //! caller that keeps ids across a `retain` compares `generation` before it uses them again.
 
+use crate::linux::memory_pool::{MemoryAccount, MemoryPool};
 use crate::stacks::frame_text::{Call, NO_FRAMES, TRUNCATED};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,6 +42,9 @@ pub struct StackInterner {
     frames: IdTable<str>,
     stacks: IdTable<[FrameId]>,
     max_stacks: usize,
+    /// What frames and stacks take.
+    memory: MemoryAccount,
+    is_full: bool,
     generation: u64,
     /// Buffers that are reused.
     text: String,
@@ -63,6 +67,12 @@ pub struct FrameTexts {
 
 /// There are at most this many times more frames than stacks.
 const FRAMES_PER_STACK: usize = 4;
+/// Maximum of the memory that texts and stacks take: a target chooses both. Beyond it new ones are `(other)`.
+const MAX_BYTES: usize = 32 << 20;
+/// The same for all processes.
+static POOL: MemoryPool = MemoryPool::new(64 << 20, 1 << 20);
+/// What an entry takes besides its content.
+const ENTRY_BYTES: usize = 96;
 
 impl StackInterner {
     /// An interner for at most `max_stacks` stacks at a time; those beyond become `StackId::OTHER`, as do those with a
@@ -72,6 +82,8 @@ impl StackInterner {
             frames: IdTable::default(),
             stacks: IdTable::default(),
             max_stacks: max_stacks.max(1) + StackId::FIXED.len(),
+            memory: MemoryAccount::new(&POOL, MAX_BYTES),
+            is_full: false,
             generation: 0,
             text: String::new(),
             truncated: Vec::new(),
@@ -89,8 +101,12 @@ impl StackInterner {
     pub fn intern_frame(&mut self, call: &Call<'_>) -> FrameId {
         self.text.clear();
         call.write_escaped(&mut self.text);
-        let room = self.frames.len() < self.max_stacks.saturating_mul(FRAMES_PER_STACK);
-        FrameId(self.frames.get_or_insert(&self.text, room).unwrap_or(FrameId::OTHER.0))
+        let max_frames = self.max_stacks.saturating_mul(FRAMES_PER_STACK);
+        let size = self.text.len() + ENTRY_BYTES;
+        let room = self.frames.len() < max_frames && self.memory.has_room(size);
+        let id = self.frames.get_or_insert(&self.text, room);
+        self.note_use(id, size);
+        FrameId(id.map_or(FrameId::OTHER.0, |(id, _)| id))
     }
 
     /// The stack of these frames, leaf first, and whether it had to be cut.
@@ -104,8 +120,9 @@ impl StackInterner {
         if leaf_first.contains(&FrameId::OTHER) {
             return (StackId::OTHER, false);
         }
-        let room = self.stacks.len() < self.max_stacks;
         let truncated = leaf_first.len() > max_depth;
+        let size = leaf_first.len().min(max_depth) * size_of::<FrameId>() + ENTRY_BYTES;
+        let room = self.stacks.len() < self.max_stacks && self.memory.has_room(size);
         let id = if truncated {
             let frames_left = max_depth - 1;
             let (leaf, root) = (frames_left / 2, frames_left - frames_left / 2);
@@ -117,7 +134,22 @@ impl StackInterner {
         } else {
             self.stacks.get_or_insert(leaf_first, room)
         };
-        (StackId(id.unwrap_or(StackId::OTHER.0)), truncated)
+        self.note_use(id, size);
+        (StackId(id.map_or(StackId::OTHER.0, |(id, _)| id)), truncated)
+    }
+
+    /// Accounts for an entry that was requested: it may be new, or there was no room for it.
+    fn note_use(&mut self, entry: Option<(u32, bool)>, size: usize) {
+        match entry {
+            Some((_, true)) => self.memory.add(size),
+            Some((_, false)) => {}
+            None => self.is_full = true,
+        }
+    }
+
+    /// Whether something has become `(other)` since the last `retain`.
+    pub fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// The stack `inner`, called from the leaf of `outer`, and whether it had to be cut.
@@ -166,16 +198,25 @@ impl StackInterner {
             used[frame.0 as usize] = true;
         }
         self.frames.retain(|id| used[id as usize]);
+        let frames = self.frames.ids.keys().map(|text| text.len() + ENTRY_BYTES).sum::<usize>();
+        let stack_size = |frames: &Arc<[FrameId]>| size_of_val(&**frames) + ENTRY_BYTES;
+        self.memory.set(frames + self.stacks.ids.keys().map(stack_size).sum::<usize>());
+        self.is_full = false;
     }
 }
 
 impl FrameTexts {
+    /// The length of `folded`, or one more.
+    pub fn folded_size(&self, frames: &[FrameId]) -> usize {
+        let text = |frame: &FrameId| self.frames.get(frame.0 as usize)?.as_deref();
+        frames.iter().filter_map(text).map(|text| text.len() + 1).sum()
+    }
+
     /// The folded text of a stack, root first, joined by `;`.
     pub fn folded(&self, leaf_first: &[FrameId]) -> String {
         let text = |frame: &FrameId| self.frames.get(frame.0 as usize)?.as_deref();
-        let root_first = || leaf_first.iter().rev().filter_map(text);
-        let mut folded = String::with_capacity(root_first().map(|text| text.len() + 1).sum());
-        for text in root_first() {
+        let mut folded = String::with_capacity(self.folded_size(leaf_first));
+        for text in leaf_first.iter().rev().filter_map(text) {
             if !folded.is_empty() {
                 folded.push(';');
             }
@@ -193,10 +234,11 @@ where
         self.ids.len()
     }
 
-    fn get_or_insert(&mut self, item: &T, room: bool) -> Option<u32> {
+    /// The id of an item, and whether it is new; None if it would be and there is no room.
+    fn get_or_insert(&mut self, item: &T, room: bool) -> Option<(u32, bool)> {
         match self.ids.get(item) {
-            Some(&id) => Some(id),
-            None if room => Some(self.insert(item)),
+            Some(&id) => Some((id, false)),
+            None if room => Some((self.insert(item), true)),
             None => None,
         }
     }
@@ -301,6 +343,24 @@ mod tests {
         let many: Vec<_> = (0..100).map(|n| interner.intern_frame(&call(&n.to_string()))).collect();
         assert_eq!(many.last(), Some(&FrameId::OTHER));
         assert_eq!(interner.intern_stack(&[frames[0], FrameId::OTHER], 10), (StackId::OTHER, false));
+    }
+
+    #[test]
+    fn texts_take_no_more_memory_than_they_may_and_room_comes_back() {
+        let mut interner = StackInterner::new(1000);
+        let mut intern = |n: usize| {
+            let frame = interner.intern_frame(&call(&format!("{n}{}", "x".repeat(1 << 20))));
+            (interner.intern_stack(&[frame], 10).0, interner.is_full())
+        };
+        let stacks: Vec<_> = (0..40).map(&mut intern).collect();
+        assert_eq!(stacks.iter().filter(|stack| stack.0 != StackId::OTHER).count(), 31);
+        assert_eq!(stacks[..31].iter().filter(|stack| stack.1).count(), 0);
+        assert!(stacks[31..].iter().all(|stack| stack.1));
+        interner.retain(|stack| stack == stacks[0].0);
+        assert!(!interner.is_full() && interner.memory.used() < 2 << 20);
+        let deep = vec![interner.intern_frame(&call("f")); MAX_BYTES / size_of::<FrameId>()];
+        assert_eq!(interner.intern_stack(&deep, usize::MAX).0, StackId::OTHER);
+        assert_ne!(interner.intern_stack(&deep, 1000).0, StackId::OTHER);
     }
 
     #[test]

@@ -71,6 +71,11 @@ pub trait StackReader: Send {
     /// A reading fails as `slow` at this time: a thread is stopped for it.
     fn set_deadline(&mut self, _until: Option<Instant>) {}
 
+    /// CPU time that other processes used for this reader since the last call, in nanoseconds.
+    fn take_cpu_ns(&mut self) -> u64 {
+        0
+    }
+
     /// All threads of an interpreter. `ran` tells of a thread, by the id the target knows it by, whether it may
     /// have run since the last reading: one that has not has the stack it had.
     fn read(

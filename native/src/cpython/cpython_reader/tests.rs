@@ -153,7 +153,7 @@ fn pythons() -> Vec<PathBuf> {
 fn each_python(check: impl Fn(&Target, &Layout)) {
     for python in pythons() {
         let target = Target::start(&python);
-        let runtime = Runtime::find(target.pid(), &RemoteMemory { pid: target.pid() }).unwrap();
+        let runtime = Runtime::find(target.pid(), &RemoteMemory { pid: target.pid() }, None).unwrap();
         check(&target, &runtime.layout);
     }
 }
