@@ -90,6 +90,7 @@ class Reason(StrEnum):
     UNSUPPORTED_PYTHON = "unsupported_python"
     NOTHING_TO_WATCH = "nothing_to_watch"
     SAMPLER_MISSING = "sampler_missing"
+    ATTACH_LIMIT = "attach_limit"
     SAMPLER_FAILED = "sampler_failed"
     OVER_BUDGET = "over_budget"
     THROTTLED = "throttled"

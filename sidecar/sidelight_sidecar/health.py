@@ -14,6 +14,7 @@ READINESS_REASONS = (
     Reason.PID_GONE,
     Reason.SAMPLER_FAILED,
     Reason.SAMPLER_MISSING,
+    Reason.ATTACH_LIMIT,
     Reason.OVER_BUDGET,
     Reason.THROTTLED,
     Reason.OVERLOADED,

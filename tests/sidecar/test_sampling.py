@@ -11,6 +11,7 @@ import pytest
 
 from sidelight_model.counts import Counts
 from sidelight_model.errors import Reason
+from sidelight_model.folded import Stack
 from sidelight_model.window import Quality
 from sidelight_sidecar.discovery.processes import Proc, ProcessKey
 from sidelight_sidecar.discovery.procfs import ProcFs
@@ -49,6 +50,17 @@ def share(sampled: SampleBatch, name: str) -> float:
     """Part of the samples on CPU that were in a function."""
     on_cpu = {stack: counts.cpu for stack, counts in sampled.counts.items()}
     return sum(n for stack, n in on_cpu.items() if f"{name} (" in stack) / max(1, sum(on_cpu.values()))
+
+
+def test_stacks_of_a_merged_batch_are_limited_by_their_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sidelight_sidecar.samplers.sampler._MAX_STACK_CHARACTERS", 10)
+    stacks = {"": {Stack(name): Counts(gil=1) for name in ("a" * 6, "b" * 3, "c" * 6)}}
+    first = SampleBatch({"": {Stack("d"): Counts(gil=1)}}, 0, 1, Quality())
+    merged = first.plus(SampleBatch(stacks, 1, 1, Quality()), max_stacks=100)
+    assert {stack: count.wall for stack, count in merged.counts.items()} == {
+        "d": 1, "a" * 6: 1, "b" * 3: 1, "(other)": 1
+    }  # fmt: skip
+    assert merged.quality.other == 1
 
 
 def test_a_clock_that_is_set_between_two_takes_does_not_change_how_long_was_sampled() -> None:

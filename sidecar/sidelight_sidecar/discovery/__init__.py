@@ -1,4 +1,5 @@
-"""Discovery of processes on this machine, from /proc.
+"""Discovery of bounded_file     reads files that a target may have put there
+processes on this machine, from /proc.
 
 processes            decides which processes are sampled
 process_description  a process without its arguments

@@ -18,12 +18,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from sidelight_sidecar.discovery.bounded_file import read_bounded
+
 SHARE_OF_LIMIT = 0.25
 """Share of the limit for sampling; the rest is for sending windows and scanning processes."""
 _NEAR_LIMIT_SHARE = 0.7
 _NEAR_LIMIT_SECONDS = 10.0
 _MIN_HOLD_SECONDS = 10.0
 _MAX_HOLD_SECONDS = 320.0
+_MAX_BYTES = 4 << 20
+"""Most bytes of a file that are read; a node with thousands of mounts has a mountinfo of a megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +206,7 @@ class Cgroups:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text().strip()
+        return read_bounded(path, _MAX_BYTES).strip()
     except OSError:
         return ""
 

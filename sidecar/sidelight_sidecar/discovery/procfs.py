@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from sidelight_sidecar.discovery.bounded_file import read_bounded, read_lines
 from sidelight_sidecar.discovery.processes import Proc, ProcessKey
 
 _PYTHON_EXECUTABLE = re.compile(r"python(?P<version>[0-9]+(?:\.[0-9]+)?)?[a-z]*(?: \(deleted\))?")
@@ -30,6 +31,10 @@ _CONTAINER_MOUNT = re.compile(
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MAX_RECHECK_SCANS = 32
+_MAX_COMMAND_LINE_BYTES = 64 << 10
+"""A command line may have megabytes, and the words of each one are kept."""
+_MAX_MAPS_BYTES = 64 << 20
+_MAX_BYTES = 4 << 20
 _REREAD_SCANS = 8
 _ACTIVE_STATES = frozenset("RSDI")
 """States between which processes change all the time; a change among them does not count as one."""
@@ -271,8 +276,8 @@ class ProcFs:
             if executable is not None and python is None:
                 # Most processes are not Python, and nobody uses more about them.
                 return Proc(key, stat.ppid, stat.state, executable=executable)
-            words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            status = _parse_status((folder / "status").read_text(errors="replace"))
+            words = read_bounded(folder / "cmdline", _MAX_COMMAND_LINE_BYTES).split("\0")
+            status = _parse_status(read_bounded(folder / "status", _MAX_BYTES))
         except OSError:
             return None
         if executable is None:
@@ -296,7 +301,7 @@ class ProcFs:
         name = self._containers.get(key)
         if name is None:
             try:
-                name = parse_container_name((folder / "mountinfo").read_text(errors="replace"))
+                name = parse_container_name(read_bounded(folder / "mountinfo", _MAX_BYTES))
             except OSError:
                 return ""
             self._containers[key] = name
@@ -319,10 +324,15 @@ class ProcFs:
         return python
 
     def _find_mapped_python(self, folder: Path) -> str | None:
+        by_extension_module = None
         try:
-            return find_libpython_version((folder / "maps").read_text(errors="replace"))
+            for lines in read_lines(folder / "maps", _MAX_MAPS_BYTES):
+                if match := _LIBPYTHON.search(lines):
+                    return match["version"]
+                by_extension_module = by_extension_module or find_libpython_version(lines)
         except OSError:
             return None
+        return by_extension_module
 
 
 def _read_file(path: str) -> str:

@@ -74,6 +74,12 @@ class NativeSampler:
                 reason=Reason.NOT_PYTHON,
                 hint="CPython 2.7 and 3.3 to 3.15 can be read, but not free-threaded builds.",
             ) from error
+        except MemoryError as error:
+            raise SamplingError(
+                f"attaching exceeded its limits: {error}",
+                reason=Reason.ATTACH_LIMIT,
+                hint="The sidecar retries. Attaching may take 10 seconds and 48 MiB.",
+            ) from error
         except (OSError, RuntimeError) as error:
             raise SamplingError(
                 f"process {proc.pid} cannot be sampled: {error}", hint="It is tried again."

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import math
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from sidelight_model.counts import Counts
@@ -30,6 +32,8 @@ from sidelight_sidecar.samplers import pyspy_output
 from sidelight_sidecar.samplers.sampler import COMMAND_MODE, SampleBatch, SamplingError, add_threads
 
 _POLL_SECONDS = 0.01
+_MAX_MEMORY_BYTES = 1 << 30
+_MAX_OUTPUT_BYTES = 32 << 20
 MISSING_STATES = ("gil", "idle", "cpu_wait")
 READER = "py-spy"
 NATIVE_READER = "py-spy-native"
@@ -96,6 +100,7 @@ class CommandSampler:
             process = subprocess.Popen(
                 arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
+        _limit_process(process.pid)
         run = _PySpyRun(process, folder, raw, log, proc.key, self._procfs)
         deadline = time.monotonic() + self._attach_seconds
         while pyspy_output.STARTED_MESSAGE not in run.read_log():
@@ -106,6 +111,7 @@ class CommandSampler:
                 run.close()
                 raise SamplingError(
                     f"py-spy did not attach to process {proc.pid} in {self._attach_seconds:g} seconds",
+                    reason=Reason.ATTACH_LIMIT,
                     hint="Attaching is slow for processes with thousands of mappings; it is tried again.",
                 )
             time.sleep(_POLL_SECONDS)
@@ -275,6 +281,13 @@ class _PySpyRun:
         if self._target_cpu_at_start is None:
             self._target_cpu_at_start = stat.cpu_ns
         self.target_cpu_ns = stat.cpu_ns - self._target_cpu_at_start
+
+
+def _limit_process(pid: int) -> None:
+    """Limit memory and output of py-spy, which trusts the sizes in its target."""
+    for name, limit in ((resource.RLIMIT_AS, _MAX_MEMORY_BYTES), (resource.RLIMIT_FSIZE, _MAX_OUTPUT_BYTES)):
+        with suppress(OSError):
+            resource.prlimit(pid, name, (limit, limit))
 
 
 def read_command_version(executable: Path) -> str:

@@ -23,12 +23,15 @@ from sidelight_sidecar.samplers.timed_samples import TimedSamples
 
 COMMAND_MODE = "command"
 _OTHER = Stack(OTHER)
+_MAX_STACK_CHARACTERS = 16 << 20
+"""Most characters of the stacks of a merged batch: a program chooses the names of its functions."""
 
 
 class SamplingError(SidelightError):
     """A process cannot be sampled.
 
-    `reason` is pid_gone, ptrace_denied, not_python, unsupported_python, sampler_missing or sampler_failed.
+    `reason` is pid_gone, ptrace_denied, not_python, unsupported_python, sampler_missing, attach_limit or
+    sampler_failed.
     """
 
     reason = Reason.SAMPLER_FAILED
@@ -186,21 +189,27 @@ def add_threads(
 ) -> tuple[CountsByThread, int]:
     """Add counts, thread by thread, with at most `max_stacks` distinct stacks.
 
+    With that limit, the length of their texts is limited as well.
+
     The second value is the number of samples of `later` that were folded into `(other)`.
     """
     total = {kind: dict(counts) for kind, counts in earlier.items()}
-    room = math.inf if max_stacks is None else max_stacks - sum(map(len, total.values()))
+    room = characters_left = math.inf
+    if max_stacks is not None:
+        room = max_stacks - sum(map(len, total.values()))
+        characters_left = _MAX_STACK_CHARACTERS - sum(len(s) for counts in total.values() for s in counts)
     folded_samples = 0
     for kind, later_counts in later.items():
         counts = total.setdefault(kind, {})
         for stack, count in later_counts.items():
             existing = counts.get(stack)
             if existing is None and stack != OTHER:
-                if room <= 0:
+                if room <= 0 or len(stack) > characters_left:
                     folded_samples += count.wall
                     counts[_OTHER] = counts.get(_OTHER, ZERO).plus(count)
                     continue
                 room -= 1
+                characters_left -= len(stack)
             counts[stack] = count if existing is None else existing.plus(count)
     return total, folded_samples
 

@@ -20,7 +20,7 @@ from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.overhead.budget import PAUSED, RateLimit
 from sidelight_sidecar.overhead.governor import CAPTURE, ORDINARY, Governor
 from sidelight_sidecar.overhead.pause_control import PauseControl
-from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError
+from sidelight_sidecar.samplers.sampler import COMMAND_MODE, SampleBatch, Sampler, SamplingError
 from sidelight_sidecar.samplers.schedule import SampleAction, SamplingPlan, choose_action, compute_slot
 from sidelight_sidecar.sampling.process_capture import CapturePlan, ProcessCapture
 from sidelight_sidecar.sampling.sampling_loop import WindowSampler
@@ -32,6 +32,8 @@ from sidelight_sidecar.windows.window_writer import WindowWriter
 
 _PROGRESS_SECONDS = 1.0
 _MIN_BOOST_SECONDS = 0.1
+_MAX_SILENT_NS = 5_000_000_000
+_NOT_SAMPLED = "was not sampled in a whole window: the sampling thread does not answer"
 _NO_STACKS_HINT = (
     "It is stopped (kill -CONT), or something else traces it (a debugger, strace or another profiler: "
     "end that one), or its threads sleep in the kernel."
@@ -466,6 +468,8 @@ class ProcessSampler:
             self._report_error(
                 SamplingError(f"{subject} gave no stacks in a whole window: {kinds}", hint=_NO_STACKS_HINT)
             )
+        elif quality.mode != COMMAND_MODE and batch.duration_ns >= _MAX_SILENT_NS:
+            self._report_error(SamplingError(f"{subject} {_NOT_SAMPLED}", hint="Restart the sidecar."))
 
     @property
     def _is_interrupted(self) -> bool:

@@ -241,7 +241,7 @@ class ProcessSet:
             children = find_descendants(self._procfs.list_processes(), {proc.pid})
             python_children = [child.pid for child in children if child.python_version is not None]
             raise record_errors.make_unreadable_error(str(error), python_children) from error
-        except (OSError, RuntimeError) as error:
+        except (MemoryError, OSError, RuntimeError) as error:
             raise record_errors.make_failed_error(proc.pid, str(error)) from error
 
     def _find_root(self) -> Proc | None:
