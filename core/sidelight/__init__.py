@@ -16,6 +16,7 @@ connection_phases    decides which connections to close, and when
 open_files           how many connections the limit of open files allows
 connection_guard     follows each connection and closes it
 connection_listener  accepts connections within the limit
+server_tls           TLS of a server, with certificates that change
 """
 
 __version__ = "0.1.0"

@@ -19,6 +19,7 @@ from aiohttp import web
 from sidelight import __version__
 from sidelight.connection_guard import ConnectionGuard, build_guard
 from sidelight.connection_listener import accept_connections, open_listeners
+from sidelight.server_tls import TlsContext
 from sidelight.settings import BadSetting, mask_secrets
 from sidelight.waiting import wait_for_event
 from sidelight_injector.admission.namespaces import NamespaceCache
@@ -32,7 +33,6 @@ from sidelight_injector.certificates.certificate_rotation import (
     SelfSignedCertificate,
 )
 from sidelight_injector.certificates.certificates import CertificatePolicy
-from sidelight_injector.certificates.tls import TlsContext
 from sidelight_injector.events import EventRecorder
 from sidelight_injector.health import InjectorHealth
 from sidelight_injector.metrics import Metrics
@@ -81,7 +81,7 @@ async def _serve(
     health = InjectorHealth(
         metrics, {CLUSTER: "the version of Kubernetes", CERTIFICATE: "the certificate", **trust}
     )
-    tls = TlsContext(metrics, partial(_call_on_loop, asyncio.get_running_loop()))
+    tls = TlsContext(metrics.record_certificate, partial(_call_on_loop, asyncio.get_running_loop()))
     certificate_source = _build_certificate_source(settings, cluster, tls, health, metrics)
     namespaces = NamespaceCache(
         cluster,
@@ -183,7 +183,7 @@ def _build_certificate_source(
     settings: Settings, cluster: KubernetesClient, tls: TlsContext, health: InjectorHealth, metrics: Metrics
 ) -> CertificateSource:
     if settings.certificate_dir is not None:
-        return MountedCertificate(settings.certificate_dir, tls, health)
+        return MountedCertificate(settings.certificate_dir, tls, health, _get_time)
     policy = CertificatePolicy(
         settings.certificate_names,
         datetime.timedelta(days=settings.certificate_days),
@@ -196,9 +196,13 @@ def _build_certificate_source(
         health,
         metrics,
         policy,
-        lambda: datetime.datetime.now(datetime.UTC),
+        _get_time,
         CertificateObjects(settings.namespace, settings.certificate_secret, settings.webhook_name),
     )
+
+
+def _get_time() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
 
 
 def _build_event_recorder(

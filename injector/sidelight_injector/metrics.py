@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from sidelight.connection_phases import CloseReason
@@ -49,6 +51,11 @@ class Metrics:
         self.loop_errors = self._counter(
             "loop_errors", "Unexpected errors after which a loop continued", ["loop"]
         )
+
+    def record_certificate(self, expires_at: datetime) -> None:
+        """Count another certificate, and record when it expires."""
+        self.certificate_expiration.set(expires_at.timestamp())
+        self.certificate_reloads.inc()
 
     def render(self) -> bytes:
         """Render the metrics in the Prometheus text format."""

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from sidelight.server_tls import TlsContext
 from sidelight_injector.certificates.certificates import CertificatePolicy, make_authority, make_leaf
-from sidelight_injector.certificates.tls import TlsContext
-from sidelight_injector.metrics import Metrics
 from tests.cluster.api import Api
 from tests.cluster.injector_world import ASKED
 
@@ -66,7 +65,7 @@ def somebody_else(api: Api) -> Iterator[None]:
     plan = CertificatePolicy(("127.0.0.1",), DAY, 3 * DAY, DAY)
     authority = make_authority(now, plan.authority_lifetime)
     leaf = make_leaf(authority, now, plan)
-    tls = TlsContext(Metrics())
+    tls = TlsContext()
     tls.set_certificate(leaf.certificate, leaf.key)
     with serving(tls.context) as (port, _):
         bundle = base64.b64encode(authority.certificate.encode()).decode()

@@ -33,17 +33,24 @@ class Authority:
         self._certificate = builder.add_extension(usage, critical=True).sign(self._key, hashes.SHA256())
         self.certificate = _write(folder / "ca", self._key, self._certificate)
 
-    def server(self, name: str, hosts: Sequence[str]) -> Path:
+    def server(self, name: str, hosts: Sequence[str], valid: datetime.timedelta = VALID) -> Path:
         """A certificate for a server that answers to these names and addresses; returns its path."""
-        return self._sign(name, _name(name), ExtendedKeyUsageOID.SERVER_AUTH, hosts)
+        return self._sign(name, _name(name), ExtendedKeyUsageOID.SERVER_AUTH, hosts, valid)
 
     def client(self, name: str, user: str, group: str = "") -> Path:
         """A certificate with which Kubernetes knows its bearer as `user`, a member of `group`."""
         return self._sign(name, _name(user, group), ExtendedKeyUsageOID.CLIENT_AUTH, ())
 
-    def _sign(self, name: str, subject: x509.Name, use: x509.ObjectIdentifier, hosts: Sequence[str]) -> Path:
+    def _sign(
+        self,
+        name: str,
+        subject: x509.Name,
+        use: x509.ObjectIdentifier,
+        hosts: Sequence[str],
+        valid: datetime.timedelta = VALID,
+    ) -> Path:
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(subject, self._certificate.subject, key, self._key)
+        builder = _builder(subject, self._certificate.subject, key, self._key, valid)
         builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
         if hosts:
             names = x509.SubjectAlternativeName([_alternative(host) for host in hosts])
@@ -90,6 +97,7 @@ def _builder(
     issuer: x509.Name,
     key: ec.EllipticCurvePrivateKey,
     issuer_key: ec.EllipticCurvePrivateKey,
+    valid: datetime.timedelta = VALID,
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
@@ -99,7 +107,7 @@ def _builder(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(minutes=5))
-        .not_valid_after(now + VALID)
+        .not_valid_after(now + valid)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False

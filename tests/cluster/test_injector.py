@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sidelight.server_tls import TlsContext
 from sidelight_injector.certificates import certificates
 from sidelight_injector.certificates.certificates import (
     CertificatePolicy,
@@ -15,8 +16,6 @@ from sidelight_injector.certificates.certificates import (
     make_authority,
     make_leaf,
 )
-from sidelight_injector.certificates.tls import TlsContext
-from sidelight_injector.metrics import Metrics
 from sidelight_kubernetes import label_names
 from tests.cluster.injector_world import ASKED, NAME, Injector, installed, made, of_kind, pod, sidecars, told
 from tests.cluster.other_webhooks import serving, somebody_else
@@ -277,7 +276,7 @@ def test_a_certificate_that_is_not_trusted_costs_nobody_a_pod_and_mends_itself(a
     ours = injector.trusted()
     injector.programs.end("injector")
     injector.trust(make_authority(datetime.datetime.now(datetime.UTC), DAY).certificate)
-    impostor = TlsContext(Metrics())
+    impostor = TlsContext()
     keyring = decode_keyring(injector.secret())
     assert keyring is not None
     impostor.set_certificate(keyring.leaf.certificate, keyring.leaf.key)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from sidelight.server_tls import BadCertificate, TlsContext
 from sidelight_injector.certificates.certificates import (
     CertificatePolicy,
     Keyring,
@@ -18,8 +19,6 @@ from sidelight_injector.certificates.certificates import (
     make_leaf,
     renew_keyring,
 )
-from sidelight_injector.certificates.tls import BadCertificate, TlsContext
-from sidelight_injector.metrics import Metrics
 
 NOW = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
 DAY = datetime.timedelta(days=1)
@@ -35,7 +34,7 @@ def first() -> Keyring:
 @pytest.fixture
 def served() -> Iterator[tuple[TlsContext, int]]:
     """A TLS server whose certificate may change, and its port."""
-    tls = TlsContext(Metrics())
+    tls = TlsContext()
     listening = socket.create_server(("127.0.0.1", 0))
 
     def answer() -> None:

@@ -2,5 +2,4 @@
 
 certificates          creates and renews them
 certificate_rotation  shares them between replicas
-tls                   the server's TLS context
 """

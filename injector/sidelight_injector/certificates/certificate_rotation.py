@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
 
+from sidelight.server_tls import BadCertificate, CertificateFiles, TlsContext
 from sidelight_injector.certificates import certificates
 from sidelight_injector.certificates.certificates import CertificatePolicy, Keyring
-from sidelight_injector.certificates.tls import BadCertificate, TlsContext
 from sidelight_injector.health import InjectorHealth
 from sidelight_injector.metrics import Metrics
 from sidelight_kubernetes.api_paths import build_path
@@ -228,28 +228,28 @@ class SelfSignedCertificate:
 class MountedCertificate:
     """A certificate mounted as files that somebody else, like cert-manager, renews."""
 
-    def __init__(self, folder: Path, tls: TlsContext, health: InjectorHealth) -> None:
-        self._folder = folder
+    def __init__(
+        self, folder: Path, tls: TlsContext, health: InjectorHealth, clock: Callable[[], datetime.datetime]
+    ) -> None:
+        self._files = CertificateFiles(folder / "tls.crt", folder / "tls.key")
         self._tls = tls
         self._health = health
+        self._clock = clock
 
     def refresh(self) -> None:
         try:
-            certificate, key = (self._folder / name for name in ("tls.crt", "tls.key"))
-            if self._tls.set_certificate(certificate.read_text(), key.read_text()):
-                _log.info("a certificate was taken into use", folder=str(self._folder))
+            if self._tls.set_certificate(*self._files.read(self._clock())):
+                _log.info("a certificate was taken into use", file=str(self._files.certificate))
             self._health.clear(CERTIFICATE)
-        except (OSError, ValueError) as error:
+        except BadCertificate as error:
             self._health.report(
                 CERTIFICATE,
                 BadCertificate(
-                    f"{self._folder} cannot be read: {error}",
+                    error.message,
                     hint="cert-manager writes it: look at the Certificate of the injector and its events.",
                 ),
                 blocking=not self._tls.has_certificate,
             )
-        except SidelightError as error:
-            self._health.report(CERTIFICATE, error, blocking=not self._tls.has_certificate)
 
 
 def _secret_data(secret: Mapping[str, Any]) -> Mapping[str, str]:
