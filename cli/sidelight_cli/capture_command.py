@@ -82,6 +82,12 @@ class CaptureSettings:
     token_file: Path | None = setting(
         None, "file with the bearer token for the collector", parse=Path, metavar="FILE"
     )
+    ca_file: Path | None = setting(
+        None,
+        "PEM file of the authorities to trust for an https:// collector; without it, the system's",
+        parse=Path,
+        metavar="FILE",
+    )
     timeout_seconds: float = setting(30.0, "timeout of one request", parse=parse_positive_float)
 
     def __post_init__(self) -> None:
@@ -104,11 +110,14 @@ def run(argv: Sequence[str]) -> int:
     Raises SidelightError.
     """
     # No other environment variable applies: SIDELIGHT_RATE and SIDELIGHT_MODE are for sidecars.
-    address = os.environ.get("SIDELIGHT_COLLECTOR")
-    default = [f"--collector={address}"] if address else []
+    variables = {"--collector": "SIDELIGHT_COLLECTOR", "--ca-file": "SIDELIGHT_CA_FILE"}
+    default = [f"{flag}={os.environ[name]}" for flag, name in variables.items() if os.environ.get(name)]
     settings = parse_settings(CaptureSettings, "capture", DESCRIPTION, [*default, *argv], None)
     client = CollectorApiClient(
-        settings.collector, token=read_token(settings.token_file), timeout_seconds=settings.timeout_seconds
+        settings.collector,
+        token=read_token(settings.token_file),
+        timeout_seconds=settings.timeout_seconds,
+        ca_file=settings.ca_file,
     )
     if settings.what == "list":
         return _list_captures(client, settings)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidelight import __version__
+from sidelight.client_tls import CaBundle, explain_tls_error
 from sidelight.settings import BadSetting
 from sidelight_model.errors import Reason, SidelightError
 
@@ -67,11 +68,13 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 class CollectorApiClient:
     """A client of one collector.
 
-    `url` is the address of its UI, including a path prefix if there is one. The constructor raises
-    SidelightError if the URL or the token is invalid.
+    `url` is the address of its UI, including a path prefix if there is one. `ca_file` has the authorities to
+    trust, if not the system's. The constructor raises SidelightError if one of the arguments is invalid.
     """
 
-    def __init__(self, url: str, *, token: str = "", timeout_seconds: float = 60.0) -> None:
+    def __init__(
+        self, url: str, *, token: str = "", timeout_seconds: float = 60.0, ca_file: Path | None = None
+    ) -> None:
         if not is_collector_url(url):
             raise SidelightError(
                 f"{url!r} is not the address of a collector",
@@ -90,7 +93,10 @@ class CollectorApiClient:
         if token:
             # http.client encodes headers as Latin-1; this makes it send the token as UTF-8.
             self._headers["Authorization"] = f"Bearer {token}".encode().decode("latin-1")
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
+        if url.startswith("https:"):
+            handlers.append(urllib.request.HTTPSHandler(context=CaBundle(ca_file).get_context()))
+        self._opener = urllib.request.build_opener(*handlers)
 
     def send(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
         """Send a request that changes something to `/api/v1/<path>`.
@@ -151,6 +157,12 @@ class CollectorApiClient:
             if isinstance(error, BrokenPipeError):
                 raise  # from the caller: the reader of its output has closed the pipe
             cause = error.reason if isinstance(error, urllib.error.URLError) else error
+            if problem := explain_tls_error(error):
+                raise CollectorUnreachable(
+                    f"no connection to {self._url}: {problem.message}",
+                    reason=problem.reason,
+                    hint=problem.hint,
+                ) from error
             raise CollectorUnreachable(
                 f"no answer from {self._url}: {cause or type(error).__name__}",
                 hint="Check the address, that the collector runs, and that it can be reached from here.",

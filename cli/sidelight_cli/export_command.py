@@ -110,6 +110,12 @@ class ExportSettings:
     token_file: Path | None = setting(
         None, "file with the bearer token for the collector", parse=Path, metavar="FILE"
     )
+    ca_file: Path | None = setting(
+        None,
+        "PEM file of the authorities to trust for an https:// collector; without it, the system's",
+        parse=Path,
+        metavar="FILE",
+    )
     timeout_seconds: float = setting(60.0, "timeout of the request", parse=parse_positive_float)
 
     @property
@@ -136,7 +142,9 @@ def run(argv: Sequence[str]) -> int:
     """
     settings = parse_settings(ExportSettings, "export", DESCRIPTION, join_negative_times(argv), os.environ)
     token = read_token(settings.token_file)
-    client = CollectorApiClient(settings.collector, token=token, timeout_seconds=settings.timeout_seconds)
+    client = CollectorApiClient(
+        settings.collector, token=token, timeout_seconds=settings.timeout_seconds, ca_file=settings.ca_file
+    )
     try:
         with client.stream(
             "export/compare" if settings.is_comparison else "export", build_parameters(settings)

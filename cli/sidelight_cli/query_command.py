@@ -44,6 +44,12 @@ class QuerySettings:
     token_file: Path | None = setting(
         None, "file with the bearer token for the collector", parse=Path, metavar="FILE"
     )
+    ca_file: Path | None = setting(
+        None,
+        "PEM file of the authorities to trust for an https:// collector; without it, the system's",
+        parse=Path,
+        metavar="FILE",
+    )
     timeout_seconds: float = setting(60.0, "timeout of the request", parse=parse_positive_float)
 
 
@@ -51,7 +57,9 @@ def run(argv: Sequence[str]) -> int:
     """Send one request and write the response. Raises SidelightError if there is none."""
     settings = parse_settings(QuerySettings, "query", DESCRIPTION, argv, os.environ)
     token = read_token(settings.token_file)
-    client = CollectorApiClient(settings.collector, token=token, timeout_seconds=settings.timeout_seconds)
+    client = CollectorApiClient(
+        settings.collector, token=token, timeout_seconds=settings.timeout_seconds, ca_file=settings.ca_file
+    )
     with client.stream(quote(settings.path, safe="/"), dict(settings.param)) as response:
         is_json = response.headers.get("Content-Type", "").startswith("application/json")
         for chunk in _escape_chunks(response.chunks) if is_json else response.chunks:

@@ -65,7 +65,10 @@ def build_cluster_features(
     metrics: Metrics,
     cluster: KubernetesClient | None,
 ) -> ClusterFeatures:
-    """Build all cluster features; without a cluster they report that they are off."""
+    """Build all cluster features; without a cluster they report that they are off.
+
+    Raises BadSetting if --attach-ca-file cannot be used.
+    """
     is_enabled = cluster is not None and settings.discovery
     rules = DiscoveryPolicy(
         settings.discovery_namespaces,
@@ -90,7 +93,9 @@ def build_cluster_features(
         settings.attach_namespaces,
         settings.attach_collector_url.rstrip("/"),
         settings.attach_wait_seconds,
+        settings.attach_ca_file,
     )
+    attach.read_ca_certificates()
     attacher = Attacher(cluster, captures.coordinator, discovery.get_snapshot, attach, metrics)
     captures.attacher, captures.coordinator.suggest_alternative = attacher, attacher.suggest_attach
     return ClusterFeatures(

@@ -50,6 +50,7 @@ from sidelight_collector.kubernetes_wiring import allow_one_time_tokens, build_c
 from sidelight_collector.metrics import Metrics, enable_multiprocess_metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.runtime import worker
+from sidelight_collector.runtime.certificate_reload import CertificateReloader, get_time
 from sidelight_collector.runtime.heartbeat import Heartbeat, compute_interval
 from sidelight_collector.runtime.http_server import (
     announce_address,
@@ -103,6 +104,8 @@ def main(settings: Settings) -> int:
     _log.info("starting", version=__version__, **mask_secrets(settings))
     _log_kernel_status(native_kernel.get_kernel_status())
     tokens, _ = load_tokens(settings), load_read_policy(settings)
+    if files := settings.certificate_files:
+        files.read(get_time())
     store = open_configured_store(settings)
     verified = verify_store(store)
     _log.info("store verified", kind=store.kind, where=store.location, format=verified.format)
@@ -207,7 +210,14 @@ async def serve(
     serves, maintains_store = settings.role != "compactor", settings.role != "serve"
     metrics = Metrics(context.shared_dir if context else None)
     auth = AuthContext(settings, tokens, metrics)
-    readiness = Readiness(problems=auth.describe_problems)
+    files = settings.certificate_files if context is None or context.sockets else None
+    certificate = CertificateReloader(files, metrics) if files else None
+    readiness = Readiness(
+        problems=lambda: [
+            *auth.describe_problems(),
+            *(certificate.describe_problems() if certificate else ()),
+        ]
+    )
     ingest_stats = SharedIngestStats(context.shared_dir, context.name) if context else IngestStats()
     store = InstrumentedStore(bare_store, metrics)
     dedup_cache = DedupCache(settings.dedup_cache_entries)
@@ -313,7 +323,7 @@ async def serve(
     await server.setup()
     try:
         sockets = context.sockets if context else bind_sockets(settings.address)[0]
-        await listen(server, sockets, guard)
+        await listen(server, sockets, guard, certificate.context if certificate else None)
         metrics.workers.set(0 if context else int(serves))
         on_listening(port_of(sockets))
         async with asyncio.TaskGroup() as roots:
@@ -324,6 +334,11 @@ async def serve(
                 run_root_task(stop, "pulse", measure_loop_lag(stop, metrics.event_loop_lag_seconds.observe)),
                 name="measure how late the event loop is",
             )
+            if certificate:
+                reloading = certificate.run(stop, settings.tls_check_interval_seconds)
+                roots.create_task(
+                    run_root_task(stop, "certificate", reloading), name="load a changed certificate"
+                )
             if maintains_store:
                 roots.create_task(
                     run_root_task(stop, "retention", retention.run(stop)), name="delete what is too old"

@@ -283,6 +283,17 @@ class Metrics:
         self.event_loop_lag_seconds = self._histogram(
             "sidelight_event_loop_lag_seconds", "Delay of timers on the event loop."
         )
+        self.certificate_expiration = self._gauge(
+            "sidelight_certificate_expiration_timestamp_seconds",
+            "Unix time at which the certificate in use expires; 0 without TLS.",
+        )
+        self.certificate_reloads = self._counter(
+            "sidelight_certificate_reloads",
+            "Checks of the TLS files that found another certificate or a faulty one: loaded, failed.",
+            ("outcome",),
+        )
+        for outcome in ("loaded", "failed"):
+            self.certificate_reloads.labels(outcome)
         self.workers = self._gauge("sidelight_workers", "Serving processes.", multiprocess_mode="sum")
         self.worker_restarts = self._counter(
             "sidelight_worker_restarts", "Workers restarted after they died."

@@ -17,6 +17,7 @@ open_files           how many connections the limit of open files allows
 connection_guard     follows each connection and closes it
 connection_listener  accepts connections within the limit
 server_tls           TLS of a server, with certificates that change
+client_tls           the authorities that a client trusts
 """
 
 __version__ = "0.1.0"

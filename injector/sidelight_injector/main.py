@@ -17,6 +17,7 @@ import structlog
 from aiohttp import web
 
 from sidelight import __version__
+from sidelight.client_tls import CaBundle
 from sidelight.connection_guard import ConnectionGuard, build_guard
 from sidelight.connection_listener import accept_connections, open_listeners
 from sidelight.server_tls import TlsContext
@@ -132,14 +133,20 @@ async def _serve(
 
 
 def read_recipe(settings: Settings) -> Recipe:
-    """Read the recipe in --sidecar-file; raises BadSetting."""
+    """Read the recipe in --sidecar-file, and check it with --ca-file.
+
+    Raises BadSetting.
+    """
     try:
         text = settings.sidecar_file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise BadSetting(
             f"--sidecar-file cannot be read: {error}", hint="The chart mounts it from a ConfigMap of its own."
         ) from error
-    return Recipe.parse(text)
+    recipe = Recipe.parse(text)
+    if settings.ca_file is not None:
+        recipe.add_ca_certificates(CaBundle(settings.ca_file).export_certificates()).check()
+    return recipe
 
 
 def has_native_sidecars(version: Mapping[str, Any]) -> bool:

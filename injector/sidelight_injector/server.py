@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 import structlog
 from aiohttp import web
 
+from sidelight.client_tls import CaBundle
 from sidelight.request_origin import ANY_HOST, ForeignRequest
 from sidelight_injector.admission import review
 from sidelight_injector.admission.decide import (
@@ -52,6 +54,7 @@ class MutatingWebhook:
     ) -> None:
         self._settings = settings
         self._recipe = recipe
+        self._ca_bundle = CaBundle(settings.ca_file) if settings.ca_file else None
         self._namespaces = namespaces
         self._event_recorder = event_recorder
         self._metrics = metrics
@@ -128,7 +131,14 @@ class MutatingWebhook:
             limit_ranges=policies.limit_ranges,
             resource_quotas=policies.resource_quotas,
         )
-        return decide(admission_review.pod, context, self._recipe)
+        recipe = self._recipe
+        if self._ca_bundle is not None:
+            try:
+                certificates = await asyncio.to_thread(self._ca_bundle.export_certificates)
+            except SidelightError as error:
+                return skip_pod(admission_review.pod, Skip(SkipReason.INTERNAL, error.message, error.hint))
+            recipe = recipe.add_ca_certificates(certificates)
+        return decide(admission_review.pod, context, recipe)
 
     def _record_decision(self, admission_review: AdmissionReview, decision: Decision) -> None:
         skip = decision.skip

@@ -24,6 +24,12 @@ class Settings(ConnectionSettings):
         parse=Path,
         required=True,
     )
+    ca_file: Path | None = setting(
+        None,
+        "PEM file of the authorities that injected sidecars trust for an https:// collector; read again for "
+        "every pod",
+        parse=Path,
+    )
     listen: str = setting(
         "0.0.0.0:8443", "address of the webhook for the API server, with TLS", metavar="HOST:PORT"
     )

@@ -83,6 +83,7 @@ class Reason(StrEnum):
     UI_MISSING = "ui_missing"
     SPOOL_UNWRITABLE = "spool_unwritable"
     COLLECTOR_UNREACHABLE = "collector_unreachable"
+    UNTRUSTED_CERTIFICATE = "untrusted_certificate"
     # a process that cannot be sampled
     PID_GONE = "pid_gone"
     PTRACE_DENIED = "ptrace_denied"

@@ -1,7 +1,9 @@
 """The sidecar: samples Python processes and ships windows to the collector.
 
 command         `sidelight sidecar`
-settings
+settings        all settings, composed with:
+collector_connection
+                the collector's address, the token and the trusted authorities
 main            builds the parts and runs the root tasks
 discovery       finds the processes to sample
 samplers        read the stacks of one process

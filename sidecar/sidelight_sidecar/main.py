@@ -84,6 +84,7 @@ async def serve(settings: SidecarSettings) -> int:
     )
     check_token(settings.token_file, "--token-file")
     check_token(settings.capture_token_file, "--capture-token-file")
+    ca_bundle = settings.open_ca_bundle()
     check_pids(procfs.list_processes(), process_filter, own_pid=os.getpid())
     extension = native_sampler.load_extension()
     samplers = SamplerRegistry(
@@ -106,6 +107,7 @@ async def serve(settings: SidecarSettings) -> int:
             settings.send_timeout_seconds,
             settings.send_backoff_max_seconds,
             settings.one_shot_token.token,
+            ca_bundle,
         )
         shipper = Shipper(spool, client_config, http, metrics, health, random.random)
         preroll = Preroll(settings.preroll_seconds, settings.preroll_max_bytes)

@@ -8,14 +8,13 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from sidelight import settings as house
-from sidelight.connection_settings import ConnectionSettings
 from sidelight.request_origin import parse_host_name
 from sidelight.settings import BadSetting, setting
 from sidelight_model.errors import BadLabel
 from sidelight_model.labels import RESERVED_LABELS, Labels
+from sidelight_sidecar.collector_connection import CollectorConnectionSettings
 from sidelight_sidecar.one_shot import NO_ONE_TIME_TOKEN, OneTimeToken, parse_one_time_token
 from sidelight_sidecar.state_directory import find_state_directory
 from sidelight_sidecar.triggers import GrowthThreshold, TriggerRules
@@ -40,15 +39,6 @@ def _parse_label(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _parse_url(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{text!r} is not an http:// or https:// URL")
-    if parts.username or parts.password:
-        raise ValueError("a URL must not hold a password: use --token-file")
-    return text.rstrip("/")
-
-
 def _parse_growth(text: str) -> GrowthThreshold:
     if text.endswith("%"):
         return GrowthThreshold(share=house.parse_positive_float(text[:-1].strip()) / 100)
@@ -64,15 +54,9 @@ def _check_growth(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SidecarSettings(ConnectionSettings):
+class SidecarSettings(CollectorConnectionSettings):
     """Settings of `sidelight sidecar`; units are part of the names."""
 
-    collector: str = setting(
-        "", "URL of the collector to send windows to", parse=_parse_url, required=True, metavar="URL"
-    )
-    token_file: Path | None = setting(
-        None, "file with the bearer token for the collector, read again for every request", parse=Path
-    )
     one_shot_token: OneTimeToken = setting(
         NO_ONE_TIME_TOKEN,
         "one-time token of the collector that attached this sidecar: run that capture, then exit",
@@ -286,6 +270,7 @@ class SidecarSettings(ConnectionSettings):
     log_level: str = setting("info", "lowest level to log: debug, info, warning or error", parse=str.lower)
 
     def __post_init__(self) -> None:
+        self.check_connection()
         _check_targets(self)
         _check_times(self)
         _check_bounds(self)

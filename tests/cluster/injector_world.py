@@ -25,7 +25,10 @@ NAME = "sidelight-injector"
 ASKED = {label_names.INJECT: "true"}
 CHART = ROOT / "deploy" / "helm" / "sidelight"
 _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-_VALUES = "kubernetes.identity=true,sidecar.serviceAccountToken.enabled=true,injector.enabled=true"
+_VALUES = (
+    "kubernetes.identity=true,sidecar.serviceAccountToken.enabled=true,injector.enabled=true,"
+    "collector.auth.readTokensSecret=readers"
+)
 _FLAGS = ("--kube-version", "1.34.0", "--set", _VALUES)
 
 

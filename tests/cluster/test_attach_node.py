@@ -30,7 +30,14 @@ class Collector:
         granted(node, namespace, "collector", CORE, APPS, GET, ATTACH, everywhere=True)
         args = [
             *("collector", "--listen", "0.0.0.0:8080", "--store", "/var/lib/sidelight"),
-            *("--kubernetes", "in-cluster", "--attach-image", images.SIDECAR, "--allow-anonymous-writes"),
+            *(
+                "--kubernetes",
+                "in-cluster",
+                "--attach-image",
+                images.SIDECAR,
+                "--allow-anonymous-writes",
+                "--allow-anonymous-reads",
+            ),
             *(
                 "--attach-namespaces",
                 namespace,

@@ -69,7 +69,8 @@ class Release:
 
 
 def _sets(values: tuple[str, ...]) -> list[str]:
-    return [part for value in values for part in ("--set", value)]
+    everything = ("collector.auth.readTokensSecret=readers", *values)
+    return [part for value in everything for part in ("--set", value)]
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,8 @@ def namespace(node: Node) -> Iterator[str]:
 def watching(node: Node, namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
     """A collector on this machine's end of the link, which pods reach as those of a cluster do theirs."""
     config = granted(node, namespace, "collector", CORE, APPS, everywhere=True)
-    options = ("--listen", "0.0.0.0:0", "--allow-anonymous-writes", "--flush-seconds", "0.2")
+    anybody = ("--allow-anonymous-writes", "--allow-anonymous-reads")
+    options = ("--listen", "0.0.0.0:0", *anybody, "--flush-seconds", "0.2")
     with collector(tmp_path_factory.mktemp("watching"), config, *options) as one:
         yield one
 

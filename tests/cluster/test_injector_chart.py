@@ -12,7 +12,10 @@ from tests.cluster.api import Api
 from tests.cluster.injector_world import CHART, NAME, Injector, pod, rendered, sidecars
 from tests.cluster.programs import ROOT, Programs, eventually, free_ports, guarded
 
-VALUES = "kubernetes.identity=true,sidecar.serviceAccountToken.enabled=true,injector.enabled=true"
+VALUES = (
+    "kubernetes.identity=true,sidecar.serviceAccountToken.enabled=true,injector.enabled=true,"
+    "collector.auth.readTokensSecret=readers"
+)
 
 
 def helm(api: Api, namespace: str, *arguments: object) -> str:
@@ -57,7 +60,7 @@ def test_an_upgrade_leaves_certificates_and_trust_alone_and_an_uninstall_nothing
 
 def test_every_object_of_the_injector_is_taken_by_the_api_server(api):
     with api.namespace() as namespace:
-        flags = ("--set", "networkPolicy.enabled=true")
+        flags = ("--set", "networkPolicy.egress.enabled=true")
         documents: list[dict[str, Any]] = rendered(namespace, *flags)
         for document in documents:
             text = yaml.safe_dump(document)

@@ -47,7 +47,7 @@ def given(bucket: Store) -> dict:
         collector=collector,
         kubernetes={"identity": True},
         injector={"enabled": True},
-        networkPolicy={"enabled": True, "egress": {"storePorts": [port]}},
+        networkPolicy={"egress": {"enabled": True, "storePorts": [port]}},
     )
 
 

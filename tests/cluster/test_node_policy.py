@@ -59,6 +59,7 @@ def given(bucket: Store) -> Json:
         collector={"store": {"kind": "s3", "s3": s3}},
         kubernetes={"identity": True},
         injector={"enabled": True},
+        networkPolicy={"enabled": False},
     )
 
 
@@ -118,6 +119,7 @@ def limits(node: Node, bucket: Store, elsewhere: str) -> Json:
             "monitoring": [monitoring],
         },
         "egress": {
+            "enabled": True,
             "dns": here,
             "store": there,
             "storePorts": [_port(bucket)],

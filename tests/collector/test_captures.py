@@ -433,10 +433,14 @@ def test_golden_capture_parts_are_read_by_every_later_version(version: int) -> N
 
 def test_the_arguments_of_an_attached_sidecar_are_settings_of_the_sidecar() -> None:
     target = AttachTarget("shop", "shop-1", "u-1", "node-1", "shop", "2", "app")
-    agent, token = "01M89MRKN2XKB7WJ0GF180BFHZ", "c_01M89MRKN2XKB7WJ0GF180BFHZ.01M89MRKN2XKB7WJ0GF180BFHZ.s"
-    container = build_container(target, agent, "image", "http://collector:8080", token, made().request)
+    agent = "01M89MRKN2XKB7WJ0GF180BFHZ"
+    token = f"slat_c_{agent}.{agent}.{'s' * 43}"
+    variables = {"SIDELIGHT_ONE_SHOT_TOKEN": token, "SIDELIGHT_CA_CERTIFICATES": "PEM"}
+    container = build_container(target, agent, "image", "https://collector:8080", variables, made().request)
     command, *argv = container["args"]
-    settings = parse_sidecar_settings(argv, {})
+    environment = {variable["name"]: variable["value"] for variable in container["env"]}
+    settings = parse_sidecar_settings(argv, environment)
+    assert settings.ca_certificates == "PEM"
     assert (command, settings.service, settings.capture_max_seconds) == ("sidecar", "shop", 60.0)
     assert settings.on_demand
 

@@ -515,7 +515,9 @@ async def test_who_may_start_captures(tmp_path: Path, serving: Serve) -> None:
 
     def given(listen: str, *names: str) -> BearerTokens:
         tokens = {f"{name}_tokens_file": files[name] for name in names}
-        return load_tokens(Settings(store="given", listen=listen, **tokens))  # type: ignore[arg-type]
+        anonymous = "read" not in names
+        settings = Settings(store="given", listen=listen, allow_anonymous_reads=anonymous, **tokens)  # type: ignore[arg-type]
+        return load_tokens(settings)
 
     on_loopback = await allowed(given("127.0.0.1:0"))
     assert all(may == {"start", "read", "poll"} for may in on_loopback.values())

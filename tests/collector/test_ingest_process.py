@@ -174,13 +174,15 @@ def test_a_store_that_cannot_be_used_ends_it_with_the_cause(
         assert "\nhint: " in said
 
 
-def test_anonymous_writes_are_refused_unless_nobody_else_gets_here_or_it_is_accepted(
+def test_anonymous_access_is_refused_unless_nobody_else_gets_here_or_it_is_accepted(
     start: Callable[..., Process], failing_start: Callable[..., Ended], tmp_path: Path
 ) -> None:
-    status, said = failing_start(tmp_path / "store", "--listen", "0.0.0.0:0")
-    assert status == 2
-    assert "--write-tokens-file" in said
-    start(str(tmp_path / "store"), "--listen", "0.0.0.0:0", "--allow-anonymous-writes").port()
+    anywhere = ("--listen", "0.0.0.0:0", "--allow-anonymous-writes")
+    for options, missing in ((anywhere[:2], "--write-tokens-file"), (anywhere, "--read-tokens-file")):
+        status, said = failing_start(tmp_path / "store", *options)
+        assert status == 2
+        assert missing in said
+    start(str(tmp_path / "store"), *anywhere, "--allow-anonymous-reads").port()
 
 
 @pytest.mark.parametrize("content", [None, "", "# nobody\n"])
@@ -201,7 +203,7 @@ def test_a_start_is_logged_with_settings_kernel_and_address_and_without_tokens(
     tokens = tmp_path / "tokens"
     tokens.write_text("# who may write\n\na-secret-token\n")
     options = ("--listen", "0.0.0.0:0", "--write-tokens-file", str(tokens), "--path-prefix", "/profiles/")
-    process = start(str(tmp_path / "store"), *options)
+    process = start(str(tmp_path / "store"), *options, "--allow-anonymous-reads")
     port = process.port()
     assert wait_for_event(process, "listening")["url"] == f"http://0.0.0.0:{port}/profiles/"
     assert post(port, b"main 1\n", "?service=shop", prefix="/profiles")[0] == 401

@@ -207,7 +207,10 @@ def test_a_proxy_is_the_only_way_in_unless_there_are_tokens(tmp_path: Path) -> N
 
 
 def test_a_cluster_takes_the_place_of_tokens_of_writers() -> None:
-    assert load_tokens(Settings(store="given", listen="0.0.0.0:80", kubernetes="in-cluster")).write == ()
+    everywhere = Settings(
+        store="given", listen="0.0.0.0:80", kubernetes="in-cluster", allow_anonymous_reads=True
+    )
+    assert load_tokens(everywhere).write == ()
     assert load_tokens(Settings(store="given", kubernetes="in-cluster")).write == ()
     assert load_tokens(Settings(store="given")).write is None
     anonymous = Settings(store="given", kubernetes="in-cluster", allow_anonymous_writes=True)

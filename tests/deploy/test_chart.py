@@ -19,7 +19,13 @@ from sidelight_collector.settings.collector import Settings as Collector
 from sidelight_sidecar.settings import SidecarSettings as Sidecar
 
 CLUSTER = ("--kube-version", "1.34.0")
-RENDER = ("template", "x", *CLUSTER, "--set", "collector.auth.writeTokensSecret=tokens")
+RENDER = (
+    "template",
+    "x",
+    *CLUSTER,
+    "--set",
+    "collector.auth.writeTokensSecret=tokens,collector.auth.readTokensSecret=read",
+)
 HELM_DIRECTORY = Path(__file__).resolve().parents[2] / "deploy" / "helm"
 RENDERED = HELM_DIRECTORY / "rendered"
 MODES = sorted(path.stem for path in RENDERED.glob("*.yaml"))
@@ -215,6 +221,30 @@ def test_a_sidecar_without_capabilities_cannot_go_first(helm, service_chart):
     done = helm("template", "x", service_chart, *CLUSTER, *flags, check=False)
     assert done.returncode != 0
     assert "sameUser runs without capabilities such as SYS_NICE" in done.stderr
+
+
+def test_a_sidecar_of_a_services_chart_trusts_the_authorities_that_it_is_given(helm, service_chart):
+    values = "sidelight.sidecar.collector=https://c,sidelight.sidecar.caBundle.configMap=authorities"
+    pod = _pod_of(helm("template", "x", service_chart, *CLUSTER, "--set", values).stdout)
+    [container] = [one for one in pod["containers"] if one["name"] == "sidelight"]
+    [mount] = [one for one in container["volumeMounts"] if one["name"] == "sidelight-ca"]
+    assert {"name": "SIDELIGHT_CA_FILE", "value": f"{mount['mountPath']}/ca.crt"} in container["env"]
+    assert {"name": "sidelight-ca", "configMap": {"name": "authorities"}} in pod["volumes"]
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ("collector=http://c,{}.pem=PEM", "the sidecar uses no TLS unless sidecar.collector is an https://"),
+        ("collector=https://c,{}.pem=PEM,{}.secret=a", "set one of configMap, secret and pem"),
+    ],
+)
+def test_authorities_that_a_sidecar_would_not_use_are_refused(values, complaint, helm, service_chart):
+    bundle = "sidelight.sidecar.caBundle"
+    flags = ("--set", f"sidelight.sidecar.{values.format(bundle, bundle)}")
+    done = helm("template", "x", service_chart, *CLUSTER, *flags, check=False)
+    assert done.returncode != 0
+    assert complaint in done.stderr
 
 
 @pytest.mark.parametrize(("user", "mode"), [("null", 0o440), ("10001", 0o444)])

@@ -20,7 +20,10 @@ from tests.injector.json_patch import patched
 Json = dict[str, Any]
 HELM_DIRECTORY = Path(__file__).resolve().parents[2] / "deploy" / "helm"
 NAME = "sidelight-injector"
-IDENTITY = ("--set", "kubernetes.identity=true,sidecar.serviceAccountToken.enabled=true")
+IDENTITY = (
+    "--set",
+    "kubernetes.identity=true,sidecar.serviceAccountToken.enabled=true,collector.auth.readTokensSecret=read",
+)
 ENABLED = ("--set", "injector.enabled=true")
 
 
@@ -206,7 +209,7 @@ def test_secrets_to_pull_the_sidecar_with_reach_the_injector(rendered):
 
 
 def test_where_network_is_limited_api_servers_reach_it_and_it_them(rendered):
-    policy = of_kind(rendered("--set", "networkPolicy.enabled=true"), "NetworkPolicy")["spec"]
+    policy = of_kind(rendered("--set", "networkPolicy.egress.enabled=true"), "NetworkPolicy")["spec"]
     assert policy["ingress"][0] == {"ports": [{"port": "webhook"}]}
     assert [one["port"] for one in policy["egress"][-1]["ports"]] == [443, 6443]
     labels = of_kind(rendered(), "Deployment")["spec"]["template"]["metadata"]["labels"]

@@ -80,6 +80,9 @@ ALERTS = {
     "SidelightRequestCountUnavailable": {
         f'sidelight_prometheus_errors_total{{{HERE},cause="timeout"}}': "0+1x90",
     },
+    "SidelightCertificateEnds": {
+        f"sidelight_certificate_expiration_timestamp_seconds{{{HERE}}}": "250000x90"
+    },
     "SidelightWorkerRestarted": {f"sidelight_worker_restarts_total{{{HERE}}}": "0+1x60"},
     "SidelightPodsWithoutSidecar": {f"sidelight_pods_without_sidecar{{{HERE}}}": "3x60"},
     "SidelightSidecarsDead": {f"sidelight_pods_with_dead_sidecar{{{HERE}}}": "1x60"},
@@ -111,6 +114,7 @@ WELL = {
     f'sidelight_identity_degraded{{{HERE},resource="pods"}}': "0x90",
     f'sidelight_injector_problems{{{HERE},error="starting"}}': "0x90",
     f"sidelight_injector_certificate_expiration_timestamp_seconds{{{HERE}}}": "9000000x90",
+    f"sidelight_certificate_expiration_timestamp_seconds{{{HERE}}}": "9000000x90",
     f"sidelight_compaction_seconds_count{{{HERE}}}": "0+1x90",
     f'sidelight_store_errors_total{{{HERE},operation="put"}}': "1x90",
     f'sidelight_event_loop_lag_seconds_bucket{{{HERE},le="0.1"}}': "0+100x90",

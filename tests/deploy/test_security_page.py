@@ -20,7 +20,14 @@ CONTAINERS = {
     "injector": "injector",
     "sidelight": "sidecar",
 }
-PLACE = ("--namespace", "profiling", "--kube-version", "1.34.0")
+PLACE = (
+    "--namespace",
+    "profiling",
+    "--kube-version",
+    "1.34.0",
+    "--set",
+    "collector.auth.readTokensSecret=read",
+)
 NO_PERMISSION = ("fsGroupChangePolicy",)
 """Parts of a security context that permit nothing: when the kubelet changes a volume's group."""
 S3 = ("collector.store.kind=s3", "collector.store.s3.url=s3://bucket/prefix")
@@ -32,6 +39,8 @@ VARIANTS = (
     (*S3, "compactor.enabled=true", f"{CA}.secret=ca"),
     (*S3, "compactor.enabled=true", f"{CA}.configMap=ca", "collector.deploys.webhookSecret=webhook"),
     ("collector.deploys.webhookSecret=webhook",),
+    ("injector.enabled=true", "sidecar.collector=https://elsewhere", "sidecar.caBundle.configMap=ca"),
+    ("injector.enabled=true", "sidecar.collector=https://elsewhere", "sidecar.caBundle.secret=ca"),
     ("kubernetes.namespaces={shop}",),
     ("kubernetes.identity=false", "kubernetes.discovery=false", "collector.auth.writeTokensSecret=tokens"),
     ("kubernetes.attach=true", "kubernetes.attachNamespaces={*}"),

@@ -17,6 +17,7 @@ def sidecar_json() -> str:
     """The ConfigMap's `sidecar.json`, of a release whose other values are the chart's own."""
     flags = ["--kube-version", "1.34.0", "--namespace", "profiling", "--set", "injector.enabled=true"]
     flags += ["--set", "kubernetes.identity=true", "--set", "sidecar.serviceAccountToken.enabled=true"]
+    flags += ["--set", "collector.auth.readTokensSecret=readers"]
     flags += ["--show-only", "templates/injector-configmap.yaml"]
     command = [tool("helm"), "template", "sidelight", ROOT / "deploy" / "helm" / "sidelight", *flags]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout

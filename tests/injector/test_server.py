@@ -19,13 +19,14 @@ from sidelight_injector.admission.recipe import Recipe
 from sidelight_injector.admission.review import parse_review
 from sidelight_injector.admission.skip_reasons import Skip, SkipReason
 from sidelight_injector.events import MAX_DEDUPLICATED_EVENTS, MAX_QUEUED_EVENTS, EventRecorder
-from sidelight_injector.main import has_native_sidecars
+from sidelight_injector.main import has_native_sidecars, read_recipe
 from sidelight_injector.metrics import Metrics
 from sidelight_injector.server import MutatingWebhook
 from sidelight_injector.settings import Settings
 from sidelight_kubernetes import label_names
 from sidelight_kubernetes.kubernetes_client import ClusterUnavailable
 from sidelight_model.errors import SidelightError
+from tests.cluster.pki import Authority
 
 Json = dict[str, Any]
 
@@ -285,3 +286,54 @@ def test_a_recipe_that_would_make_no_sidecar_is_refused_at_start(sidecar_json, c
     with pytest.raises(BadSetting) as refusal:
         Recipe.parse(json.dumps(recipe))
     assert told in refusal.value.message
+
+
+def with_collector(sidecar_json: str, url: str) -> str:
+    told = json.loads(sidecar_json)
+    [variable] = [one for one in told["container"]["env"] if one["name"] == "SIDELIGHT_COLLECTOR"]
+    variable["value"] = url
+    return json.dumps(told)
+
+
+async def test_sidecars_trust_the_authorities_of_a_file_that_may_change(
+    sidecar_json, cluster, metrics, tmp_path
+):
+    """Each pod gets the present certificates; without any, none is injected and the pod is made."""
+    first, second = (Authority(tmp_path / name).certificate.read_text() for name in ("a", "b"))
+    (tmp_path / "sidecar.json").write_text(with_collector(sidecar_json, "https://collector:8080"))
+    file = tmp_path / "ca.crt"
+    flags = ["--sidecar-file", str(tmp_path / "sidecar.json"), "--ca-file", str(file)]
+    settings = parse_settings(Settings, "injector", "", flags, {})
+    with pytest.raises(BadSetting, match="cannot read the CA certificates"):
+        read_recipe(settings)
+    file.write_text(first)
+    recipe = read_recipe(settings)
+    with ThreadPoolExecutor(2) as executor:
+        namespaces = NamespaceCache(cluster, executor, Clock(), ttl_seconds=2, timeout_seconds=2)
+        webhook = MutatingWebhook(settings, recipe, namespaces, None, metrics, has_native_sidecars=True)
+        async with TestClient(TestServer(webhook.build_app())) as client:
+
+            async def certificates() -> str | None:
+                answer = (await (await client.post("/mutate", json=review(POD))).json())["response"]
+                assert answer["allowed"]
+                patch = json.loads(base64.b64decode(answer["patch"]))
+                values = {change["path"]: change["value"] for change in patch}
+                [container] = values.get("/spec/initContainers", [{"env": []}])
+                variables = {one["name"]: one.get("value") for one in container["env"]}
+                return variables.get("SIDELIGHT_CA_CERTIFICATES")
+
+            assert await certificates() == first
+            file.write_text(f"{first}{second}")
+            assert await certificates() == first + second
+            file.write_text("")
+            assert await certificates() is None
+            file.write_text(second)
+            assert await certificates() == second
+
+
+def test_authorities_for_a_collector_without_tls_end_the_start(sidecar_json, tmp_path):
+    (tmp_path / "sidecar.json").write_text(with_collector(sidecar_json, "http://collector:8080"))
+    authority = Authority(tmp_path).certificate
+    flags = ["--sidecar-file", str(tmp_path / "sidecar.json"), "--ca-file", str(authority)]
+    with pytest.raises(BadSetting, match="is not an https:// URL"):
+        read_recipe(parse_settings(Settings, "injector", "", flags, {}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -57,7 +58,7 @@ class FakeCollector:
 
 
 @contextmanager
-def collecting(port: int = 0) -> Iterator[FakeCollector]:
+def collecting(port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[FakeCollector]:
     """A FakeCollector that listens on loopback."""
     collector = FakeCollector()
 
@@ -88,7 +89,9 @@ def collecting(port: int = 0) -> Iterator[FakeCollector]:
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
-    collector.url = f"http://127.0.0.1:{server.server_address[1]}"
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    collector.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:

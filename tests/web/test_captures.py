@@ -196,7 +196,7 @@ def test_who_may_not_start_captures_is_told_what_to_use(
 def test_where_nobody_may_start_captures_the_page_says_what_the_browser_needs(
     serve: Serve, open_page: Open
 ) -> None:
-    served = serve("--listen", "0.0.0.0:0", "--allow-anonymous-writes")
+    served = serve("--listen", "0.0.0.0:0", "--allow-anonymous-writes", "--allow-anonymous-reads")
     page = open_page(f"{served.url}/captures", expected="403")
     start(page, Service="shop")
     told = page.get_by_role("alert")

@@ -79,7 +79,9 @@ def _compare_once(settings: CompareSettings) -> int:
 def compare_on_collector(settings: CompareSettings) -> ComparisonVerdict:
     """Fetch the collector's verdict, waiting for enough data as the settings allow."""
     token = read_token(settings.token_file)
-    client = CollectorApiClient(settings.collector, token=token, timeout_seconds=settings.timeout_seconds)
+    client = CollectorApiClient(
+        settings.collector, token=token, timeout_seconds=settings.timeout_seconds, ca_file=settings.ca_file
+    )
     progress = VerdictProgressLine(sys.stderr)
     return wait_for_verdict(
         lambda: fetch_verdict(client, settings),

@@ -216,6 +216,12 @@ class CompareSettings:
     token_file: Path | None = setting(
         None, "file with the bearer token for the collector", parse=Path, metavar="FILE"
     )
+    ca_file: Path | None = setting(
+        None,
+        "PEM file of the authorities to trust for an https:// collector; without it, the system's",
+        parse=Path,
+        metavar="FILE",
+    )
     timeout_seconds: float = setting(60.0, "timeout of one request", parse=parse_positive_float)
 
     @property

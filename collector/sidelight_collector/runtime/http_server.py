@@ -6,6 +6,7 @@ import errno
 import logging
 import socket
 from collections.abc import Iterable, Sequence
+from ssl import SSLContext
 
 import structlog
 from aiohttp import web
@@ -91,9 +92,11 @@ def port_of(sockets: Sockets) -> int:
     return int(sockets[0].getsockname()[1]) if sockets else 0
 
 
-async def listen(server: web.AppRunner, sockets: Sockets, guard: ConnectionGuard) -> None:
-    """Begin to accept connections."""
-    await accept_connections(guard, server, sockets)
+async def listen(
+    server: web.AppRunner, sockets: Sockets, guard: ConnectionGuard, tls: SSLContext | None = None
+) -> None:
+    """Begin to accept connections, with TLS if there is a context."""
+    await accept_connections(guard, server, sockets, tls)
 
 
 def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
@@ -131,7 +134,8 @@ def close_sockets(sockets: Sockets) -> None:
 
 def announce_address(settings: Settings, port: int) -> None:
     """Log the URL of the collector, and write its port to --port-file."""
-    host = settings.address[0]
-    _log.info("listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}{settings.path_prefix}/")
+    host, scheme = settings.address[0], "https" if settings.certificate_files else "http"
+    place = f"[{host}]" if ":" in host else host
+    _log.info("listening", url=f"{scheme}://{place}:{port}{settings.path_prefix}/")
     if settings.port_file is not None:
         replace_file(settings.port_file, f"{port}\n".encode())

@@ -2,6 +2,7 @@
 
 collector      all settings, composed of these:
 workers        supervision of worker processes
+listener       TLS, and access without a token
 client_limits  limits of connections, hosts, headers, polls and recordings
 deploys        settings of deploy evaluations and alerts
 comparison     settings of comparisons

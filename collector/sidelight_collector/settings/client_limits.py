@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sidelight.request_origin import parse_host_name
 from sidelight.settings import BadSetting, parse_byte_size, parse_nonnegative_int, setting
-from sidelight_collector.settings.workers import WorkerSettings
+from sidelight_collector.settings.listener import ListenerSettings
 
 _POSITIVE_SETTINGS = (
     "max_connections",
@@ -21,7 +21,7 @@ _POSITIVE_SETTINGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class ClientLimitSettings(WorkerSettings):
+class ClientLimitSettings(ListenerSettings):
     """Limits of connections, hosts, headers, polls, recordings and captures.
 
     The collector's `Settings` include them.

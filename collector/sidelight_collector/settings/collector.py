@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sidelight.request_origin import is_loopback
 from sidelight.settings import (
     BadSetting,
     parse_address,
@@ -115,10 +114,7 @@ class Settings(KubernetesSettings):
         None, "file of bearer tokens for sending windows, one per line", parse=Path
     )
     read_tokens_file: Path | None = setting(
-        None, "file of bearer tokens for queries, one per line; without it, queries need no token", parse=Path
-    )
-    allow_anonymous_writes: bool = setting(
-        default=False, help="accept windows without a token, from anybody who can reach this address"
+        None, "file of bearer tokens for queries, one per line", parse=Path
     )
     read_rules_file: Path | None = setting(
         None,
@@ -440,16 +436,12 @@ class Settings(KubernetesSettings):
                 "read_proxy_header and trusted_proxies go together",
                 hint="A header counts only from proxies that are named: give both, or neither.",
             )
-        if self.write_tokens_file is None and not (
-            self.in_cluster
-            or self.allow_anonymous_writes
-            or is_loopback(self.address[0])
-            or self.role == "compactor"
-        ):
-            raise BadSetting(
-                f"anybody who reaches {self.address[0]} could write profiles",
-                hint="Give --write-tokens-file or --kubernetes, or listen on 127.0.0.1, or "
-                "--allow-anonymous-writes.",
+        self.check_tls()
+        if self.role != "compactor":
+            self.check_access(
+                self.address[0],
+                has_writers=self.write_tokens_file is not None or self.in_cluster,
+                has_readers=self.read_tokens_file is not None or self.read_proxy_header is not None,
             )
 
     def _check_retention(self, service: str, days: RetentionDays) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from sidelight.settings import BadSetting, parse_nonnegative_int, parse_positive_float, parse_seconds, setting
@@ -119,6 +120,12 @@ class KubernetesSettings(ComparisonSettings):
     attach_collector_url: str = setting(
         "", "URL of this collector for attached sidecars", parse=parse_plain_url, metavar="URL"
     )
+    attach_ca_file: Path | None = setting(
+        None,
+        "PEM file of the authorities that attached sidecars trust for an https:// --attach-collector-url; "
+        "without it, the system's",
+        parse=Path,
+    )
     attach_wait_seconds: float = setting(
         120.0, "how long a capture waits for sidecars that it attached", parse=parse_positive_float
     )
@@ -151,4 +158,9 @@ class KubernetesSettings(ComparisonSettings):
             raise BadSetting(
                 "attach_image is given without attach_collector_url",
                 hint="Give the address of this collector as pods reach it: http://sidelight.NAMESPACE:8080.",
+            )
+        if self.attach_ca_file is not None and not self.attach_collector_url.startswith("https://"):
+            raise BadSetting(
+                "attach_ca_file is given, and attach_collector_url is not an https:// URL",
+                hint="Use https:// in --attach-collector-url, or leave --attach-ca-file out.",
             )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sidelight.settings import BadSetting
@@ -38,6 +38,7 @@ VARIABLES: Final = {
     label_names.TRIGGER_DURATION_SECONDS: "SIDELIGHT_TRIGGER_DURATION_SECONDS",
 }
 """Annotations, and the variable of the sidecar that each sets without a change of the value."""
+CA_VARIABLE: Final = "SIDELIGHT_CA_CERTIFICATES"
 _HINT: Final = "The chart renders it: take it from the ConfigMap of `helm template`."
 
 
@@ -72,11 +73,20 @@ class Recipe:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise BadSetting(f"--sidecar-file is not a sidecar: {error!r}"[:500], hint=_HINT) from error
         recipe = cls(container, tuple(volumes), tuple(pull_secrets))
+        recipe.check()
+        return recipe
+
+    def check(self) -> None:
+        """Raise BadSetting if the sidecar would refuse the settings."""
         try:
-            recipe.build_container(service="service", version="version", annotations={})
+            self.build_container(service="service", version="version", annotations={})
         except SidelightError as error:
             raise BadSetting(f"--sidecar-file: {error.message}", hint=error.hint or _HINT) from error
-        return recipe
+
+    def add_ca_certificates(self, certificates: str) -> Recipe:
+        """Return a recipe whose sidecar trusts these authorities (PEM) for its collector."""
+        env = [*self.container.get("env", ()), {"name": CA_VARIABLE, "value": certificates}]
+        return replace(self, container={**self.container, "env": env})
 
     @property
     def port(self) -> int:

@@ -6,12 +6,16 @@ They never go through a proxy.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
 
+from sidelight.client_tls import CaBundle, explain_tls_error
+from sidelight.settings import BadSetting
+from sidelight_model.errors import Reason
 from sidelight_sidecar.shipping.ingest_response import RequestOutcome
 
 _MAX_RESPONSE_BYTES = 1 << 20
@@ -29,6 +33,7 @@ class ClientConfig:
     max_backoff_seconds: float
     token: str = ""
     """A token that is not in a file."""
+    ca_bundle: CaBundle = field(default_factory=CaBundle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +55,14 @@ class RequestFailed(Exception):
         stored: bool | None = None,
         outcome: RequestOutcome = RequestOutcome.UNREACHABLE,
         reason: str = "",
+        hint: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
         self.stored = stored
         self.outcome = outcome
         self.reason = reason
+        self.hint = hint
 
 
 class CollectorClient:
@@ -75,7 +82,8 @@ class CollectorClient:
         timeout = self._config.timeout_seconds + extra_seconds
         try:
             all_headers = dict(headers)
-            if token := await asyncio.to_thread(self._read_token):
+            token, tls = await asyncio.to_thread(self._read_files)
+            if token:
                 all_headers["Authorization"] = f"Bearer {token}"
             async with self._http.request(
                 method,
@@ -84,18 +92,34 @@ class CollectorClient:
                 headers=all_headers,
                 timeout=aiohttp.ClientTimeout(total=timeout),
                 allow_redirects=False,
+                ssl=tls,
             ) as response:
                 content = await response.content.read(_MAX_RESPONSE_BYTES)
                 while len(content) < _MAX_RESPONSE_BYTES and (more := await response.content.readany()):
                     content += more
                 return Reply(response.status, content, response.headers.get("Retry-After"))
         except aiohttp.ClientConnectorError as error:
+            if problem := explain_tls_error(error):
+                raise RequestFailed(
+                    problem.message, stored=False, reason=problem.reason, hint=problem.hint
+                ) from error
             raise RequestFailed(str(error), stored=False) from error
         except TimeoutError as error:
             raise RequestFailed(f"no answer within {timeout:g} seconds") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             # The error quotes a server that does not speak HTTP, at any length.
             raise RequestFailed((str(error) or type(error).__name__)[:_MAX_ERROR_CHARACTERS]) from error
+
+    def _read_files(self) -> tuple[str, ssl.SSLContext | bool]:
+        """Return the token and the trusted authorities; raises RequestFailed."""
+        if not self._config.collector.startswith("https://"):
+            return self._read_token(), True
+        try:
+            return self._read_token(), self._config.ca_bundle.get_context()
+        except BadSetting as error:
+            raise RequestFailed(
+                error.message, stored=False, reason=Reason.UNTRUSTED_CERTIFICATE, hint=error.hint
+            ) from error
 
     def _read_token(self) -> str:
         file = self._config.token_file

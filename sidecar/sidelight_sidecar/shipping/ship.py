@@ -131,7 +131,11 @@ class Shipper:
             reply = await self._client.request("POST", "/api/v1/windows", body, headers)
         except RequestFailed as error:
             return IngestResponse(
-                error.outcome, stored=error.stored, reason=error.reason, message=error.message
+                error.outcome,
+                stored=error.stored,
+                reason=error.reason,
+                message=error.message,
+                hint=error.hint,
             )
         sent_ids = frozenset(entry.id for entry, _ in batch)
         return parse_ingest_response(
@@ -220,9 +224,10 @@ def _make_issue(collector: str, response: IngestResponse) -> HealthIssue:
             "Check --collector: it is the base URL, without /api/v1.",
         )
     return HealthIssue(
-        Reason.COLLECTOR_UNREACHABLE,
+        _choose_reason(response, Reason.COLLECTOR_UNREACHABLE, Reason.UNTRUSTED_CERTIFICATE),
         f"{collector} cannot be reached: {response.message}",
-        "Check --collector, the network, and that the collector runs; windows wait in the spool.",
+        response.hint
+        or "Check --collector, the network, and that the collector runs; windows wait in the spool.",
     )
 
 

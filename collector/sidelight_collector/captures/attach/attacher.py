@@ -10,11 +10,14 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import structlog
 from ulid import ULID
 
+from sidelight.client_tls import CaBundle
+from sidelight.settings import BadSetting
 from sidelight_collector.captures.agents import select_eligible_agents
 from sidelight_collector.captures.attach.ephemeral_container import (
     AttachFailure,
@@ -72,13 +75,22 @@ class CannotAttach(SidelightError):
 class AttachPolicy:
     """Settings of attaching: image, allowed namespaces, collector URL and timeout.
 
-    An empty `image` means that no sidecar is attached. A sidecar sends to `collector_url`.
+    An empty `image` means that no sidecar is attached. A sidecar sends to `collector_url`, and trusts the
+    authorities in `ca_file` for it, or those of its system.
     """
 
     image: str
     namespaces: tuple[str, ...]
     collector_url: str
     timeout_seconds: float
+    ca_file: Path | None = None
+
+    def read_ca_certificates(self) -> str:
+        """Return the certificates of `ca_file` as PEM; empty without a file.
+
+        Raises BadSetting.
+        """
+        return "" if self.ca_file is None else CaBundle(self.ca_file).export_certificates()
 
     def allows_namespace(self, namespace: str) -> bool:
         return ALL_NAMESPACES in self.namespaces or namespace in self.namespaces
@@ -223,12 +235,9 @@ class Attacher:
 
         A failure becomes the report of its part of the capture.
         """
-        target, capture_request, name = task.target, task.capture.request, build_container_name(task.agent)
-        container_spec = build_container(
-            target, task.agent, self._policy.image, self._policy.collector_url, task.token, capture_request
-        )
+        target, name = task.target, build_container_name(task.agent)
         try:
-            failure = await self._patch_pod(target, container_spec)
+            failure = await self._patch_pod(task)
             if failure is None:
                 _log.info(
                     "sidecar attached", capture=task.capture.id, pod=target.pod, namespace=target.namespace
@@ -245,9 +254,21 @@ class Attacher:
         except SidelightError as error:
             _log.warning("sidecar not looked after", error=error.message, hint=error.hint)
 
-    async def _patch_pod(
-        self, target: AttachTarget, container_spec: Mapping[str, Any]
-    ) -> AttachFailure | None:
+    async def _patch_pod(self, task: _AttachTask) -> AttachFailure | None:
+        target = task.target
+        try:
+            certificates = await asyncio.to_thread(self._policy.read_ca_certificates)
+        except BadSetting as error:
+            return AttachFailure("failed", error.message, "Check --attach-ca-file of the collector.")
+        variables = {"SIDELIGHT_ONE_SHOT_TOKEN": task.token, "SIDELIGHT_CA_CERTIFICATES": certificates}
+        container_spec = build_container(
+            target,
+            task.agent,
+            self._policy.image,
+            self._policy.collector_url,
+            variables,
+            task.capture.request,
+        )
         try:
             await asyncio.to_thread(
                 self._client.patch, f"{target.api_path}/ephemeralcontainers", build_patch(container_spec)

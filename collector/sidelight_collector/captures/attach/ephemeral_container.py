@@ -101,11 +101,17 @@ def build_container_name(agent: str) -> str:
 
 
 def build_container(
-    target: AttachTarget, agent: str, image: str, collector: str, token: str, capture_request: CaptureRequest
+    target: AttachTarget,
+    agent: str,
+    image: str,
+    collector: str,
+    variables: Mapping[str, str],
+    capture_request: CaptureRequest,
 ) -> dict[str, Any]:
     """Build the ephemeral container.
 
-    Its sidecar takes one capture and exits, because an ephemeral container can never be removed.
+    Its sidecar takes one capture and exits, because an ephemeral container can never be removed. Empty
+    `variables` are left out.
     """
     flags = {
         "collector": collector,
@@ -135,7 +141,7 @@ def build_container(
             "--on-demand",
             *(f"--{name}={value}" for name, value in flags.items() if value),
         ],
-        "env": [{"name": "SIDELIGHT_ONE_SHOT_TOKEN", "value": token}],
+        "env": [{"name": name, "value": value} for name, value in variables.items() if value],
         "securityContext": dict(SECURITY_CONTEXT),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }

@@ -32,6 +32,16 @@
 {{- if and .auth.writeTokensSecret .auth.allowAnonymousWrites }}
 {{- fail "collector.auth: writeTokensSecret has no effect with allowAnonymousWrites; set only one of them" }}
 {{- end }}
+{{- $readers := or .auth.readTokensSecret .auth.proxy.userHeader }}
+{{- if not (or $readers .auth.allowAnonymousReads) }}
+{{- fail "collector.auth.readTokensSecret: name a Secret with read tokens, or set collector.auth.proxy, or collector.auth.allowAnonymousReads to let everybody in the cluster read profiles" }}
+{{- end }}
+{{- if and $readers .auth.allowAnonymousReads }}
+{{- fail "collector.auth.allowAnonymousReads: not together with readTokensSecret or proxy, which say who reads" }}
+{{- end }}
+{{- if and .tls.existingSecret .tls.certManager.enabled }}
+{{- fail "collector.tls: cert-manager writes a Secret of its own; set existingSecret or certManager.enabled, not both" }}
+{{- end }}
 {{- if ne (empty .auth.proxy.userHeader) (empty .auth.proxy.trusted) }}
 {{- fail "collector.auth.proxy: collectors read headers only from trusted proxies; set both userHeader and trusted, or neither" }}
 {{- end }}

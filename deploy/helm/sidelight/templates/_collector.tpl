@@ -19,6 +19,8 @@ A compactor receives no windows and serves no queries, so it mounts no tokens.
 {{- if not $serves }}
 {{- $settings = merge (dict) ($own.settings | default dict) (omit $settings "workers") }}
 {{- end }}
+{{- $tls := and $serves (include "sidelight.collector.tlsSecret" $root) }}
+{{- $port := ternary "https" "http" (not (empty $tls)) }}
 {{- $shutdown := get $settings "shutdown_timeout_seconds" | default 30 | float64 | ceil | int }}
 metadata:
   {{- $annotations := deepCopy .podAnnotations }}
@@ -114,8 +116,18 @@ spec:
           value: {{ join "," (.attachNamespaces | default .namespaces) | quote }}
         - name: SIDELIGHT_ATTACH_COLLECTOR_URL
           value: {{ include "sidelight.collector.url" $root | quote }}
+        {{- if and $tls $root.Values.collector.tls.caKey }}
+        - name: SIDELIGHT_ATTACH_CA_FILE
+          value: /etc/sidelight/tls/{{ $root.Values.collector.tls.caKey }}
         {{- end }}
         {{- end }}
+        {{- end }}
+        {{- end }}
+        {{- if $tls }}
+        - name: SIDELIGHT_TLS_CERT_FILE
+          value: /etc/sidelight/tls/tls.crt
+        - name: SIDELIGHT_TLS_KEY_FILE
+          value: /etc/sidelight/tls/tls.key
         {{- end }}
         {{- if $serves }}
         {{- if .auth.writeTokensSecret }}
@@ -124,6 +136,10 @@ spec:
         {{- end }}
         {{- if .auth.allowAnonymousWrites }}
         - name: SIDELIGHT_ALLOW_ANONYMOUS_WRITES
+          value: "true"
+        {{- end }}
+        {{- if .auth.allowAnonymousReads }}
+        - name: SIDELIGHT_ALLOW_ANONYMOUS_READS
           value: "true"
         {{- end }}
         {{- if .auth.readTokensSecret }}
@@ -194,25 +210,34 @@ spec:
         {{- end }}
       {{- end }}
       ports:
-        - name: http
+        - name: {{ $port }}
           containerPort: 8080
       # before it listens, a collector reads its data since yesterday
       startupProbe:
         httpGet:
           path: {{ .pathPrefix }}/livez
-          port: http
+          port: {{ $port }}
+          {{- if $tls }}
+          scheme: HTTPS
+          {{- end }}
         periodSeconds: 2
         timeoutSeconds: 5
         failureThreshold: 150
       livenessProbe:
         httpGet:
           path: {{ .pathPrefix }}/livez
-          port: http
+          port: {{ $port }}
+          {{- if $tls }}
+          scheme: HTTPS
+          {{- end }}
         timeoutSeconds: 5
       readinessProbe:
         httpGet:
           path: {{ .pathPrefix }}/readyz
-          port: http
+          port: {{ $port }}
+          {{- if $tls }}
+          scheme: HTTPS
+          {{- end }}
         timeoutSeconds: 5
       {{- if $serves }}
       # new connections still arrive for this long after termination starts
@@ -240,6 +265,11 @@ spec:
         {{- if $role }}
         - name: s3-token
           mountPath: /var/run/secrets/s3
+          readOnly: true
+        {{- end }}
+        {{- if $tls }}
+        - name: tls
+          mountPath: /etc/sidelight/tls
           readOnly: true
         {{- end }}
         {{- if $serves }}
@@ -298,6 +328,12 @@ spec:
               path: token
               audience: {{ .store.s3.webIdentity.audience }}
               expirationSeconds: 3600
+    {{- end }}
+    {{- if $tls }}
+    - name: tls
+      secret:
+        secretName: {{ $tls }}
+        defaultMode: 0440
     {{- end }}
     {{- if $serves }}
     {{- range $for, $secret := include "sidelight.collector.secrets" $root | fromYaml }}
@@ -366,17 +402,33 @@ capture: {{ . }}
 {{- end }}
 {{- end }}
 
+{{/* The Secret of the collectors' certificate; empty without TLS. */}}
+{{- define "sidelight.collector.tlsSecret" -}}
+{{- with .Values.collector.tls }}
+{{- if .certManager.enabled }}
+{{- include "sidelight.collector.name" $ }}-tls
+{{- else }}
+{{- .existingSecret }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* http, or https with TLS: the scheme of the collectors' URL and the name of their port. */}}
+{{- define "sidelight.collector.scheme" -}}
+{{- ternary "http" "https" (empty (include "sidelight.collector.tlsSecret" .)) }}
+{{- end }}
+
 {{/* The collectors' URL for sidecars. */}}
 {{- define "sidelight.collector.url" -}}
-{{- printf "http://%s.%s.svc:%v%s" (include "sidelight.collector.name" .) .Release.Namespace .Values.collector.service.port .Values.collector.pathPrefix }}
+{{- printf "%s://%s.%s.svc:%v%s" (include "sidelight.collector.scheme" .) (include "sidelight.collector.name" .) .Release.Namespace .Values.collector.service.port .Values.collector.pathPrefix }}
 {{- end }}
 
 {{/* Settings that the chart derives from its other values. */}}
 {{- define "sidelight.collector.own" -}}
 {{- list "listen" "path_prefix" "role" "store" "s3_endpoint" "cache_dir" "cache_disk_bytes"
-    "allow_anonymous_writes" "write_tokens_file" "read_tokens_file" "capture_tokens_file"
+    "allow_anonymous_writes" "allow_anonymous_reads" "tls_cert_file" "tls_key_file" "write_tokens_file" "read_tokens_file" "capture_tokens_file"
     "read_rules_file" "read_proxy_header" "read_proxy_groups_header" "trusted_proxies"
     "kubernetes" "token_audience" "kubernetes_namespaces" "discovery" "discovery_namespaces"
-    "attach_image" "attach_namespaces" "attach_collector_url"
+    "attach_image" "attach_namespaces" "attach_collector_url" "attach_ca_file"
     "public_url" "alertmanager_url" "deploy_webhook_url" "deploy_webhook_secret_file" | toJson }}
 {{- end }}

@@ -21,9 +21,7 @@ release's.
 {{- if not .Values.collector.enabled }}
 {{- fail "sidecar.collector: set a collector's URL, because this release has no collector" }}
 {{- end }}
-{{- $place := printf "%s.%s.svc" (include "sidelight.collector.name" .) .Release.Namespace }}
-{{- $url := printf "http://%s:%v%s" $place .Values.collector.service.port .Values.collector.pathPrefix }}
-{{- $_ := set $sidecar "collector" $url }}
+{{- $_ := set $sidecar "collector" (include "sidelight.collector.url" .) }}
 {{- end }}
 {{- $taken := or $sidecar.tokenSecret $sidecar.serviceAccountToken.enabled }}
 {{- if not (or $taken (not .Values.collector.enabled) .Values.collector.auth.allowAnonymousWrites) }}
@@ -37,4 +35,12 @@ release's.
 {{- $_ := set $made "imagePullSecrets" . }}
 {{- end }}
 {{- toPrettyJson $made }}
+{{- end }}
+
+{{/* The Secret whose authorities the injector hands to sidecars of this release's collector; empty if there is none. */}}
+{{- define "sidelight.injector.caSecret" -}}
+{{- $given := .Values.sidecar.caBundle }}
+{{- if and .Values.collector.enabled .Values.collector.tls.caKey (not (or .Values.sidecar.collector $given.configMap $given.secret $given.pem)) }}
+{{- include "sidelight.collector.tlsSecret" . }}
+{{- end }}
 {{- end }}

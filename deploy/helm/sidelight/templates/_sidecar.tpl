@@ -26,6 +26,7 @@ docs/kubernetes.md. There is no readiness probe, so that an unreachable collecto
 {{- define "sidelight.sidecar.container" -}}
 {{- $ := . }}
 {{- with .sidecar -}}
+{{- $_ := include "sidelight.sidecar.checks" . -}}
 - name: sidelight
   image: {{ include "sidelight.image" (dict "image" .image "chart" $.chart) | quote }}
   imagePullPolicy: {{ .image.pullPolicy }}
@@ -51,6 +52,13 @@ docs/kubernetes.md. There is no readiness probe, so that an unreachable collecto
     - name: SIDELIGHT_TOKEN_FILE
       value: /etc/sidelight/token
     {{- end }}
+    {{- if or .caBundle.configMap .caBundle.secret }}
+    - name: SIDELIGHT_CA_FILE
+      value: /etc/sidelight-ca/{{ .caBundle.key }}
+    {{- else if .caBundle.pem }}
+    - name: SIDELIGHT_CA_CERTIFICATES
+      value: {{ .caBundle.pem | quote }}
+    {{- end }}
     - name: SIDELIGHT_NAMESPACE
       valueFrom:
         fieldRef:
@@ -64,7 +72,7 @@ docs/kubernetes.md. There is no readiness probe, so that an unreachable collecto
         fieldRef:
           fieldPath: spec.nodeName
     {{- with .settings }}
-    {{- $own := list "all" "collector" "listen" "namespace" "node" "pid" "pod" "service" "spool_dir" "token_file" "version" }}
+    {{- $own := list "all" "ca_certificates" "ca_file" "collector" "listen" "namespace" "node" "pid" "pod" "service" "spool_dir" "token_file" "version" }}
     {{- include "sidelight.settings" (dict "given" . "own" $own "at" "sidelight.sidecar") | trim | nindent 4 }}
     {{- end }}
     {{- with .extraEnv }}
@@ -95,9 +103,25 @@ docs/kubernetes.md. There is no readiness probe, so that an unreachable collecto
       mountPath: /etc/sidelight
       readOnly: true
     {{- end }}
+    {{- if or .caBundle.configMap .caBundle.secret }}
+    - name: sidelight-ca
+      mountPath: /etc/sidelight-ca
+      readOnly: true
+    {{- end }}
     {{- with .extraVolumeMounts }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Refuses values of the sidecar that cannot work together. */}}
+{{- define "sidelight.sidecar.checks" -}}
+{{- $bundles := compact (list .caBundle.configMap .caBundle.secret .caBundle.pem) }}
+{{- if gt (len $bundles) 1 }}
+{{- fail "sidelight.sidecar.caBundle: set one of configMap, secret and pem" }}
+{{- end }}
+{{- if and $bundles (not (hasPrefix "https://" (.collector | default ""))) }}
+{{- fail "sidelight.sidecar.caBundle: the sidecar uses no TLS unless sidecar.collector is an https:// URL" }}
 {{- end }}
 {{- end }}
 
@@ -139,5 +163,17 @@ docs/kubernetes.md. There is no readiness probe, so that an unreachable collecto
           path: token
           audience: {{ .serviceAccountToken.audience }}
           expirationSeconds: {{ .serviceAccountToken.expirationSeconds }}
+{{- end }}
+{{- if .caBundle.configMap }}
+- name: sidelight-ca
+  configMap:
+    name: {{ .caBundle.configMap }}
+{{- else if .caBundle.secret }}
+- name: sidelight-ca
+  secret:
+    secretName: {{ .caBundle.secret }}
+    items:
+      - key: {{ .caBundle.key }}
+        path: {{ .caBundle.key }}
 {{- end }}
 {{- end }}
