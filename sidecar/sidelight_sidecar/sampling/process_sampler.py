@@ -20,11 +20,12 @@ from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.overhead.budget import PAUSED, RateLimit
 from sidelight_sidecar.overhead.governor import CAPTURE, ORDINARY, Governor
 from sidelight_sidecar.overhead.pause_control import PauseControl
-from sidelight_sidecar.samplers.sampler import COMMAND_MODE, SampleBatch, Sampler, SamplingError
+from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError
 from sidelight_sidecar.samplers.schedule import SampleAction, SamplingPlan, choose_action, compute_slot
 from sidelight_sidecar.sampling.process_capture import CapturePlan, ProcessCapture
 from sidelight_sidecar.sampling.sampling_loop import WindowSampler
 from sidelight_sidecar.sampling.session_handle import SessionHandle
+from sidelight_sidecar.sampling.window_check import find_window_problem, has_stacks
 from sidelight_sidecar.shipping.ingest_response import compute_backoff
 from sidelight_sidecar.triggers import SIGTERM, TriggerEvent, TriggerRules
 from sidelight_sidecar.windows.window_builder import TargetLabels, WindowContext
@@ -32,12 +33,6 @@ from sidelight_sidecar.windows.window_writer import WindowWriter
 
 _PROGRESS_SECONDS = 1.0
 _MIN_BOOST_SECONDS = 0.1
-_MAX_SILENT_NS = 5_000_000_000
-_NOT_SAMPLED = "was not sampled in a whole window: the sampling thread does not answer"
-_NO_STACKS_HINT = (
-    "It is stopped (kill -CONT), or something else traces it (a debugger, strace or another profiler: "
-    "end that one), or its threads sleep in the kernel."
-)
 _ENDED_EARLY = "the process ended, or the sidecar stopped, before the capture did"
 _PAUSED_EARLY = "sampling was paused before the capture ended"
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
@@ -459,17 +454,10 @@ class ProcessSampler:
 
     def _check_window(self, batch: SampleBatch) -> None:
         """Report a whole window without stacks although the session holds."""
-        quality, subject = batch.quality, self._health_subject
-        failed = sum(quality.errors.values())
-        if quality.attempts > failed:
+        if has_stacks(batch.quality):
             self._report_recovery()
-        elif quality.attempts:
-            kinds = ", ".join(f"{kind} {times}" for kind, times in sorted(quality.errors.items()))
-            self._report_error(
-                SamplingError(f"{subject} gave no stacks in a whole window: {kinds}", hint=_NO_STACKS_HINT)
-            )
-        elif quality.mode != COMMAND_MODE and batch.duration_ns >= _MAX_SILENT_NS:
-            self._report_error(SamplingError(f"{subject} {_NOT_SAMPLED}", hint="Restart the sidecar."))
+        elif problem := find_window_problem(self._health_subject, batch):
+            self._report_error(problem)
 
     @property
     def _is_interrupted(self) -> bool:
