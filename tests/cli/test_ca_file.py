@@ -35,6 +35,13 @@ class Refusing(BaseHTTPRequestHandler):
         return
 
 
+class Server(ThreadingHTTPServer):
+    """Says nothing of clients that do not trust it."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        return
+
+
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("pki"))
@@ -45,7 +52,7 @@ def port(authority: Authority) -> Iterator[int]:
     certificate = authority.server("collector", ("localhost",))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, certificate.with_suffix(".key"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+    with Server(("127.0.0.1", 0), Refusing) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
@@ -89,7 +96,7 @@ def test_the_hint_fits_the_mistake(
     assert f"cannot read the CA certificates in {tmp_path / 'none'}" in told(
         f"https://localhost:{port}", tmp_path / "none"
     )
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as plain:
+    with Server(("127.0.0.1", 0), Refusing) as plain:
         thread = threading.Thread(target=plain.serve_forever, args=(0.05,))
         thread.start()
         text = told(f"https://localhost:{plain.server_port}")
