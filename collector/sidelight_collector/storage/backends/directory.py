@@ -128,7 +128,7 @@ class DirectoryStore:
         it, and only the pod sees it.
         """
         for path in (self._root, self._temp_dir):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, NotADirectoryError):
                 mode = stat.S_IMODE(path.stat().st_mode)
                 if mode & 0o022 and not path.is_mount():
                     return f"other users may write to {path} (mode {mode:04o})"
@@ -141,7 +141,7 @@ class DirectoryStore:
                 path.unlink()
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, NotADirectoryError):
                 _fsync_directory(path.parent)
             for directory in path.parents:
                 if directory == self._root or not _remove_if_empty(directory):
@@ -201,7 +201,7 @@ class DirectoryStore:
 
     def _remove_stale_temp_files(self, modified_before: float) -> None:
         for path in self._temp_dir.iterdir():
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, NotADirectoryError):
                 if path.stat().st_mtime < modified_before:
                     path.unlink()
 
