@@ -20,10 +20,9 @@ from sidelight.settings import (
     parse_settings,
     setting,
 )
-from sidelight.terminal_output import CLEAR_LINE
+from sidelight.terminal_output import CLEAR_LINE, write_standard_output
 from sidelight_cli.collector_api import CollectorApiClient, CollectorUnreachable, RequestRefused, read_token
 from sidelight_cli.download import open_in_browser, parse_output_path, save_profile
-from sidelight_model.errors import SidelightError
 from sidelight_model.terminal_width import escape_unprintable, truncate_to_width
 
 DESCRIPTION: Final = (
@@ -371,10 +370,4 @@ def _print_status(line: str) -> None:
 
 
 def _print_result(text: str) -> None:
-    try:
-        sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            raise SidelightError(f"cannot write to standard output: {error.strerror}") from error
+    write_standard_output(f"{text}\n")

@@ -18,6 +18,7 @@ from sidelight.settings import (
     parse_settings,
     setting,
 )
+from sidelight.terminal_output import write_standard_output
 from sidelight_cli.collector_api import (
     NOT_A_COLLECTOR_HINT,
     CollectorApiClient,
@@ -26,7 +27,6 @@ from sidelight_cli.collector_api import (
     read_token,
 )
 from sidelight_model.counts import ProfileType
-from sidelight_model.errors import SidelightError
 from sidelight_model.selectors import expand_side
 
 DESCRIPTION: Final = (
@@ -131,10 +131,6 @@ class ExportSettings:
             )
 
 
-class ExportWriteFailed(SidelightError):
-    """The profile cannot be written to standard output."""
-
-
 def run(argv: Sequence[str]) -> int:
     """Export once; returns 0, even if nothing matched.
 
@@ -145,27 +141,14 @@ def run(argv: Sequence[str]) -> int:
     client = CollectorApiClient(
         settings.collector, token=token, timeout_seconds=settings.timeout_seconds, ca_file=settings.ca_file
     )
-    try:
-        with client.stream(
-            "export/compare" if settings.is_comparison else "export", build_parameters(settings)
-        ) as answer:
-            if "Sidelight-Windows" not in answer.headers:
-                raise CollectorUnreachable(
-                    f"{settings.collector} answered no profile", hint=NOT_A_COLLECTOR_HINT
-                )
-            notes = list(list_notes(answer, settings))
-            for chunk in answer.chunks:
-                sys.stdout.buffer.write(chunk)
-            sys.stdout.buffer.flush()
-    except OSError as error:
-        # Python must not fail again when it flushes standard output at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            return 0  # a reader that closes the pipe is no failure
-        raise ExportWriteFailed(
-            f"cannot write to standard output: {error.strerror}",
-            hint="What was written before this is only the beginning of the profile.",
-        ) from error
+    path = "export/compare" if settings.is_comparison else "export"
+    with client.stream(path, build_parameters(settings)) as answer:
+        if "Sidelight-Windows" not in answer.headers:
+            raise CollectorUnreachable(f"{settings.collector} answered no profile", hint=NOT_A_COLLECTOR_HINT)
+        notes = list(list_notes(answer, settings))
+        for chunk in answer.chunks:
+            if not write_standard_output(chunk):
+                return 0
     sys.stderr.writelines(f"{note}\n" for note in notes)
     return 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Final
 from urllib.parse import quote
 
 from sidelight.settings import parse_positive_float, parse_settings, setting
+from sidelight.terminal_output import write_standard_output
 from sidelight_cli.collector_api import CollectorApiClient, read_token
 from sidelight_model.terminal_width import escape_json
 
@@ -63,9 +63,9 @@ def run(argv: Sequence[str]) -> int:
     with client.stream(quote(settings.path, safe="/"), dict(settings.param)) as response:
         is_json = response.headers.get("Content-Type", "").startswith("application/json")
         for chunk in _escape_chunks(response.chunks) if is_json else response.chunks:
-            sys.stdout.buffer.write(chunk)
-    sys.stdout.buffer.write(b"\n")
-    sys.stdout.buffer.flush()
+            if not write_standard_output(chunk):
+                return 0
+    write_standard_output(b"\n")
     return 0
 
 

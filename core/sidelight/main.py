@@ -11,7 +11,12 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final, NamedTuple
 
 from sidelight import __version__
-from sidelight.terminal_output import escape_standard_streams
+from sidelight.terminal_output import (
+    StandardOutputError,
+    discard_standard_output,
+    escape_standard_streams,
+    write_standard_output,
+)
 from sidelight_model.errors import SidelightError
 from sidelight_model.terminal_width import escape_unprintable
 
@@ -57,7 +62,16 @@ def run(argv: list[str]) -> int:
     what the command prints are escaped.
     """
     with escape_standard_streams():
-        return _run(argv)
+        try:
+            status = _run(argv)
+            write_standard_output("")
+            return status
+        except BrokenPipeError:
+            discard_standard_output()
+            return 0
+        except StandardOutputError as error:
+            discard_standard_output()
+            return _print_error(error.message, error.hint, 1)
 
 
 def _run(argv: list[str]) -> int:

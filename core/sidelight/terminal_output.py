@@ -2,19 +2,65 @@
 
 Commands print process titles, file names, labels and answers of servers. Any of these may contain sequences
 that control a terminal, or characters that reverse the order of letters. `escape_standard_streams` replaces
-`sys.stdout` and `sys.stderr`, so that every text leaves through `EscapedStream.write`.
+`sys.stdout` and `sys.stderr`, so that every text leaves through `EscapedStream.write`. Characters that the
+encoding of a stream lacks become similar ones of ASCII, or `?`.
+
+Results leave through `write_standard_output`, which reports a full disk and ignores a closed pipe.
 """
 
 from __future__ import annotations
 
 import codecs
 import io
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
+from sidelight_model.errors import SidelightError
 from sidelight_model.terminal_width import escape_lines
+
+
+class StandardOutputError(SidelightError):
+    """Standard output cannot be written, as on a full disk."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(
+            f"cannot write to standard output: {error.strerror}",
+            hint="What was written before this is only the beginning of the result.",
+        )
+
+
+ASCII_ERRORS: Final = "sidelight.ascii"
+"""Name of the error handler of encodings that lack a character."""
+_SIMILAR_CHARACTERS: Final = {
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
+    **dict.fromkeys("\u2018\u2019", "'"),
+    **dict.fromkeys("\u201c\u201d", '"'),
+    "\u00b7": ".",
+    "\u00d7": "x",
+    "\u0394": "d",
+    "\u2026": "...",
+    "\u203a": ">",
+    "\u2192": "->",
+    "\u25b2": "^",
+    "\u25bc": "v",
+    "\u2500": "-",
+    "\u2588": "#",
+    "\u00a0": " ",
+    "\u202f": " ",
+}
+
+
+def _replace_unencodable(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    return "".join(_SIMILAR_CHARACTERS.get(character, "?") for character in text), error.end
+
+
+codecs.register_error(ASCII_ERRORS, _replace_unencodable)
 
 
 class TerminalSequence(str):
@@ -48,7 +94,8 @@ class EscapedStream:
         return self._escaped_buffer or self._stream.buffer
 
     def write(self, text: str) -> int:
-        self._stream.write(text if isinstance(text, TerminalSequence) else escape_lines(text))
+        with _report_failed_output():
+            self._stream.write(text if isinstance(text, TerminalSequence) else escape_lines(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -74,6 +121,47 @@ class _EscapedBuffer(io.RawIOBase):
         self._stream.flush()
 
 
+def write_standard_output(content: str | bytes) -> bool:
+    """Write a result and flush it; returns False if its reader has closed the pipe.
+
+    Bytes are written as they are. Raises StandardOutputError.
+    """
+    try:
+        with _report_failed_output():
+            if isinstance(content, str):
+                sys.stdout.write(content)
+            else:
+                sys.stdout.flush()
+                sys.stdout.buffer.write(content)
+                sys.stdout.buffer.flush()
+            sys.stdout.flush()
+    except BrokenPipeError:
+        discard_standard_output()
+        return False
+    except StandardOutputError:
+        discard_standard_output()
+        raise
+    return True
+
+
+def discard_standard_output() -> None:
+    """Let Python flush at exit without failing again."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+@contextmanager
+def _report_failed_output() -> Iterator[None]:
+    """Turn an error of the operating system, but for a closed pipe, into StandardOutputError."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StandardOutputError(error) from error
+
+
 @contextmanager
 def escape_standard_streams() -> Iterator[None]:
     """Escape all text that is printed inside the context."""
@@ -87,7 +175,11 @@ def escape_standard_streams() -> Iterator[None]:
 
 def _wrap_stream(stream: Any) -> Any:
     # A program without a terminal or a file there, such as a daemon, has None.
-    return stream if stream is None or isinstance(stream, EscapedStream) else EscapedStream(stream)
+    if stream is None or isinstance(stream, EscapedStream):
+        return stream
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors=ASCII_ERRORS)
+    return EscapedStream(stream)
 
 
 def unwrap_stream(stream: TextIO) -> TextIO:

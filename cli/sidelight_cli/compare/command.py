@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from sidelight.file_output import write_output_file
+from sidelight.terminal_output import write_standard_output
 from sidelight_cli.collector_api import CollectorApiClient, read_token
 from sidelight_cli.compare.compare_client import fetch_verdict
 from sidelight_cli.compare.comparison_model import ComparisonVerdict, parse_verdict
@@ -142,21 +143,12 @@ def _write_reports(
             except OSError as error:
                 raise OutputNotWritable(f"{flag}: cannot write {file}: {error.strerror}") from error
     render_stdout = next((render for file, render in formats.values() if file == STDOUT), None)
-    _write_stdout(
-        render_stdout() if render_stdout else render_text(verdict, by, limit, significant=significant)
+    # Documents are UTF-8 whatever the terminal's encoding is.
+    write_standard_output(
+        render_stdout().encode()
+        if render_stdout
+        else render_text(verdict, by, limit, significant=significant)
     )
-
-
-def _write_stdout(content: str) -> None:
-    try:
-        sys.stdout.write(content)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has closed the pipe: Python must not fail when it flushes standard output at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise OutputNotWritable(f"cannot write to standard output: {error.strerror}") from error
 
 
 def _print_status(line: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
+from sidelight.terminal_output import StandardOutputError
 from sidelight_cli.collector_api import RequestRefused
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.gates import GateStatus
@@ -63,7 +64,7 @@ class OutputNotWritable(SidelightError):
 
 def choose_exit_code(error: SidelightError) -> ExitCode:
     """Return the exit code of a failure."""
-    if isinstance(error, OutputNotWritable):
+    if isinstance(error, OutputNotWritable | StandardOutputError):
         return ExitCode.NOT_WRITTEN
     if isinstance(error, InputNotReadable):
         return ExitCode.NO_INPUT

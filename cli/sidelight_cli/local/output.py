@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Final
 
 from sidelight.file_output import is_special_file, write_output_file
 from sidelight.settings import BadSetting
+from sidelight.terminal_output import write_standard_output
 from sidelight_model.errors import SidelightError
 
 STDOUT: Final = "-"
@@ -93,27 +93,16 @@ def check_output(output: RecordingOutput) -> None:
 
 
 def write_output(output: RecordingOutput, content: bytes) -> None:
-    """Write the complete content or raise RecordingWriteFailed.
+    """Write the complete content, or raise RecordingWriteFailed or StandardOutputError.
 
     An existing file is replaced atomically, once the new one is complete.
     """
+    if output.path is None:
+        write_standard_output(content)
+        return
     try:
-        if output.path is None:
-            _write_stdout(content)
-        else:
-            write_output_file(output.path, content)
+        write_output_file(output.path, content)
     except OSError as error:
         raise RecordingWriteFailed(
             f"cannot write to {output.display_name}: {error.strerror}", hint="The recording is lost."
         ) from error
-
-
-def _write_stdout(content: bytes) -> None:
-    try:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-    except OSError as error:
-        # Python must not fail again when it flushes standard output at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # a reader that closes the pipe is no failure
-            raise

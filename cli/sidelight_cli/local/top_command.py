@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sidelight.settings import parse_settings
+from sidelight.terminal_output import write_standard_output
 from sidelight_cli.local import top_table
 from sidelight_cli.local.launch import LaunchedProgram
 from sidelight_cli.local.local_recording import LocalRecording, RootFrames, format_process_name
@@ -248,14 +249,7 @@ class TopCommand:
         ]
         lines += top_table.format_body(rows, snapshot, self._view, _PLAIN_COLUMNS)
         text = "\n".join(line.rstrip() for line in lines)
-        try:
-            sys.stdout.buffer.write(f"{text}\n\n".encode(sys.stdout.encoding or "utf-8", "replace"))
-            sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            # Python must not fail again when it flushes standard output at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return False
-        return True
+        return write_standard_output(f"{text}\n\n")
 
     def _report_end(self) -> None:
         if self._process_set.has_ended:

@@ -7,7 +7,7 @@ import time
 from typing import Final, TextIO
 
 from sidelight.settings import parse_settings
-from sidelight.terminal_output import CLEAR_LINE
+from sidelight.terminal_output import CLEAR_LINE, write_standard_output
 from sidelight_collector.doctor.checker import check_store
 from sidelight_collector.doctor.doctor_report import render_json, render_text
 from sidelight_collector.doctor.settings import DoctorSettings
@@ -64,6 +64,5 @@ def run(argv: list[str]) -> int:
         report = check_store(store, settings, time.time, progress.show)
     finally:
         progress.clear()
-    sys.stdout.write(render_json(report) if settings.json else render_text(report))
-    sys.stdout.flush()
+    write_standard_output(render_json(report).encode() if settings.json else render_text(report))
     return 0 if report.findings.is_healthy else 1
