@@ -40,8 +40,8 @@ class Engine:
 
         Raises ProcessLookupError (no such process), PermissionError (not allowed to read or trace it, or
         traced by another process), ValueError (not Python, an unsupported Python, stopped; or a bad
-        argument), MemoryError (it took more time or memory than attaching may) or RuntimeError (the engine
-        is closed).
+        argument), MemoryError (it took more time or memory than attaching may), OSError (EMFILE: out of file
+        descriptors) or RuntimeError (the engine is closed).
         """
 
     def close(self) -> None:
@@ -115,7 +115,7 @@ class Batch:
     @property
     def errors(self) -> dict[str, int]:
         """Failed ticks by kind: read, depth, stopped, leaving, panic, lock, moved, unstoppable, slow,
-        traced, limit, other."""
+        traced, limit, descriptors, other."""
     @property
     def late_ns(self) -> int:
         """Time given up: ticks skipped after a stall, or spread out because each took too long."""

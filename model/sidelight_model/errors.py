@@ -82,6 +82,7 @@ class Reason(StrEnum):
     PORT_IN_USE = "port_in_use"
     UI_MISSING = "ui_missing"
     SPOOL_UNWRITABLE = "spool_unwritable"
+    OUT_OF_DESCRIPTORS = "out_of_descriptors"
     COLLECTOR_UNREACHABLE = "collector_unreachable"
     UNTRUSTED_CERTIFICATE = "untrusted_certificate"
     # a process that cannot be sampled

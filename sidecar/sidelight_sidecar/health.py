@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sidelight_model.errors import Reason, SidelightError, mask_urls
+from sidelight_sidecar.open_files import (
+    OUT_OF_DESCRIPTORS_HINT,
+    explain_out_of_descriptors,
+    is_out_of_descriptors,
+)
 
 READINESS_REASONS = (
     Reason.NOTHING_TO_WATCH,
@@ -28,6 +33,7 @@ READINESS_REASONS = (
     Reason.CLUSTER_UNAVAILABLE,
     Reason.CLUSTER_DENIED,
     Reason.SPOOL_UNWRITABLE,
+    Reason.OUT_OF_DESCRIPTORS,
 )
 """Every reason that /readyz may show as `error`; docs/sidecar.md has a section for each."""
 
@@ -47,6 +53,17 @@ class HealthIssue:
     @classmethod
     def from_error(cls, error: SidelightError) -> HealthIssue:
         return cls(error.reason, error.message, error.hint, getattr(error, "lacks", ""))
+
+    @classmethod
+    def out_of_descriptors(cls, error: OSError) -> HealthIssue:
+        return cls(Reason.OUT_OF_DESCRIPTORS, explain_out_of_descriptors(error), OUT_OF_DESCRIPTORS_HINT)
+
+    @classmethod
+    def from_scan_error(cls, error: OSError) -> HealthIssue:
+        """Return the problem of processes that cannot be listed."""
+        if is_out_of_descriptors(error):
+            return cls.out_of_descriptors(error)
+        return cls(Reason.SAMPLER_FAILED, f"/proc cannot be read: {error.strerror}", "It is tried again.")
 
 
 class HealthBoard:

@@ -35,6 +35,7 @@ from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.health import HealthBoard
 from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.one_shot import OneShotCapture
+from sidelight_sidecar.open_files import raise_open_files_limit
 from sidelight_sidecar.overhead.budget import Budget
 from sidelight_sidecar.overhead.governor import CAPTURE, ORDINARY, Governor
 from sidelight_sidecar.overhead.pause_control import PauseControl
@@ -51,7 +52,7 @@ from sidelight_sidecar.settings import SidecarSettings
 from sidelight_sidecar.shipping.collector_client import ClientConfig, CollectorClient
 from sidelight_sidecar.shipping.ship import Shipper
 from sidelight_sidecar.shipping.spool import Spool
-from sidelight_sidecar.startup_checks import check_pids, check_token
+from sidelight_sidecar.startup_checks import check_pids, check_token, list_processes
 from sidelight_sidecar.windows.preroll import Preroll
 from sidelight_sidecar.windows.timeline_recording import RecordingBudget
 from sidelight_sidecar.windows.window_builder import TargetLabels
@@ -67,6 +68,7 @@ async def serve(settings: SidecarSettings) -> int:
 
     Raises SidelightError if the sidecar cannot start, before it samples anything.
     """
+    raise_open_files_limit()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_MAX_THREADS, "sidelight"))
     _log.info("the sidecar starts", sidelight=__version__, settings=mask_secrets(settings))
     procfs, metrics, health = (
@@ -85,7 +87,7 @@ async def serve(settings: SidecarSettings) -> int:
     check_token(settings.token_file, "--token-file")
     check_token(settings.capture_token_file, "--capture-token-file")
     ca_bundle = settings.open_ca_bundle()
-    check_pids(procfs.list_processes(), process_filter, own_pid=os.getpid())
+    check_pids(list_processes(procfs), process_filter, own_pid=os.getpid())
     extension = native_sampler.load_extension()
     samplers = SamplerRegistry(
         extension,

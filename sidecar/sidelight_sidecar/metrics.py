@@ -9,8 +9,8 @@ from sidelight_model.errors import Reason
 
 _PREFIX = "sidelight_sidecar"
 _EXTENSION_ERROR_KINDS = {
-    *("copy", "depth", "exec", "exited", "leaving", "limit", "lock", "moved", "other", "panic", "read"),
-    *("slow", "stopped", "traced", "unstoppable"),
+    *("copy", "depth", "descriptors", "exec", "exited", "leaving", "limit", "lock", "moved", "other"),
+    *("panic", "read", "slow", "stopped", "traced", "unstoppable"),
 }
 _COMMAND_ERROR_KINDS = {"failed_ticks", "no_output", "unreadable_lines", "watchdog"}
 

@@ -8,6 +8,17 @@ from pathlib import Path
 from sidelight.settings import BadSetting
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_sidecar.discovery.processes import Proc, ProcessFilter, select_processes
+from sidelight_sidecar.discovery.procfs import ProcFs
+from sidelight_sidecar.health import HealthIssue
+
+
+def list_processes(procfs: ProcFs) -> list[Proc]:
+    """Return all processes; raises SidelightError if they cannot be listed."""
+    try:
+        return procfs.list_processes()
+    except OSError as error:
+        issue = HealthIssue.from_scan_error(error)
+        raise SidelightError(issue.message, reason=issue.reason, hint=issue.hint) from error
 
 
 def check_pids(procs: Sequence[Proc], process_filter: ProcessFilter, *, own_pid: int) -> None:

@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 from sidelight_native import Engine
 
-from tests.native.conftest import Taken, apart, not_python
+from tests.native.conftest import PYTHONS, Taken, apart, not_python
+
+# One that the own reader reads, and one for the py-spy reader.
+MAIN_ENDED_PYTHONS = [version for version in PYTHONS if version.startswith(("3.10.", "3.12."))] or list(
+    PYTHONS
+)
 
 
 def test_a_target_that_exits_ends_the_session_with_what_was_left(start, wait_until):
@@ -154,3 +159,30 @@ def test_threads_and_children_that_come_and_go_do_not_disturb_sampling(start, wa
     assert target.wait() == 0
     assert taken.samples > 0
     assert taken.misread < 0.05 * taken.attempts
+
+
+@pytest.mark.parametrize("python", MAIN_ENDED_PYTHONS)
+@pytest.mark.parametrize("when", ["now", "later"])
+def test_a_process_whose_main_thread_has_ended_is_sampled_on(start, wait_until, state, python, when):
+    target = start("main_ended", 60, when, python=str(PYTHONS[python]))
+    if when == "now":
+        wait_until(lambda: state(target.pid) == "Z")
+    session = Engine(max_stop_us=20_000).attach(target.pid, rate_hz=200)
+    if when == "later":
+        wait_until(lambda: session.take().samples > 10)
+        target.stdin.write("end\n")
+        target.stdin.flush()
+        wait_until(lambda: state(target.pid) == "Z")
+        session.take()
+    counts = {}
+
+    def found() -> bool:
+        for _, stack, *states in session.take().counts:
+            counts[stack] = counts.get(stack, 0) + sum(states)
+        return sum(count for stack, count in counts.items() if ";work (" in stack) >= 50
+
+    wait_until(found)
+    assert session.ended is None
+    target.kill()
+    wait_until(lambda: session.ended is not None)
+    assert session.ended == "exited"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -18,9 +19,12 @@ from collections.abc import Sequence
 from sidelight_model.errors import Reason, SidelightError
 
 _NOT_FOUND_ERRNOS = (errno.ENOENT, errno.ENOTDIR)
+_OPEN_FILES, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+"""The soft limit before the sampler raised it: the program gets it."""
 _INTERMEDIATE_SCRIPT = """
-import os, signal, sys
-say, argv = int(sys.argv[1]), sys.argv[2:]
+import os, resource, signal, sys
+say, argv = int(sys.argv[1]), sys.argv[3:]
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 os.set_inheritable(say, False)
 pid = os.fork()
 if pid == 0:
@@ -64,7 +68,16 @@ class LaunchedProgram:
         standard_file = subprocess.DEVNULL if discard_output else None
         try:
             intermediate = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _INTERMEDIATE_SCRIPT, str(writing), *argv],
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    "-c",
+                    _INTERMEDIATE_SCRIPT,
+                    str(writing),
+                    str(_OPEN_FILES),
+                    *argv,
+                ],
                 pass_fds=[writing],
                 stdin=standard_file,
                 stdout=standard_file,

@@ -90,7 +90,7 @@ enum ThreadReading {
 impl CpythonReader<RemoteMemory> {
     /// Finds the Python of a process. Stacks are cut at `max_depth` frames.
     pub fn attach(pid: i32, processes: Option<&ReaderProcesses>, max_depth: usize) -> Result<Self, Failure> {
-        let memory = RemoteMemory { pid };
+        let memory = RemoteMemory::new(pid);
         let Runtime { python, layout } = Runtime::find(pid, &memory, processes)?;
         let mut reader = CpythonReader { python, ..CpythonReader::new(memory, pid, &layout, max_depth) };
         reader.warm_up();

@@ -8,11 +8,12 @@
 use crate::cpython::call_entry::CallEntry;
 use crate::cpython::frame_linkage::FrameLinkage;
 use crate::cpython::gil_holder_pyspy::GilHolder;
+use crate::linux::target::living_thread;
 use crate::reader_process::client::{ReaderProcess, ReaderProcesses};
 use crate::reader_process::messages::{Answer, Attached, RawFrame, RawStacks, RawThread, Reply, Request};
 use crate::stacks::frame_text::Call;
 use crate::stacks::stack_interner::{FrameId, StackInterner};
-use crate::stacks::stack_reader::{Failure, GilState, StackReader, Stacks, ThreadStack};
+use crate::stacks::stack_reader::{Failure, GilState, StackReader, Stacks, ThreadStack, DESCRIPTORS};
 use remoteprocess::Process;
 use std::time::{Duration, Instant};
 
@@ -23,8 +24,9 @@ const MAX_READ_WAIT: Duration = Duration::from_millis(100);
 
 /// Reads one process through the crate.
 pub struct PySpyReader {
+    pid: i32,
     process: ReaderProcess,
-    /// The target's memory.
+    /// The target's memory, by the id of a thread that has not ended.
     memory: Process,
     attached: Attached,
     /// None where the target runs while it is read: then nothing can be checked.
@@ -50,7 +52,8 @@ impl PySpyReader {
         running: bool,
     ) -> Result<PySpyReader, Failure> {
         let mut process = processes.start()?;
-        let memory = Process::new(pid).map_err(|error| Failure::new("read", &error))?;
+        let tid = living_thread(pid).unwrap_or(pid);
+        let memory = Process::new(tid).map_err(|error| Failure::new("read", &error))?;
         let attached = match process.call(Request::Attach { pid })?.result {
             Ok(Answer::Attached(attached)) => attached,
             Ok(_) => return Err(Failure::new("other", &"a reader process gave another answer")),
@@ -65,6 +68,7 @@ impl PySpyReader {
         // The first reading only proves that there is something to read.
         let call_entry = CallEntry::persistent();
         Ok(PySpyReader {
+            pid,
             process,
             memory,
             attached,
@@ -190,7 +194,14 @@ impl StackReader for PySpyReader {
         // An unknown holder counts as a thread that cannot be identified.
         let unknown = GilState { holder: usize::MAX, ..GilState::default() };
         let Some(holder) = self.holder else { return Ok(unknown) };
-        holder.read(&self.memory).ok_or_else(|| Failure::new("read", &"the GIL cannot be read"))
+        let mut gil = holder.read(&self.memory);
+        if gil.is_none() {
+            if let Some(living) = living_thread(self.pid).filter(|&living| living != self.memory.pid) {
+                self.memory.pid = living;
+                gil = holder.read(&self.memory);
+            }
+        }
+        gil.ok_or_else(|| Failure::new("read", &"the GIL cannot be read"))
     }
 
     fn set_deadline(&mut self, deadline: Option<Instant>) {
@@ -229,6 +240,10 @@ fn slow(last_duration: Duration) -> Failure {
 }
 
 fn failure(message: &str) -> Failure {
+    let failure = Failure::new("read", &message);
+    if failure.is_out_of_descriptors() {
+        return Failure { kind: DESCRIPTORS, ..failure };
+    }
     let kind = match message {
         text if text.contains("recursion depth") => "depth",
         text if text.contains("copy") || text.contains("os error") => "read",

@@ -1,5 +1,6 @@
 //! Short names of source files: the path from the outermost package on, as the py-spy crate shows it.
 
+use crate::linux::target::living_thread;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub struct ShortPaths {
 
 impl ShortPaths {
     pub fn new(pid: i32) -> ShortPaths {
+        let pid = living_thread(pid).unwrap_or(pid);
         let mounts = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
         let (here, there) = (mounts("self"), mounts(&pid.to_string()));
         let elsewhere = here.is_some() && there.is_some() && here != there;

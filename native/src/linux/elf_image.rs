@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn symbols_of_a_mapped_library_have_the_addresses_that_the_linker_gives() {
-        let memory = RemoteMemory { pid: std::process::id() as i32 };
+        let memory = RemoteMemory::new(std::process::id() as i32);
         let image = ElfImage::read(&memory, start_of("/libc.so.6")).unwrap().unwrap();
         // SAFETY: the name is a C string.
         let expected = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"environ".as_ptr()) };
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn any_bytes_end_the_lookup_soon() {
-        let memory = RemoteMemory { pid: std::process::id() as i32 };
+        let memory = RemoteMemory::new(std::process::id() as i32);
         let start = start_of("/libc.so.6");
         let mut bytes = vec![0; 64 << 10];
         memory.read(start, &mut bytes).unwrap();

@@ -3,6 +3,7 @@
 //! The list of mappings is as long as the process makes it. It is read line by line, in constant memory, and only up
 //! to `MAX_BYTES`.
 
+use crate::linux::target::living_thread;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -36,6 +37,7 @@ impl PythonImages {
     /// # Errors
     /// If the process is gone, or its mappings may not be read.
     pub fn find(pid: i32) -> io::Result<PythonImages> {
+        let pid = living_thread(pid).unwrap_or(pid);
         let executable = std::fs::read_link(format!("/proc/{pid}/exe"))?;
         let maps = File::open(format!("/proc/{pid}/maps"))?;
         PythonImages::parse(maps, executable.as_os_str().as_bytes())

@@ -1,6 +1,8 @@
 //! Reading the memory of another process.
 
+use crate::linux::target::living_thread;
 use std::fmt;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Where bytes lie in the target. As the kernel's `iovec`, so that lists of them are handed over as they are.
 #[repr(C)]
@@ -58,10 +60,39 @@ pub fn int(bytes: &[u8], offset: usize) -> i32 {
     i32::from_ne_bytes(int)
 }
 
-/// A process, read with process_vm_readv(2).
-#[derive(Clone, Copy, Debug)]
+/// A process, read with process_vm_readv(2), by the id of a thread that has not ended: a main thread that ended before
+/// the others has no memory.
+#[derive(Debug)]
 pub struct RemoteMemory {
-    pub pid: i32,
+    pid: i32,
+    tid: AtomicI32,
+}
+
+impl RemoteMemory {
+    pub fn new(pid: i32) -> RemoteMemory {
+        RemoteMemory { pid, tid: AtomicI32::new(pid) }
+    }
+
+    /// The number of bytes read; negative if none can be.
+    fn copy(&self, local: &libc::iovec, spans: &[Span]) -> isize {
+        let copy = |tid| {
+            // SAFETY: `local` is room that the caller borrows mutably; a Span is laid out as an iovec, and the kernel
+            // checks the addresses in the other process.
+            unsafe { libc::process_vm_readv(tid, local, 1, spans.as_ptr().cast(), spans.len() as _, 0) }
+        };
+        let tid = self.tid.load(Ordering::Relaxed);
+        let read = copy(tid);
+        if read >= 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH) {
+            return read;
+        }
+        match living_thread(self.pid).filter(|&living| living != tid) {
+            Some(living) => {
+                self.tid.store(living, Ordering::Relaxed);
+                copy(living)
+            }
+            None => read,
+        }
+    }
 }
 
 impl Memory for RemoteMemory {
@@ -71,12 +102,7 @@ impl Memory for RemoteMemory {
             let length: usize = some.iter().fold(0, |sum, span| sum.saturating_add(span.length));
             let Some(room) = into.get_mut(filled..).filter(|room| room.len() >= length) else { break };
             let local = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: length };
-            // SAFETY: `local` is room that is borrowed mutably; a Span is laid out as an iovec, and the kernel
-            // checks the addresses in the other process.
-            let got = unsafe {
-                libc::process_vm_readv(self.pid, &local, 1, some.as_ptr().cast(), some.len() as _, 0)
-            };
-            let mut left = got.max(0) as usize;
+            let mut left = self.copy(&local, some).max(0) as usize;
             for span in some {
                 if span.length > left {
                     return read;
@@ -126,7 +152,7 @@ mod tests {
     use super::*;
 
     fn here() -> RemoteMemory {
-        RemoteMemory { pid: std::process::id() as i32 }
+        RemoteMemory::new(std::process::id() as i32)
     }
 
     fn span<T>(of: &[T]) -> Span {
@@ -164,6 +190,6 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_has_no_memory() {
-        assert!(RemoteMemory { pid: i32::MAX }.word(4096).is_err());
+        assert!(RemoteMemory::new(i32::MAX).word(4096).is_err());
     }
 }

@@ -18,6 +18,7 @@
 use crate::linux::os::monotonic_ns;
 use crate::linux::proc_file::{number, ProcFile};
 use crate::linux::run_queue::{SamplerStay, SchedStat};
+use std::io;
 
 #[derive(Debug)]
 pub struct OsThread {
@@ -51,6 +52,8 @@ struct Observation {
     off_cpu_ns: Option<u64>,
     /// By a signal: state T.
     stopped: bool,
+    /// It has ended, and the process has not: state Z, of a main thread.
+    zombie: bool,
 }
 
 /// Counts of context switches of a thread.
@@ -97,23 +100,34 @@ impl OsThread {
     }
 
     /// `status` has some 1,500 bytes, with hundreds of CPUs 2,000 more.
-    pub fn observe(&mut self, stay: &mut SamplerStay) -> Activity {
-        let before = SchedStat::read(&mut self.schedstat);
+    ///
+    /// # Errors
+    /// Those of `ProcFile::read`: its state is unknown then.
+    pub fn observe(&mut self, stay: &mut SamplerStay) -> io::Result<Activity> {
+        let observed = self.observe_files(stay);
+        if observed.is_err() {
+            self.last = None;
+        }
+        observed
+    }
+
+    fn observe_files(&mut self, stay: &mut SamplerStay) -> io::Result<Activity> {
+        let before = SchedStat::read(&mut self.schedstat)?;
         if let Some(last) = self.last.as_mut().filter(|last| last.off_cpu && runs(before) == last.runs()) {
             if before.is_some() {
                 let began =
                     last.runnable && !last.cpu_wait && last.at_ns < stay.since_ns && self.sched.is_some();
                 last.cpu_wait |= began;
-                return if began { Activity::BeganCpuWait } else { Activity::OffCpu };
+                return Ok(if began { Activity::BeganCpuWait } else { Activity::OffCpu });
             }
         }
-        let Some((letter, switches)) = self.status.read::<8192, _>(parse_status).flatten() else {
+        let Some((letter, switches)) = self.status.read::<8192, _>(parse_status)?.flatten() else {
             self.last = None;
-            return Activity::Exited;
+            return Ok(Activity::Exited);
         };
         // After `status`: a thread that had got as many CPUs as it gave up, and has got no more, has none.
         let off_cpu = runs(before) == Some(switches.total());
-        let stat = if off_cpu { SchedStat::read(&mut self.schedstat) } else { before };
+        let stat = if off_cpu { SchedStat::read(&mut self.schedstat)? } else { before };
         let mut seen = Observation::new(letter, stat, switches, self.last);
         seen.at_ns = monotonic_ns();
         seen.off_cpu_ns = seen.off_cpu_bound(self.last);
@@ -121,14 +135,14 @@ impl OsThread {
             // A thread that was woken (it is not busy) was on no CPU.
             let displaced = seen.busy
                 && (seen.off_cpu_ns.is_some_and(|ns| ns <= stay.length_ns())
-                    || stay.displaced(sched).unwrap_or(true));
+                    || stay.displaced(sched)?.unwrap_or(true));
             seen.cpu_wait = !displaced;
             if displaced {
                 seen.off_cpu_ns = Some(stay.length_ns());
             }
         }
         self.last = Some(seen);
-        Activity::Ran
+        Ok(Activity::Ran)
     }
 
     /// Whether it works, or would if it had a CPU; None if unknown.
@@ -154,6 +168,11 @@ impl OsThread {
     /// Was stopped by a signal at the last observation.
     pub fn is_stopped(&self) -> bool {
         self.last.is_some_and(|last| last.stopped)
+    }
+
+    /// Had ended at the last observation, as a main thread before the others.
+    pub fn is_zombie(&self) -> bool {
+        self.last.is_some_and(|last| last.zombie)
     }
 
     /// Whether it was preempted at work.
@@ -206,7 +225,9 @@ impl OsThread {
 
     /// What it did since the last observation.
     pub fn recheck(&mut self) -> Recheck {
-        let runs = runs(SchedStat::read(&mut self.schedstat));
+        // It may have run, for all that is known.
+        let Ok(stat) = SchedStat::read(&mut self.schedstat) else { return Recheck::Ran };
+        let runs = runs(stat);
         match self.last {
             Some(last) if last.runs() != runs => Recheck::Ran,
             Some(last) if last.off_cpu => Recheck::OffCpu,
@@ -235,9 +256,9 @@ impl Observation {
                 && switches.involuntary == before.switches.involuntary
         });
         let busy = letter == b'R' && !(off_cpu && woken);
-        let (runnable, stopped) = (letter == b'R' && off_cpu, letter == b'T');
+        let (runnable, stopped, zombie) = (letter == b'R' && off_cpu, letter == b'T', letter == b'Z');
         let (at_ns, off_cpu_ns, cpu_wait) = (0, None, false);
-        Observation { at_ns, stat, switches, off_cpu, busy, runnable, cpu_wait, off_cpu_ns, stopped }
+        Observation { at_ns, stat, switches, off_cpu, busy, runnable, cpu_wait, off_cpu_ns, stopped, zombie }
     }
 
     /// How often it was given a CPU; None where the kernel does not count that.
@@ -403,25 +424,25 @@ mod tests {
         let pid = std::process::id() as i32;
         let mut stay = SamplerStay::default();
         let mut other = OsThread::new(pid, receive_tid.recv().unwrap(), true);
-        while other.observe(&mut stay) == Activity::Exited
+        while other.observe(&mut stay).unwrap() == Activity::Exited
             || !other.is_off_cpu()
             || other.busy() == Some(true)
         {
             std::thread::yield_now();
         }
         other.mark_read();
-        assert!(other.observe(&mut stay) != Activity::Exited && !other.may_have_run());
+        assert!(other.observe(&mut stay).unwrap() != Activity::Exited && !other.may_have_run());
         assert_eq!(other.recheck(), Recheck::OffCpu);
         // SAFETY: gettid takes no arguments.
         let mut here = OsThread::new(pid, unsafe { libc::gettid() }, true);
-        assert_eq!(here.observe(&mut stay), Activity::Ran);
+        assert_eq!(here.observe(&mut stay).unwrap(), Activity::Ran);
         assert_eq!((here.is_off_cpu(), here.busy()), (false, Some(true)));
         assert_ne!(here.recheck(), Recheck::OffCpu);
         drop(go_on);
         waiting.join().unwrap();
         assert_eq!(other.recheck(), Recheck::Ran);
         // The kernel is done with a thread a little after it can be joined.
-        while other.observe(&mut stay) != Activity::Exited {
+        while other.observe(&mut stay).unwrap() != Activity::Exited {
             std::thread::yield_now();
         }
     }

@@ -11,6 +11,7 @@
 
 use crate::linux::os::monotonic_ns;
 use crate::linux::proc_file::{number, ProcFile};
+use std::io;
 
 /// What clocks and the parts of a context switch may differ by.
 const SLACK_NS: u64 = 20_000;
@@ -52,28 +53,40 @@ impl SamplerStay {
     }
 
     /// Whether the thread with this `sched` file was on a CPU until the sampler came; None if unknown.
-    pub fn displaced(&mut self, thread: &mut ProcFile) -> Option<bool> {
-        let (thread, own) = (exec_start_ns(thread)?, exec_start_ns(&mut self.sched)?);
-        Some(thread.saturating_add(self.length_ns()) >= own && thread <= own.saturating_add(SLACK_NS))
+    ///
+    /// # Errors
+    /// Those of `ProcFile::read`.
+    pub fn displaced(&mut self, thread: &mut ProcFile) -> io::Result<Option<bool>> {
+        let (Some(thread), Some(own)) = (exec_start_ns(thread)?, exec_start_ns(&mut self.sched)?) else {
+            return Ok(None);
+        };
+        let displaced =
+            thread.saturating_add(self.length_ns()) >= own && thread <= own.saturating_add(SLACK_NS);
+        Ok(Some(displaced))
     }
 }
 
 impl SchedStat {
-    pub fn read(file: &mut ProcFile) -> Option<SchedStat> {
-        file.read::<128, _>(parse_schedstat).flatten()
+    /// # Errors
+    /// Those of `ProcFile::read`.
+    pub fn read(file: &mut ProcFile) -> io::Result<Option<SchedStat>> {
+        Ok(file.read::<128, _>(parse_schedstat)?.flatten())
     }
 }
 
 /// Whether the kernel gives the figures for a thread. They are absent from kernels built without CONFIG_SCHED_INFO
 /// or, before Linux 6.15, CONFIG_SCHED_DEBUG.
-pub fn has_figures(pid: i32, tid: i32) -> bool {
+///
+/// # Errors
+/// Those of `ProcFile::read`.
+pub fn has_figures(pid: i32, tid: i32) -> io::Result<bool> {
     let file = |name| ProcFile::new(format!("/proc/{pid}/task/{tid}/{name}"));
-    SchedStat::read(&mut file("schedstat")).is_some_and(|stat| stat.runs > 0)
-        && exec_start_ns(&mut file("sched")).is_some()
+    Ok(SchedStat::read(&mut file("schedstat"))?.is_some_and(|stat| stat.runs > 0)
+        && exec_start_ns(&mut file("sched"))?.is_some())
 }
 
-fn exec_start_ns(sched: &mut ProcFile) -> Option<u64> {
-    sched.read::<512, _>(parse_exec_start).flatten()
+fn exec_start_ns(sched: &mut ProcFile) -> io::Result<Option<u64>> {
+    Ok(sched.read::<512, _>(parse_exec_start)?.flatten())
 }
 
 fn parse_schedstat(bytes: &[u8]) -> Option<SchedStat> {
@@ -119,13 +132,13 @@ mod tests {
         loop {
             std::thread::sleep(std::time::Duration::from_millis(1));
             stay.begin();
-            if stay.displaced(&mut sched) == Some(false) {
+            if stay.displaced(&mut sched).unwrap() == Some(false) {
                 break;
             }
         }
-        assert!(has_figures(pid, pid) && !has_figures(pid, 1));
+        assert!(has_figures(pid, pid).unwrap() && !has_figures(pid, 1).unwrap());
         let mut gone = ProcFile::new("/proc/0/sched".into());
-        assert_eq!(stay.displaced(&mut gone), None);
+        assert_eq!(stay.displaced(&mut gone).unwrap(), None);
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -1,6 +1,9 @@
 //! The target process as the kernel shows it: its presence, its program image and its CPU time.
 
+use crate::linux::memory::{Memory, RemoteMemory};
 use crate::linux::os::clock_ns;
+use crate::linux::proc_file::unless_exhausted;
+use crate::linux::threads::list_tids;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -16,6 +19,8 @@ pub enum Presence {
     Exited,
     /// The pid lives on, with another program image in it (execve).
     Replaced,
+    /// It cannot be read now: this process is out of descriptors.
+    Unknown,
 }
 
 /// One process, held by an open /proc file: the pid of an exited process can be given out again, the open
@@ -45,7 +50,7 @@ struct Stat {
 }
 
 impl Target {
-    /// Errors: NotFound when there is no such process, or only its zombie.
+    /// Errors: NotFound when there is no such process, or only its zombie; those of `unless_exhausted`.
     pub fn open(pid: i32) -> io::Result<Target> {
         // The main thread's own file: the process's file adds up the times of all threads at each read.
         let stat = File::open(format!("/proc/{pid}/task/{pid}/stat"))?;
@@ -53,12 +58,14 @@ impl Target {
         if now.exited() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        Ok(Target { pid, stat, image: now.image })
+        let image = now.with_living_thread(pid)?.image;
+        Ok(Target { pid, stat, image })
     }
 
     pub fn presence(&self) -> Presence {
-        match read_stat(&self.stat) {
-            Err(_) => Presence::Exited,
+        let Ok(main) = read_stat(&self.stat) else { return Presence::Exited };
+        match main.with_living_thread(self.pid) {
+            Err(_) => Presence::Unknown,
             Ok(now) if now.exited() => Presence::Exited,
             Ok(now) if now.image.stack_address == 0 => Presence::Leaving,
             Ok(now) if now.image != self.image => Presence::Replaced,
@@ -79,14 +86,10 @@ impl Target {
     /// Not by opening /proc/PID/mem: that is refused by file mode as well, to a root that has SYS_PTRACE and
     /// no DAC_OVERRIDE, which is what a sidecar has.
     pub fn check_trace_permission(&self) -> io::Result<()> {
-        let mut byte = 0u8;
-        let local = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
         // The first page is never mapped: where permission is given, the answer is EFAULT.
-        let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(1), iov_len: 1 };
-        // SAFETY: at most one byte is written, into `byte`.
-        let read = unsafe { libc::process_vm_readv(self.pid, &local, 1, &remote, 1, 0) };
+        let read = RemoteMemory::new(self.pid).read(1, &mut [0]);
         let error = io::Error::last_os_error();
-        match read < 0 && error.raw_os_error() != Some(libc::EFAULT) {
+        match read.is_err() && error.raw_os_error() != Some(libc::EFAULT) {
             true => Err(error),
             false => Ok(()),
         }
@@ -96,15 +99,57 @@ impl Target {
 impl Stat {
     /// A main thread may end before the others: then it is a zombie and the process is not.
     fn exited(&self) -> bool {
-        matches!(self.state, b'Z' | b'X') && self.threads <= 1
+        self.thread_ended() && self.threads <= 1
+    }
+
+    fn thread_ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
+
+    /// The same. Of a main thread that ended before the others: with state and image from one that lives, if any does.
+    fn with_living_thread(self, pid: i32) -> io::Result<Stat> {
+        if !self.thread_ended() || self.exited() {
+            return Ok(self);
+        }
+        Ok(living_stat(pid)?.map_or(self, |(_, living)| Stat {
+            state: living.state,
+            // A thread has a start time of its own.
+            image: Image { start_ticks: self.image.start_ticks, ..living.image },
+            ..self
+        }))
     }
 }
 
+/// A thread of the process that has not ended, the main one if possible. The files of a main thread that ended show
+/// no memory, program or root.
+pub fn living_thread(pid: i32) -> Option<i32> {
+    Some(living_stat(pid).ok()??.0)
+}
+
+fn living_stat(pid: i32) -> io::Result<Option<(i32, Stat)>> {
+    let living = |tid: i32| {
+        let stat = unless_exhausted(std::fs::read(format!("/proc/{pid}/task/{tid}/stat")))?;
+        let stat = stat.and_then(|stat| parse_stat(&stat)).filter(|stat| !stat.thread_ended());
+        Ok(stat.map(|stat| (tid, stat)))
+    };
+    let first = living(pid)?;
+    if first.is_some() {
+        return Ok(first);
+    }
+    let others = unless_exhausted(list_tids(pid))?.unwrap_or_default();
+    others.into_iter().map(living).find_map(io::Result::transpose).transpose()
+}
+
 /// The thread that traces a thread (a process: its main thread), if any.
-pub fn tracer_of(tid: i32) -> Option<i32> {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
-    line.trim().parse().ok().filter(|&tracer| tracer != 0)
+///
+/// # Errors
+/// Those of `unless_exhausted`.
+pub fn tracer_of(tid: i32) -> io::Result<Option<i32>> {
+    // Not UTF-8 where the program's name is not.
+    let status = unless_exhausted(std::fs::read(format!("/proc/{tid}/status")))?.unwrap_or_default();
+    let tracer = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"TracerPid:"));
+    let tracer = tracer.and_then(|tracer| std::str::from_utf8(tracer).ok()?.trim().parse().ok());
+    Ok(tracer.filter(|&tracer| tracer != 0))
 }
 
 /// The CPU that a thread is on or was on last.
@@ -169,7 +214,8 @@ mod tests {
         let target = Target::open(std::process::id() as i32).unwrap();
         assert_eq!(target.presence(), Presence::Running);
         assert!(target.cpu_ns().unwrap() > 0);
-        assert_eq!(tracer_of(target.pid), None);
+        assert_eq!(tracer_of(target.pid).unwrap(), None);
+        assert_eq!(living_thread(target.pid), Some(target.pid));
     }
 
     #[test]

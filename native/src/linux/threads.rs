@@ -1,6 +1,8 @@
 //! The threads of the target: which exist, and which of them run.
 
+use crate::linux::memory::{Memory, RemoteMemory};
 use crate::linux::os_thread::{Activity, OsThread, Recheck};
+use crate::linux::proc_file::unless_exhausted;
 use crate::linux::run_queue::{has_figures, SamplerStay};
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -21,7 +23,10 @@ pub struct Threads {
     /// /proc/PID/task, whose link count says how many threads there are.
     task_dir: File,
     listed_link_count: u64,
+    /// The last observation failed: threads may have come and gone since the one before.
+    incomplete: bool,
     by_tid: HashMap<i32, OsThread>,
+    memory: RemoteMemory,
     /// The kernel tells which threads wait for a CPU.
     pub has_cpu_wait: bool,
     /// At the last observation a thread that has not run turned out to wait for a CPU.
@@ -35,7 +40,7 @@ pub struct Threads {
 
 impl Threads {
     /// # Errors
-    /// If there is no such process.
+    /// If there is no such process, or this process is out of descriptors.
     pub fn new(pid: i32) -> io::Result<Threads> {
         let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/pid")).ok();
         let inner_tids = namespace(&pid.to_string()) != namespace("self");
@@ -45,8 +50,10 @@ impl Threads {
             pid,
             task_dir,
             listed_link_count: 0,
+            incomplete: false,
             by_tid: HashMap::new(),
-            has_cpu_wait: has_figures(pid, pid),
+            memory: RemoteMemory::new(pid),
+            has_cpu_wait: has_figures(pid, pid)?,
             began_cpu_wait: false,
             stay: SamplerStay::default(),
             observed_at: None,
@@ -59,13 +66,14 @@ impl Threads {
     /// True if the threads had to be listed again.
     ///
     /// # Errors
-    /// If the process has ended.
+    /// If the process has ended, or a state cannot be read because this process is out of descriptors.
     pub fn observe(&mut self) -> io::Result<bool> {
         self.observed_at = Some(Instant::now());
-        let (mut ran, mut gone) = (false, self.by_tid.is_empty());
+        let was_incomplete = std::mem::replace(&mut self.incomplete, true);
+        let (mut ran, mut gone) = (false, self.by_tid.is_empty() || was_incomplete);
         self.began_cpu_wait = false;
         for thread in self.by_tid.values_mut() {
-            match thread.observe(&mut self.stay) {
+            match thread.observe(&mut self.stay)? {
                 Activity::OffCpu => {}
                 Activity::BeganCpuWait => self.began_cpu_wait = true,
                 Activity::Ran => ran = true,
@@ -79,6 +87,7 @@ impl Threads {
             self.relist()?;
             self.listed_link_count = links;
         }
+        self.incomplete = false;
         Ok(changed)
     }
 
@@ -87,7 +96,7 @@ impl Threads {
         self.by_tid.retain(|tid, _| tids.contains(tid));
         for &tid in &tids {
             let new = || OsThread::new(self.pid, tid, self.has_cpu_wait);
-            if self.by_tid.entry(tid).or_insert_with(new).observe(&mut self.stay) == Activity::Exited {
+            if self.by_tid.entry(tid).or_insert_with(new).observe(&mut self.stay)? == Activity::Exited {
                 self.by_tid.remove(&tid);
             }
         }
@@ -95,7 +104,7 @@ impl Threads {
             inner_tids.retain(|_, tid| self.by_tid.contains_key(tid));
             let mapped: Vec<i32> = inner_tids.values().copied().collect();
             for &tid in self.by_tid.keys().filter(|tid| !mapped.contains(tid)) {
-                inner_tids.insert(inner_tid(self.pid, tid).unwrap_or(tid), tid);
+                inner_tids.insert(inner_tid(self.pid, tid)?.unwrap_or(tid), tid);
             }
         }
         Ok(())
@@ -109,9 +118,15 @@ impl Threads {
     pub fn resolve(&self, native_id: Option<i32>, pthread: u64) -> Option<i32> {
         let recorded = || match pthread {
             0 => None,
-            _ => self.host_tid(read_i32(self.pid, (pthread as usize).wrapping_add(PTHREAD_TID_OFFSET))?),
+            _ => self.host_tid(self.read_i32((pthread as usize).wrapping_add(PTHREAD_TID_OFFSET))?),
         };
         native_id.and_then(|id| self.host_tid(id)).or_else(recorded)
+    }
+
+    fn read_i32(&self, address: usize) -> Option<i32> {
+        let mut bytes = [0; size_of::<i32>()];
+        self.memory.read(address, &mut bytes).ok()?;
+        Some(i32::from_ne_bytes(bytes))
     }
 
     /// The only thread, if there is but one.
@@ -155,8 +170,12 @@ impl Threads {
     }
 
     /// Whether the main thread was stopped by a signal at the last observation: all of them are then, or soon will be.
+    /// Of a main thread that has ended, whether any other was.
     pub fn is_stopped(&self) -> bool {
-        self.by_tid.get(&self.pid).is_some_and(OsThread::is_stopped)
+        match self.by_tid.get(&self.pid) {
+            Some(main) if !main.is_zombie() => main.is_stopped(),
+            _ => self.by_tid.values().any(OsThread::is_stopped),
+        }
     }
 
     /// A thread that was preempted at work.
@@ -221,20 +240,12 @@ pub fn list_tids(pid: i32) -> io::Result<Vec<i32>> {
     Ok(tids)
 }
 
-fn inner_tid(pid: i32, tid: i32) -> Option<i32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
-    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
-    ids.split_ascii_whitespace().last()?.parse().ok()
-}
-
-fn read_i32(pid: i32, address: usize) -> Option<i32> {
-    let mut value = 0i32;
-    let local = libc::iovec { iov_base: (&raw mut value).cast(), iov_len: size_of::<i32>() };
-    let remote =
-        libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: size_of::<i32>() };
-    // SAFETY: at most four bytes are written, into `value`.
-    let length = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
-    (length == size_of::<i32>() as isize).then_some(value)
+fn inner_tid(pid: i32, tid: i32) -> io::Result<Option<i32>> {
+    let status = unless_exhausted(fs::read(format!("/proc/{pid}/task/{tid}/status")))?;
+    let status = status.unwrap_or_default();
+    let ids = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
+    let last = ids.and_then(|ids| std::str::from_utf8(ids).ok()?.split_ascii_whitespace().last());
+    Ok(last.and_then(|id| id.parse().ok()))
 }
 
 #[cfg(test)]
@@ -268,7 +279,7 @@ mod tests {
         threads.inner_tids = Some(HashMap::new());
         threads.observe().unwrap();
         let (tid, _) = here();
-        assert_eq!(threads.resolve(inner_tid(threads.pid, tid), 0), Some(tid));
+        assert_eq!(threads.resolve(inner_tid(threads.pid, tid).unwrap(), 0), Some(tid));
     }
 
     #[test]

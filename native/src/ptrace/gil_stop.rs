@@ -97,7 +97,7 @@ impl ConsistentReader<'_> {
             std::thread::sleep(Duration::from_micros(RETRY_PAUSES_US[n]));
             self.threads.stay.begin();
             n += 1;
-            self.threads.observe().map_err(|error| Failure::new("leaving", &error))?;
+            self.threads.observe().map_err(|error| Failure::of_files(&error))?;
             *reobserved = true;
         }
     }

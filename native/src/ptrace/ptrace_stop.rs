@@ -13,6 +13,7 @@
 //! The kernel hides it from a parent in another process while the thread is traced, so there the tracer reaps it
 //! first.
 
+use crate::linux::proc_file::unless_exhausted;
 use crate::linux::target::{thread_state, tracer_of};
 use crate::linux::threads;
 use crate::ptrace::syscall_restart;
@@ -62,6 +63,8 @@ pub enum StopError {
     /// It has ended.
     Gone,
     Denied(io::Error),
+    /// A file of the process cannot be read: this process is out of descriptors.
+    Unreadable(io::Error),
 }
 
 /// Stops the threads of one process. Use it from one OS thread only: ptrace ties a thread to its tracer.
@@ -135,7 +138,11 @@ impl Stopper {
         let mut stop = StopGuard::begin(self, false);
         let mut seized_tids: Vec<i32> = Vec::new();
         loop {
-            let listed = threads::list_tids(stop.stopper.pid).map_err(|_| StopError::Gone)?;
+            let listed = unless_exhausted(threads::list_tids(stop.stopper.pid));
+            let listed = match listed {
+                Ok(listed) => listed.ok_or(StopError::Gone)?,
+                Err(error) => return Err(stop.abort(StopError::Unreadable(error))),
+            };
             let new_tids: Vec<i32> = listed.into_iter().filter(|tid| !seized_tids.contains(tid)).collect();
             if new_tids.is_empty() {
                 break;
@@ -212,7 +219,7 @@ impl Stopper {
     fn handle_exit(&mut self, tid: i32) {
         if tid == self.pid {
             self.exit_unreaped = !reaped(tid);
-        } else if traced_by_this_thread(self.pid) && !self.pending_stops.contains(&self.pid) {
+        } else if may_be_traced_by_this_thread(self.pid) && !self.pending_stops.contains(&self.pid) {
             // It did an execve, and with it came into the main thread's place, as seized as before.
             self.pending_stops.push(self.pid);
         }
@@ -248,15 +255,18 @@ impl<'a> StopGuard<'a> {
                 Ok(())
             }
             Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Err(StopError::Gone),
-            // Seized already when a stop before this one did not see it stop.
-            Err(_) if traced_by_this_thread(tid) => {
-                self.waiting.push(tid);
-                Ok(())
-            }
-            // A thread on its way out refuses with EPERM as well.
-            Err(_) if ended(self.stopper.pid, tid) => Err(StopError::Gone),
-            Err(_) if tracer_of(tid).is_some() => Err(StopError::Traced(tid)),
-            Err(e) => Err(StopError::Denied(e)),
+            Err(e) => match tracer_of(tid) {
+                Err(error) => Err(StopError::Unreadable(error)),
+                // Seized already when a stop before this one did not see it stop.
+                Ok(tracer) if tracer == Some(this_thread()) => {
+                    self.waiting.push(tid);
+                    Ok(())
+                }
+                // A thread on its way out refuses with EPERM as well.
+                Ok(_) if ended(self.stopper.pid, tid) => Err(StopError::Gone),
+                Ok(Some(_)) => Err(StopError::Traced(tid)),
+                Ok(None) => Err(StopError::Denied(e)),
+            },
         }
     }
 
@@ -347,6 +357,7 @@ impl StopError {
             StopError::Traced(_) => "traced",
             StopError::Gone => "leaving",
             StopError::Denied(_) => "lock",
+            StopError::Unreadable(_) => "descriptors",
         }
     }
 }
@@ -358,7 +369,7 @@ impl fmt::Display for StopError {
             StopError::Slow(tid) => write!(f, "thread {tid} kept the others waiting too long"),
             StopError::Traced(tid) => write!(f, "thread {tid} has another tracer"),
             StopError::Gone => write!(f, "the thread has ended"),
-            StopError::Denied(error) => write!(f, "{error}"),
+            StopError::Denied(error) | StopError::Unreadable(error) => write!(f, "{error}"),
         }
     }
 }
@@ -407,7 +418,7 @@ fn wait_nohang(tid: i32, what: libc::c_int) -> Option<WaitEvent> {
 /// process would stay a zombie that its parent cannot reap. A thread whose state cannot be read is polled again: if
 /// it has ended, `poll` reports it then.
 fn poll_with_state(pid: i32, tid: i32) -> PollResult {
-    let state = state(pid, tid);
+    let state = state(pid, tid).ok().flatten();
     match (poll(pid, tid), state) {
         (PollResult::Pending, Some(b'Z' | b'X')) => PollResult::Gone,
         // Stopped since the first poll, or reported to another thread: a second poll decides.
@@ -422,7 +433,7 @@ fn poll_with_state(pid: i32, tid: i32) -> PollResult {
 /// Whether the parent of a process can see its exit, if it ended while its main thread was seized. Reaps the exit
 /// first where needed.
 fn reaped(pid: i32) -> bool {
-    if !traced_by_this_thread(pid) || parent(pid) == Some(std::process::id() as i32) {
+    if !may_be_traced_by_this_thread(pid) || parent(pid) == Some(std::process::id() as i32) {
         return true;
     }
     // Reported to a tracer that is not the parent's process, an exit is then reported to the parent (wait(2) keeps that
@@ -431,21 +442,28 @@ fn reaped(pid: i32) -> bool {
 }
 
 fn parent(pid: i32) -> Option<i32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit(')').next()?.split_ascii_whitespace().nth(1)?.parse().ok()
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let fields = std::str::from_utf8(stat.rsplit(|&byte| byte == b')').next()?).ok()?;
+    fields.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 fn ended(pid: i32, tid: i32) -> bool {
-    matches!(state(pid, tid), None | Some(b'Z' | b'X'))
+    matches!(state(pid, tid), Ok(None | Some(b'Z' | b'X')))
 }
 
-fn traced_by_this_thread(tid: i32) -> bool {
+/// True if it is not known: then the thread is polled, which needs no files.
+fn may_be_traced_by_this_thread(tid: i32) -> bool {
+    tracer_of(tid).map_or(true, |tracer| tracer == Some(this_thread()))
+}
+
+fn this_thread() -> i32 {
     // SAFETY: gettid takes no arguments.
-    tracer_of(tid) == Some(unsafe { libc::gettid() })
+    unsafe { libc::gettid() }
 }
 
-fn state(pid: i32, tid: i32) -> Option<u8> {
-    thread_state(&std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?)
+fn state(pid: i32, tid: i32) -> io::Result<Option<u8>> {
+    let stat = unless_exhausted(std::fs::read(format!("/proc/{pid}/task/{tid}/stat")))?;
+    Ok(stat.and_then(|stat| thread_state(&stat)))
 }
 
 /// False if the thread could not be detached: it was killed while it was stopped.

@@ -7,6 +7,7 @@
 use crate::linux::mappings::{MappedFile, PythonImages};
 use crate::linux::os::{clock_ns, monotonic_ns};
 use crate::linux::sched_priority::SchedPriority;
+use crate::linux::target::living_thread;
 use crate::reader_process::limits::{self, limit_memory, limit_real_time, prepare_process, set_alarm};
 use crate::reader_process::messages::{
     Answer, Attached, FoundRuntime, RawFrame, RawStacks, RawThread, Reply, Request, Version, MAX_MESSAGE,
@@ -100,6 +101,8 @@ fn read_request(connection: &mut UnixStream) -> io::Result<Option<Request>> {
 /// The target of a reader process, once it is attached.
 #[derive(Default)]
 struct Reader {
+    pid: i32,
+    /// Reads by the id of a thread that has not ended.
     spy: Option<PythonSpy>,
 }
 
@@ -109,14 +112,20 @@ impl Reader {
             Request::Attach { pid } => self.attach(pid, false),
             Request::AttachForNames { pid } => self.attach(pid, true),
             Request::FindRuntime { pid } => {
+                let pid = living_thread(pid).unwrap_or(pid);
                 check_files(pid)?;
                 find_runtime(pid).map(Answer::Runtime).map_err(|error| format!("{error:#}"))
             }
             Request::Read => {
-                let traces = self.spy()?.get_stack_traces().map_err(|error| format!("{error:#}"))?;
+                let mut traces = self.spy()?.get_stack_traces();
+                if traces.is_err() && self.follow_living_thread() {
+                    traces = self.spy()?.get_stack_traces();
+                }
+                let traces = traces.map_err(|error| format!("{error:#}"))?;
                 Ok(Answer::Stacks(collect_stacks(traces)))
             }
             Request::ReadNames => {
+                self.follow_living_thread();
                 let spy = self.spy()?;
                 spy.python_thread_names.clear();
                 // Fails now and then, as the process goes on meanwhile; the names may be there all the same.
@@ -127,14 +136,23 @@ impl Reader {
         }
     }
 
-    fn attach(&mut self, pid: i32, names: bool) -> Result<Answer, String> {
+    fn attach(&mut self, process: i32, names: bool) -> Result<Answer, String> {
+        let pid = living_thread(process).unwrap_or(process);
         check_files(pid)?;
         let spy = PythonSpy::new(pid, &config(names)).map_err(|error| format!("{error:#}"))?;
         let version = to_version(&spy);
         let (interpreter, threadstate) =
             (spy.addresses.interpreter_address as u64, spy.addresses.threadstate_address as u64);
-        self.spy = Some(spy);
+        (self.pid, self.spy) = (process, Some(spy));
         Ok(Answer::Attached(Attached { version, interpreter, threadstate }))
+    }
+
+    /// Reads by the id of another thread if the last one has ended. True if there is one.
+    fn follow_living_thread(&mut self) -> bool {
+        let (Some(spy), Some(living)) = (&mut self.spy, living_thread(self.pid)) else { return false };
+        let other = spy.process.pid != living;
+        spy.process.pid = living;
+        other
     }
 
     fn spy(&mut self) -> Result<&mut PythonSpy, String> {

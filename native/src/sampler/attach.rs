@@ -4,6 +4,7 @@ use crate::cpython::cpython_reader::CpythonReader;
 use crate::cpython::pyspy_reader::PySpyReader;
 use crate::cpython::thread_names::ThreadNames;
 use crate::linux::os::thread_cpu_ns;
+use crate::linux::proc_file::is_exhausted;
 use crate::linux::target::{tracer_of, Presence, Target};
 use crate::linux::threads;
 use crate::reader_process::client::EXCEEDED;
@@ -46,7 +47,7 @@ pub struct SamplingMethod {
 
 /// Finds the interpreter of `pid`, here, and has the engine make a first reading and go on from there.
 pub fn attach(engine: &Engine, pid: i32, options: &SamplingOptions) -> Result<SessionHandle, AttachError> {
-    let target = Arc::new(Target::open(pid).map_err(|_| no_such_process(pid))?);
+    let target = Arc::new(Target::open(pid).map_err(|error| cannot_open(pid, &error))?);
     if let Err(error) = target.check_trace_permission() {
         return Err(attach_error(&target, &Failure::new("read", &error)));
     }
@@ -128,6 +129,7 @@ fn find_reader(
             }
             Err(failure) if options.reader == Some(ReaderKind::Cpython) => return Err(failure),
             Err(failure) if failure.kind == EXCEEDED => return Err(failure),
+            Err(failure) if failure.is_out_of_descriptors() => return Err(failure),
             // It may be starting.
             Err(failure) if failure.kind == "read" && tries < CPYTHON_READER_TRIES => return Err(failure),
             Err(_) => {}
@@ -141,6 +143,13 @@ fn find_reader(
     Ok((Box::new(reader), method))
 }
 
+fn cannot_open(pid: i32, error: &std::io::Error) -> AttachError {
+    match is_exhausted(error) {
+        true => AttachError::Descriptors(format!("process {pid}: {error}")),
+        false => no_such_process(pid),
+    }
+}
+
 fn no_such_process(pid: i32) -> AttachError {
     AttachError::Gone(format!("there is no process {pid}"))
 }
@@ -149,6 +158,7 @@ fn attach_error(target: &Target, failure: &Failure) -> AttachError {
     let (pid, why) = (target.pid, &failure.message);
     match target.presence() {
         Presence::Exited => no_such_process(pid),
+        _ if failure.is_out_of_descriptors() => AttachError::Descriptors(format!("process {pid}: {why}")),
         _ if failure.kind == "traced" => AttachError::Denied(match other_tracer(pid) {
             Some(tracer) => format!("process {pid} is already traced by process {tracer}"),
             None => format!("process {pid}: {why}"),
@@ -164,5 +174,5 @@ fn attach_error(target: &Target, failure: &Failure) -> AttachError {
 
 /// Whoever traces a thread of the process.
 fn other_tracer(pid: i32) -> Option<i32> {
-    threads::list_tids(pid).ok()?.into_iter().find_map(tracer_of)
+    threads::list_tids(pid).ok()?.into_iter().find_map(|tid| tracer_of(tid).ok().flatten())
 }

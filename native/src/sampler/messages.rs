@@ -47,6 +47,8 @@ pub enum AttachError {
     Slow(String),
     /// A reader process took more time or memory than it may.
     Exceeded(String),
+    /// This process is out of file descriptors.
+    Descriptors(String),
     /// The engine was closed, or does not answer.
     Engine(String),
 }

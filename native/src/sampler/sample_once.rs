@@ -65,7 +65,7 @@ impl ProcessSampler {
         limits: StopLimits,
         names: Option<ThreadNames>,
     ) -> Result<ProcessSampler, Failure> {
-        let threads = Threads::new(target.pid).map_err(|error| Failure::new("leaving", &error))?;
+        let threads = Threads::new(target.pid).map_err(|error| Failure::of_files(&error))?;
         let stopper = Stopper::new(target.pid, limits);
         Ok(ProcessSampler {
             target,
@@ -118,7 +118,9 @@ impl ProcessSampler {
             self.last = LastSample { generation: interner.generation(), ..LastSample::default() };
             self.threads.invalidate_all();
         }
-        let relisted = self.threads.observe().map_err(|error| Failure::new("leaving", &error))?;
+        let observed = self.threads.observe();
+        self.last.complete &= observed.is_ok();
+        let relisted = observed.map_err(|error| Failure::of_files(&error))?;
         // They may be those of another process by now.
         if relisted && matches!(self.target.presence(), Presence::Exited | Presence::Replaced) {
             return Err(Failure::new("leaving", &"it is another program"));

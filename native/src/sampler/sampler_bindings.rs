@@ -6,7 +6,7 @@ use crate::sampler::messages::{AttachError, ReaderKind, SamplingOptions};
 use crate::sampler::sample_once::Mode;
 use crate::sampler::{batch, engine};
 use pyo3::exceptions::{
-    PyMemoryError, PyPermissionError, PyProcessLookupError, PyRuntimeError, PyValueError,
+    PyMemoryError, PyOSError, PyPermissionError, PyProcessLookupError, PyRuntimeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -246,6 +246,7 @@ impl From<AttachError> for PyErr {
         match error {
             AttachError::Gone(message) => PyProcessLookupError::new_err(message),
             AttachError::Denied(message) => PyPermissionError::new_err(message),
+            AttachError::Descriptors(message) => PyOSError::new_err((libc::EMFILE, message)),
             AttachError::Unsupported(message) => PyValueError::new_err(message),
             AttachError::Exceeded(message) => PyMemoryError::new_err(message),
             AttachError::Slow(message) | AttachError::Engine(message) => PyRuntimeError::new_err(message),

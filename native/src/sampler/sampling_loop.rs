@@ -15,7 +15,7 @@ use crate::sampler::sample_once::ProcessSampler;
 use crate::sampler::schedule::Schedule;
 use crate::sampler::shared_session::SharedSession;
 use crate::stacks::stack_interner::StackInterner;
-use crate::stacks::stack_reader::Failure;
+use crate::stacks::stack_reader::{Failure, DESCRIPTORS};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -247,6 +247,7 @@ impl SampledProcess {
         let outcome = match presence {
             Presence::Stopped => Err((Failure::new("stopped", &"it stands in state T"), false)),
             Presence::Leaving => Err((Failure::new("leaving", &"it has no memory"), false)),
+            Presence::Unknown => Err((Failure::new(DESCRIPTORS, &"no file can be opened"), false)),
             _ => guarded(|| self.sampler.sample_once(&mut state.interner)),
         };
         if outcome.is_err() {

@@ -1,6 +1,8 @@
 //! The interface of a reader of stacks: what it returns, and how it fails.
 
+use crate::linux::proc_file::is_exhausted;
 use crate::stacks::stack_interner::{StackId, StackInterner};
+use std::io;
 use std::time::Instant;
 
 /// One Python thread at one tick.
@@ -52,6 +54,9 @@ pub struct Failure {
     pub retry: bool,
 }
 
+/// The kind of a failure for want of file descriptors.
+pub const DESCRIPTORS: &str = "descriptors";
+
 /// Reads the stacks of one process. The caller stops what must not run meanwhile.
 pub trait StackReader: Send {
     /// Addresses of the interpreters whose threads `read` gives, the main one first.
@@ -89,6 +94,18 @@ pub trait StackReader: Send {
 impl Failure {
     pub fn new(kind: &'static str, error: &dyn std::fmt::Display) -> Failure {
         Failure { kind, message: format!("{error:#}"), retry: false }
+    }
+
+    /// A file of the process cannot be read: it has ended, or this process is out of descriptors.
+    pub fn of_files(error: &io::Error) -> Failure {
+        Failure::new(if is_exhausted(error) { DESCRIPTORS } else { "leaving" }, error)
+    }
+
+    /// Whether this process is out of descriptors, which says nothing about the target.
+    pub fn is_out_of_descriptors(&self) -> bool {
+        // As `std::io::Error` prints EMFILE and ENFILE: the py-spy crate gives only texts.
+        let texts = ["(os error 24)", "(os error 23)"];
+        self.kind == DESCRIPTORS || texts.iter().any(|text| self.message.contains(text))
     }
 
     /// Worth another try at once.

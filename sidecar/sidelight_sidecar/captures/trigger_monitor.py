@@ -18,6 +18,7 @@ from sidelight_sidecar.discovery import listening_ports
 from sidelight_sidecar.discovery.cgroup import CgroupLevel, Cgroups
 from sidelight_sidecar.discovery.processes import ProcessKey
 from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.open_files import OUT_OF_DESCRIPTORS_HINT
 from sidelight_sidecar.overhead.pause_control import PauseControl
 from sidelight_sidecar.sampling.process_watcher import ProcessWatcher
 from sidelight_sidecar.triggers import (
@@ -119,7 +120,12 @@ class TriggerMonitor:
             watch.key: self._processes.get(watch.key) or _MonitoredProcess(ProcessTriggers(self._rules))
             for watch in self._process_watcher.process_samplers
         }
-        ready = await asyncio.to_thread(self._read_containers, now)
+        try:
+            ready = await asyncio.to_thread(self._read_containers, now)
+        except OSError as error:
+            self._metrics.loop_errors.labels("triggers").inc()
+            _log.warning("no trigger can be evaluated", problem=str(error), hint=OUT_OF_DESCRIPTORS_HINT)
+            return
         if self._pause_control.is_paused:
             return
         for keys, fired in ready:

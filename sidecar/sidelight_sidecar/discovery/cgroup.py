@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from sidelight_sidecar.discovery.bounded_file import read_bounded
+from sidelight_sidecar.open_files import reraise_if_out_of_descriptors
 
 SHARE_OF_LIMIT = 0.25
 """Share of the limit for sampling; the rest is for sending windows and scanning processes."""
@@ -207,7 +208,8 @@ class Cgroups:
 def _read_text(path: Path) -> str:
     try:
         return read_bounded(path, _MAX_BYTES).strip()
-    except OSError:
+    except OSError as error:
+        reraise_if_out_of_descriptors(error)
         return ""
 
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from sidelight_sidecar.discovery.bounded_file import read_bounded, read_lines
 from sidelight_sidecar.discovery.processes import Proc, ProcessKey
+from sidelight_sidecar.open_files import reraise_if_out_of_descriptors
 
 _PYTHON_EXECUTABLE = re.compile(r"python(?P<version>[0-9]+(?:\.[0-9]+)?)?[a-z]*(?: \(deleted\))?")
 _LIBPYTHON = re.compile(r"/libpython(?P<version>[0-9]\.[0-9]+)[a-z]*\.so")
@@ -45,7 +46,11 @@ _PF_KTHREAD = 0x00200000
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """The used fields of /proc/PID/stat; times in nanoseconds."""
+    """The used fields of /proc/PID/stat; times in nanoseconds.
+
+    `living_tid` is 0, or a living thread of a process whose main thread has ended (pthread_exit). The files
+    of an ended thread show no memory and no program, so that thread's are read.
+    """
 
     name: str
     state: str
@@ -56,6 +61,7 @@ class ProcessStat:
     is_kernel_thread: bool = False
     stack_start: int = 0
     rss_bytes: int = 0
+    living_tid: int = 0
 
 
 def parse_stat(text: str) -> ProcessStat:
@@ -159,10 +165,17 @@ class ProcFs:
         """Return all current processes, without those that end while they are read.
 
         A process that cannot have changed is not read again: the same object is returned as in the last
-        scan.
+        scan. Raises OSError if /proc cannot be listed, or no file can be opened: then nothing is known.
         """
         self._scan += 1
         previous, self._cache = self._cache, {}
+        try:
+            return self._list_processes(previous)
+        except OSError:
+            self._cache = previous
+            raise
+
+    def _list_processes(self, previous: dict[int, _CachedProcess]) -> list[Proc]:
         usage: dict[ProcessKey, ProcessUsage] = {}
         has_new = False
         for pid in self._list_pids():
@@ -192,33 +205,63 @@ class ProcFs:
         return [cached.proc for cached in self._cache.values()]
 
     def read_process(self, pid: int) -> Proc | None:
-        """Return the process with this pid, or None if there is none."""
+        """Return the process with this pid, or None if there is none.
+
+        Raises OSError if no file can be opened.
+        """
         stat = self.read_stat(pid)
         return None if stat is None else self._build_process(pid, stat)
 
     def read_stat(self, pid: int) -> ProcessStat | None:
-        """Return the stat of a process, or None if it is gone."""
+        """Return the stat of a process, or None if it is gone.
+
+        If its main thread has ended before others, state, stack and memory are those of a living thread.
+        Raises OSError if no file can be opened.
+        """
+        stat = self._read_stat(f"{self._root}/{pid}")
+        if stat is None or stat.state not in "ZX" or stat.threads <= 1:
+            return stat
+        for tid in self._list_threads(pid):
+            living = self._read_stat(f"{self._root}/{pid}/task/{tid}")
+            if living is not None and living.state not in "ZX":
+                return replace(
+                    stat,
+                    state=living.state,
+                    stack_start=living.stack_start,
+                    rss_bytes=living.rss_bytes,
+                    living_tid=tid,
+                )
+        return stat
+
+    def _read_stat(self, folder: str) -> ProcessStat | None:
         try:
-            return parse_stat(_read_file(f"{self._root}/{pid}/stat"))
-        except (OSError, IndexError, ValueError):
+            return parse_stat(_read_file(f"{folder}/stat"))
+        except OSError as error:
+            reraise_if_out_of_descriptors(error)
             return None
+        except (IndexError, ValueError):
+            return None
+
+    def _list_threads(self, pid: int) -> list[int]:
+        try:
+            return sorted(int(name) for name in os.listdir(f"{self._root}/{pid}/task"))  # noqa: PTH208 - as below
+        except OSError as error:
+            reraise_if_out_of_descriptors(error)
+            return []
 
     def read_thread_states(self, pid: int) -> list[tuple[str, int]]:
         """Return state letter and tracer's pid of each thread.
 
-        The list is empty if the process is gone.
+        The list is empty if the process is gone. Raises OSError if no file can be opened.
         """
         states = []
-        try:
-            with os.scandir(f"{self._root}/{pid}/task") as entries:
-                threads = [entry.path for entry in entries]
-        except OSError:
-            return []
-        for thread in threads:
+        for tid in self._list_threads(pid):
             try:
-                fields = _parse_status(_read_file(f"{thread}/status"))
+                fields = _parse_status(_read_file(f"{self._root}/{pid}/task/{tid}/status"))
                 states.append((fields["State"][:1], int(fields["TracerPid"])))
-            except (OSError, KeyError, ValueError):
+            except OSError as error:
+                reraise_if_out_of_descriptors(error)
+            except (KeyError, ValueError):
                 continue  # the thread ended between being listed and being read
         return states
 
@@ -268,9 +311,11 @@ class ProcFs:
 
     def _build_process(self, pid: int, stat: ProcessStat) -> Proc | None:
         key, folder = ProcessKey(pid, stat.start_ticks), self._root / str(pid)
+        if stat.living_tid:
+            folder = folder / "task" / str(stat.living_tid)
         if stat.is_kernel_thread or stat.state in "ZX":
             return Proc(key, stat.ppid, stat.state)
-        executable = _read_link(f"{self._root}/{pid}/exe")
+        executable = _read_link(f"{folder}/exe")
         try:
             python = self._detect_python(key, folder, executable)
             if executable is not None and python is None:
@@ -278,7 +323,8 @@ class ProcFs:
                 return Proc(key, stat.ppid, stat.state, executable=executable)
             words = read_bounded(folder / "cmdline", _MAX_COMMAND_LINE_BYTES).split("\0")
             status = _parse_status(read_bounded(folder / "status", _MAX_BYTES))
-        except OSError:
+        except OSError as error:
+            reraise_if_out_of_descriptors(error)
             return None
         if executable is None:
             python = parse_interpreter_version(words[0] or stat.name)
@@ -302,7 +348,8 @@ class ProcFs:
         if name is None:
             try:
                 name = parse_container_name(read_bounded(folder / "mountinfo", _MAX_BYTES))
-            except OSError:
+            except OSError as error:
+                reraise_if_out_of_descriptors(error)
                 return ""
             self._containers[key] = name
         return name
@@ -330,7 +377,8 @@ class ProcFs:
                 if match := _LIBPYTHON.search(lines):
                     return match["version"]
                 by_extension_module = by_extension_module or find_libpython_version(lines)
-        except OSError:
+        except OSError as error:
+            reraise_if_out_of_descriptors(error)
             return None
         return by_extension_module
 

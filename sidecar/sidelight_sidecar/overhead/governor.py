@@ -207,7 +207,11 @@ class Governor:
 
     async def tick(self) -> None:
         """Check the CPU limit and the cost of sampling, and rebalance all rates."""
-        await self._check_cpu_limit()
+        try:
+            await self._check_cpu_limit()
+        except OSError as error:
+            # The last readings hold. The next scan of /proc that works clears the problem.
+            self._health.report("open files", HealthIssue.out_of_descriptors(error))
         current, previous = self._snapshot_cpu(), self._snapshots[-1]
         self._snapshots.append(current)
         if self._has_overrun(previous, current):

@@ -21,6 +21,7 @@ from enum import StrEnum
 
 from sidelight_sidecar.discovery.processes import ProcessKey
 from sidelight_sidecar.discovery.procfs import ProcFs
+from sidelight_sidecar.open_files import is_out_of_descriptors, reraise_if_out_of_descriptors
 
 _CHECK_DELAYS_SECONDS = (0.0, 0.05, 0.2)
 
@@ -31,6 +32,7 @@ class ResumeOutcome(StrEnum):
     NOTHING = "nothing"
     RESUMED = "resumed"
     DENIED = "denied"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,17 @@ class Guard:
     def resume_if_stopped(self, target_state: TargetState, *, has_crashed: bool) -> ResumeOutcome:
         """Resume the target if sampling left it stopped.
 
-        `has_crashed` is true if the sampler did not end in order.
+        `has_crashed` is true if the sampler did not end in order. The outcome is
+        UNKNOWN if no file can be opened.
         """
+        try:
+            return self._resume_if_stopped(target_state, has_crashed=has_crashed)
+        except OSError as error:
+            if not is_out_of_descriptors(error):
+                raise
+            return ResumeOutcome.UNKNOWN
+
+    def _resume_if_stopped(self, target_state: TargetState, *, has_crashed: bool) -> ResumeOutcome:
         if target_state.is_stopped:
             return ResumeOutcome.NOTHING
         was_stopped = False
@@ -92,7 +103,8 @@ class Guard:
     def _resume(self, key: ProcessKey) -> ResumeOutcome:
         try:
             descriptor = os.pidfd_open(key.pid)
-        except OSError:
+        except OSError as error:
+            reraise_if_out_of_descriptors(error)
             return ResumeOutcome.NOTHING
         try:
             if not self.is_same_process(key):

@@ -12,6 +12,11 @@ from sidelight_model.errors import Reason
 from sidelight_model.folded import Stack
 from sidelight_model.window import Quality
 from sidelight_sidecar.discovery.processes import Proc
+from sidelight_sidecar.open_files import (
+    OUT_OF_DESCRIPTORS_HINT,
+    explain_out_of_descriptors,
+    is_out_of_descriptors,
+)
 from sidelight_sidecar.samplers.sampler import SampleBatch, SamplingError
 from sidelight_sidecar.samplers.timed_samples import TimedSamples, encode_timed_samples
 
@@ -81,6 +86,12 @@ class NativeSampler:
                 hint="The sidecar retries. Attaching may take 10 seconds and 48 MiB.",
             ) from error
         except (OSError, RuntimeError) as error:
+            if isinstance(error, OSError) and is_out_of_descriptors(error):
+                raise SamplingError(
+                    f"process {proc.pid} cannot be read: {explain_out_of_descriptors(error)}",
+                    reason=Reason.OUT_OF_DESCRIPTORS,
+                    hint=OUT_OF_DESCRIPTORS_HINT,
+                ) from error
             raise SamplingError(
                 f"process {proc.pid} cannot be sampled: {error}", hint="It is tried again."
             ) from error

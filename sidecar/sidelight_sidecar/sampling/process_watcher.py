@@ -123,7 +123,12 @@ class ProcessWatcher:
         """
         while True:
             started_at = time.thread_time()
-            procs = self._procfs.list_processes()
+            procs = self._try_scan()
+            if procs is None:
+                # Nothing is known: sampling goes on as it is.
+                if self._scan_stop.wait(self._scan_seconds):
+                    return list(self._last_processes)
+                continue
             cpu_seconds = time.thread_time() - started_at
             self._metrics.scan_cpu_seconds.set(cpu_seconds)
             # A machine with thousands of processes is scanned less often, not with a whole core.
@@ -136,6 +141,18 @@ class ProcessWatcher:
                 or self._scan_stop.wait(self._scan_pause_seconds)
             ):
                 return procs
+
+    def _try_scan(self) -> list[Proc] | None:
+        try:
+            procs = self._procfs.list_processes()
+        except OSError as error:
+            problem = HealthIssue.from_scan_error(error)
+            if self._health.report("open files", problem):
+                _log.warning("processes cannot be listed", problem=problem.message, hint=problem.hint)
+            return None
+        if self._health.clear("open files"):
+            _log.info("processes can be listed again")
+        return procs
 
     def _update_process_samplers(self, procs: Sequence[Proc], group: asyncio.TaskGroup) -> None:
         selected = select_processes(

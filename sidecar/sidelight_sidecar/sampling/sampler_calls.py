@@ -15,6 +15,12 @@ from typing import Any, TypeVar
 
 import structlog
 
+from sidelight_model.errors import Reason
+from sidelight_sidecar.open_files import (
+    OUT_OF_DESCRIPTORS_HINT,
+    explain_out_of_descriptors,
+    is_out_of_descriptors,
+)
 from sidelight_sidecar.samplers.sampler import SamplingError
 
 T = TypeVar("T")
@@ -52,7 +58,16 @@ class SamplerCalls:
         future = loop.run_in_executor(None, run_call)
         done, _ = await asyncio.wait({future}, timeout=self.timeout_seconds)
         if done:
-            return future.result()
+            try:
+                return future.result()
+            except OSError as error:
+                if not is_out_of_descriptors(error):
+                    raise
+                raise SamplingError(
+                    explain_out_of_descriptors(error),
+                    reason=Reason.OUT_OF_DESCRIPTORS,
+                    hint=OUT_OF_DESCRIPTORS_HINT,
+                ) from error
 
         def clear(late: asyncio.Future[T]) -> None:
             self._hanging_call = None

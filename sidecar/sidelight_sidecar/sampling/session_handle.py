@@ -15,6 +15,7 @@ from sidelight_sidecar.discovery.processes import Proc
 from sidelight_sidecar.discovery.procfs import UNKNOWN_VERSION
 from sidelight_sidecar.health import HealthBoard, HealthIssue
 from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.open_files import OUT_OF_DESCRIPTORS_HINT
 from sidelight_sidecar.samplers.attach_limiter import AttachLimiter
 from sidelight_sidecar.samplers.guard import Guard, ResumeOutcome, TargetState
 from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError, Session
@@ -158,6 +159,10 @@ class SessionHandle:
         self._metrics.targets_resumed.labels(outcome.value).inc()
         if outcome is ResumeOutcome.RESUMED:
             _log.warning("a target was left stopped by sampling and is resumed", pid=pid)
+            return
+        if outcome is ResumeOutcome.UNKNOWN:
+            hint = f"If process {pid} is stopped (state T), run kill -CONT {pid}. {OUT_OF_DESCRIPTORS_HINT}"
+            _log.error("a target may be left stopped: its state cannot be read", pid=pid, hint=hint)
             return
         problem = HealthIssue(
             Reason.PTRACE_DENIED,

@@ -16,6 +16,7 @@ import aiohttp
 from sidelight.client_tls import CaBundle, explain_tls_error
 from sidelight.settings import BadSetting
 from sidelight_model.errors import Reason
+from sidelight_sidecar.open_files import is_out_of_descriptors
 from sidelight_sidecar.shipping.ingest_response import RequestOutcome
 
 _MAX_RESPONSE_BYTES = 1 << 20
@@ -103,7 +104,8 @@ class CollectorClient:
                 raise RequestFailed(
                     problem.message, stored=False, reason=problem.reason, hint=problem.hint
                 ) from error
-            raise RequestFailed(str(error), stored=False) from error
+            reason = Reason.OUT_OF_DESCRIPTORS if is_out_of_descriptors(error) else ""
+            raise RequestFailed(str(error), stored=False, reason=reason) from error
         except TimeoutError as error:
             raise RequestFailed(f"no answer within {timeout:g} seconds") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -128,6 +130,8 @@ class CollectorClient:
         try:
             return file.read_text().strip()
         except (OSError, ValueError) as error:
+            if is_out_of_descriptors(error):
+                raise RequestFailed(str(error), stored=False, reason=Reason.OUT_OF_DESCRIPTORS) from error
             raise RequestFailed(
                 f"the token file {file} cannot be read: {error}",
                 stored=False,

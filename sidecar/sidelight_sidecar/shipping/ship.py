@@ -19,6 +19,7 @@ from sidelight.waiting import wait_for_event
 from sidelight_model.errors import Reason
 from sidelight_sidecar.health import HealthBoard, HealthIssue
 from sidelight_sidecar.metrics import SidecarMetrics, to_reason_label
+from sidelight_sidecar.open_files import OUT_OF_DESCRIPTORS_HINT, is_out_of_descriptors
 from sidelight_sidecar.shipping.collector_client import ClientConfig, CollectorClient, RequestFailed
 from sidelight_sidecar.shipping.ingest_response import (
     IDENTITY_MISMATCH_REASONS,
@@ -192,6 +193,8 @@ class Shipper:
             f"windows wait: the spool cannot be changed: {error.strerror}",
             "Make the volume of --spool-dir writable again.",
         )
+        if is_out_of_descriptors(error):
+            problem = HealthIssue.out_of_descriptors(error)
         if self._health.report("sending from the spool", problem):
             _log.error("windows cannot be taken from the spool", problem=problem.message)
 
@@ -222,6 +225,12 @@ def _make_issue(collector: str, response: IngestResponse) -> HealthIssue:
             Reason.COLLECTOR_UNREACHABLE,
             f"{collector} did not answer as a collector does: {response.message}",
             "Check --collector: it is the base URL, without /api/v1.",
+        )
+    if response.reason == Reason.OUT_OF_DESCRIPTORS:
+        return HealthIssue(
+            Reason.OUT_OF_DESCRIPTORS,
+            f"{collector} cannot be reached: {response.message}",
+            OUT_OF_DESCRIPTORS_HINT,
         )
     return HealthIssue(
         _choose_reason(response, Reason.COLLECTOR_UNREACHABLE, Reason.UNTRUSTED_CERTIFICATE),

@@ -33,6 +33,7 @@ import zstandard
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.window import Window, WindowLimits, decode_windows, is_window_id
 from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.open_files import reraise_if_out_of_descriptors
 from sidelight_sidecar.shipping import atomic_file
 from sidelight_sidecar.shipping.atomic_file import compress_window, decompress_window
 from sidelight_sidecar.shipping.merge import WindowSummary, can_merge, merge_windows, summarize_window
@@ -233,8 +234,10 @@ class Spool:
                 if group:
                     self._merge(group)
                     continue
-            except OSError:
-                pass  # a merge needs disk space before it frees some; dropping a window needs none
+            except OSError as error:
+                # Nothing is dropped for want of a descriptor; later there is one.
+                reraise_if_out_of_descriptors(error)
+                # a merge needs disk space before it frees some; dropping a window needs none
             if self._entries:
                 self._drop_window(self._entries[min(self._entries)])
 
@@ -327,7 +330,9 @@ class Spool:
         except FileNotFoundError:
             self._record_removed(entry)
             return None
-        except (OSError, zstandard.ZstdError, ValueError, TypeError, KeyError):
+        except OSError as error:
+            reraise_if_out_of_descriptors(error)
+        except (zstandard.ZstdError, ValueError, TypeError, KeyError):
             pass  # the file is unusable for any of these reasons
         self._remove_entry(entry)
         self._quarantine_corrupt(path)
@@ -371,7 +376,10 @@ def _read_merge_note(note: Path) -> list[str]:
     """
     try:
         names = json.loads(atomic_file.read_file(note, _MERGE_NOTE_BYTES))
-    except (OSError, ValueError, RecursionError):
+    except OSError as error:
+        reraise_if_out_of_descriptors(error)
+        return []
+    except (ValueError, RecursionError):
         return []
     if not isinstance(names, list):
         return []

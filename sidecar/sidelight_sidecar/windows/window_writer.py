@@ -14,6 +14,7 @@ from sidelight_model.window import Window, decode_windows
 from sidelight_sidecar.discovery.processes import ProcessKey
 from sidelight_sidecar.health import HealthBoard, HealthIssue
 from sidelight_sidecar.metrics import SidecarMetrics, to_kind_label
+from sidelight_sidecar.open_files import is_out_of_descriptors
 from sidelight_sidecar.samplers.sampler import SampleBatch
 from sidelight_sidecar.shipping.atomic_file import compress_window, decompress_window
 from sidelight_sidecar.shipping.spool import Spool
@@ -120,6 +121,8 @@ class WindowWriter:
                     f"windows are lost: the spool cannot be written: {error.strerror}",
                     "Free space on the volume of --spool-dir, or make it writable.",
                 )
+                if is_out_of_descriptors(error):
+                    problem = HealthIssue.out_of_descriptors(error)
                 if self._health.report("spool", problem):
                     _log.error("a window could not be kept", window=window.id, problem=problem.message)
             else:

@@ -87,6 +87,7 @@ class ProcessSet:
         self._ended_keys: set[ProcessKey] = set()
         self._exec_deadlines: dict[ProcessKey, float] = {}
         self._next_scan_at = 0.0
+        self._scan_error: SamplingError | None = None
         self.last_session: EngineSession | None = None
         self.end_reasons: list[str] = []
         """Why sessions ended before their process did."""
@@ -104,6 +105,8 @@ class ProcessSet:
     @property
     def attach_error(self) -> SamplingError:
         """The reason why no process is sampled."""
+        if self._scan_error is not None:
+            return self._scan_error
         if self._root is None:
             return record_errors.make_not_found_error(self._pid)
         return next(iter(self.attach_errors), None) or record_errors.make_no_python_error(self._pid)
@@ -111,7 +114,8 @@ class ProcessSet:
     @property
     def attach_errors(self) -> list[SamplingError]:
         """The reasons why processes could not be attached to, the root's first."""
-        return [failure.error for failure in self._failures.values()]
+        scan_errors = [] if self._scan_error is None else [self._scan_error]
+        return scan_errors + [failure.error for failure in self._failures.values()]
 
     @property
     def has_ended(self) -> bool:
@@ -128,6 +132,16 @@ class ProcessSet:
 
         Failed attempts are repeated at growing intervals. Returns the newly attached processes.
         """
+        try:
+            attached = self._attach_new()
+        except OSError as error:
+            self._next_scan_at = self._clock() + _SCAN_SECONDS
+            self._scan_error = record_errors.make_scan_error(self._pid, error)
+            return []
+        self._scan_error = None
+        return attached
+
+    def _attach_new(self) -> list[Proc]:
         now = self._clock()
         if now < self._next_scan_at:
             return []
@@ -242,7 +256,8 @@ class ProcessSet:
             python_children = [child.pid for child in children if child.python_version is not None]
             raise record_errors.make_unreadable_error(str(error), python_children) from error
         except (MemoryError, OSError, RuntimeError) as error:
-            raise record_errors.make_failed_error(proc.pid, str(error)) from error
+            problem = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise record_errors.make_failed_error(proc.pid, problem) from error
 
     def _find_root(self) -> Proc | None:
         proc = self._procfs.read_process(self._pid)
@@ -250,5 +265,8 @@ class ProcessSet:
 
     def _is_root_alive(self) -> bool:
         """Whether the root process is alive and its pid has not been reused."""
-        proc = self._find_root()
+        try:
+            proc = self._find_root()
+        except OSError:
+            return True  # unknown: no file can be opened
         return proc is not None and (self._root is None or proc.key == self._root.key)

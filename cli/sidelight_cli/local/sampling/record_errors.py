@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sidelight_model.errors import Reason
+from sidelight_sidecar.open_files import (
+    OUT_OF_DESCRIPTORS_HINT,
+    explain_out_of_descriptors,
+    is_out_of_descriptors,
+)
 from sidelight_sidecar.samplers.permissions import PtraceRights
 from sidelight_sidecar.samplers.sampler import SamplingError
 
@@ -69,6 +74,15 @@ def make_no_python_error(pid: int) -> SamplingError:
 
 def make_failed_error(pid: int, problem: str) -> SamplingError:
     return SamplingError(f"process {pid} cannot be sampled: {problem}", hint="Try it once more.")
+
+
+def make_scan_error(pid: int, error: OSError) -> SamplingError:
+    """Return the error for processes that cannot be listed or read."""
+    if not is_out_of_descriptors(error):
+        return make_failed_error(pid, f"/proc cannot be read: {error.strerror}")
+    return SamplingError(
+        explain_out_of_descriptors(error), reason=Reason.OUT_OF_DESCRIPTORS, hint=OUT_OF_DESCRIPTORS_HINT
+    )
 
 
 def _explain_denial(rights: PtraceRights, target_uid: int | None, tracer: int) -> str:

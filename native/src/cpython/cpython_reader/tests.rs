@@ -105,7 +105,7 @@ impl Target {
                 // A mapping may have guard pages in it.
                 for page in (from..to).step_by(PAGE) {
                     let mut bytes = vec![0; PAGE];
-                    if (RemoteMemory { pid }).read(page, &mut bytes).is_err() {
+                    if RemoteMemory::new(pid).read(page, &mut bytes).is_err() {
                         continue;
                     }
                     match pieces.pieces.last_entry() {
@@ -153,7 +153,7 @@ fn pythons() -> Vec<PathBuf> {
 fn each_python(check: impl Fn(&Target, &Layout)) {
     for python in pythons() {
         let target = Target::start(&python);
-        let runtime = Runtime::find(target.pid(), &RemoteMemory { pid: target.pid() }, None).unwrap();
+        let runtime = Runtime::find(target.pid(), &RemoteMemory::new(target.pid()), None).unwrap();
         check(&target, &runtime.layout);
     }
 }

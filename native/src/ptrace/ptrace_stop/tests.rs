@@ -17,7 +17,7 @@ fn shell(script: &str) -> (Child, impl FnMut() -> String) {
 }
 
 fn letter(child: &Child) -> u8 {
-    state(child.id() as i32, child.id() as i32).unwrap()
+    state(child.id() as i32, child.id() as i32).unwrap().unwrap()
 }
 
 fn becomes(child: &Child, letters: &[u8]) {
@@ -60,7 +60,7 @@ fn a_thread_stands_still_until_the_stop_is_dropped_and_the_time_is_counted() {
     }
     assert_eq!(stopper.stops.stops, 2);
     assert!(stopper.stops.longest_ns <= stopper.stops.stopped_ns);
-    assert_eq!(tracer_of(child.id() as i32), None);
+    assert_eq!(tracer_of(child.id() as i32).unwrap(), None);
     assert!(stopper.release_pending());
     end(child);
 }
@@ -223,7 +223,7 @@ fn in_vfork() -> (i32, std::fs::File) {
 fn a_thread_that_cannot_stop_is_given_up_in_time_and_let_go_when_it_does() {
     let (pid, mut release) = in_vfork();
     let deadline = Instant::now() + Duration::from_secs(30);
-    while state(pid, pid) != Some(b'D') {
+    while state(pid, pid).unwrap() != Some(b'D') {
         assert!(Instant::now() < deadline);
         std::thread::yield_now();
     }
@@ -238,7 +238,7 @@ fn a_thread_that_cannot_stop_is_given_up_in_time_and_let_go_when_it_does() {
         assert!(Instant::now() < deadline);
         std::thread::yield_now();
     }
-    assert_eq!(tracer_of(pid), None);
+    assert_eq!(tracer_of(pid).unwrap(), None);
     stopper.limits = PATIENT;
     assert!(stopper.stop_these(&[pid]).is_ok());
     release.write_all(b"\n").unwrap();
