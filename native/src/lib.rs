@@ -60,6 +60,7 @@ pub mod cpython {
     pub mod cpython_reader;
     pub mod frame_linkage;
     pub mod gil_holder_pyspy;
+    pub mod dropped_frames;
     pub mod pyspy_reader;
     pub mod thread_names;
 }

@@ -1,6 +1,7 @@
 """Stacks of real programs come back whole, legal and unambiguous as text."""
 
 import os
+import re
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -112,6 +113,33 @@ def test_a_hostile_path_on_disk_cannot_break_a_stack(start, collect, tmp_path):
     target = start(program)
     taken = collect(Engine().attach(target.pid, rate_hz=200), 50)
     assert "<module> (a b%3Bc%0Ad/run #1.py:6);f (a b%3Bc%0Ad/run #1.py:5)" in taken.counts
+
+
+UNNAMED_PYTHONS = [version for version in PYTHONS if tuple(map(int, version.split(".")[:2])) >= (3, 8)]
+
+
+@pytest.mark.parametrize("python", UNNAMED_PYTHONS)
+def test_code_without_a_usable_name_has_a_frame_of_its_own(start, collect, python):
+    target = start("unnamed", 60, python=str(PYTHONS[python]))
+    taken = collect(Engine(max_stop_us=20_000).attach(target.pid, rate_hz=200), 200)
+    called = {
+        stack.partition(";caller ")[2].partition(";")[2] for stack in taken.counts if ";caller " in stack
+    }
+    names = {re.sub(r":\d+\)$", ")", frame) for frame in called}
+    kinds = {"<module> (<unknown>)", "<module> (\ufffd.py)"}
+    assert kinds <= names
+    assert any(name.startswith("<module> (longlong") or "/longlong" in name for name in names)
+    assert any(name.startswith("xxxx") and name.endswith("… (<unknown>)") for name in names)
+    # `caller` itself hardly ever works.
+    self_samples = sum(
+        sum(states)
+        for stack, states in taken.counts.items()
+        if stack.rpartition(";")[2].startswith("caller ")
+    )
+    assert self_samples <= taken.samples * 0.1
+    # Since Python 3.11 a name is qualified.
+    paths = {tuple(name.removeprefix("Made.") for name in functions(stack)) for stack in taken.counts}
+    assert {path for path in paths if path[-1] == "work"} == {("<module>", "__init__", "work")}
 
 
 CALLING = ["functions", "generators", "coroutines"]

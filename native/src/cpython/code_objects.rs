@@ -12,7 +12,7 @@ use crate::cpython::pyunicode;
 use crate::cpython::short_paths::ShortPaths;
 use crate::linux::memory::{int, word, Fault, Memory, Span};
 use crate::linux::memory_pool::{MemoryAccount, MemoryPool};
-use crate::stacks::frame_text::Call;
+use crate::stacks::frame_text::{Call, UNKNOWN_FILE};
 use crate::stacks::stack_interner::{FrameId, StackInterner};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -52,8 +52,11 @@ const MAX_TABLE: usize = 1 << 20;
 const FIRST_BYTES: usize = 320;
 /// The `tp_name` of code objects.
 const CODE: &[u8] = b"code\0";
-/// The file name of frames that CPython itself puts between calls.
+/// The file name of frames that CPython itself puts between calls. In Python 3.12 and 3.13 that below `__init__`, whose few
+/// code units call nothing, has none, or its own name.
 const SHIM: &str = "<shim>";
+const INIT: &str = "__init__";
+const MAX_SHIM_UNITS: usize = 4;
 
 /// The code objects of one process.
 #[derive(Debug)]
@@ -94,6 +97,8 @@ struct CodeObject {
     file_since: u64,
     function: String,
     file: Arc<str>,
+    /// CPython itself put it between calls.
+    is_shim: bool,
     /// Length in code units.
     units: usize,
     lines: Option<LineTable>,
@@ -171,7 +176,7 @@ impl CodeObjects {
     ) -> Result<Option<FrameId>, Fault> {
         let fault = Fault { address: position.code };
         let code = self.cache.get_mut(&position.code).filter(|code| code.tick == self.tick).ok_or(fault)?;
-        if code.file.is_empty() || &*code.file == SHIM {
+        if code.is_shim {
             return Ok(None);
         }
         if code.generation != interner.generation() {
@@ -357,6 +362,8 @@ impl CodeObjects {
         let table = copy_table(memory, table, first(2), if has_room { length } else { usize::MAX })?;
         let lines =
             table.get(BYTES - SIZE..).map(|table| LineTable::parse(table, int(&object, at.firstlineno)));
+        let units = word(&object, SIZE);
+        let short_file = self.paths.shorten(&file.text);
         let mut code = CodeObject {
             tick: self.tick,
             freed: None,
@@ -364,9 +371,10 @@ impl CodeObjects {
             name: Vec::new(),
             table: Vec::new(),
             file_since: 0,
+            is_shim: at.has_version && is_shim(&file.text, &name.text, units),
             function: name.text,
-            file: self.paths.shorten(&file.text),
-            units: word(&object, SIZE),
+            file: if short_file.is_empty() { UNKNOWN_FILE.into() } else { short_file },
+            units,
             frames: vec![None; lines.as_ref().map_or(0, LineTable::count) + 1],
             lines,
             generation: 0,
@@ -400,6 +408,11 @@ impl CodeObjects {
         }
         address == self.code_type && address != 0
     }
+}
+
+/// Whether CPython itself put frames of such code between calls: 3.12 and later do.
+fn is_shim(file: &str, function: &str, units: usize) -> bool {
+    file == SHIM || (matches!(file, "" | INIT) && function == INIT && units <= MAX_SHIM_UNITS)
 }
 
 impl CodeObject {
@@ -486,5 +499,18 @@ impl Hasher for AddressHasher {
     fn write_usize(&mut self, number: usize) {
         let mixed = (self.0 ^ number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.0 = mixed ^ mixed >> 32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_shim, INIT, SHIM};
+
+    #[test]
+    fn code_without_a_file_name_is_a_programs_own_unless_cpython_made_it() {
+        assert!([SHIM, "", INIT].iter().all(|file| is_shim(file, INIT, 4)));
+        assert!(
+            !is_shim("", "<module>", 4) && !is_shim("", "__init__", 5) && !is_shim("a.py", "__init__", 2)
+        );
     }
 }

@@ -4,7 +4,10 @@
 //! safe and cheap. It ends when the sampler closes the control socket, and each reader process when the sampler
 //! closes its connection.
 
+use crate::cpython::dropped_frames::DroppedFrames;
+use crate::cpython::short_paths::ShortPaths;
 use crate::linux::mappings::{MappedFile, PythonImages};
+use crate::linux::memory::RemoteMemory;
 use crate::linux::os::{clock_ns, monotonic_ns};
 use crate::linux::sched_priority::SchedPriority;
 use crate::linux::target::living_thread;
@@ -13,6 +16,7 @@ use crate::reader_process::messages::{
     Answer, Attached, FoundRuntime, RawFrame, RawStacks, RawThread, Reply, Request, Version, MAX_MESSAGE,
 };
 use crate::reader_process::socket::receive_socket;
+use crate::stacks::frame_text::UNKNOWN_FILE;
 use py_spy::config::LockingStrategy;
 use py_spy::python_process_info::{get_python_version, PythonProcessInfo};
 use py_spy::{Config, PythonSpy, StackTrace};
@@ -104,6 +108,9 @@ struct Reader {
     pid: i32,
     /// Reads by the id of a thread that has not ended.
     spy: Option<PythonSpy>,
+    /// What puts frames back that the crate leaves out, for the versions where that is possible.
+    dropped: Option<DroppedFrames>,
+    paths: Option<ShortPaths>,
 }
 
 impl Reader {
@@ -121,8 +128,14 @@ impl Reader {
                 if traces.is_err() && self.follow_living_thread() {
                     traces = self.spy()?.get_stack_traces();
                 }
-                let traces = traces.map_err(|error| format!("{error:#}"))?;
-                Ok(Answer::Stacks(collect_stacks(traces)))
+                let mut traces = traces.map_err(|error| format!("{error:#}"))?;
+                let interpreter = self.spy()?.addresses.interpreter_address;
+                if let Some(dropped) = &self.dropped {
+                    let memory = RemoteMemory::new(self.pid);
+                    let restored = dropped.restore(&memory, interpreter, &mut traces);
+                    restored.map_err(|fault| format!("failed to copy frames: {fault}"))?;
+                }
+                Ok(Answer::Stacks(collect_stacks(traces, self.paths.as_mut())))
             }
             Request::ReadNames => {
                 self.follow_living_thread();
@@ -143,6 +156,8 @@ impl Reader {
         let version = to_version(&spy);
         let (interpreter, threadstate) =
             (spy.addresses.interpreter_address as u64, spy.addresses.threadstate_address as u64);
+        self.dropped = DroppedFrames::new((version.major, version.minor));
+        self.paths = Some(ShortPaths::new(pid));
         (self.pid, self.spy) = (process, Some(spy));
         Ok(Answer::Attached(Attached { version, interpreter, threadstate }))
     }
@@ -210,12 +225,18 @@ fn find_runtime(pid: i32) -> Result<FoundRuntime, anyhow::Error> {
     Ok(FoundRuntime { version, addresses, interpreter })
 }
 
-fn collect_stacks(traces: Vec<StackTrace>) -> RawStacks {
+fn collect_stacks(traces: Vec<StackTrace>, mut paths: Option<&mut ShortPaths>) -> RawStacks {
     let (mut stacks, mut indexes) = (RawStacks::default(), HashMap::new());
     for trace in traces {
         let mut frames = Vec::with_capacity(trace.frames.len());
         for frame in trace.frames {
-            let file = frame.short_filename.unwrap_or(frame.filename);
+            let file = match (frame.short_filename, &mut paths) {
+                (Some(short), _) => short,
+                // Frames that were put back.
+                (None, Some(paths)) => paths.shorten(&frame.filename).to_string(),
+                (None, None) => frame.filename,
+            };
+            let file = if file.is_empty() { UNKNOWN_FILE.to_owned() } else { file };
             let frame = RawFrame { function: frame.name, file, line: frame.line };
             let next = indexes.len() as u32;
             frames.push(*indexes.entry(frame).or_insert_with_key(|frame| {

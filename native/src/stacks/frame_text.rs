@@ -9,6 +9,9 @@ pub const TRUNCATED: &str = "(truncated)";
 /// The stack of a thread that has a Python thread state but runs no Python function.
 pub const NO_FRAMES: &str = "(no Python frames)";
 
+/// The file of code that was compiled without a file name, or whose file name cannot be read.
+pub const UNKNOWN_FILE: &str = "<unknown>";
+
 /// One function call, as the sampler saw it. `line` 0 means unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
