@@ -53,6 +53,7 @@ pub mod cpython {
     pub mod pyunicode;
     pub mod line_table;
     pub mod short_paths;
+    pub mod shim_code;
     pub mod code_objects;
     pub mod frames;
     pub mod thread_states;

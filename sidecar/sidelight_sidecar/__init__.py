@@ -18,7 +18,7 @@ one_shot        the token of a sidecar attached for one capture
 startup_checks
 state_directory where the spool is by default
 health          current problems
-open_files      the limit of open files
+descriptors     errors for want of file descriptors
 metrics
 server          the sidecar's HTTP port
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sidelight_model.errors import Reason, SidelightError, mask_urls
-from sidelight_sidecar.open_files import (
+from sidelight_sidecar.descriptors import (
     OUT_OF_DESCRIPTORS_HINT,
     explain_out_of_descriptors,
     is_out_of_descriptors,

@@ -21,6 +21,7 @@ from ulid import ULID
 from sidelight import __version__
 from sidelight.connection_guard import ConnectionGuard, build_guard
 from sidelight.connection_listener import accept_connections, open_listeners
+from sidelight.open_files import raise_open_file_limit
 from sidelight.request_origin import OriginPolicy, is_loopback
 from sidelight.settings import mask_secrets
 from sidelight_model.errors import Reason, SidelightError
@@ -35,7 +36,6 @@ from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.health import HealthBoard
 from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.one_shot import OneShotCapture
-from sidelight_sidecar.open_files import raise_open_files_limit
 from sidelight_sidecar.overhead.budget import Budget
 from sidelight_sidecar.overhead.governor import CAPTURE, ORDINARY, Governor
 from sidelight_sidecar.overhead.pause_control import PauseControl
@@ -68,7 +68,7 @@ async def serve(settings: SidecarSettings) -> int:
 
     Raises SidelightError if the sidecar cannot start, before it samples anything.
     """
-    raise_open_files_limit()
+    raise_open_file_limit()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_MAX_THREADS, "sidelight"))
     _log.info("the sidecar starts", sidelight=__version__, settings=mask_secrets(settings))
     procfs, metrics, health = (

@@ -9,6 +9,7 @@
 use crate::cpython::cpython_layout::{Layout, BYTES, INSTRUCTION_BYTES, LENGTH, SIZE, TYPE};
 use crate::cpython::line_table::LineTable;
 use crate::cpython::pyunicode;
+use crate::cpython::shim_code::is_shim;
 use crate::cpython::short_paths::ShortPaths;
 use crate::linux::memory::{int, word, Fault, Memory, Span};
 use crate::linux::memory_pool::{MemoryAccount, MemoryPool};
@@ -52,11 +53,6 @@ const MAX_TABLE: usize = 1 << 20;
 const FIRST_BYTES: usize = 320;
 /// The `tp_name` of code objects.
 const CODE: &[u8] = b"code\0";
-/// The file name of frames that CPython itself puts between calls. In Python 3.12 and 3.13 that below `__init__`, whose few
-/// code units call nothing, has none, or its own name.
-const SHIM: &str = "<shim>";
-const INIT: &str = "__init__";
-const MAX_SHIM_UNITS: usize = 4;
 
 /// The code objects of one process.
 #[derive(Debug)]
@@ -410,11 +406,6 @@ impl CodeObjects {
     }
 }
 
-/// Whether CPython itself put frames of such code between calls: 3.12 and later do.
-fn is_shim(file: &str, function: &str, units: usize) -> bool {
-    file == SHIM || (matches!(file, "" | INIT) && function == INIT && units <= MAX_SHIM_UNITS)
-}
-
 impl CodeObject {
     /// The memory that it takes.
     fn size(&self) -> usize {
@@ -499,18 +490,5 @@ impl Hasher for AddressHasher {
     fn write_usize(&mut self, number: usize) {
         let mixed = (self.0 ^ number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.0 = mixed ^ mixed >> 32;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{is_shim, INIT, SHIM};
-
-    #[test]
-    fn code_without_a_file_name_is_a_programs_own_unless_cpython_made_it() {
-        assert!([SHIM, "", INIT].iter().all(|file| is_shim(file, INIT, 4)));
-        assert!(
-            !is_shim("", "<module>", 4) && !is_shim("", "__init__", 5) && !is_shim("a.py", "__init__", 2)
-        );
     }
 }

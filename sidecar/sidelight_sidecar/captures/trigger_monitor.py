@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from sidelight_sidecar.descriptors import OUT_OF_DESCRIPTORS_HINT
 from sidelight_sidecar.discovery import listening_ports
 from sidelight_sidecar.discovery.cgroup import CgroupLevel, Cgroups
 from sidelight_sidecar.discovery.processes import ProcessKey
 from sidelight_sidecar.metrics import SidecarMetrics
-from sidelight_sidecar.open_files import OUT_OF_DESCRIPTORS_HINT
 from sidelight_sidecar.overhead.pause_control import PauseControl
 from sidelight_sidecar.sampling.process_watcher import ProcessWatcher
 from sidelight_sidecar.triggers import (

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from sidelight_sidecar.descriptors import reraise_if_out_of_descriptors
 from sidelight_sidecar.discovery.bounded_file import read_bounded
-from sidelight_sidecar.open_files import reraise_if_out_of_descriptors
 
 SHARE_OF_LIMIT = 0.25
 """Share of the limit for sampling; the rest is for sending windows and scanning processes."""

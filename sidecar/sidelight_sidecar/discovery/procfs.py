@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from sidelight_sidecar.descriptors import reraise_if_out_of_descriptors
 from sidelight_sidecar.discovery.bounded_file import read_bounded, read_lines
 from sidelight_sidecar.discovery.processes import Proc, ProcessKey
-from sidelight_sidecar.open_files import reraise_if_out_of_descriptors
 
 _PYTHON_EXECUTABLE = re.compile(r"python(?P<version>[0-9]+(?:\.[0-9]+)?)?[a-z]*(?: \(deleted\))?")
 _LIBPYTHON = re.compile(r"/libpython(?P<version>[0-9]\.[0-9]+)[a-z]*\.so")

@@ -19,9 +19,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sidelight_sidecar.descriptors import is_out_of_descriptors, reraise_if_out_of_descriptors
 from sidelight_sidecar.discovery.processes import ProcessKey
 from sidelight_sidecar.discovery.procfs import ProcFs
-from sidelight_sidecar.open_files import is_out_of_descriptors, reraise_if_out_of_descriptors
 
 _CHECK_DELAYS_SECONDS = (0.0, 0.05, 0.2)
 

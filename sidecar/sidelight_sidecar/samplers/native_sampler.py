@@ -11,12 +11,12 @@ from sidelight_model.counts import Counts
 from sidelight_model.errors import Reason
 from sidelight_model.folded import Stack
 from sidelight_model.window import Quality
-from sidelight_sidecar.discovery.processes import Proc
-from sidelight_sidecar.open_files import (
+from sidelight_sidecar.descriptors import (
     OUT_OF_DESCRIPTORS_HINT,
     explain_out_of_descriptors,
     is_out_of_descriptors,
 )
+from sidelight_sidecar.discovery.processes import Proc
 from sidelight_sidecar.samplers.sampler import SampleBatch, SamplingError
 from sidelight_sidecar.samplers.timed_samples import TimedSamples, encode_timed_samples
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import structlog
 
 from sidelight_model.errors import Reason
-from sidelight_sidecar.open_files import (
+from sidelight_sidecar.descriptors import (
     OUT_OF_DESCRIPTORS_HINT,
     explain_out_of_descriptors,
     is_out_of_descriptors,

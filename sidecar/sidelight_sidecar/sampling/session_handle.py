@@ -11,11 +11,11 @@ from collections.abc import Callable
 import structlog
 
 from sidelight_model.errors import Reason
+from sidelight_sidecar.descriptors import OUT_OF_DESCRIPTORS_HINT
 from sidelight_sidecar.discovery.processes import Proc
 from sidelight_sidecar.discovery.procfs import UNKNOWN_VERSION
 from sidelight_sidecar.health import HealthBoard, HealthIssue
 from sidelight_sidecar.metrics import SidecarMetrics
-from sidelight_sidecar.open_files import OUT_OF_DESCRIPTORS_HINT
 from sidelight_sidecar.samplers.attach_limiter import AttachLimiter
 from sidelight_sidecar.samplers.guard import Guard, ResumeOutcome, TargetState
 from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError, Session

@@ -16,7 +16,7 @@ import aiohttp
 from sidelight.client_tls import CaBundle, explain_tls_error
 from sidelight.settings import BadSetting
 from sidelight_model.errors import Reason
-from sidelight_sidecar.open_files import is_out_of_descriptors
+from sidelight_sidecar.descriptors import is_out_of_descriptors
 from sidelight_sidecar.shipping.ingest_response import RequestOutcome
 
 _MAX_RESPONSE_BYTES = 1 << 20

@@ -17,9 +17,9 @@ import zstandard
 
 from sidelight.waiting import wait_for_event
 from sidelight_model.errors import Reason
+from sidelight_sidecar.descriptors import OUT_OF_DESCRIPTORS_HINT, is_out_of_descriptors
 from sidelight_sidecar.health import HealthBoard, HealthIssue
 from sidelight_sidecar.metrics import SidecarMetrics, to_reason_label
-from sidelight_sidecar.open_files import OUT_OF_DESCRIPTORS_HINT, is_out_of_descriptors
 from sidelight_sidecar.shipping.collector_client import ClientConfig, CollectorClient, RequestFailed
 from sidelight_sidecar.shipping.ingest_response import (
     IDENTITY_MISMATCH_REASONS,

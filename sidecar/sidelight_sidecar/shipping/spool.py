@@ -32,8 +32,8 @@ import zstandard
 
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.window import Window, WindowLimits, decode_windows, is_window_id
+from sidelight_sidecar.descriptors import reraise_if_out_of_descriptors
 from sidelight_sidecar.metrics import SidecarMetrics
-from sidelight_sidecar.open_files import reraise_if_out_of_descriptors
 from sidelight_sidecar.shipping import atomic_file
 from sidelight_sidecar.shipping.atomic_file import compress_window, decompress_window
 from sidelight_sidecar.shipping.merge import WindowSummary, can_merge, merge_windows, summarize_window

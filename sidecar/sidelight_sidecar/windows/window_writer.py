@@ -11,10 +11,10 @@ import structlog
 from sidelight_model.errors import Reason
 from sidelight_model.labels import Labels
 from sidelight_model.window import Window, decode_windows
+from sidelight_sidecar.descriptors import is_out_of_descriptors
 from sidelight_sidecar.discovery.processes import ProcessKey
 from sidelight_sidecar.health import HealthBoard, HealthIssue
 from sidelight_sidecar.metrics import SidecarMetrics, to_kind_label
-from sidelight_sidecar.open_files import is_out_of_descriptors
 from sidelight_sidecar.samplers.sampler import SampleBatch
 from sidelight_sidecar.shipping.atomic_file import compress_window, decompress_window
 from sidelight_sidecar.shipping.spool import Spool

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, cast
 
+from sidelight.open_files import raise_open_file_limit
 from sidelight_model.errors import Reason
-from sidelight_sidecar.open_files import raise_open_files_limit
 from sidelight_sidecar.samplers import native_sampler
 from sidelight_sidecar.samplers.sampler import SamplingError
 
@@ -119,5 +119,5 @@ def create_engine() -> SamplingEngine:
             reason=Reason.SAMPLER_MISSING,
             hint="Install its wheel beside sidelight's (make native builds it), or use py-spy itself.",
         )
-    raise_open_files_limit()
+    raise_open_file_limit()
     return cast("SamplingEngine", module.Engine(max_stop_us=_MAX_STOP_US))

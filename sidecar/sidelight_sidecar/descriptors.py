@@ -1,4 +1,4 @@
-"""The limit of open files of this process: raised at the start, and noticed where it is reached.
+"""Errors for want of file descriptors, of this process or of the machine.
 
 An error for want of descriptors says nothing about the file. A process whose files cannot be opened has not
 ended, and a window that cannot be read is not damaged.
@@ -9,16 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import resource
-from contextlib import suppress
 
 OUT_OF_DESCRIPTORS_HINT = "Raise its limit of open files (ulimit -n), or sample fewer processes."
-
-
-def raise_open_files_limit() -> None:
-    """Raise the soft limit of open files to the hard limit: the sampler keeps files of each thread open."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def is_out_of_descriptors(error: BaseException) -> bool:

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from sidelight_sidecar.descriptors import is_out_of_descriptors
 from sidelight_sidecar.discovery.cgroup import Cgroups
 from sidelight_sidecar.discovery.procfs import ProcFs
-from sidelight_sidecar.open_files import is_out_of_descriptors
 from tests.processes import eventually
 from tests.sidecar.conftest import Start, StartSidecar
 from tests.sidecar.fake_collector import FakeCollector
