@@ -30,7 +30,21 @@ impl ThreadNames {
         if let Err(message) = process.call(Request::AttachForNames { pid })?.result {
             return Err(Failure::new("other", &message));
         }
-        Ok(ThreadNames { process, names: HashMap::new(), used_for_counts, read_at: None })
+        // From the first sample on, a thread has one name: else it would count as two.
+        let reply = process.call(Request::ReadNames)?;
+        let mut names = ThreadNames { process, names: HashMap::new(), used_for_counts, read_at: None };
+        names.add(reply, |_| true);
+        Ok(names)
+    }
+
+    /// Adds the names of a reply, of the threads that `is_wanted` accepts.
+    fn add(&mut self, reply: Reply, is_wanted: impl Fn(u64) -> bool) {
+        if let Ok(Answer::Names(names)) = reply.result {
+            for (id, name) in names.into_iter().filter(|(id, _)| is_wanted(*id)) {
+                let name = || name.chars().take(MAX_CHARACTERS).collect::<String>().into();
+                self.names.entry(id).or_insert_with(name);
+            }
+        }
     }
 
     /// Reads the names of these threads and drops those of others.
@@ -53,13 +67,8 @@ impl ThreadNames {
         } else {
             Duration::ZERO
         };
-        if let Some(Reply { result: Ok(Answer::Names(names)), .. }) =
-            self.process.receive(Instant::now() + wait)?
-        {
-            for (id, name) in names.into_iter().filter(|(id, _)| threads.contains(id)) {
-                let name = || name.chars().take(MAX_CHARACTERS).collect::<String>().into();
-                self.names.entry(id).or_insert_with(name);
-            }
+        if let Some(reply) = self.process.receive(Instant::now() + wait)? {
+            self.add(reply, |id| threads.contains(&id));
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ def test_roots_keep_processes_and_threads_apart_and_their_names_in_one_frame() -
     hostile = proc(7, 1, "title; of\nmany parts")
     recording.add(ProcessBatch(hostile, batch("a 0 0 1", thread="worker;1")))
     (stack,) = recording.counts
-    assert split_stack(stack) == ["process 7 title%3B of%0Amany parts", "thread worker%3B1", "a"]
+    assert split_stack(stack) == ["process 7 title%3B of\\nmany parts", "thread worker%3B1", "a"]
 
 
 def test_without_roots_threads_and_processes_are_added_up() -> None:
