@@ -153,7 +153,7 @@ def discard_standard_output() -> None:
 
 @contextmanager
 def _report_failed_output() -> Iterator[None]:
-    """Turn an error of the operating system, but for a closed pipe, into StandardOutputError."""
+    """Turn an OSError, but for that of a closed pipe, into StandardOutputError."""
     try:
         yield
     except BrokenPipeError:

@@ -93,9 +93,10 @@ def check_output(output: RecordingOutput) -> None:
 
 
 def write_output(output: RecordingOutput, content: bytes) -> None:
-    """Write the complete content, or raise RecordingWriteFailed or StandardOutputError.
+    """Write the complete content.
 
-    An existing file is replaced atomically, once the new one is complete.
+    An existing file is replaced atomically, once the new one is complete. Raises RecordingWriteFailed, or
+    StandardOutputError.
     """
     if output.path is None:
         write_standard_output(content)
