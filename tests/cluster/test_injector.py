@@ -357,7 +357,7 @@ def test_a_certificate_that_somebody_else_mounts_is_taken_as_it_changes(api, sho
     injector.start("injector", "--certificate-dir", str(tmp_path))
 
     def missing() -> bool:
-        return "cannot be read" in json.dumps(injector.status()[1])
+        return "cannot read" in json.dumps(injector.status()[1])
 
     eventually("it says what is missing", missing)
     assert injector.status()[0] == 503
