@@ -122,10 +122,13 @@ class _EscapedBuffer(io.RawIOBase):
 
 
 def write_standard_output(content: str | bytes) -> bool:
-    """Write a result and flush it; returns False if its reader has closed the pipe.
+    """Write a result and flush it; returns False if nobody reads it.
 
-    Bytes are written as they are. Raises StandardOutputError.
+    That is so if standard output is closed, or the reader of its pipe. Bytes are written as they are. Raises
+    StandardOutputError.
     """
+    if sys.stdout is None:  # the descriptor was closed before the program started
+        return False
     try:
         with _report_failed_output():
             if isinstance(content, str):

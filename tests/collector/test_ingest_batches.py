@@ -58,29 +58,29 @@ def test_a_batch_is_due_when_there_is_enough_text() -> None:
 
 
 def test_windows_of_one_sender_wait_for_nobody() -> None:
-    assert seconds_until_due(10.0, 10.0, 0, NEVER, has_company=False) == 0.0
+    assert seconds_until_due(10.0, 10.0, 0, NEVER, has_concurrent_senders=False) == 0.0
     history = ArrivalHistory(10.0)
     for at in range(5):
         history.record("a", at, float(at), has_pending=False)
-        assert not history.has_company(float(at))
+        assert not history.has_concurrent_senders(float(at))
     imported = ArrivalHistory(10.0)
     for at in range(5):
         imported.record(f"pod-{at}", 1, float(at), has_pending=False)  # over one connection
-        assert not imported.has_company(float(at))
+        assert not imported.has_concurrent_senders(float(at))
 
 
-def test_senders_are_company_until_one_was_alone_for_long() -> None:
+def test_senders_are_concurrent_until_one_was_alone_for_long() -> None:
     history = ArrivalHistory(10.0)
     history.record("a", 1, 0.0, has_pending=False)
     history.record("b", 2, 10.0, has_pending=False)
-    assert history.has_company(20.0)
-    assert not history.has_company(20.1)
+    assert history.has_concurrent_senders(20.0)
+    assert not history.has_concurrent_senders(20.1)
     history.record("b", 2, 30.0, has_pending=True)
-    assert history.has_company(30.0)
+    assert history.has_concurrent_senders(30.0)
     late = ArrivalHistory(10.0)
     late.record("a", 1, 0.0, has_pending=False)
     late.record("b", 2, 10.1, has_pending=False)
-    assert not late.has_company(10.1)
+    assert not late.has_concurrent_senders(10.1)
 
 
 async def test_windows_sent_one_after_another_are_stored_at_once(make_window: Make) -> None:

@@ -15,8 +15,8 @@ from typing import Final, Generic, TypeVar
 from sidelight_collector.stack_hashing import HashedWindow
 
 Completion = TypeVar("Completion")
-COMPANY_FACTOR: Final = 10
-"""Longest waits for which other senders count as active, so that segments of a busy collector stay few."""
+ACTIVITY_FACTOR: Final = 10
+"""For how many of the longest waits other senders count as active: segments of a busy collector stay few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,36 +49,36 @@ class ArrivalHistory:
     """Remembers whether several senders are active.
 
     They are if windows arrive before others are durable, or from another sender on another connection than
-    the windows before. After `company_seconds` without that, a sender counts as alone.
+    the windows before. After `activity_seconds` without that, a sender counts as alone.
     """
 
-    def __init__(self, company_seconds: float) -> None:
-        self._company_seconds = company_seconds
+    def __init__(self, activity_seconds: float) -> None:
+        self._activity_seconds = activity_seconds
         self._last: _Arrival | None = None
-        self._company_at = -inf
+        self._concurrent_at = -inf
 
     def record(self, sender: str, connection: int | None, now: float, *, has_pending: bool) -> None:
         """Record windows of a sender; `has_pending`: others are not durable yet."""
         arrival, last = _Arrival(sender, connection, now), self._last
         is_other = (
             last is not None
-            and now - last.at <= self._company_seconds
+            and now - last.at <= self._activity_seconds
             and sender != last.sender
             and (connection is None or connection != last.connection)
         )
         if has_pending or is_other:
-            self._company_at = now
+            self._concurrent_at = now
         self._last = arrival
 
-    def has_company(self, now: float) -> bool:
+    def has_concurrent_senders(self, now: float) -> bool:
         """Return whether windows of another sender may come soon."""
-        return now - self._company_at <= self._company_seconds
+        return now - self._concurrent_at <= self._activity_seconds
 
 
 def seconds_until_due(
-    now: float, opened_at: float, text_bytes: int, policy: FlushPolicy, *, has_company: bool = True
+    now: float, opened_at: float, text_bytes: int, policy: FlushPolicy, *, has_concurrent_senders: bool = True
 ) -> float:
     """Return the seconds until a batch must be flushed; 0 if that is now."""
-    if text_bytes >= policy.max_bytes or not has_company:
+    if text_bytes >= policy.max_bytes or not has_concurrent_senders:
         return 0.0
     return max(0.0, opened_at + policy.max_seconds - now)

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from sidelight_collector.ingest.batch import (
-    COMPANY_FACTOR,
+    ACTIVITY_FACTOR,
     ArrivalHistory,
     FlushPolicy,
     WindowBatch,
@@ -76,7 +76,7 @@ class SegmentWriter:
         self._dedup_cache = dedup_cache
         self._clock = clock
         self._wall_clock_ns = wall_clock_ns
-        self._arrivals = ArrivalHistory(COMPANY_FACTOR * policy.max_seconds)
+        self._arrivals = ArrivalHistory(ACTIVITY_FACTOR * policy.max_seconds)
         self._open_batches: dict[date, WindowBatch[_Completion]] = {}
         self._pending_windows: dict[str, tuple[int, _Completion]] = {}
         self._wakeup = asyncio.Event()
@@ -169,9 +169,13 @@ class SegmentWriter:
         ]
 
     def _seconds_left(self, batch: WindowBatch[_Completion], now: float) -> float:
-        has_company = self._arrivals.has_company(now)
+        has_concurrent_senders = self._arrivals.has_concurrent_senders(now)
         return seconds_until_due(
-            now, batch.opened_at, batch.text_bytes, self._policy, has_company=has_company
+            now,
+            batch.opened_at,
+            batch.text_bytes,
+            self._policy,
+            has_concurrent_senders=has_concurrent_senders,
         )
 
     async def _wait_until_due(self) -> None:
