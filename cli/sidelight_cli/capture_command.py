@@ -21,7 +21,13 @@ from sidelight.settings import (
     setting,
 )
 from sidelight.terminal_output import CLEAR_LINE, write_standard_output
-from sidelight_cli.collector_api import CollectorApiClient, CollectorUnreachable, RequestRefused, read_token
+from sidelight_cli.collector_api import (
+    CA_FILE_HELP,
+    CollectorApiClient,
+    CollectorUnreachable,
+    RequestRefused,
+    read_token,
+)
 from sidelight_cli.download import open_in_browser, parse_output_path, save_profile
 from sidelight_model.terminal_width import escape_unprintable, truncate_to_width
 
@@ -81,12 +87,7 @@ class CaptureSettings:
     token_file: Path | None = setting(
         None, "file with the bearer token for the collector", parse=Path, metavar="FILE"
     )
-    ca_file: Path | None = setting(
-        None,
-        "PEM file of the authorities to trust for an https:// collector; without it, the system's",
-        parse=Path,
-        metavar="FILE",
-    )
+    ca_file: Path | None = setting(None, CA_FILE_HELP, parse=Path, metavar="FILE")
     timeout_seconds: float = setting(30.0, "timeout of one request", parse=parse_positive_float)
 
     def __post_init__(self) -> None:

@@ -23,6 +23,9 @@ CHUNK_BYTES: Final = 1 << 16
 _GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
 
 
+CA_FILE_HELP: Final = (
+    "PEM file of the authorities to trust for an https:// collector; without it, the system's"
+)
 NOT_A_COLLECTOR_HINT: Final = (
     "This does not look like a Sidelight collector: check the address and its path prefix."
 )

@@ -20,6 +20,7 @@ from sidelight.settings import (
 )
 from sidelight.terminal_output import write_standard_output
 from sidelight_cli.collector_api import (
+    CA_FILE_HELP,
     NOT_A_COLLECTOR_HINT,
     CollectorApiClient,
     CollectorUnreachable,
@@ -110,12 +111,7 @@ class ExportSettings:
     token_file: Path | None = setting(
         None, "file with the bearer token for the collector", parse=Path, metavar="FILE"
     )
-    ca_file: Path | None = setting(
-        None,
-        "PEM file of the authorities to trust for an https:// collector; without it, the system's",
-        parse=Path,
-        metavar="FILE",
-    )
+    ca_file: Path | None = setting(None, CA_FILE_HELP, parse=Path, metavar="FILE")
     timeout_seconds: float = setting(60.0, "timeout of the request", parse=parse_positive_float)
 
     @property

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from sidelight.settings import parse_positive_float, parse_settings, setting
 from sidelight.terminal_output import write_standard_output
-from sidelight_cli.collector_api import CollectorApiClient, read_token
+from sidelight_cli.collector_api import CA_FILE_HELP, CollectorApiClient, read_token
 from sidelight_model.terminal_width import escape_json
 
 DESCRIPTION: Final = (
@@ -44,12 +44,7 @@ class QuerySettings:
     token_file: Path | None = setting(
         None, "file with the bearer token for the collector", parse=Path, metavar="FILE"
     )
-    ca_file: Path | None = setting(
-        None,
-        "PEM file of the authorities to trust for an https:// collector; without it, the system's",
-        parse=Path,
-        metavar="FILE",
-    )
+    ca_file: Path | None = setting(None, CA_FILE_HELP, parse=Path, metavar="FILE")
     timeout_seconds: float = setting(60.0, "timeout of the request", parse=parse_positive_float)
 
 

@@ -42,7 +42,7 @@ def check_namespace(name: str) -> str:
     Raises InvalidName unless it is an RFC 1123 label.
     """
     if len(name) > MAX_LABEL_CHARACTERS or not _LABEL.fullmatch(name):
-        raise _make_error(name, f"namespace: letters a-z, digits and '-', at most {MAX_LABEL_CHARACTERS}")
+        raise _make_error(name, "namespace", f"letters a-z, digits and '-', at most {MAX_LABEL_CHARACTERS}")
     return name
 
 
@@ -52,9 +52,8 @@ def check_object_name(name: str) -> str:
     Raises InvalidName unless it is an RFC 1123 subdomain.
     """
     if len(name) > MAX_SUBDOMAIN_CHARACTERS or not _SUBDOMAIN.fullmatch(name):
-        raise _make_error(
-            name, f"object: letters a-z, digits, '-' and '.', at most {MAX_SUBDOMAIN_CHARACTERS}"
-        )
+        allowed = f"letters a-z, digits, '-' and '.', at most {MAX_SUBDOMAIN_CHARACTERS}"
+        raise _make_error(name, "object", allowed)
     return name
 
 
@@ -68,8 +67,7 @@ def check_path(path: str) -> str:
     return path
 
 
-def _make_error(name: str, expected: str) -> InvalidName:
+def _make_error(name: str, kind: str, allowed: str) -> InvalidName:
     return InvalidName(
-        f"{name[:300]!r} is not the name of a Kubernetes {expected.partition(':')[0]}",
-        hint=f"A name has{expected.partition(':')[2]} characters.",
+        f"{name[:300]!r} is not the name of a Kubernetes {kind}", hint=f"A name has {allowed} characters."
     )

@@ -101,7 +101,7 @@ async def test_another_namespace_changes_no_answer_of_a_reader(serving: Serve, t
                     assert {"private", "no-store"} & set(value.replace(",", " ").split()), one
             if comparable(await here.ask("root", *one)) != comparable(of_root):
                 changed.add(path)
-        # What alice does not see is seen by others: each of these paths tells of the other namespace.
+        # Others see what alice does not: each of these paths shows the other namespace.
         of_one_resource = {path for path in dict(questions(here.ours, "")) if "{id}" in path}
         assert changed == {path for path, *_ in asked} - of_one_resource - {"openapi.json"}
 

@@ -60,7 +60,7 @@ def read_recording_file(file: Path, kind: ProfileType, sample_weight: float | No
         if is_austin(line for _, line in number_lines(text)):
             return RecordedSamples(parse_austin(str(file), number_lines(text), kind, sample_weight))
         profile = read_folded(text)
-        if not profile.stacks:
+        if not any(map(any, profile.stacks.values())):
             raise EmptyProfile(str(file))
         recording = count_folded_samples(str(file), profile.stacks, sample_weight)
         return replace(recording, unreadable_lines=profile.unreadable_lines)

@@ -18,6 +18,7 @@ from sidelight.settings import (
     parse_settings,
     setting,
 )
+from sidelight_cli.collector_api import CA_FILE_HELP
 from sidelight_model.gates import ABSOLUTE_UNITS, TIME_SUBJECTS, Condition, parse_condition
 
 DESCRIPTION: Final = (
@@ -216,12 +217,7 @@ class CompareSettings:
     token_file: Path | None = setting(
         None, "file with the bearer token for the collector", parse=Path, metavar="FILE"
     )
-    ca_file: Path | None = setting(
-        None,
-        "PEM file of the authorities to trust for an https:// collector; without it, the system's",
-        parse=Path,
-        metavar="FILE",
-    )
+    ca_file: Path | None = setting(None, CA_FILE_HELP, parse=Path, metavar="FILE")
     timeout_seconds: float = setting(60.0, "timeout of one request", parse=parse_positive_float)
 
     @property

@@ -63,7 +63,8 @@ def run(argv: Sequence[str]) -> int:
 
 def _can_draw() -> bool:
     """Whether standard output is a terminal that can be drawn on."""
-    return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+    has_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return has_terminal and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class EmptyProfile(SidelightError):
     def __init__(self, name: str = "the profile") -> None:
         super().__init__(
             f"{name} has no samples",
-            hint="See the messages of the profiler that wrote it: a profile without samples is not stored.",
+            hint="See the messages of the profiler that wrote it.",
         )
 
 
@@ -104,9 +104,9 @@ def read_folded(text: bytes, *, max_stacks: int | None = None, max_depth: int | 
     LimitExceeded as `parse_folded` does.
     """
     content = decode_byte_order_mark(text)
-    sample = _read_sample(content)
+    numbers, sample = _read_sample(content)
     if sample and all(map(_TWO_COUNTS.fullmatch, sample)):
-        raise DifferentialProfile(1)
+        raise DifferentialProfile(numbers[0])
     max_unreadable = int((content.count(b"\n") + 1) * MAX_UNREADABLE_SHARE)
     errors: list[BadFolded] = []
 
@@ -126,7 +126,7 @@ def is_plain_folded(text: bytes) -> bool:
     """Return whether a text needs no conversion before `parse_folded`."""
     if text.startswith((*(mark for mark, _ in _BYTE_ORDER_MARKS), b"#")) or b"\n#" in text:
         return False
-    sample = _read_sample(text)
+    _, sample = _read_sample(text)
     return not has_foreign_frames(sample) and not any(map(_TWO_COUNTS.fullmatch, sample))
 
 
@@ -148,10 +148,10 @@ def parse_colon_frame(text: str) -> Frame:
     return Frame(match["function"], file, int(match["line"]))
 
 
-def _read_sample(text: bytes) -> list[str]:
-    """Return the first lines with stacks."""
-    lines = _iter_stack_lines(text[:_SAMPLE_BYTES], lambda _: None)
-    return [line.removesuffix("\r") for _, line in islice(lines, _SAMPLE_LINES)]
+def _read_sample(text: bytes) -> tuple[list[int], list[str]]:
+    """Return the numbers and the texts of the first lines with stacks."""
+    lines = list(islice(_iter_stack_lines(text[:_SAMPLE_BYTES], lambda _: None), _SAMPLE_LINES))
+    return [number for number, _ in lines], [line.removesuffix("\r") for _, line in lines]
 
 
 def _iter_stack_lines(text: bytes, on_error: Callable[[BadFolded], None]) -> Iterator[tuple[int, str]]:

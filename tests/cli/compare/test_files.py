@@ -278,6 +278,8 @@ def test_a_side_without_samples_of_the_type_is_compared_with_nothing(
     [
         (None, 66, "cannot read"),
         (b"", 65, "has no samples"),
+        (b"main;work 0\n", 65, "has no samples"),
+        (b"# note\nmain 3 4\n", 65, "line 2: each line has two counts"),
         (b"main;work 3 4\nmain 0 1\n", 65, "line 1: each line has two counts"),
         (b"main;work many\n", 65, "line 1: the count 'many' is not a whole number"),
         (b"main;\xff 3\n", 65, "line 1: not UTF-8"),
@@ -288,7 +290,7 @@ def test_a_side_without_samples_of_the_type_is_compared_with_nothing(
         ),
         (gzip.compress(b"main 3\n" * 99, mtime=0)[:-12], 65, "cannot be unpacked"),
     ],
-    ids=["gone", "empty", "two counts", "count", "letters", "json", "cut"],
+    ids=["gone", "empty", "zero", "two counts below a note", "two counts", "count", "letters", "json", "cut"],
 )
 def test_what_is_no_recording_is_said(
     files: tuple[str, str], tmp_path: Path, content: bytes | None, code: int, said: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from sidelight_collector.statistics.comparability.check_result import CheckResult, CheckSeverity
@@ -50,26 +51,18 @@ def find_pod_exclusion(check: str, sides: Sides, context: CheckContext) -> PodEx
         value_of = _PROPERTIES[check]
         shared = {value_of(pod) for pod in sides[0]} & {value_of(pod) for pod in sides[1]}
         candidates = [
-            [[pod.pod for pod in pods if value_of(pod) != value] for pods in sides]
+            _select_pods(sides, partial(_has_other_value, value_of, value))
             for value in sorted(shared, key=sorted)
             if value or check == "states"
         ]
     elif check == "coverage":
         candidates = [
-            [
-                [pod.pod for pod in pods if pod.coverage is not None and pod.coverage < context.min_coverage]
-                for pods in sides
-            ]
+            _select_pods(sides, lambda pod: pod.coverage is not None and pod.coverage < context.min_coverage)
         ]
     elif check == "contention":
         waits = [pod.cpu_wait_share for pods in sides for pod in pods if pod.cpu_wait_share is not None]
         limit = min(waits, default=0.0) + MAX_CONTENTION_DIFFERENCE
-        candidates = [
-            [
-                [pod.pod for pod in pods if pod.cpu_wait_share is not None and pod.cpu_wait_share > limit]
-                for pods in sides
-            ]
-        ]
+        candidates = [_select_pods(sides, lambda pod: (pod.cpu_wait_share or 0.0) > limit)]
     else:
         return None
     possible = [excluded for excluded in candidates if _is_worthwhile(excluded, sides)]
@@ -77,6 +70,17 @@ def find_pod_exclusion(check: str, sides: Sides, context: CheckContext) -> PodEx
         return None
     baseline, comparison = min(possible, key=lambda excluded: sum(map(len, excluded)))
     return PodExclusion(sorted(baseline), sorted(comparison))
+
+
+def _select_pods(sides: Sides, is_selected: Callable[[PodSampling], bool]) -> list[list[str]]:
+    """Return the names of the selected pods of each side."""
+    return [[pod.pod for pod in pods if is_selected(pod)] for pods in sides]
+
+
+def _has_other_value(
+    value_of: Callable[[PodSampling], frozenset[str]], value: frozenset[str], pod: PodSampling
+) -> bool:
+    return value_of(pod) != value
 
 
 def _is_worthwhile(excluded: Sequence[Sequence[str]], sides: Sides) -> bool:
