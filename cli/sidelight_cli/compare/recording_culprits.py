@@ -17,6 +17,7 @@ from sidelight_cli.compare.sample_counts import FunctionKey, SampleCounts
 from sidelight_cli.compare.sampling_noise import CommonShift
 from sidelight_model.change import Direction
 from sidelight_model.culprits.changed_tree import NODE_CHANGED, ChangedTree, FunctionTest
+from sidelight_model.culprits.culprit_row import CulpritJson, build_culprit_row
 from sidelight_model.culprits.culprit_search import Culprit, find_culprits
 from sidelight_model.frames import Frame
 from sidelight_model.tree import StackRow, Tree, build_tree_from_rows, compute_totals
@@ -52,7 +53,7 @@ def find_recording_culprits(
     rows = []
     for culprit in found.rows:
         a, b = (sum(own[node][side] for node in culprit.nodes) for side in range(2))
-        rows.append(_to_json(pair, culprit, pair.compute_effect(a, b, common)))
+        rows.append(_build_row(pair, culprit, pair.compute_effect(a, b, common)))
     return {"share": found.share, "rows": rows}
 
 
@@ -91,22 +92,9 @@ def _list_tests(functions: Mapping[str, Any]) -> dict[str, FunctionTest]:
     return {frame.text: FunctionTest(*tests) for frame, tests in zip(frames, columns, strict=True)}
 
 
-def _to_json(pair: RecordingPair, culprit: Culprit, effect: JsonObject) -> JsonObject:
+def _build_row(pair: RecordingPair, culprit: Culprit, effect: JsonObject) -> CulpritJson:
     frame = Frame.parse(culprit.frame)
     baseline = pair.baseline.total_samples.get((frame.function, frame.file), 0) * pair.per_sample[0]
-    return {
-        "function": frame.function,
-        "file": frame.file,
-        "folded": list(culprit.folded),
-        "self_or_total": "self" if culprit.is_self else "total",
-        "delta": effect["delta"],
-        "share": culprit.share,
-        "relative": effect["delta"] / baseline if baseline > 0 else None,
-        "low": effect["low"],
-        "high": effect["high"],
-        "direction": culprit.direction.value,
-        "q": culprit.q,
-        "pods_agreeing": None,
-        "pods_total": None,
-        "names": list(culprit.path),
-    }
+    return build_culprit_row(
+        culprit, baseline, delta=effect["delta"], interval=(effect["low"], effect["high"])
+    )

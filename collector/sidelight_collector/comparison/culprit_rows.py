@@ -10,15 +10,16 @@ import numpy as np
 from sidelight_collector.arrow_ops import F64, I64
 from sidelight_collector.comparison.cost_tables import CostRows, CostTable
 from sidelight_collector.comparison.effects import EffectFamily, compute_table_effects
-from sidelight_collector.comparison.model import CulpritJson, CulpritsJson, to_effect_json
+from sidelight_collector.comparison.model import CulpritsJson, to_effect_json
 from sidelight_collector.query.call_tree import CallTree
 from sidelight_collector.statistics.inference.design import Design
 from sidelight_collector.statistics.inference.effect_size import count_agreeing_rows
 from sidelight_collector.statistics.preorder import compute_parents_and_ends
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.culprits.changed_tree import NODE_CHANGED, ChangedTree, FunctionTest
+from sidelight_model.culprits.culprit_row import CulpritJson, build_culprit_row
 from sidelight_model.culprits.culprit_search import Culprit, find_culprits
-from sidelight_model.frames import Frame, unescape_frame
+from sidelight_model.frames import unescape_frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,25 +112,15 @@ class CulpritSearch:
         baselines = self._functions.list_baselines()
         rows: list[CulpritJson] = []
         for at, culprit in enumerate(culprits):
-            frame, effect = Frame.parse(culprit.frame), to_effect_json(effects, at)
-            baseline = baselines.get(culprit.frame, effect["baseline"])
+            effect = to_effect_json(effects, at)
             rows.append(
-                {
-                    "function": frame.function,
-                    "file": frame.file,
-                    "folded": list(culprit.folded),
-                    "self_or_total": "self" if culprit.is_self else "total",
-                    "delta": effect["delta"],
-                    "share": culprit.share,
-                    "relative": effect["delta"] / baseline if baseline > 0 else None,
-                    "low": effect["low"],
-                    "high": effect["high"],
-                    "direction": culprit.direction.value,
-                    "q": culprit.q,
-                    "pods_agreeing": int(agreeing[at]),
-                    "pods_total": row_count,
-                    "names": list(culprit.path),
-                }
+                build_culprit_row(
+                    culprit,
+                    baselines.get(culprit.frame, effect["baseline"]),
+                    delta=effect["delta"],
+                    interval=(effect["low"], effect["high"]),
+                    pods=(int(agreeing[at]), row_count),
+                )
             )
         return rows
 

@@ -14,6 +14,7 @@ from sidelight_collector.statistics.comparability.check_result import CheckResul
 from sidelight_collector.statistics.depths.depth_comparison import DepthComparison
 from sidelight_collector.statistics.inference.effect_size import Effects
 from sidelight_model.change import Direction
+from sidelight_model.culprits.culprit_row import CulpritJson
 
 
 class EffectJson(TypedDict):
@@ -119,29 +120,6 @@ class DepthEffectsJson(TypedDict):
     p99: EffectJson
     max: list[int]
     gap: DepthGapJson
-
-
-class CulpritJson(TypedDict):
-    """A function where a change starts, and its part of the change.
-
-    `folded` are functions between it and the code that changed. `self_or_total` is `self` if its own time
-    changed. `relative` is the part of all its time in the baseline. `names` is the heaviest path to it.
-    """
-
-    function: str
-    file: str
-    folded: list[str]
-    self_or_total: str
-    delta: float
-    share: float
-    relative: float | None
-    low: float | None
-    high: float | None
-    direction: str
-    q: float
-    pods_agreeing: int
-    pods_total: int
-    names: list[str]
 
 
 class CulpritsJson(TypedDict):
