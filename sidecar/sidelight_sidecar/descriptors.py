@@ -10,7 +10,7 @@ import errno
 import os
 import resource
 
-OUT_OF_DESCRIPTORS_HINT = "Raise its limit of open files (ulimit -n), or sample fewer processes."
+OUT_OF_DESCRIPTORS_HINT = "Raise the limit of open files (ulimit -n), or sample fewer processes."
 
 
 def is_out_of_descriptors(error: BaseException) -> bool:

@@ -1,6 +1,6 @@
-"""Discovery of bounded_file     reads files that a target may have put there
-processes on this machine, from /proc.
+"""Discovery of processes on this machine, from /proc.
 
+bounded_file         reads files that a target may have put there
 processes            decides which processes are sampled
 process_description  a process without its arguments
 procfs               reads processes

@@ -258,7 +258,7 @@ class _QueryApi(ApiHandler):
         windows, last_ingest_ns = seen.windows_acknowledged, seen.last_ingest_ns
         sidecars = [one for one in seen.list_sidecars() if reader.can_read({"namespace": one.namespace})]
         if reader.namespaces is not None:
-            # Not those of other namespaces: their sum would tell what happens there.
+            # Not those of other namespaces: their sum would show what happens there.
             windows = sum(one.windows for one in sidecars)
             last_ingest_ns = max((one.last_seen_ns for one in sidecars), default=None)
         answer = {
