@@ -40,10 +40,11 @@ COPY kubernetes kubernetes
 COPY sidecar sidecar
 COPY collector collector
 COPY injector injector
+COPY mcp mcp
 COPY cli cli
 COPY examples examples
 COPY --from=ui /src/web/dist web/dist
-RUN set -e; for folder in core model kubernetes sidecar collector injector cli; do \
+RUN set -e; for folder in core model kubernetes sidecar collector injector mcp cli; do \
         /build/bin/python -m build --no-isolation --wheel --outdir /wheels/$folder $folder; \
     done
 
@@ -66,7 +67,7 @@ RUN cd /opt/sidelight/lib/python3*/site-packages \
     && find botocore/data -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name sts ! -name sso ! -name sso-oidc ! -name signin -exec rm -rf {} + \
     && /opt/sidelight/bin/python -c 'import boto3, numpy, pyarrow.compute, pyarrow.parquet; boto3.client("s3", "us-east-1")'
 # The injector checks the sidecar's settings by the sidecar's own code.
-COPY --from=package /wheels/core /wheels/model /wheels/kubernetes /wheels/sidecar /wheels/collector /wheels/injector /wheels/
+COPY --from=package /wheels/core /wheels/model /wheels/kubernetes /wheels/sidecar /wheels/collector /wheels/injector /wheels/mcp /wheels/
 COPY --from=native /wheels /wheels
 RUN /build/bin/pip --python /opt/sidelight/bin/python install --quiet --no-deps /wheels/*.whl
 

@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTHONS := $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' core/sidelight/__init__.py)
-DISTRIBUTIONS := core model kubernetes sidecar collector injector cli
+DISTRIBUTIONS := core model kubernetes sidecar collector injector mcp cli
 export HYPOTHESIS_PROFILE ?= dev
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 # Tests start programs of ours by the hundred, each of which would compile all of its modules again.
@@ -266,7 +266,7 @@ $(VENV)/bin/python:
 	@mkdir -p $(@D) && touch $@
 
 # Modules are compiled as they are imported: of some packages the demo needs one in a hundred.
-DEMO_DISTRIBUTIONS := $(filter-out injector,$(DISTRIBUTIONS))
+DEMO_DISTRIBUTIONS := $(filter-out injector mcp,$(DISTRIBUTIONS))
 .demo/.packages: requirements/demo.txt | .demo/.tools
 	$(PYTHON) -m venv --clear .demo/python
 	.demo/python/bin/python -m pip --disable-pip-version-check install --progress-bar off --no-compile \

@@ -38,6 +38,7 @@ from sidelight_collector.deploys.deploy_wiring import build_deploys as made_depl
 from sidelight_collector.http import short_links, ui
 from sidelight_collector.http.api.routes import routes as api_routes
 from sidelight_collector.http.app import Readiness, build_app
+from sidelight_collector.http.mcp_endpoint import McpEndpoint
 from sidelight_collector.http.request_body import BodyReader
 from sidelight_collector.ingest.batch import FlushPolicy
 from sidelight_collector.ingest.dedup import DedupCache, read_recent_ids
@@ -280,6 +281,12 @@ async def serve(
         settings, store, engine, captures, metrics, open_cluster(settings)
     )
     link_rules = short_links.LinkPolicy(settings.links, settings.link_retention_days, settings.max_link_bytes)
+    mcp = McpEndpoint(
+        body_reader,
+        path_prefix=settings.path_prefix,
+        public_url=settings.public_url,
+        is_enabled=settings.mcp,
+    )
     link_store, pages = short_links.LinkStore(store, link_rules), ui.find_build() if serves else None
     app = build_app(
         [
@@ -297,6 +304,7 @@ async def serve(
             *deploys.routes,
             *(captures.build_routes() if settings.captures else captures_off()),
             *short_links.routes(link_store, link_rules, body_reader, settings.path_prefix),
+            *mcp.routes(),
             *ui.routes(settings.path_prefix, pages, [] if settings.deploys else ["deploys"]),
         ]
         if serves
@@ -308,6 +316,7 @@ async def serve(
         build=ui.build_name(pages),
         origin_policy=OriginPolicy(is_loopback(settings.address[0]), settings.allowed_hosts),
     )
+    app.on_cleanup.append(mcp.close)
     guard.protect(app)
     # What arrives compressed is unpacked by ingest, within limits: aiohttp must leave it alone.
     server = web.AppRunner(

@@ -44,6 +44,7 @@ COMMANDS: Final = {
     ),
     "capture": CommandEntry("sidelight-cli", "sample a service's pods now, through the collector"),
     "query": CommandEntry("sidelight-cli", "write the JSON answer of any path of the collector's API"),
+    "mcp": CommandEntry("sidelight-cli[mcp]", "serve tools for coding agents (MCP)"),
     "record": CommandEntry("sidelight-cli", "record a running process, or a program, to a file"),
     "top": CommandEntry("sidelight-cli", "show live what a running process is doing"),
     "demo": CommandEntry("sidelight-cli[demo]", "profile four small services and compare them"),

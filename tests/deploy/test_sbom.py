@@ -89,7 +89,8 @@ def test_an_images_sbom_has_the_distributions_that_the_dockerfile_installs(sbom)
     ]
     shared = {"sidelight", "sidelight-model", "sidelight-native", "sidelight-sidecar"}
     assert own[0] == shared | {"sidelight-cli"}
-    assert own[1] == shared | {"sidelight-collector", "sidelight-injector", "sidelight-kubernetes"}
+    others = {"collector", "injector", "kubernetes", "mcp"}
+    assert own[1] == shared | {f"sidelight-{name}" for name in others}
 
 
 def test_every_package_has_an_spdx_licence_and_is_in_the_list_of_licences(sbom):

@@ -275,9 +275,10 @@ def required_permission(method: str, route: str) -> Permission:
 
     Pages, probes and metrics are open. Below /api/, GET needs READ and other methods need WRITE. Users
     start and end captures, so POST and DELETE of captures and deploys need CAPTURE; sidecars PUT results
-    with WRITE. A link reveals a query of a user, so links need READ, also to create one.
+    with WRITE. A link reveals a query of a user, so links need READ, also to create one. Tools for agents
+    need READ; each request that they send is checked by itself.
     """
-    if route.startswith("/l/") or route == "/api/v1/links":
+    if route.startswith("/l/") or route in ("/api/v1/links", "/mcp"):
         return Permission.READ
     if not route.startswith("/api/"):
         return Permission.OPEN

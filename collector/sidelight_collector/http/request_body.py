@@ -81,8 +81,8 @@ def check_memory(text: bytes, max_memory_bytes: int, hint: str) -> None:
         )
 
 
-def parse_json_object(text: bytes, limits: JsonLimits) -> Mapping[str, Any]:
-    """Parse a body that must be a JSON object.
+def check_json(text: bytes, limits: JsonLimits) -> None:
+    """Check memory and depth of a JSON text before it is parsed.
 
     Raises LimitExceeded, and SidelightError (`bad_json`).
     """
@@ -93,6 +93,14 @@ def parse_json_object(text: bytes, limits: JsonLimits) -> Mapping[str, Any]:
             reason=Reason.BAD_JSON,
             hint="docs/api.md says what to send.",
         )
+
+
+def parse_json_object(text: bytes, limits: JsonLimits) -> Mapping[str, Any]:
+    """Parse a body that must be a JSON object.
+
+    Raises LimitExceeded, and SidelightError (`bad_json`).
+    """
+    check_json(text, limits)
     try:
         raw = orjson.loads(text)
     except orjson.JSONDecodeError as error:

@@ -357,6 +357,8 @@ class Settings(KubernetesSettings):
     )
     max_link_bytes: int = setting(32 << 10, "longest page address of a link", parse=parse_byte_size)
 
+    mcp: bool = setting(default=True, help="serve tools for coding agents at /mcp, to users who may query")
+
     clickhouse_url: ClickHouseUrl | None = setting(
         None,
         "ClickHouse that sums samples from the same bucket: clickhouse://user@host:8123/?cluster=NAME",
