@@ -299,6 +299,7 @@ async def serve(
                 retention_days=settings.retention_days,
                 offline_page=pages.offline_html if pages else None,
                 find_rollouts=cluster_features.find_rollouts,
+                core_hour_price=settings.core_hour_price,
             ),
             *cluster_features.routes,
             *deploys.routes,

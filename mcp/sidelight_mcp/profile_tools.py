@@ -134,6 +134,52 @@ class ProfileTools:
             ]
         )
 
+    async def find_function(
+        self,
+        context: Context,
+        search: Annotated[
+            str, Field(description='Text of "function (file)" or module.function, such as json.dumps.')
+        ] = "",
+        namespace: Namespace = "",
+        profile_type: Kind = "cpu",
+        start: Start = DEFAULT_START,
+        until: Until = DEFAULT_UNTIL,
+        limit: Limit = 10,
+    ) -> str:
+        """Find functions in all services: how much they cost, and in which services.
+
+        Without a search, the costliest functions of all services.
+        """
+        selected = _select("", namespace, "", profile_type, start, until)
+        answer = await self._api.get(
+            context, "functions", {**selected, "search": search, "by": "total", "limit": limit}
+        )
+        rows = answer["rows"]
+        if not rows["function"]:
+            return NO_DATA if not answer["services_total"] else f"No function matches {search!r}."
+        unit = "threads" if profile_type == "wall" else "cores"
+        whole = answer["seconds"]
+        lines = [
+            f"{_name_time(profile_type)} of {format_count(answer['services_total'], 'service')}, "
+            f"{format_time(answer['from'])} to {format_time(answer['until'])}. Shares are of all of it.",
+        ]
+        for at, function in enumerate(rows["function"]):
+            services = rows["services"][at]
+            lines += [
+                "",
+                escape_unprintable(
+                    f"{_name_frame(function, rows['file'][at])}: "
+                    f"{_format_known(rows['cores'][at])} {unit} in "
+                    f"{format_count(rows['services_total'][at], 'service')}, "
+                    f"{_format_share_of(rows['total_seconds'][at], whole)} of the total"
+                ),
+                *(
+                    escape_unprintable(f"  {_format_known(cores)} {unit}  {service}")
+                    for cores, service in list(zip(services["cores"], services["service"], strict=True))[:5]
+                ),
+            ]
+        return "\n".join(lines)
+
     async def flame_graph(
         self,
         context: Context,
@@ -275,6 +321,10 @@ def _describe_range(answer: Any) -> str:
 
 def _name_time(profile_type: str) -> str:
     return {"cpu": "CPU time", "gil": "time with the GIL", "wall": "thread time"}[profile_type]
+
+
+def _format_known(number: float | None) -> str:
+    return "-" if number is None else format_number(number)
 
 
 def _name_frame(function: str, file: str) -> str:

@@ -51,6 +51,7 @@ def build_server(client: ApiClient | None, version: str) -> MCPServer:
     for tool in (
         profiles.list_services,
         profiles.top_functions,
+        profiles.find_function,
         profiles.flame_graph,
         profiles.explain_function,
         comparisons.compare_versions,

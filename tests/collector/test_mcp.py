@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from mcp import StdioServerParameters
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from mcp import StdioServerParameters
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_model.window import Window, encode_windows
 from tests.collector.conftest import Running, Serve
@@ -72,18 +72,20 @@ async def test_an_agent_finds_where_the_time_goes(serving: Serve, make_window: M
         names = {tool.name for tool in (await client.list_tools()).tools}
         services = await call(client, "list_services")
         top = await call(client, "top_functions", service="shop", limit=2, version="2")
+        fleet = await call(client, "find_function", search="json.parse")
         graph = await call(client, "flame_graph", service="shop", version="1")
         explained = await call(client, "explain_function", service="shop", function="parse")
         compared = await call(client, "compare_versions", service="shop")
     assert names == {
-        *("list_services", "top_functions", "flame_graph", "explain_function", "compare_versions"),
-        *("list_deploys", "start_capture", "get_capture"),
+        *("list_services", "top_functions", "find_function", "flame_graph", "explain_function"),
+        *("compare_versions", "list_deploys", "start_capture", "get_capture"),
     }
     assert services.splitlines()[-1].split()[-1] == "shop"
     assert "300 samples of 3 pods" in top
     assert [line.split()[:2] for line in top.splitlines()[-3:-1]] == [["60.0", "%"], ["40.0", "%"]]
     assert top.splitlines()[-3].endswith("parse (json.py)")
     assert top.endswith("1 more function.")
+    assert "parse (json.py): 2.4 cores in 1 service, 50.0 % of the total" in fleet
     assert [line.split()[0] for line in graph.splitlines()[-3:]] == ["100.0", "66.7", "33.3"]
     # 240 of 480 samples, of 10 ms, in 6 seconds of pods
     assert "parse (json.py): 50.0 % of the service's CPU time (400 m/pod)" in explained

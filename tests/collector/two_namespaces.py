@@ -86,6 +86,7 @@ def questions(of: Filled, link: str, range_: Mapping[str, str] = RANGE) -> Quest
         "depth": [("depth", given) for given in [*every, *sides]],
         "stack-composition": [("stack-composition", given) for given in [*every, *sides]],
         "top": [("top", given) for given in [*every, *sides]],
+        "functions": [("functions", given) for given in every],
         "lines": [("lines", {**given, "function": "main"}) for given in every],
         "export": [
             ("export", {**given, "format": form})

@@ -9,6 +9,7 @@ from sidelight.settings import (
     BadSetting,
     parse_address,
     parse_byte_size,
+    parse_nonnegative_float,
     parse_nonnegative_int,
     parse_positive_float,
     parse_seconds,
@@ -357,6 +358,11 @@ class Settings(KubernetesSettings):
     )
     max_link_bytes: int = setting(32 << 10, "longest page address of a link", parse=parse_byte_size)
 
+    core_hour_price: float = setting(
+        0.0,
+        "price of one CPU core for an hour, in your currency, to show what functions cost; 0: no prices",
+        parse=parse_nonnegative_float,
+    )
     mcp: bool = setting(default=True, help="serve tools for coding agents at /mcp, to users who may query")
 
     clickhouse_url: ClickHouseUrl | None = setting(

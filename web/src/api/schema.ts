@@ -174,6 +174,23 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/v1/functions": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /** List functions by cost across services */
+        readonly get: operations["functions"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/v1/lines": {
         readonly parameters: {
             readonly query?: never;
@@ -1950,6 +1967,57 @@ export interface components {
                 };
             }[];
         };
+        /** @description Functions by cost, across services. */
+        readonly FleetFunctions: {
+            readonly type: components["schemas"]["Type"];
+            /**
+             * @description Sort order of the rows.
+             * @enum {string}
+             */
+            readonly by: "self" | "total";
+            /** @description The text that the functions match. */
+            readonly search: string;
+            /** @description Functions in columns, the costliest first. */
+            readonly rows: {
+                readonly function: readonly string[];
+                readonly file: readonly string[];
+                /** @description Time in the function's own code, summed over all services. */
+                readonly self_seconds: readonly number[];
+                /** @description Time with all callees. A stack counts once, however often the function recurs in it. */
+                readonly total_seconds: readonly number[];
+                /** @description Mean cores of the sort order, threads for wall time. null: unknown. */
+                readonly cores: readonly (number | null)[];
+                /** @description Number of services that have the function. */
+                readonly services_total: readonly number[];
+                /** @description The costliest services of each function, at most 20. */
+                readonly services: readonly components["schemas"]["FunctionServices"][];
+            };
+            /** @description Number of all functions that match, listed or not. */
+            readonly functions_total: number;
+            /** @description Number of services that the query selects. */
+            readonly services_total: number;
+            /** @description Time of all services and functions. */
+            readonly seconds: number;
+            /** @description Mean cores of all services, threads for wall time. null: unknown. */
+            readonly cores: number | null;
+            /** @description The collector's setting `core_hour_price`. null: no price is set. */
+            readonly core_hour_price: number | null;
+            /** @description Start of the range (Unix seconds). */
+            readonly from: number;
+            /** @description End of the range (Unix seconds). */
+            readonly until: number;
+            readonly basis: components["schemas"]["Basis"];
+        };
+        /** @description Services of a function in columns, the costliest first. */
+        readonly FunctionServices: {
+            readonly service: readonly string[];
+            /** @description Time in the function's own code. */
+            readonly self_seconds: readonly number[];
+            /** @description Time with all callees. */
+            readonly total_seconds: readonly number[];
+            /** @description Mean cores of the sort order. null: unknown. */
+            readonly cores: readonly (number | null)[];
+        };
     };
     responses: {
         /** @description The request is invalid: bad_parameter, bad_time, bad_selector, bad_folded, bad_header. A comparison without sides: no_previous_version, no_version_label. */
@@ -2416,6 +2484,11 @@ export interface components {
          * @example now
          */
         readonly compared_until: string;
+        /**
+         * @description Text that a frame `function (file)` or its dotted name `module.function` contains, in any case of letters. Empty: all functions.
+         * @example json.dumps
+         */
+        readonly search: string;
     };
     requestBodies: never;
     headers: {
@@ -4111,6 +4184,145 @@ export interface operations {
                      *     }
                      */
                     readonly "application/json": components["schemas"]["Top"];
+                };
+            };
+            readonly 304: components["responses"]["NotModified"];
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly functions: {
+        readonly parameters: {
+            readonly query?: {
+                /**
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @example {service="shop", version=~"2026.*"}
+                 */
+                readonly query?: components["parameters"]["query"];
+                /**
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
+                 * @example -15m
+                 */
+                readonly from?: components["parameters"]["from"];
+                /**
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @example now
+                 */
+                readonly until?: components["parameters"]["until"];
+                /**
+                 * @description Text that a frame `function (file)` or its dotted name `module.function` contains, in any case of letters. Empty: all functions.
+                 * @example json.dumps
+                 */
+                readonly search?: components["parameters"]["search"];
+                /**
+                 * @description Profile type: which samples count.
+                 * @example cpu
+                 */
+                readonly type?: components["parameters"]["type"];
+                /**
+                 * @description Sort order of the rows.
+                 * @example total
+                 */
+                readonly by?: components["parameters"]["by"];
+                /**
+                 * @description Maximum number of rows.
+                 * @example 20
+                 */
+                readonly limit?: components["parameters"]["limit"];
+            };
+            readonly header?: {
+                /**
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
+                 * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
+                 */
+                readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
+            };
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The functions with the highest cost. */
+            readonly 200: {
+                headers: {
+                    readonly ETag: components["headers"]["ETag"];
+                    readonly "Sidelight-Engine": components["headers"]["Engine"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "cpu",
+                     *       "by": "total",
+                     *       "search": "json.dumps",
+                     *       "rows": {
+                     *         "function": [
+                     *           "dumps"
+                     *         ],
+                     *         "file": [
+                     *           "json/__init__.py"
+                     *         ],
+                     *         "self_seconds": [
+                     *           12.5
+                     *         ],
+                     *         "total_seconds": [
+                     *           310.25
+                     *         ],
+                     *         "cores": [
+                     *           0.086
+                     *         ],
+                     *         "services_total": [
+                     *           2
+                     *         ],
+                     *         "services": [
+                     *           {
+                     *             "service": [
+                     *               "shop",
+                     *               "cart"
+                     *             ],
+                     *             "self_seconds": [
+                     *               10,
+                     *               2.5
+                     *             ],
+                     *             "total_seconds": [
+                     *               250,
+                     *               60.25
+                     *             ],
+                     *             "cores": [
+                     *               0.069,
+                     *               0.017
+                     *             ]
+                     *           }
+                     *         ]
+                     *       },
+                     *       "functions_total": 1,
+                     *       "services_total": 63,
+                     *       "seconds": 10008.06,
+                     *       "cores": 2.78,
+                     *       "core_hour_price": 0.04,
+                     *       "from": 1795253400,
+                     *       "until": 1795257000,
+                     *       "basis": {
+                     *         "windows": 360,
+                     *         "pods": 1,
+                     *         "samples": 359640,
+                     *         "unreadable_segments": 0,
+                     *         "unresolved_windows": 0,
+                     *         "resolutions": [
+                     *           {
+                     *             "resolution": "hour",
+                     *             "windows": 360,
+                     *             "from": 1795253400,
+                     *             "until": 1795257000
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["FleetFunctions"];
                 };
             };
             readonly 304: components["responses"]["NotModified"];

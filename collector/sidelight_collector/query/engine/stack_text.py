@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Protocol, TypeAlias, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,8 +22,6 @@ from sidelight_collector.arrow_ops import (
     build_dictionary_array,
     combine_chunks,
     dictionary_encode,
-    is_equal,
-    repeat_value,
     to_ints,
     to_strings,
 )
@@ -45,7 +44,6 @@ MAX_BATCH_SEGMENTS: Final = 64
 ROWS_BETWEEN_CHECKS: Final = 4096
 
 _NO_HASHES: Final = pa.array([], pa.uint64())
-_NULL_HASH: Final = pa.scalar(None, pa.uint64())
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +158,8 @@ def resolve_stacks(
 
     The index of a stack that no table has is 0, that of MISSING_STACK.
     """
-    names = to_strings(service.dictionary)
-    missing = {
-        name: pc.unique(stack_hashes.filter(is_equal(service.indices, code)))
-        for code, name in enumerate(names)
-    }
+    own_rows = {name: (rows, _take(stack_hashes, rows)) for name, rows in _iter_service_rows(service)}
+    missing = {name: pc.unique(hashes) for name, (_, hashes) in own_rows.items()}
     pooled_hashes: PooledHashes = {}
     refs = [ref for ref, _ in windows.iter_segments()]
     step = 1
@@ -175,13 +170,29 @@ def resolve_stacks(
         for table in context.read_tables(needed, pool.view):
             missing = _add_missing_stacks(table, missing, pooled_hashes, pool)
         step = min(step * 2, MAX_BATCH_SEGMENTS)
-    stack_ids = repeat_value(0, pa.int32(), len(stack_hashes))
-    for code, name in enumerate(names):
+    stack_ids = np.zeros(len(stack_hashes), np.int32)
+    for name, (rows, hashes) in own_rows.items():
         if parts := pooled_hashes.get(name):
-            own = _find_stack_ids(stack_hashes, parts)
-            has = pc.and_(own.is_valid(), is_equal(service.indices, code))
-            stack_ids = cast("Array", pc.if_else(has, own, stack_ids))
-    return stack_ids
+            own = _find_stack_ids(hashes, parts).fill_null(0).to_numpy()
+            stack_ids[slice(None) if rows is None else rows.to_numpy()] = own
+    return pa.array(stack_ids)
+
+
+def _iter_service_rows(service: DictionaryColumn) -> Iterator[tuple[str, Array | None]]:
+    """Yield each service and its row numbers in ascending order; None stands for all rows."""
+    names = to_strings(service.dictionary)
+    if len(names) == 1:
+        yield names[0], None
+        return
+    codes = service.indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(names) + 1))
+    for code, name in enumerate(names):
+        yield name, pa.array(order[bounds[code] : bounds[code + 1]])
+
+
+def _take(column: Array, rows: Array | None) -> Array:
+    return column if rows is None else column.take(rows)
 
 
 def _find_stack_ids(stack_hashes: Array, parts: Sequence[tuple[Array, int]]) -> Array:
@@ -211,23 +222,21 @@ class _FrameInterner:
 def _has_missing_stack(table: pa.Table, missing: HashesByService) -> bool:
     return any(
         pc.index_in(hashes, value_set=own).null_count < len(hashes)
-        for _, hashes, own in _iter_missing_services(table, missing)
+        for _, hashes, own, _ in _iter_missing_services(table, missing)
     )
 
 
-def _iter_missing_services(table: pa.Table, missing: HashesByService) -> Iterator[tuple[str, Array, Array]]:
+def _iter_missing_services(
+    table: pa.Table, missing: HashesByService
+) -> Iterator[tuple[str, Array, Array, Array | None]]:
     """Yield each service of a table with missing stacks.
 
-    Yields the name, the missing hashes, and the hashes of the table in row order.
+    Yields the name, the missing hashes, the hashes of the service in the table, and their row numbers.
     """
-    service = dictionary_encode(table["service"])
-    names = to_strings(service.dictionary)
     h = combine_chunks(table["h"])
-    for code, name in enumerate(names):
+    for name, rows in _iter_service_rows(dictionary_encode(table["service"])):
         if len(hashes := missing.get(name, _NO_HASHES)):
-            # Hashes of other services become null, which matches nothing, so that positions stay row numbers.
-            own = h if len(names) == 1 else pc.if_else(is_equal(service.indices, code), h, _NULL_HASH)
-            yield name, hashes, cast("Array", own)
+            yield name, hashes, _take(h, rows), rows
 
 
 def _add_missing_stacks(
@@ -235,12 +244,14 @@ def _add_missing_stacks(
 ) -> HashesByService:
     """Add missing stacks from this table to the pool; return those still missing."""
     still_missing = dict(missing)
-    for name, hashes, own in _iter_missing_services(table, missing):
+    for name, hashes, own, rows in _iter_missing_services(table, missing):
         at = pc.index_in(hashes, value_set=own)
         has = at.is_valid()
         still_missing[name] = hashes.filter(pc.invert(has))
         pooled_hashes.setdefault(name, []).append((hashes.filter(has), len(pool)))
-        pool.add_stacks(table, at.filter(has))
+        found = at.filter(has)
+        # Pools take row numbers of 32 bits.
+        pool.add_stacks(table, found if rows is None else rows.take(found).cast(pa.int32()))
     return still_missing
 
 
