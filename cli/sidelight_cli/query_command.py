@@ -18,7 +18,7 @@ from sidelight_model.terminal_width import escape_json
 DESCRIPTION: Final = (
     "Write what the collector answers below /api/v1 to standard output, for instance "
     "`sidelight query depth --param 'query={service=\"shop\"}' --param from=-15m`. The paths and their "
-    "parameters are in docs/api.md."
+    "parameters are in docs/api-reference.md."
 )
 
 

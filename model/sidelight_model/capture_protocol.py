@@ -2,7 +2,7 @@
 
 A sidecar polls the collector (AgentPoll) with its status (AgentStatus) and the progress of its captures
 (CaptureReport). The response (AgentPollResponse) has the capture jobs to start (CaptureJob) and the
-captures to stop. docs/api.md describes the same messages as JSON.
+captures to stop. docs/api-reference.md describes the same messages as JSON.
 
 Messages are untrusted: `parse` truncates text and lists to their limits, reads a value of a wrong type as
 empty or 0, ignores unknown fields, and refuses a message without a valid sidecar, capture or state.
@@ -30,7 +30,7 @@ MAX_ENTRIES: Final = 32
 """The maximum length of a list of modes, reasons or kinds of errors."""
 MAX_TEXT: Final = 500
 MAX_WORD: Final = 64
-_HINT: Final = "This is for sidecars: docs/api.md says what they send."
+_HINT: Final = "This is for sidecars: docs/api-reference.md says what they send."
 Json = Mapping[str, Any]
 T = TypeVar("T")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from yarl import URL
 
 from sidelight_collector.http.api.parameters import PARAMETERS
 from sidelight_collector.http.api.routes import PREFIX
@@ -17,6 +18,7 @@ from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.window import Quality
 from tests.collector.api_client import Client, document, serving
 from tests.collector.stored_windows import stored, window
+from tests.tools.site import read_page
 
 DOCUMENT = document()
 WRITES = {("/api/v1/windows", "post"), ("/api/v1/links", "post")}
@@ -192,15 +194,29 @@ async def test_the_document_is_served() -> None:
         assert await response.json() == DOCUMENT
 
 
-def test_every_route_is_in_the_page_about_the_api_with_an_example() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
-    for path in DOCUMENT["paths"]:
-        section = page.partition(f"`{path}`")[2].partition("\n## ")[0]
-        assert section, f"{path} is not in docs/api.md"
-        assert "curl " in section, f"{path} has no curl example"
-        known = DOCUMENT["paths"][path].get("get", {}).get("parameters", [])
-        for parameter in map(resolved, known):
-            assert f"`{parameter['name']}`" in page, f"{parameter['name']} is not explained in docs/api.md"
+def test_the_reference_has_each_operation_with_an_example_and_its_parameters() -> None:
+    page = read_page(Path(__file__).parents[2] / "docs" / "api-reference.md")
+    shared = page.partition("\n## Shared parameters\n")[2].partition("\n## ")[0]
+    for path, operations in DOCUMENT["paths"].items():
+        for method, operation in operations.items():
+            section = page.partition(f"\n### {method.upper()} {path}\n")[2].partition("\n### ")[0]
+            assert "    curl " in section, f"{method} {path} has no example"
+            for parameter in map(resolved, operation.get("parameters", [])):
+                row = f"| `{parameter['name']}` |"
+                assert row in section or (f"`{parameter['name']}`" in section and row in shared)
+    for name in DOCUMENT["components"]["schemas"]:
+        assert f"\n### {name}\n" in page
+
+
+async def test_the_examples_of_the_reference_that_read_are_answered() -> None:
+    page = read_page(Path(__file__).parents[2] / "docs" / "api-reference.md")
+    section = page.partition("\n## Read profiles\n")[2].partition("\n## ")[0]
+    addresses = re.findall(r'^    curl "\$COLLECTOR(.*)"$', section, re.MULTILINE)
+    assert len(addresses) == len(PATHS)
+    async with serving(shop()) as client:
+        for address in addresses:
+            async with client.get(URL(address, encoded=True)) as response:
+                assert response.status == 200, address
 
 
 async def body(client: Client, path: str, given: Mapping[str, str]) -> bytes:

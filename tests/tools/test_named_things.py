@@ -20,6 +20,7 @@ from sidelight.settings import format_flag, format_variable
 from sidelight_collector.metrics import Metrics as CollectorMetrics
 from sidelight_injector.metrics import Metrics as InjectorMetrics
 from sidelight_sidecar.metrics import SidecarMetrics
+from tests.tools.site import read_page
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = tuple(sorted(folder.parent.name for folder in ROOT.glob("*/pyproject.toml")))
@@ -244,8 +245,8 @@ def _is_heading(link: str) -> bool:
 
 @cache
 def _headings(page: Path) -> frozenset[str]:
-    """Return the anchors that GitHub generates for a page's headings."""
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    """Return the anchors of a page's headings, which GitHub and the documentation site generate alike."""
+    text = re.sub(r"^```.*?^```", "", read_page(page), flags=re.MULTILINE | re.DOTALL)
     found: list[str] = []
     for title in re.findall(r"^#+ (.+?)\s*$", text, re.MULTILINE):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)

@@ -167,4 +167,4 @@ def _make_body_error(problem: str) -> BadBody:
     )
 
 
-_POLL_HINT: Final = "This is for sidecars: docs/api.md says what they send."
+_POLL_HINT: Final = "This is for sidecars: docs/api-reference.md says what they send."

@@ -185,7 +185,7 @@ class EventLoopJson(TypedDict):
 
 
 class Verdict(TypedDict):
-    """The result of a comparison (see docs/api.md)."""
+    """The result of a comparison (see docs/api-reference.md)."""
 
     summary: str
     basis: str

@@ -91,7 +91,7 @@ def check_json(text: bytes, limits: JsonLimits) -> None:
         raise SidelightError(
             f"the body has lists or objects inside each other more than {limits.max_depth} levels deep",
             reason=Reason.BAD_JSON,
-            hint="docs/api.md says what to send.",
+            hint="docs/api-reference.md says what to send.",
         )
 
 

@@ -96,7 +96,10 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Get a heatmap of rows over time */
+        /**
+         * Get a heatmap of rows over time
+         * @description A timeline for each row; rows with the most time come first. Windows without the label are in the row with the empty name. With rows=hour the rows are the 24 hours and the columns are days: an hour that clocks repeat has the time of both, a skipped one is null. Sums by hour keep pods apart; in shorter steps a sum counts in the step of its first window.
+         */
         readonly get: operations["heatmap"];
         readonly put?: never;
         readonly post?: never;
@@ -130,7 +133,10 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Get a flame graph of a comparison */
+        /**
+         * Get a flame graph of a comparison
+         * @description The tree of a flame graph with the numbers of both sides. To compare them, divide the time of each side by its `pod_seconds`. Without any time in the request the collector chooses the times: see `ranges`.
+         */
         readonly get: operations["compare"];
         readonly put?: never;
         readonly post?: never;
@@ -198,7 +204,10 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** List the lines of a function by cost */
+        /**
+         * List the lines of a function by cost
+         * @description Time inside one function by line. A recursive stack counts once in each line, so totals of lines can exceed `whole`. The collector stores no source code.
+         */
         readonly get: operations["lines"];
         readonly put?: never;
         readonly post?: never;
@@ -249,7 +258,10 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Get the collector's status */
+        /**
+         * Get the collector's status
+         * @description State of the collector that answers. Readers of some namespaces see only windows of sidecars that they may see.
+         */
         readonly get: operations["status"];
         readonly put?: never;
         readonly post?: never;
@@ -306,7 +318,10 @@ export interface paths {
         /** List captures, newest first */
         readonly get: operations["captures"];
         readonly put?: never;
-        /** Start a capture */
+        /**
+         * Start a capture
+         * @description The answer is 201 with the address of the capture in `Location`. A repeated request with the same `id` gets 200 and the existing capture, or 409 if the request differs.
+         */
         readonly post: operations["startCapture"];
         readonly delete?: never;
         readonly options?: never;
@@ -341,7 +356,10 @@ export interface paths {
         };
         readonly get?: never;
         readonly put?: never;
-        /** Stop a capture early and keep its samples */
+        /**
+         * Stop a capture early and keep its samples
+         * @description On a capture that has ended, this does nothing.
+         */
         readonly post: operations["stopCapture"];
         readonly delete?: never;
         readonly options?: never;
@@ -393,7 +411,10 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Export a timeline recording for speedscope */
+        /**
+         * Export a timeline recording for speedscope
+         * @description Equal consecutive samples are merged; waiting threads have `[idle]` on top. Above --timeline-recording-max-speedscope-frames the end is cut, and the name of the thread says so.
+         */
         readonly get: operations["captureForSpeedscope"];
         readonly put?: never;
         readonly post?: never;
@@ -410,7 +431,10 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** List sidecars that poll for captures */
+        /**
+         * List sidecars that poll for captures
+         * @description Sidecars that polled any collector of this store in the last two minutes.
+         */
         readonly get: operations["agents"];
         readonly put?: never;
         readonly post?: never;
@@ -431,7 +455,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Poll for capture jobs and report progress
-         * @description For sidecars, with the token for sending windows. The collector repeats a job until a report names its capture.
+         * @description For sidecars, with the token for sending windows. The body has at most --capture-max-poll-bytes. The collector repeats a job until a report names its capture. After a 404 (an older collector, or --no-captures) sidecars poll rarely.
          */
         readonly post: operations["poll"];
         readonly delete?: never;
@@ -468,7 +492,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Create a short link to a view
-         * @description Stores the address of a page under an id derived from the address, so the same address gives the same link. Requires permission to query. `GET /l/{id}` (outside the API) redirects to the page with 303.
+         * @description Stores the address of a page under an id derived from the address, so the same address gives the same link. Requires permission to query. `GET /l/{id}` (outside the API) redirects to the page with 303. A link expires --link-retention-days after it was last created.
          */
         readonly post: operations["keepLink"];
         readonly delete?: never;
@@ -484,7 +508,10 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Get a flame graph of a span of a capture */
+        /**
+         * Get a flame graph of a span of a capture
+         * @description The call tree of the samples from `from_us` to before `until_us`.
+         */
         readonly get: operations["captureFlamegraph"];
         readonly put?: never;
         readonly post?: never;
@@ -501,7 +528,10 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Get blocked time of event loops */
+        /**
+         * Get blocked time of event loops
+         * @description For captures with a timeline recording. Two calls with no observed wait between them are one span.
+         */
         readonly get: operations["captureLoops"];
         readonly put?: never;
         readonly post?: never;
@@ -518,7 +548,10 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** List workloads and which of their pods are profiled */
+        /**
+         * List workloads and which of their pods are profiled
+         * @description Workloads of the watched cluster. A collector that watches none answers with an empty list and says so in `discovery`. For readers of some namespaces `discovery` covers these alone, and `pods_omitted` is 0.
+         */
         readonly get: operations["workloads"];
         readonly put?: never;
         readonly post?: never;
@@ -535,7 +568,10 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Stream the progress of a capture */
+        /**
+         * Stream the progress of a capture
+         * @description The collector checks for changes every second. The stream ends with the capture or with the collector; reconnect if it was the collector. At most 500 streams per process.
+         */
         readonly get: operations["captureEvents"];
         readonly put?: never;
         readonly post?: never;
@@ -552,7 +588,10 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** List deploys and their evaluations */
+        /**
+         * List deploys and their evaluations
+         * @description New versions and how they compare with the previous one. With --no-deploys the answer is 404.
+         */
         readonly get: operations["deploys"];
         readonly put?: never;
         readonly post?: never;
@@ -588,7 +627,10 @@ export interface paths {
         };
         readonly get?: never;
         readonly put?: never;
-        /** Resolve the alert of a regressed deploy */
+        /**
+         * Resolve the alert of a regressed deploy
+         * @description Ends the alert for good; the deploy stays `regressed`. On other deploys this does nothing. Requires the right to start captures.
+         */
         readonly post: operations["resolveDeploy"];
         readonly delete?: never;
         readonly options?: never;
@@ -603,7 +645,10 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Get the verdict of a comparison */
+        /**
+         * Get the verdict of a comparison
+         * @description The verdict of a comparison without its tree. With `composition` the total, idle time and event loop are `not_judged`; functions are compared by their share of the profile. Above --max-verdict-rows rows of stacks, and on sums by hour or day, intervals use time alone (reason `pods_merged` of the check `pods`). Functions and call paths with fewer than six samples, or beyond the --max-verdict-tests heaviest, are not tested.
+         */
         readonly get: operations["verdict"];
         readonly put?: never;
         readonly post?: never;
@@ -620,7 +665,10 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Get the composition of stacks */
+        /**
+         * Get the composition of stacks
+         * @description Packages, recursive functions and the deepest stacks. Line numbers are ignored.
+         */
         readonly get: operations["stackComposition"];
         readonly put?: never;
         readonly post?: never;
@@ -637,7 +685,10 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Get a heatmap of a capture by second and offset within the second */
+        /**
+         * Get a heatmap of a capture by second and offset within the second
+         * @description Samples in each step of each second, over all recordings or one. Cells without samples are missing. At most 500,000 cells.
+         */
         readonly get: operations["captureSubsecondHeatmap"];
         readonly put?: never;
         readonly post?: never;
@@ -706,7 +757,7 @@ export interface components {
             readonly coverage: number | null;
             /** @description Share of ticks that gave no stacks; null if no window records it. */
             readonly failed_share: number | null;
-            /** @description Ticks that gave no stacks, by kind, most frequent first. */
+            /** @description Ticks that gave no stacks, by kind, most frequent first. `read`: memory changed meanwhile. `moved`: the GIL holder kept changing. `unstoppable`: it did not stop in time. `slow`: the stop reached its limit. `traced`: by another tracer. `descriptors`: the sampler could open no more files. `limit`: a reader process exceeded its limits. Others: `depth`, `stopped`, `leaving`, `panic`, `lock`, `other`. */
             readonly errors: {
                 readonly [key: string]: number;
             };
@@ -941,7 +992,7 @@ export interface components {
             readonly samples: readonly (readonly (number | null)[])[];
             /** @description Versions of each row, in order of first appearance. */
             readonly versions: readonly (readonly components["schemas"]["Version"][])[];
-            /** @description Sum of all rows beyond `limit`, by column. */
+            /** @description Sum of all rows beyond `limit`, by column. `pod_seconds` only for pods. */
             readonly others: {
                 /** @description Number of rows in the sum. */
                 readonly rows: number;
@@ -1092,7 +1143,10 @@ export interface components {
             readonly labels: {
                 readonly [key: string]: string;
             };
-            /** @enum {string} */
+            /**
+             * @description Last reported state; `done` for `ready`. Without a report for --capture-agent-timeout-seconds it is `failed` until the next report.
+             * @enum {string}
+             */
             readonly state: "scheduled" | "sampling" | "uploading" | "done" | "failed" | "stopped";
             readonly problem: string;
             readonly hint: string;
@@ -1130,14 +1184,21 @@ export interface components {
             readonly requested_by: string;
             /** Format: date-time */
             readonly created: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the capture and its recordings are deleted. Its windows stay.
+             */
             readonly expires: string;
             /** Format: date-time */
             readonly ended: string | null;
-            /** @enum {string} */
+            /**
+             * @description `queued`: no sidecar has taken it; it fails after --capture-wait-seconds. `scheduled`: sidecars have taken it. `sampling`: at least one samples. `uploading`: all are done, some windows cannot be queried yet. `ready`: its windows can be queried. `stopped`: as `ready`, but ended early. `failed`: there is nothing to query.
+             * @enum {string}
+             */
             readonly state: "queued" | "scheduled" | "sampling" | "uploading" | "ready" | "failed" | "stopped";
             /** @description Whether a user stopped the capture and its sidecars have not ended yet. */
             readonly stopping: boolean;
+            /** @description Why it failed, or what is missing; `hint` says what to do. */
             readonly problem: string;
             readonly hint: string;
             /** @description Number of pods in the capture. */
@@ -1164,6 +1225,7 @@ export interface components {
             readonly captures: readonly components["schemas"]["Capture"][];
         };
         readonly Recordings: {
+            /** @description A recording has all samples of one process in time order. */
             readonly recordings: readonly components["schemas"]["RecordingSummary"][];
         };
         /** @description A timeline recording of a capture, as the collector lists it. */
@@ -1178,6 +1240,7 @@ export interface components {
             readonly start: string;
             readonly seconds: number;
             readonly threads: number;
+            /** @description Samples cut from the beginning, because the recording was too long. */
             readonly dropped: number;
             readonly bytes: number;
             readonly links: {
@@ -1242,12 +1305,14 @@ export interface components {
             readonly problem?: string;
             readonly paused?: boolean;
             readonly processes?: readonly components["schemas"]["SampledProcess"][];
-            /** @description Maximum time for the collector to hold the poll open, in seconds. */
+            /** @description Maximum time for the collector to hold the poll open, at most --capture-poll-timeout-seconds. */
             readonly timeout_seconds?: number;
+            /** @description Progress of running captures. */
             readonly reports?: readonly components["schemas"]["CaptureReport"][];
             readonly hint?: string;
         };
         readonly AgentPollResponse: {
+            /** @description Captures to start. */
             readonly capture_jobs: readonly components["schemas"]["CaptureJob"][];
             /** @description Ids of captures to stop. */
             readonly stop_captures: readonly string[];
@@ -1326,7 +1391,7 @@ export interface components {
         /** @description State of the collector's view of the cluster. */
         readonly Discovery: {
             /**
-             * @description State of the watch.
+             * @description State of the watch. `denied`: permissions are missing, see `watch_problems`.
              * @enum {string}
              */
             readonly state: "off" | "starting" | "watching" | "denied" | "unreachable" | "stale";
@@ -1422,9 +1487,13 @@ export interface components {
             readonly namespace: string;
             readonly service: string;
             readonly version: string;
+            /** @description Version it is compared with. */
             readonly previous: string;
+            /** @description Start of the rollout; without discovery the same as `first_seen`. */
             readonly started: string;
+            /** @description Start of the first window of the version. */
             readonly first_seen: string;
+            /** @description The rollout in the cluster; null without discovery. */
             readonly rollout: {
                 readonly kind: string;
                 readonly workload: string;
@@ -1432,14 +1501,20 @@ export interface components {
                 readonly started: string;
                 readonly ended: string | null;
             } | null;
-            /** @enum {string} */
+            /**
+             * @description State of the evaluation, explained in docs/deploys.md.
+             * @enum {string}
+             */
             readonly state: "watching" | "pass" | "regressed" | "inconclusive" | "not_comparable" | "finished";
             /** @description State after the last conclusive analysis. */
             readonly conclusion: string | null;
+            /** @description Whether its alert is unresolved. */
             readonly firing: boolean;
             /** @description Result of the last analysis as a sentence. */
             readonly summary: string;
+            /** @description Time of the next analysis; null if there is none. */
             readonly next_analysis: string | null;
+            /** @description End of the deploy; null while it runs. */
             readonly finished: {
                 readonly at: string;
                 /** @enum {string} */
@@ -1447,11 +1522,13 @@ export interface components {
                 /** @description Version that replaced it. */
                 readonly successor: string;
             } | null;
+            /** @description When its alert was resolved, and by which user. */
             readonly resolved: {
                 readonly at: string;
                 readonly user: string;
             } | null;
             readonly analyses: readonly components["schemas"]["DeployAnalysis"][];
+            /** @description Last notification of each receiver. */
             readonly alerts: readonly {
                 /** @enum {string} */
                 readonly receiver: "webhook" | "alertmanager";
@@ -1483,7 +1560,10 @@ export interface components {
             readonly seconds: number;
             /** @enum {string} */
             readonly state: "pass" | "regressed" | "inconclusive" | "not_comparable";
-            /** @enum {string} */
+            /**
+             * @description Time range of the previous version, explained in docs/deploys.md.
+             * @enum {string}
+             */
             readonly comparison_mode: "none" | "canary" | "same_hours" | "previous_period";
             readonly baseline: {
                 readonly from: string;
@@ -1548,6 +1628,7 @@ export interface components {
         };
         /** @description A comparability check of the two sides. */
         readonly Check: {
+            /** @description What is compared: `mode`, `states`, `sampler`, `reader`, `normalisation`, `python`, `truncation`, `coverage`, `pods`, `rate`, `load`, `contention` or `time`. */
             readonly name: string;
             /** @enum {string} */
             readonly state: "match" | "mismatch" | "unknown";
@@ -1572,6 +1653,7 @@ export interface components {
         };
         /** @description Result of a comparison with its uncertainty; see docs/comparison.md. */
         readonly Verdict: {
+            /** @description The result in sentences. */
             readonly summary: string;
             /**
              * @description What was compared. With `composition` the quantities of functions are shares of the profile, from 0 to 1, and the total is not judged.
@@ -1587,7 +1669,9 @@ export interface components {
             /** @description Changes of stack depth below this number of frames are `minor`. */
             readonly min_relevant_depth: number;
             readonly direction: components["schemas"]["Direction"];
+            /** @description Effect on the total: seconds per pod-second, or per request. CPU time is the kernel's if all windows have it and no stack filter applies (see `method.rate_source`). */
             readonly rate: components["schemas"]["Effect"];
+            /** @description The same from samples: the sum of functions and call paths. */
             readonly sampling_only: components["schemas"]["Effect"];
             /** @description Share of wall time in which threads waited; null if a side does not record waiting. */
             readonly idle: components["schemas"]["Effect"] | null;
@@ -1608,6 +1692,7 @@ export interface components {
             } | null;
             /** @description Share of its thread's time in which an event loop did not wait for work, and the callbacks that took it, running or not. Null without a known event loop, or if a side does not record waiting. */
             readonly loop: {
+                /** @description Share of the loop's time in which it did not wait for work. */
                 readonly busy: components["schemas"]["Effect"];
                 /** @description First application functions below the function that runs callbacks, with their shares of the event loop's time. */
                 readonly blockers: readonly {
@@ -1697,6 +1782,7 @@ export interface components {
                  */
                 readonly rate_source: "clock" | "samples";
             };
+            /** @description Data needed to detect `min_effect`; null if there is enough. With both numbers either works, and time alone takes over a day. With neither, 1,000 pods do not suffice. */
             readonly required: {
                 /** @description Additional minutes required on both sides; null if more time alone is not enough. */
                 readonly minutes: number | null;
@@ -1830,6 +1916,7 @@ export interface components {
             readonly packages: {
                 /** @description Empty for frames without a file. */
                 readonly package: readonly string[];
+                /** @description `stdlib`: the standard library. `none`: frames without a file. */
                 readonly kind: readonly ("package" | "stdlib" | "none")[];
             };
             /** @description Functions that occur more than once in a stack, those in the most samples first, aligned with the columns of the sides. */
@@ -1860,7 +1947,7 @@ export interface components {
         };
         /** @description Columns of one side. */
         readonly StackCompositionSide: components["schemas"]["Side"] & {
-            /** @description Average number of frames of each package per sample. */
+            /** @description Average number of frames of each package per sample. The sum over all packages is the mean depth. */
             readonly package_frames: readonly number[];
             /** @description Number of samples whose stack contains the function more than once. */
             readonly recursive_samples: readonly number[];

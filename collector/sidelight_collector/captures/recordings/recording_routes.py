@@ -159,7 +159,7 @@ class RecordingRoutes:
             dash and pid.isascii() and pid.isdigit() and len(pid) <= 10 and NAME_PATTERN.fullmatch(agent)
         ):
             raise BadBody(
-                f"{name[:80]!r} is not AGENT-PID", hint="docs/api.md says how a recording is named."
+                f"{name[:80]!r} is not AGENT-PID", hint="docs/formats.md says how a recording is named."
             )
         writer = get_writer(request)
         qualified = agent if writer is None else writer.qualify_agent_name(agent)
@@ -256,7 +256,7 @@ class RecordingRoutes:
         if recording.capture_id != capture_id or f"{recording.agent}-{recording.pid}" != name:
             raise BadBody(
                 "the recording is of another capture or process than its path says",
-                hint="docs/api.md says how a recording is named.",
+                hint="docs/formats.md says how a recording is named.",
             )
         labels = recording.labels if writer is None else writer.bind_labels(recording.labels)
         stored_name = f"{agent}-{recording.pid}"
