@@ -127,8 +127,8 @@ cluster-down: install ## end the cluster of `make cluster` and leave the machine
 	$(BIN)/python -m tests.cluster.node down
 
 .PHONY: test-truth
-test-truth: install ## sample programs that know what they do, on every Python found; writes docs/truth.md (2 h)
-	$(BIN)/python -m tests.truth --page docs/truth.md $(TRUTH_FLAGS)
+test-truth: install ## sample programs that know what they do, on every Python found; writes bench/results/truth.md (2 h)
+	$(BIN)/python -m tests.truth --page bench/results/truth.md $(TRUTH_FLAGS)
 
 # A machine that atheris has no wheel for fuzzes without it.
 .PHONY: fuzz
@@ -138,8 +138,8 @@ fuzz: install ## change inputs of every parser and parameter at random (30 min);
 	$(BIN)/python -m tests.fuzz $(FUZZ_FLAGS)
 
 .PHONY: test-harm
-test-harm: install tools ## try at length what sampling could do to its target; writes docs/harm.md (30 min)
-	$(BIN)/python -m tests.harm --page docs/harm.md $(HARM_FLAGS)
+test-harm: install tools ## try at length what sampling could do to its target; writes bench/results/harm.md (30 min)
+	$(BIN)/python -m tests.harm --page bench/results/harm.md $(HARM_FLAGS)
 
 .PHONY: lint
 lint: install web/node_modules/.installed ## style, types, import rules and spelling, of all three languages

@@ -1,7 +1,7 @@
 """Prove the promises of comparisons, on simulated services and on real recordings.
 
     python -m bench.verdicts [--quick] [--only equal|planted|power|detectable|load|looks|cost ...]
-        [--page docs/comparison-appendix.md]
+        [--page bench/results/verdicts.md]
 
 The trials are seeded, so all tables except the CPU time are the same each time. `--quick` runs fewer
 trials: a share of 5 % is accurate to ±2.5 points with 300 trials, and to ±4.4 points with 100.
@@ -44,7 +44,7 @@ def main() -> None:
         "--quick", action="store_true", help=f"{QUICK_TRIALS} trials of each kind instead of {TRIALS}"
     )
     parser.add_argument("--only", action="append", choices=PARTS, help="only this part; may be given again")
-    parser.add_argument("--page", type=Path, help="write the tables between the markers of this page")
+    parser.add_argument("--page", type=Path, help="write the tables to this file")
     options = parser.parse_args()
     results: list[Table] = []
     for name in options.only or PARTS:

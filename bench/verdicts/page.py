@@ -1,4 +1,4 @@
-"""Tables as text, and their place in a page."""
+"""Tables as text, and the file of all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Table:
 
     def text(self) -> str:
         lines = [self.head, ["---"] * len(self.head), *self.rows]
-        return f"### {self.title}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+        return f"## {self.title}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def format_share(part: float) -> str:
@@ -26,14 +26,10 @@ def format_share(part: float) -> str:
     return "" if part != part else f"{100 * part:.1f} %" if part < 10 else "none"
 
 
-def write(page: Path, command: str, tables: Sequence[Table]) -> None:
-    """Write the tables, and the command that made them, between the page's markers."""
-    text = page.read_text()
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    body = "\n".join([f"{BEGIN}\n`{command}` wrote these tables.\n", *(table.text() for table in tables)])
-    page.write_text(f"{before}{body}\n{END}{after}")
-
-
-BEGIN = "<!-- begin: bench.verdicts -->"
-END = "<!-- end: bench.verdicts -->"
+def write(path: Path, command: str, tables: Sequence[Table]) -> None:
+    """Write the tables, and the command that made them, to a Markdown file."""
+    path.write_text(
+        "\n".join(
+            [f"# Tests of comparisons: results\n\n`{command}` wrote this file.\n", *map(Table.text, tables)]
+        )
+    )

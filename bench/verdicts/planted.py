@@ -1,7 +1,7 @@
 """Verdicts about real processes with a planted change.
 
     python -m bench.verdicts.planted [--seconds 60] [--pods 5] [--only more,equal]
-        [--page docs/comparison-appendix.md]
+        [--page bench/results/planted.md]
 
 Each version of tests/e2e/planted_changes.py runs beside `base`, with `--pods` pods of each and a sidecar
 per pod, under equal load. Then the script runs `sidelight compare` with `--fail-on 'cpu>+3%'`. The table
@@ -34,8 +34,7 @@ PLANTED: Final = {
 HEAD: Final = (
     "planted", "by the kernel's clock", "said", "interval", "own functions, depth", "exit", "waited",
 )  # fmt: skip
-BEGIN: Final = "<!-- begin: bench.verdicts.planted -->"
-END: Final = "<!-- end: bench.verdicts.planted -->"
+TITLE: Final = "# Tests of comparisons on real processes: results\n"
 CONDITION: Final = "cpu>+3%"
 ENDS: Final = {0: "0 (pass)", 1: "1 (regressed)", 2: "2 (inconclusive)", 3: "3 (not comparable)"}
 
@@ -47,7 +46,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--pods", type=int, default=5)
     parser.add_argument("--only", default=",".join(PLANTED))
-    parser.add_argument("--page", type=Path, help="put the table between its markers in this page")
+    parser.add_argument("--page", type=Path, help="write the table to this file")
     given = parser.parse_args()
     lines = [line(HEAD), line(["---"] * len(HEAD))]
     print("\n".join(lines), flush=True)
@@ -55,9 +54,7 @@ def main() -> None:
         lines.append(line(measured(version, given.seconds, given.pods)))
         print(lines[-1], flush=True)
     if given.page:
-        before, rest = given.page.read_text().split(BEGIN)
-        made = "\n".join((BEGIN, *lines, END))
-        given.page.write_text(f"{before}{made}{rest.split(END)[1]}")
+        given.page.write_text("\n".join((TITLE, *lines, "")))
 
 
 def line(words: Sequence[str]) -> str:

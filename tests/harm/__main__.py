@@ -1,6 +1,6 @@
-"""Tries at length what a sampler could do to its target, and writes docs/harm.md: what `make test-harm` runs.
+"""Tries at length what a sampler could do to its target: what `make test-harm` runs.
 
-    python -m tests.harm [--only killed] [--much 0.1] [--page docs/harm.md]
+    python -m tests.harm [--only killed] [--much 0.1] [--page bench/results/harm.md]
 
 Runs on the interpreter of the tests, the oldest and the newest Python found. Takes half an hour.
 """
@@ -33,34 +33,12 @@ HERE: list[Trial] = [
     ("names", lambda python, much: trials.soaked(python, 10_000_000, 120 * max(much, 1), names=True)),
 ]
 HEAD = """\
-# Harm
+# What sampling does to its target: results
 
-Can sampling harm the process that it samples? For platform engineers who decide about production.
+`make test-harm` wrote this file. docs/performance-appendix.md explains it.
 
-**{result}.**
+**{result}.** The sampler's memory may grow by {growth} MiB after the first fifth.
 
-`make test-harm` writes this page. It samples programs that notice interference
-(`tests/harm/targets/`), in the default mode of each Python:
-
-- **calls that wait** for 50 ms (`epoll_wait`, `poll`, `recv`, `nanosleep`), beside working
-  threads. None may return EINTR, which much C code takes for an error. `c` are threads unknown to
-  Python, `inside` Python's threads that stay in C. `again` return to Python after every call, so
-  a stop may still hit their wait.
-- **signals**: every real-time signal, to the process or one of its threads, is handled exactly
-  once.
-- **SIGSTOP and SIGCONT** from another process: the target stays stopped in between, even if the
-  sampler exits.
-- **sampler killed** (SIGKILL) at a random moment: the target goes on, no thread stays stopped, no
-  signal is lost.
-- **other processes that spin** on all CPUs; **two samplers at once**.
-- **fork, exec and exit** of sampled processes: every child ends with its intended exit status.
-- **many samples**: ten million, of two processes with 102 threads each and one whose threads and
-  code come and go. The sampler's memory may grow by {growth} MiB after the first fifth.
-- **code whose names never were before**: as above, with at most 2,000 distinct stacks (50,000 by
-  default).
-
-The longest stop is the sampler's measurement. Its limit is 2 ms. A stop exceeds it only if the
-kernel delays the sampler.
 """
 
 
@@ -89,7 +67,7 @@ def main(arguments: list[str]) -> int:
             f"{count} trials on {len(pythons)} Pythons found {f'{broken} failures' if broken else 'no harm'}"
         )
         head = HEAD.format(result=result, growth=trials.GROWTH_BYTES >> 20)
-        options.page.write_text("\n".join([head, machine(), "", *lines]))
+        options.page.write_text("\n".join([head + machine(), "", *lines]))
     return bool(broken)
 
 

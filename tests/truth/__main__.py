@@ -1,6 +1,6 @@
-"""Samples every program on every installed Python and writes docs/truth.md: what `make test-truth` runs.
+"""Samples every program on every installed Python: what `make test-truth` runs.
 
-    python -m tests.truth [--python 3.12 ...] [--only idle] [--results FILE] [--page docs/truth.md]
+    python -m tests.truth [--python 3.12 ...] [--only idle] [--results FILE] [--page bench/results/truth.md]
 
 With --results, what the file already holds is kept, and only what is missing is run. Takes a quarter of an
 hour for each Python, on a machine with nothing else to do.

@@ -1,4 +1,4 @@
-"""The page docs/truth.md."""
+"""The results of the trials, as the file bench/results/truth.md."""
 
 from __future__ import annotations
 
@@ -10,66 +10,33 @@ from pathlib import Path
 
 import sidelight_native
 
-from tests.truth.outcomes import LEAST_COVERED, MOVING, Outcome
+from tests.truth.outcomes import MOVING, Outcome
 
 HEAD = """\
-# Truth
+# How accurate samples are: results
 
-How accurate are the samples? For engineers who decide whether to trust a profile.
+`make test-truth` wrote this file. docs/performance-appendix.md explains it.
 
-- **Stacks**: {impossible} of {samples:,} are impossible.
-- **Shares of time**: mean errors are at most {worst:.2f} percentage points.
-
-`make test-truth TRUTH_FLAGS="--windows 100 --rate 800"` writes this page (`lockstep` on 3.12: 200
-windows). It samples programs that record what they do (`tests/truth/programs/`) on every
-installed Python. Their records use the kernel's clocks for wall time, CPU time and time in the
-queue for a CPU.
+- {impossible} of {samples:,} stacks are impossible.
+- Mean errors of shares are at most {worst:.2f} percentage points.
 
 {machine}
 
-## Call paths that exist
-
-Each of 64 functions calls only two given others, ten deep. Other neighbours are impossible.
-`methods` calls through a decorator, a method, a comprehension and a lambda. `threads` has four
-threads with 64 functions each. Impossible stacks:
+## Impossible stacks
 
 {legal}
 
-The check can fail: these are the same programs with nothing stopped (`--mode nonblocking`).
-Values vary. If the sampler gets the program's CPU, nothing changes while it reads:
+## Impossible stacks if nothing is stopped
 
 {moving}
 
-## Shares
+## Shares of time
 
-Each cell has two numbers:
-
-1. The windows whose 95 % interval contains the truth (exact binomial, Clopper and Pearson). The
-   interval is rather too wide, because ticks spread evenly, 0.5 to 1.5 periods apart.
-2. The mean error over all windows, with its 95 % interval, in percentage points (mean depth:
-   frames).
-
-Windows are independent runs: what a program does next does not depend on `take()`.
+Windows whose interval contains the truth; mean error in percentage points (mean depth: frames).
 
 {shares}
 
-- `shares`: functions that take these shares of the time, in random order.
-- `lockstep`: two functions take turns, in step with the sampling period.
-- `idle`: asleep for this share. A woken thread is idle until it has a CPU; a working thread that
-  loses its CPU is not.
-- `depths`: at work 3 to 120 calls deep.
-- `chains`: ten nested generators against two, or coroutines in three tasks.
-- `threads`: five threads; two compete for the GIL, one computes without it.
-- `released`: takes turns in Python, in C without the GIL, and asleep.
-
-A cell passes if at least {covered:.0%} of its windows contain the truth. Its mean error may exceed half a
-point (half a frame) by at most three standard errors. Cells that fail are **bold**.
-
-## How well it was sampled
-
-Failures are ticks that failed as a whole, and unreadable samples of single threads. These are
-counted as `(unread)` under the first frame of the thread's last good stack. In skipped time, the
-sampler was more than a period late and left out ticks.
+## Quality of the sampling
 
 {quality}
 """
@@ -92,7 +59,6 @@ def page(outcomes: Sequence[Outcome]) -> str:
         moving=table("calls", rows(moving, share_impossible), outcomes),
         shares=table("program: share", share_rows(still), outcomes),
         quality=table("", quality_rows(still), outcomes),
-        covered=LEAST_COVERED,
     )
 
 
