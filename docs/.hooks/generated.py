@@ -18,10 +18,10 @@ OPENAPI = ROOT / "collector/sidelight_collector/http/api/openapi.json"
 Node = Mapping[str, Any]
 _TITLES = {
     "read": "Read profiles",
-    "captures": "Captures",
-    "cluster": "Pods",
-    "deploys": "Deploys",
-    "write": "Send",
+    "captures": "Take captures",
+    "cluster": "See the pods of a cluster",
+    "deploys": "Follow deploys",
+    "write": "Send windows",
 }
 _MANY_PATHS = 4
 """Parameters of at least so many paths are described once."""
@@ -56,6 +56,7 @@ def render_api(document: Node) -> Iterator[str]:
         for method, path, operation in operations:
             if operation["tags"][0] == tag:
                 yield from _render_operation(document, method.upper(), path, operation, shared)
+    yield from _render_responses(document, [operation for _, _, operation in operations])
     yield "## Types\n"
     for name, schema in document["components"]["schemas"].items():
         yield f"### {name}\n"
@@ -101,6 +102,25 @@ def _render_operation(
             answer = resolve(document, response)
             types = [_type(content["schema"]) for content in answer.get("content", {}).values()]
             yield f"{status}: {answer['description']} {', '.join(dict.fromkeys(types))}\n"
+    errors = [f"[{status}](#errors)" for status in operation["responses"] if status >= "3"]
+    yield f"Other answers: {', '.join(errors)}.\n"
+
+
+def _render_responses(document: Node, operations: list[Node]) -> Iterator[str]:
+    responses = [
+        (status, resolve(document, response))
+        for operation in operations
+        for status, response in operation["responses"].items()
+    ]
+    errors = {(status, one["description"]) for status, one in responses if status >= "3"}
+    yield "## Errors\n"
+    yield "\n".join(
+        ["| status | cause |", "|---|---|", *(f"| {s} | {_cell(t)} |" for s, t in sorted(errors)), ""]
+    )
+    headers = {name: header for _, one in responses for name, header in one.get("headers", {}).items()}
+    yield "## Headers\n"
+    rows = ((name, "text", resolve(document, one).get("description", "")) for name, one in headers.items())
+    yield from _table("header", rows)
 
 
 def curl(method: str, path: str, operation: Node, parameters: list[Node]) -> str:

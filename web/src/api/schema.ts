@@ -5096,6 +5096,7 @@ export interface operations {
             /** @description An earlier request with this id started this capture. */
             readonly 200: {
                 headers: {
+                    /** @description Address of the capture. */
                     readonly Location?: string;
                     readonly [name: string]: unknown;
                 };
@@ -5183,6 +5184,7 @@ export interface operations {
             /** @description The capture was created; the Location header has its URL. */
             readonly 201: {
                 headers: {
+                    /** @description Address of the capture. */
                     readonly Location?: string;
                     readonly [name: string]: unknown;
                 };
