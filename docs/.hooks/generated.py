@@ -1,19 +1,24 @@
 """A hook of MkDocs: generated text takes the place of its marker when the site is built.
 
 `<!-- openapi -->` becomes the tables of the OpenAPI document. `<!-- include: PATH -->` becomes a file of the
-repository without its title, its headings one level lower.
+repository without its title, its headings one level lower. `<!-- options: MODULE.CLASS -->` becomes a table
+of the options of a command.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 ROOT = Path(__file__).resolve().parents[2]
+DISTRIBUTIONS = [str(ROOT / name) for name in ("core", "model", "cli")]
 OPENAPI = ROOT / "collector/sidelight_collector/http/api/openapi.json"
 Node = Mapping[str, Any]
 _TITLES = {
@@ -32,12 +37,36 @@ def on_page_markdown(markdown: str, **_: object) -> str:
     if "<!-- openapi -->" in markdown:
         document = json.loads(OPENAPI.read_text(encoding="utf-8"))
         markdown = markdown.replace("<!-- openapi -->", "\n".join(render_api(document)))
+    markdown = re.sub(r"<!-- options: (\S+) -->", lambda marker: render_options(marker[1]), markdown)
     return re.sub(r"<!-- include: (\S+) -->", lambda marker: _include(ROOT / marker[1]), markdown)
 
 
 def _include(path: Path) -> str:
     _, _, body = path.read_text(encoding="utf-8").partition("\n")
     return re.sub(r"^#", "##", body, flags=re.MULTILINE).strip()
+
+
+def render_options(settings: str) -> str:
+    """A table of the options that a settings class declares."""
+    module, _, name = settings.rpartition(".")
+    sys.path[:0] = [folder for folder in DISTRIBUTIONS if folder not in sys.path]
+    format_flag = importlib.import_module("sidelight.settings").format_flag
+    rows = [
+        f"| `{format_flag(field)}` | {_format_default(field)} | {_cell(field.metadata['help'])} |"
+        for field in dataclasses.fields(getattr(importlib.import_module(module), name))
+        if not field.metadata["positional"]
+    ]
+    return "\n".join(["| option | default | |", "|---|---|---|", *rows])
+
+
+def _format_default(field: dataclasses.Field[Any]) -> str:
+    if field.metadata["required"]:
+        return "required"
+    if field.default in (None, "", ()):
+        return ""
+    if isinstance(field.default, bool):
+        return "yes" if field.default else "no"
+    return f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
 
 
 def render_api(document: Node) -> Iterator[str]:

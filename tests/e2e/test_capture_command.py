@@ -29,6 +29,7 @@ from sidelight_cli.capture_command import (
 from sidelight_cli.download import FORMATS_BY_SUFFIX, parse_output_path
 from tests.e2e.test_full_path import TARGET, sidecar
 from tests.processes import Collector, collector, eventually, running, sidelight
+from tests.tools.site import read_page
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +244,7 @@ def test_the_variables_of_a_sidecar_are_not_those_of_a_capture(
 
 
 def test_every_option_is_documented_and_no_other() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "captures.md").read_text()
+    page = read_page(Path(__file__).parents[2] / "docs" / "captures.md")
     listed = dict(re.findall(r"^\| `(--[a-z0-9-]+)` \| .* \| (.*) \|$", page, re.MULTILINE))
     fields = [field for field in dataclasses.fields(CaptureSettings) if not field.metadata["positional"]]
     assert listed == {format_flag(field): field.metadata["help"] for field in fields}

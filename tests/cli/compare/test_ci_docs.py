@@ -25,6 +25,7 @@ from sidelight_cli.compare.settings import CompareSettings, parse_condition_opti
 from sidelight_model.gates import DEPTH_SUBJECTS, FUNCTION_SUBJECTS, TIME_SUBJECTS
 from tests.cli.compare.shipped_versions import CANARY, NEW, OLD, STABLE, ship
 from tests.processes import ROOT, Collector, collector
+from tests.tools.site import read_page
 
 PAGE = (ROOT / "docs" / "ci.md").read_text()
 BLOCKS = [yaml.safe_load(text) for text in re.findall(r"\n```yaml\n(.*?)\n```\n", PAGE, re.DOTALL)]
@@ -275,7 +276,7 @@ def test_every_option_that_pages_name_is_one() -> None:
     known = {format_flag(field) for field in fields(CompareSettings)}
     named = set(re.findall(r"`(--[a-z-]+)", PAGE)) - {"--body-file"}
     assert named <= known
-    export = (ROOT / "docs" / "export.md").read_text().partition("## `sidelight compare`")[2]
+    export = read_page(ROOT / "docs" / "export.md").partition("## `sidelight compare`")[2]
     documented = re.findall(r"^\| `(--[a-z-]+)` \| .*? \| (.*) \|$", export, re.MULTILINE)
     declared = {format_flag(field): field.metadata["help"] for field in fields(CompareSettings)}
     assert dict(documented) == {name: text for name, text in declared.items() if name.startswith("--")}
