@@ -187,7 +187,10 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** List functions by cost across services */
+        /**
+         * List functions by cost across services
+         * @description Which services use a function, and for how many cores; without `search` the costliest functions of all services. Each row has its 20 costliest services. `cores` times `core_hour_price` is what an hour costs.
+         */
         readonly get: operations["functions"];
         readonly put?: never;
         readonly post?: never;
