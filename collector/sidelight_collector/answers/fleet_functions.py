@@ -1,4 +1,4 @@
-"""The cost of functions across services: who uses `json.dumps`, and for how many cores."""
+"""What functions cost across services, such as the cores of `json.dumps`."""
 
 from collections.abc import Sequence
 from typing import Final, TypedDict
@@ -24,7 +24,7 @@ SERVICES_PER_FUNCTION: Final = 20
 _DIGITS: Final = 6
 
 
-class ServiceCosts(TypedDict):
+class FunctionServices(TypedDict):
     """The costliest services of one function, in columns."""
 
     service: list[str]
@@ -44,7 +44,7 @@ class FleetColumns(TopRows):
     total_seconds: list[float]
     cores: list[float | None]
     services_total: list[int]
-    services: list[ServiceCosts]
+    services: list[FunctionServices]
 
 
 # `from` is a keyword, so the class syntax cannot declare it.
@@ -95,10 +95,10 @@ def query_fleet_functions(
     matching = np.flatnonzero(matches).tolist()
     costs = {number: float(cost[row]) for row, number in enumerate(matching) if cost[row] > 0}
     costliest = sorted(costs, key=lambda number: (-costs[number], names[number]))[:limit]
-    chosen = np.zeros(len(names), bool)
-    chosen[costliest] = True
-    own, total = _sum_seconds(pooled, chosen, by_service=True)
-    rows = (np.cumsum(chosen) - 1)[costliest].tolist()
+    selected = np.zeros(len(names), bool)
+    selected[costliest] = True
+    own, total = _sum_seconds(pooled, selected, by_service=True)
+    rows = (np.cumsum(selected) - 1)[costliest].tolist()
     costs_by_service = [_describe_services(services, by, own[row], total[row]) for row in rows]
     all_cores = [_compute_cores(usage) for usage in usages]
     return {
@@ -142,7 +142,7 @@ def _compute_cores(usage: WindowUsage) -> float | None:
 
 def _describe_services(
     services: Sequence[_FleetService], by: CostOrder, own: F64, total: F64
-) -> ServiceCosts:
+) -> FunctionServices:
     """Describe the services that have a function, from its seconds by service."""
     cost = _select_table(by, (own, total))
     numbers = [number for number in np.argsort(-cost, kind="stable").tolist() if cost[number] > 0]
@@ -158,7 +158,7 @@ def _describe_services(
     }
 
 
-def _cut_columns(costs: ServiceCosts) -> ServiceCosts:
+def _cut_columns(costs: FunctionServices) -> FunctionServices:
     return {
         "service": costs["service"][:SERVICES_PER_FUNCTION],
         "self_seconds": costs["self_seconds"][:SERVICES_PER_FUNCTION],
@@ -182,12 +182,12 @@ def _name_dotted(frame: Frame) -> str:
     return f"{module}.{frame.function}"
 
 
-def _sum_seconds(pooled: PooledStacks, chosen: Flags, *, by_service: bool) -> tuple[F64, F64]:
-    """Sum self and total seconds of the chosen frames.
+def _sum_seconds(pooled: PooledStacks, selected: Flags, *, by_service: bool) -> tuple[F64, F64]:
+    """Sum self and total seconds of the selected frames.
 
     The tables have a row for each frame, and a column for each service or one for all.
     """
-    table_rows: I32 = np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32)
+    table_rows: I32 = np.where(selected, np.cumsum(selected) - 1, -1).astype(np.int32)
     ((stack_ids, weights),) = pooled.sides
     seconds = (
         weights.samples.to_numpy(zero_copy_only=False)
@@ -198,8 +198,8 @@ def _sum_seconds(pooled: PooledStacks, chosen: Flags, *, by_service: bool) -> tu
     cells = cells if by_service else np.zeros_like(cells)
     count = len(weights.service.dictionary) if by_service else 1
     stacks: I32 = combine_chunks(stack_ids).to_numpy(zero_copy_only=False).astype(np.int32)
-    if not chosen.any() or not len(stacks):
-        return np.zeros((int(chosen.sum()), count)), np.zeros((int(chosen.sum()), count))
+    if not selected.any() or not len(stacks):
+        return np.zeros((int(selected.sum()), count)), np.zeros((int(selected.sum()), count))
     return pooled.builder.sum_by_frame((stacks, cells, seconds), table_rows, count)
 
 

@@ -12,7 +12,6 @@ from aiohttp import web
 import sidelight
 from sidelight_collector.answers.catalog import list_label_names, list_label_values, list_services
 from sidelight_collector.answers.flame import query_flame_graph
-from sidelight_collector.answers.fleet_functions import query_fleet_functions
 from sidelight_collector.answers.heatmap import HeatmapLimits, query_heatmap
 from sidelight_collector.answers.lines import query_function_lines
 from sidelight_collector.answers.service_overview import query_service_overview
@@ -25,6 +24,7 @@ from sidelight_collector.http.api import openapi
 from sidelight_collector.http.api.answer_cache import AnswerCache, AnswerOrigin
 from sidelight_collector.http.api.api_handler import ApiContext, ApiHandler
 from sidelight_collector.http.api.export_routes import ExportApi
+from sidelight_collector.http.api.fleet_routes import FleetApi
 from sidelight_collector.http.api.parameters import QueryParameters
 from sidelight_collector.http.api.responses import (
     EncodedResponse,
@@ -62,7 +62,7 @@ def routes(
     """
     sides = SidesCache(engine.limits.answer_bytes)
     context = ApiContext(engine, AnswerCache(engine, on_answer), sides, clock_ns)
-    api = _QueryApi(context, ingest_stats, store_kind, retention_days, find_rollouts, core_hour_price)
+    api = _QueryApi(context, ingest_stats, store_kind, retention_days, find_rollouts)
     exports = ExportApi(context, offline_page)
     handlers: Mapping[str, Handler] = {
         "/services": api.services,
@@ -77,7 +77,7 @@ def routes(
         "/depth": api.depth,
         "/stack-composition": api.stack_composition,
         "/top": api.top,
-        "/functions": api.functions,
+        "/functions": FleetApi(context, core_hour_price).functions,
         "/lines": api.lines,
         "/export": exports.export,
         "/export/compare": exports.export_comparison,
@@ -98,10 +98,8 @@ class _QueryApi(ApiHandler):
         store_kind: str,
         retention_days: RetentionDays | None,
         find_rollouts: Callable[[WindowQuery], Sequence[VersionRollout]],
-        core_hour_price: float,
     ) -> None:
         super().__init__(context)
-        self._core_hour_price = core_hour_price
         self._find_rollouts = find_rollouts
         self._ingest_stats = ingest_stats
         self._store_kind = store_kind
@@ -233,18 +231,6 @@ class _QueryApi(ApiHandler):
             parameters,
             partial(query_top, kind=kind, by=by, limit=limit, stack_filter=stack_filter),
         )
-
-    async def functions(self, request: web.Request) -> web.Response:
-        parameters = self.read_parameters(request, "/functions")
-        query = partial(
-            query_fleet_functions,
-            kind=parameters.parse_profile_type(),
-            search=parameters.get_text("search"),
-            by=CostOrder(parameters.parse_choice("by", [by.value for by in CostOrder])),
-            limit=parameters.parse_limit(DEFAULT_ROWS),
-            core_hour_price=self._core_hour_price,
-        )
-        return await self.respond(request, lambda: partial(query, query=parameters.parse_window_query()))
 
     async def lines(self, request: web.Request) -> web.Response:
         parameters = self.read_parameters(request, "/lines")

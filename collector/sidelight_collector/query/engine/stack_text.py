@@ -179,7 +179,7 @@ def resolve_stacks(
 
 
 def _iter_service_rows(service: DictionaryColumn) -> Iterator[tuple[str, Array | None]]:
-    """Yield each service and its row numbers in ascending order; None stands for all rows."""
+    """Yield each service and its row numbers, ascending; None stands for all rows."""
     names = to_strings(service.dictionary)
     if len(names) == 1:
         yield names[0], None
