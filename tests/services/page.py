@@ -12,12 +12,11 @@ _TOLD_WAIT = 0.01
 _HEAD = """\
 # What is supported
 
-For teams who want to know if Sidelight profiles their Python and server correctly: each cell with numbers
-passed.
+Does Sidelight profile your Python and server correctly? Each cell with numbers passed.
 
-A cell is the idle share, the mean of the service's processes, in percent: as sampled / by CPU time. The
-number after "waited" is the share of time that threads waited for a core, if above 1 %. The sampled share may
-be lower by that much. {ran} of {all} combinations ran; the notes say why the others did not.
+A cell is the idle share of the service's processes in percent: as sampled/by CPU time. `+4` means that
+threads waited 4 % of the time for a core; the sampled share may be lower by that much. {ran} of {all}
+combinations ran; the notes say why the others did not.
 
 """
 _METHOD = """
@@ -27,11 +26,9 @@ _METHOD = """
 second, beside a sidecar at 100 Hz, on {machine}.
 Each request waits 10 ms, then computes 4 ms in its own function. A service passes if
 
-- the sidecar finds all its processes with their roles (a master and two workers, or one process alone), and
-  none of `multiprocessing`;
+- the sidecar finds all its processes with their roles, and none of `multiprocessing`;
 - most samples that are not idle end in the computing function, with the expected share;
-- the idle share of each process matches its CPU time, within four standard deviations and one point. Time
-  that waits for a core may count as running;
+- the idle share of each process matches its CPU time, within four standard deviations and one point;
 - at most 5 % of the ticks fail, every request is answered, and no process is left stopped.
 
 """
@@ -74,31 +71,31 @@ def page(results: Iterable[Result], *, seconds: float, rate: float, machine: str
     if notes:
         text += "\n" + "".join(f"{number}. {why}\n" for why, number in notes.items())
     text += _METHOD.format(seconds=seconds, rate=rate, machine=machine) + _how(known.values(), pythons)
-    text += "\n## Versions\n\n" + _table(
-        ["service", *pythons],
-        [[name, *(_versions(known.get((name, python))) for python in pythons)] for name in services],
-    )
+    text += "\n## Versions\n\n" + _table(["package", *pythons], _list_versions(known.values(), pythons))
     return text
 
 
 def _how(results: Iterable[Result], pythons: Sequence[str]) -> str:
-    by_python: dict[str, set[str]] = {python: set() for python in pythons}
+    samplers: dict[str, set[str]] = {}
     shares = []
     for one in results:
         if one.state == "ok":
-            by_python[one.python].add(f"{one.sampler}, mode `{one.mode}`")
+            samplers.setdefault(f"{one.sampler}, mode `{one.mode}`", set()).add(one.python)
             shares.append(one.leaf_share)
-    rows = [[python, "; ".join(sorted(by_python[python])) or "nothing ran"] for python in pythons]
-    text = _table(["Python", "sampler"], rows)
+    text = "The sampler:\n\n"
+    for sampler, used in sorted(samplers.items()):
+        which = (
+            "every Python" if used == set(pythons) else f"Python {', '.join(sorted(used, key=_by_version))}"
+        )
+        text += f"- {which}: {sampler}\n"
     if shares:
         text += (
             f"\nThe computing function had {min(shares):.0%} to {max(shares):.0%} of the samples that are "
             "not idle; the framework and the server had the rest.\n"
-            "\nCode outside Python has no frames of its own:\n"
-            "\n| code | counts on |\n| --- | --- |\n"
-            "| a Cython or C function | the line of Python that called it |\n"
-            "| the loop of uvloop | the frame that entered it |\n"
-            "| uWSGI between requests | `(no Python frames)` |\n"
+            "\nCode outside Python has no frames of its own:\n\n"
+            "- a Cython or C function counts on the line of Python that called it;\n"
+            "- the loop of uvloop counts on the frame that entered it;\n"
+            "- uWSGI between requests is `(no Python frames)`.\n"
             '\nA native capture (`POST /capture` with `"mode": "native"`) shows these frames. The run checks '
             "this for the modules in\nCython, with lines of the `.pyx`, and in C.\n"
         )
@@ -109,21 +106,27 @@ def _cell(result: Result | None, notes: dict[str, int]) -> str:
     if result is None:
         return "not run"
     if result.state == "ok":
-        waited = f", waited {100 * result.waited:.0f}" if result.waited > _TOLD_WAIT else ""
-        return f"{100 * result.idle_seen:.1f} / {100 * result.idle_true:.1f}{waited}"
+        waited = f"+{100 * result.waited:.0f}" if result.waited > _TOLD_WAIT else ""
+        return f"{100 * result.idle_seen:.1f}/{100 * result.idle_true:.1f}{waited}"
     number = notes.setdefault(result.why.replace("\n", " "), len(notes) + 1)
-    return f"{'**wrong**' if result.state == 'wrong' else _NOTHING} ({number})"
+    return f"{'**wrong**' if result.state == 'wrong' else _NOTHING}({number})"
 
 
-def _versions(result: Result | None) -> str:
-    if result is None or not result.versions:
-        return _NOTHING
-    return "<br>".join(f"{name} {version}" for name, version in result.versions.items())
+def _list_versions(results: Iterable[Result], pythons: Sequence[str]) -> list[list[str]]:
+    """Return a row for each package; the services share its versions, or the cell has them all."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for one in results:
+        for name, version in one.versions.items():
+            found.setdefault(name, {}).setdefault(one.python, set()).add(version)
+    return [
+        [name, *("<br>".join(sorted(found[name].get(python, ()))) or _NOTHING for python in pythons)]
+        for name in sorted(found)
+    ]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return "".join(f"|{'|'.join(line)}|\n" for line in lines)
 
 
 def _by_version(python: str) -> tuple[int, ...]:
