@@ -146,12 +146,13 @@ class Metrics:
         )
         self.clickhouse_errors = self._counter(
             "sidelight_clickhouse_errors",
-            "Failed queries to ClickHouse, by cause.",
+            "Failed queries to ClickHouse: unreachable, timeout, refused, invalid.",
             ("cause",),
         )
         self.prometheus_errors = self._counter(
             "sidelight_prometheus_errors",
-            "Failed queries to Prometheus for request counts, by cause.",
+            "Failed queries to Prometheus: unreachable, timeout, refused, invalid, empty (no requests), or "
+            "ambiguous (several values of a label).",
             ("cause",),
         )
         for cause in ("unreachable", "timeout", "refused", "invalid", "empty", "ambiguous"):
@@ -181,7 +182,7 @@ class Metrics:
         )
         self.captures_started = self._counter("sidelight_captures_started", "Captures started.")
         self.captures_ended = self._counter(
-            "sidelight_captures_ended", "Captures ended, by outcome.", ("outcome",)
+            "sidelight_captures_ended", "Captures ended: ready, stopped, failed.", ("outcome",)
         )
         for outcome in ("ready", "stopped", "failed"):
             self.captures_ended.labels(outcome)
@@ -229,7 +230,7 @@ class Metrics:
         )
         self.discovery_errors = self._counter(
             "sidelight_discovery_errors",
-            "Failures to watch the cluster, by cause; after expired, a new list follows.",
+            "Failures to watch the cluster: denied, unavailable, store, or expired (a new list follows).",
             ("cause",),
         )
         for cause in ("denied", "unavailable", "expired", "store"):
@@ -269,7 +270,7 @@ class Metrics:
         )
         self.deploy_alerts = self._counter(
             "sidelight_deploy_alerts",
-            "Deliveries of deploy alerts, by receiver and outcome; failed ones are retried.",
+            "Deliveries to webhook and alertmanager: sent, failed (retried), refused, given_up.",
             ("receiver", "outcome"),
         )
         for receiver in ("webhook", "alertmanager"):

@@ -19,7 +19,11 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.admission_reviews = self._counter("admission_reviews", "AdmissionReviews of pods", ["outcome"])
+        self.admission_reviews = self._counter(
+            "admission_reviews",
+            "AdmissionReviews of pods: injected, skipped, ignored, unreadable, too_large",
+            ["outcome"],
+        )
         self.skipped_pods = self._counter(
             "skipped_pods", "Pods that requested a sidecar but got none", ["reason"]
         )
@@ -29,13 +33,15 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self.events = self._counter("events", "Events about pods without a sidecar", ["outcome"])
+        self.events = self._counter(
+            "events", "Events about pods without a sidecar: written, repeated, dropped, failed", ["outcome"]
+        )
         self.problems = self._gauge("problems", "Problems that /readyz reports now", ["error"])
         self.certificate_expiration = self._gauge(
             "certificate_expiration_timestamp_seconds", "Unix time at which the certificate in use expires"
         )
         self.certificates_issued = self._counter(
-            "certificates_issued", "Certificates issued by the injector", ["kind"]
+            "certificates_issued", "Certificates issued by the injector: leaf, ca", ["kind"]
         )
         self.certificate_reloads = self._counter(
             "certificate_reloads", "Times that another certificate was loaded"
@@ -49,7 +55,7 @@ class Metrics:
         for close_reason in CloseReason:
             self.connections_closed.labels(close_reason)
         self.loop_errors = self._counter(
-            "loop_errors", "Unexpected errors after which a loop continued", ["loop"]
+            "loop_errors", "Unexpected errors after which a loop continued: review, certificates", ["loop"]
         )
 
     def record_certificate(self, expires_at: datetime) -> None:

@@ -26,8 +26,8 @@ class SidecarMetrics:
         self.attach_failures = self._counter(
             "attach_failures", "Processes that could not be sampled", ["reason"]
         )
-        self.windows = self._counter("windows", "Windows sampled", ["kind"])
-        self.samples = self._counter("samples", "Samples taken", ["state"])
+        self.windows = self._counter("windows", "Windows sampled: ordinary, capture, trigger", ["kind"])
+        self.samples = self._counter("samples", "Samples taken: idle, running, gil, cpu_wait", ["state"])
         self.sampling_errors = self._counter("sampling_errors", "Ticks or runs that gave no stacks", ["kind"])
         self.truncated = self._counter(
             "truncated_samples", "Samples whose stack was truncated at --max-depth"
@@ -55,13 +55,19 @@ class SidecarMetrics:
         self.longest_stop_seconds = self._gauge("longest_stop_seconds", "Longest stop of the last minute")
         self.rate_target_hz = self._gauge("rate_target_hz", "Target rate (--rate), in samples per second")
         self.rate_hz = self._gauge(
-            "rate_hz", "Current rate over all processes, in samples per second", ["bound"]
+            "rate_hz", "Lowest and highest rate of all processes, in samples per second", ["bound"]
         )
         self.reduced_rate = self._gauge(
-            "reduced_rate_processes", "Processes sampled below the target rate", ["reason"]
+            "reduced_rate_processes",
+            "Processes sampled below the target rate: cpu, stops, cgroup, paused",
+            ["reason"],
         )
-        self.paused = self._gauge("paused", "1 while a switch pauses all sampling", ["switch"])
-        self.sampler = self._gauge("sampler", "1 for the reader of stacks in use", ["kind"])
+        self.paused = self._gauge(
+            "paused", "1 while a switch pauses all sampling: api, file, signal", ["switch"]
+        )
+        self.sampler = self._gauge(
+            "sampler", "1 for the reader of stacks in use: extension, command", ["kind"]
+        )
         self.cpu_limit = self._gauge("cpu_limit_cores", "CPU limit of the sidecar's cgroup; 0 for none")
         self.throttled_seconds = self._counter(
             "throttled_seconds", "Time that the sidecar's cgroup was throttled at its CPU limit"
@@ -69,20 +75,31 @@ class SidecarMetrics:
         self.preroll_windows = self._gauge("preroll_windows", "Pre-roll windows in memory")
         self.preroll_bytes = self._gauge("preroll_bytes", "Bytes of pre-roll windows in memory")
         self.preroll_dropped = self._counter(
-            "preroll_dropped_windows", "Pre-roll windows dropped before a capture used them", ["reason"]
+            "preroll_dropped_windows",
+            "Pre-roll windows dropped before a capture used them: expired, full, ended",
+            ["reason"],
         )
         self.target_cpu_seconds = self._counter("target_cpu_seconds", "CPU time of the sampled processes")
         self.targets_resumed = self._counter(
-            "targets_resumed", "Processes found stopped after sampling and resumed", ["outcome"]
+            "targets_resumed", "Processes found stopped after sampling: resumed, denied, unknown", ["outcome"]
         )
-        self.triggers = self._counter("triggers", "Triggers fired", ["trigger"])
-        self.captures = self._counter("captures", "Captures requested", ["outcome"])
+        self.triggers = self._counter(
+            "triggers", "Triggers fired: cpu, throttled, rss, ready, sigterm", ["trigger"]
+        )
+        self.captures = self._counter("captures", "Captures ended: done, failed", ["outcome"])
         self.capture_polls = self._counter(
-            "capture_polls", "Polls of the collector for capture jobs", ["outcome"]
+            "capture_polls",
+            "Polls of the collector for capture jobs: answered, changed, unsupported, unauthorized, "
+            "overloaded, unexpected, unreachable",
+            ["outcome"],
         )
-        self.capture_jobs = self._counter("capture_jobs", "Capture jobs of the collector", ["outcome"])
+        self.capture_jobs = self._counter(
+            "capture_jobs",
+            "Capture jobs of the collector: done, stopped, failed, refused, unreadable",
+            ["outcome"],
+        )
         self.timeline_recordings = self._counter(
-            "timeline_recordings", "Timeline recordings of captures", ["outcome"]
+            "timeline_recordings", "Timeline recordings of captures: sent, failed", ["outcome"]
         )
         self.timeline_recording_bytes = self._gauge(
             "timeline_recording_bytes", "Bytes of timeline recordings in memory"
@@ -94,12 +111,14 @@ class SidecarMetrics:
         self.spool_windows = self._gauge("spool_windows", "Windows in the spool")
         self.spool_bytes = self._gauge("spool_bytes", "Bytes of windows in the spool")
         self.spool_merged = self._counter("spool_merged_windows", "Windows merged because the spool was full")
-        self.spool_dropped = self._counter("spool_dropped_windows", "Windows lost", ["reason"])
+        self.spool_dropped = self._counter(
+            "spool_dropped_windows", "Windows lost: full, too_large, unwritable, missing", ["reason"]
+        )
         self.spool_dropped_samples = self._counter("spool_dropped_samples", "Samples of the lost windows")
         self.spool_corrupt = self._counter("spool_corrupt_files", "Spool files set aside as unreadable")
         self.sends = self._counter("sends", "Requests to the collector", ["outcome"])
         self.shipped = self._counter(
-            "shipped_windows", "Windows that the collector acknowledged", ["outcome"]
+            "shipped_windows", "Windows that the collector acknowledged: accepted, duplicate", ["outcome"]
         )
         self.refused = self._counter(
             "refused_windows", "Windows that the collector rejected permanently", ["reason"]

@@ -95,7 +95,7 @@ def texts() -> tuple[Text, ...]:
     """Collect all texts that may contain names."""
     web = [path for path in (ROOT / "web" / "src").rglob("*") if path.suffix in {".ts", ".tsx", ".json"}]
     chart = [path for path in CHART.rglob("*") if path.is_file() and "tests" not in path.parts]
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "settings").glob("*.md")]
     holes = (Text(where, re.sub(r"\$\{[^}]*\}", HOLE, text)) for where, text in line_texts(web))
     return (*python_texts(), *holes, *line_texts(chart), *line_texts(pages))
 
