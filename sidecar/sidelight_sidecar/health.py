@@ -35,7 +35,7 @@ READINESS_REASONS = (
     Reason.SPOOL_UNWRITABLE,
     Reason.OUT_OF_DESCRIPTORS,
 )
-"""Every reason that /readyz may show as `error`; docs/sidecar.md has a section for each."""
+"""Every reason that /readyz may show as `error`; docs/troubleshooting.md has a section for each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def test_every_section_is_of_a_word_that_there_is():
 def test_every_reason_to_leave_a_pod_alone_has_a_row(word):
     page = (DOCS / "injector.md").read_text(encoding="utf-8")
     section = page.partition("## Why a pod got none")[2].partition("\n## ")[0]
-    assert f"| `{word}` |" in section
+    assert f"|`{word}`|" in section
     assert "injector.md#why-a-pod-got-none" in WORDS
 
 

@@ -1,20 +1,17 @@
-"""docs/injector.md is complete: an option, annotation, reason or metric that it does not name fails here."""
+"""docs/injector.md is complete: an annotation or reason that it does not name fails here."""
 
-import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
-from sidelight.settings import BadSetting, format_flag, parse_settings
+from sidelight.settings import BadSetting, parse_settings
 from sidelight_injector.admission.skip_reasons import SkipReason
-from sidelight_injector.metrics import Metrics
 from sidelight_injector.settings import Settings
 from sidelight_kubernetes import label_names
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "injector.md").read_text()
-OPTIONS = PAGE.partition("## Options")[2].partition("## Metrics")[0]
 NEEDED = ["--sidecar-file", "/sidecar.json"]
 
 
@@ -26,24 +23,6 @@ def table(text: str) -> dict[str, list[str]]:
     return {row[0].strip("`"): row[1:] for row in rows}
 
 
-def test_every_option_is_documented_with_its_default_and_no_other():
-    rows = {name: cells for name, cells in table(OPTIONS).items() if re.match("--[a-z]", name)}
-    fields = {format_flag(field): field for field in dataclasses.fields(Settings)}
-    assert list(rows) == list(fields)
-    shown = {True: "on", False: "off", 8 << 20: "8M", None: ""}
-    for name, field in fields.items():
-        default = field.default
-        text = shown[default] if isinstance(default, bool | None) or default == 8 << 20 else default
-        text = (
-            ", ".join(text)
-            if isinstance(text, tuple)
-            else f"{text:g}"
-            if isinstance(text, float)
-            else str(text)
-        )
-        assert rows[name][0] == ("required" if field.metadata["required"] else text), name
-
-
 def test_every_reason_is_documented():
     section = PAGE.partition("## Why a pod got none")[2].partition("**Pod Security**")[0]
     assert {name for name in table(section) if "_" in name or name == "internal"} == set(SkipReason)
@@ -52,12 +31,6 @@ def test_every_reason_is_documented():
 def test_every_annotation_is_documented():
     for annotation in label_names.ANNOTATIONS:
         assert f"`{annotation}`" in PAGE
-
-
-def test_every_metric_is_documented():
-    rows = table(PAGE.partition("## Metrics")[2])
-    declared = {metric.name.removeprefix("sidelight_injector_") for metric in Metrics().registry.collect()}
-    assert declared <= set(rows)
 
 
 @pytest.mark.parametrize(

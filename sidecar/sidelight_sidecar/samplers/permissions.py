@@ -3,7 +3,7 @@
 The kernel's rule (ptrace(2), "Ptrace access mode checking"): a reader with SYS_PTRACE in the target's user
 namespace may read it. Any other reader needs the same user and group ids, a dumpable target, and all of the
 target's capabilities. Then Yama, seccomp and security modules decide as well. `find_missing_permission`
-follows that order. docs/sidecar.md has a table of what works on a real kubelet, and a line for each word of
+follows that order. docs/sidecar.md says what works on a real kubelet, and has a line for each word of
 `MissingPermission`.
 """
 
