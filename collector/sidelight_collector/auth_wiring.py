@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sidelight.request_origin import is_loopback
 from sidelight_collector.auth.authorizer import Authorizer, BearerTokens, read_named_tokens
 from sidelight_collector.auth.read_rules import ReadPolicy, TrustedProxy, load_read_rules
 from sidelight_collector.auth.token_review import TokenReviewer, TokenReviewPolicy
 from sidelight_collector.metrics import Metrics
+from sidelight_collector.runtime.file_reload import FileReloader
 from sidelight_collector.settings.collector import Settings
 from sidelight_kubernetes.kubernetes_client import KubernetesClient
+
+_RELOAD_PROBLEM: Final = (
+    "a changed file of tokens or rules cannot be used, and the content before stays in use: the log says why"
+)
 
 
 def load_tokens(settings: Settings) -> BearerTokens:
@@ -26,21 +33,29 @@ def load_tokens(settings: Settings) -> BearerTokens:
     may_capture = may_read if capture is None else tuple(capture)
     if capture is None and may_read is None and not is_loopback(settings.address[0]):
         may_capture = ()
-    return BearerTokens(may_write, may_read, may_capture, names, has_capture_tokens=capture is not None)
+    return BearerTokens(may_write, may_read, may_capture, names)
 
 
 def load_read_policy(settings: Settings) -> ReadPolicy:
     """Load the rules for reading, and the trusted proxies. Raises BadSetting."""
     user, groups = settings.read_proxy_header or "", settings.read_proxy_groups_header or ""
     return ReadPolicy(
-        TrustedProxy(user, groups, settings.trusted_proxies), load_read_rules(settings.read_rules_file)
+        TrustedProxy(user, groups, settings.trusted_proxies, settings.capture_groups),
+        load_read_rules(settings.read_rules_file),
     )
+
+
+def has_auth_files(settings: Settings) -> bool:
+    """Return whether the settings name a file of tokens or rules."""
+    files = settings.read_tokens_file, settings.capture_tokens_file, settings.write_tokens_file
+    return any((*files, settings.read_rules_file))
 
 
 class AuthContext:
     """The authorizer of one process, with a token reviewer if it runs in a cluster.
 
-    `close` ends the token reviewer.
+    `reloader` loads the files of tokens and rules again when they change, if there are any. `close` ends the
+    token reviewer.
     """
 
     def __init__(self, settings: Settings, tokens: BearerTokens, metrics: Metrics) -> None:
@@ -57,6 +72,24 @@ class AuthContext:
             )
             self._token_reviewer = TokenReviewer(KubernetesClient.open(settings.kubernetes), rules, metrics)
         self.authorizer = Authorizer(tokens, load_read_policy(settings), self._token_reviewer)
+        self.reloader: FileReloader[tuple[BearerTokens, ReadPolicy]] | None = None
+        if has_auth_files(settings):
+            self.reloader = FileReloader(
+                "tokens and rules",
+                lambda: (load_tokens(settings), load_read_policy(settings)),
+                self._use,
+                lambda outcome: metrics.auth_reloads.labels(outcome).inc(),
+                # Everybody may read /readyz, and a line of the rules names users.
+                describe=lambda _: _RELOAD_PROBLEM,
+            )
+
+    def _use(self, content: tuple[BearerTokens, ReadPolicy]) -> bool:
+        """Use these tokens and rules from now on; return whether they differ from those before."""
+        authorizer = self.authorizer
+        if content == (authorizer.tokens, authorizer.read_policy):
+            return False
+        authorizer.tokens, authorizer.read_policy = content
+        return True
 
     async def check_permissions(self) -> None:
         """Check permissions in the cluster for the log and metrics: a root task that ends."""
@@ -65,7 +98,8 @@ class AuthContext:
 
     def describe_problems(self) -> list[str]:
         """Describe the current problems, one line each."""
-        return [] if self._token_reviewer is None else self._token_reviewer.describe_problems()
+        sources = self._token_reviewer, self.reloader
+        return [problem for source in sources if source for problem in source.describe_problems()]
 
     def close(self) -> None:
         """End the token reviewer."""

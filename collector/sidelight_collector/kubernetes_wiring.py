@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -106,12 +106,10 @@ def build_cluster_features(
 def allow_one_time_tokens(
     authorizer: Authorizer, attacher: Attacher, repository: CaptureRepository
 ) -> Authorizer:
-    """Extend the authorizer to accept the one-time tokens of attached sidecars."""
-    return (
-        replace(authorizer, one_time_identities=OneTimeTokenVerifier(repository))
-        if attacher.is_enabled
-        else authorizer
-    )
+    """Extend the authorizer to accept the one-time tokens of attached sidecars; return it."""
+    if attacher.is_enabled:
+        authorizer.one_time_identities = OneTimeTokenVerifier(repository)
+    return authorizer
 
 
 def open_cluster(settings: Settings) -> KubernetesClient | None:

@@ -349,6 +349,11 @@ async def serve(
                 roots.create_task(
                     run_root_task(stop, "certificate", reloading), name="load a changed certificate"
                 )
+            if auth.reloader and serves:
+                reloading = auth.reloader.run(stop, settings.auth_check_interval_seconds)
+                roots.create_task(
+                    run_root_task(stop, "tokens", reloading), name="load changed tokens and rules"
+                )
             if maintains_store:
                 roots.create_task(
                     run_root_task(stop, "retention", retention.run(stop)), name="delete what is too old"

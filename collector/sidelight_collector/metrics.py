@@ -295,6 +295,13 @@ class Metrics:
         )
         for outcome in ("loaded", "failed"):
             self.certificate_reloads.labels(outcome)
+        self.auth_reloads = self._counter(
+            "sidelight_auth_reloads",
+            "Checks of the files of tokens and rules that found a change or a fault: loaded, failed.",
+            ("outcome",),
+        )
+        for outcome in ("loaded", "failed"):
+            self.auth_reloads.labels(outcome)
         self.workers = self._gauge("sidelight_workers", "Serving processes.", multiprocess_mode="sum")
         self.worker_restarts = self._counter(
             "sidelight_worker_restarts", "Workers restarted after they died."

@@ -159,7 +159,7 @@ async def test_a_deploy_that_is_not_there_is_not_found(serving: Serve, name: str
 
 async def test_an_alert_is_resolved_once_and_by_name(serving: Serve) -> None:
     one, other = regressed(), deploy(service="cart")
-    tokens = BearerTokens(capture=("ops",), token_names={"ops": "olga"}, has_capture_tokens=True)
+    tokens = BearerTokens(capture=("ops",), token_names={"ops": "olga"})
     async with serving(kept(one, other), tokens) as collector:
         path = f"/api/v1/deploys/{one.id}/resolve"
         assert (await collector.ask("POST", path)).status == 401

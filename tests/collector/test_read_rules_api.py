@@ -251,7 +251,7 @@ async def test_a_header_from_elsewhere_is_no_way_in(serving: Serve) -> None:
         assert (await collector.ask("GET", "/api/v1/services")).status == 401
 
 
-async def test_people_start_captures_unless_captures_have_tokens_of_their_own(
+async def test_users_of_the_proxy_start_captures_also_beside_capture_tokens(
     serving: Serve, tmp_path: Path
 ) -> None:
     (tmp_path / "tokens").write_text("ci s3cret\n")
@@ -267,8 +267,31 @@ async def test_people_start_captures_unless_captures_have_tokens_of_their_own(
     apart = {**settings, "capture_tokens_file": tmp_path / "tokens"}
     tokens = load_tokens(Settings(store="given", **apart))
     async with serving(MemoryStore(), tokens, **apart) as collector:
-        assert (await collector.ask("POST", "/api/v1/captures", wish, person)).status == 401
+        made = await collector.ask("POST", "/api/v1/captures", wish, person)
+        assert (made.status, made.json["requested_by"]) == (201, "alice")
+        assert (await collector.ask("POST", "/api/v1/captures", wish, JSON)).status == 401
         made = await collector.ask(
             "POST", "/api/v1/captures", wish, {**JSON, "Authorization": "Bearer s3cret"}
         )
         assert (made.status, made.json["requested_by"]) == (201, "ci")
+
+
+async def test_capture_groups_limit_who_starts_captures(serving: Serve, tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("ci s3cret\n")
+    settings: dict[str, Any] = {
+        "read_proxy_header": "X-User",
+        "read_proxy_groups_header": "X-Groups",
+        "trusted_proxies": (parse_network("127.0.0.1"),),
+        "capture_groups": ("sre", "shop team"),
+        "capture_tokens_file": tmp_path / "tokens",
+    }
+    wish = json.dumps({"service": "x", "seconds": 1}).encode()
+    tokens = load_tokens(Settings(store="given", **settings))
+    async with serving(MemoryStore(), tokens, **settings) as collector:
+        for groups, status in (("sre", 201), ("guests, shop team", 201), ("guests", 403), ("", 403)):
+            person = {**JSON, "X-User": "alice", "X-Groups": groups}
+            answer = await collector.ask("POST", "/api/v1/captures", wish, person)
+            assert answer.status == status, groups
+            assert (await collector.ask("GET", "/api/v1/services", None, person)).status == 200
+        token = {**JSON, "Authorization": "Bearer s3cret"}
+        assert (await collector.ask("POST", "/api/v1/captures", wish, token)).status == 201

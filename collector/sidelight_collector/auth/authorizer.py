@@ -117,8 +117,6 @@ class BearerTokens:
     read: tuple[str, ...] | None = None
     capture: tuple[str, ...] | None = None
     token_names: Mapping[str, str] = field(default_factory=dict)
-    has_capture_tokens: bool = False
-    """Whether captures have separate tokens."""
 
     def tokens_for(self, permission: Permission) -> tuple[str, ...] | None:
         """Return the tokens that grant this permission; None if none is needed."""
@@ -157,11 +155,12 @@ class PodIdentities(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Authorizer:
     """Authorizes requests, and determines their principal or writer.
 
-    `pod_identities` identifies pods by their tokens, in a cluster.
+    `tokens` and `read_policy` change when their files do. `pod_identities` identifies pods by their tokens,
+    in a cluster.
     """
 
     tokens: BearerTokens = field(default_factory=BearerTokens)
@@ -197,8 +196,9 @@ class Authorizer:
         if token is not None:
             return self.read_policy.principal_from_token(self.tokens.token_names.get(token, ""))
         user = self.read_policy.parse_proxy_headers(request.remote or "", request.headers)
-        # If captures have separate tokens, users of the proxy need one too.
-        if user and not (permission is Permission.CAPTURE and self.tokens.has_capture_tokens):
+        if user:
+            if permission is Permission.CAPTURE:
+                self.read_policy.proxy.check_capture(*user)
             return self.read_policy.principal_from_proxy(*user)
         if tokens is None:
             return self.read_policy.principal_from_token("")

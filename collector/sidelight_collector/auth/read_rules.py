@@ -101,6 +101,8 @@ class TrustedProxy:
     user_header: str = ""
     groups_header: str = ""
     networks: tuple[Network, ...] = ()
+    capture_groups: tuple[str, ...] = ()
+    """Groups whose users may start captures; empty: all users may."""
 
     def is_trusted(self, address: str) -> bool:
         """Whether a request from this address comes from the proxy."""
@@ -110,6 +112,15 @@ class TrustedProxy:
             return False
         mapped = peer.ipv4_mapped if isinstance(peer, ipaddress.IPv6Address) else None
         return any((mapped or peer) in network for network in self.networks)
+
+    def check_capture(self, user: str, groups: Collection[str]) -> None:
+        """Raise SidelightError if this user may not start captures."""
+        if self.capture_groups and set(self.capture_groups).isdisjoint(groups):
+            raise SidelightError(
+                f"{user} may not start captures here",
+                reason=Reason.FORBIDDEN,
+                hint="Ask the collector's operator for one of the groups in --capture-groups.",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -444,6 +444,11 @@ class Settings(KubernetesSettings):
                 "read_proxy_header and trusted_proxies go together",
                 hint="A header counts only from proxies that are named: give both, or neither.",
             )
+        if self.capture_groups and self.read_proxy_groups_header is None:
+            raise BadSetting(
+                "capture_groups is given without read_proxy_groups_header",
+                hint="Name the header in which the proxy sends the groups of a user.",
+            )
         self.check_tls()
         if self.role != "compactor":
             self.check_access(

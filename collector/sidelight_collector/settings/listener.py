@@ -1,4 +1,4 @@
-"""Settings of the address that a collector serves on: TLS, and who needs no token."""
+"""Settings of the address that a collector serves on: TLS, and who may do what without a token."""
 
 from __future__ import annotations
 
@@ -28,6 +28,16 @@ class ListenerSettings(WorkerSettings):
     )
     tls_check_interval_seconds: float = setting(
         10.0, "time between checks of the two files for changes", parse=parse_positive_float
+    )
+    auth_check_interval_seconds: float = setting(
+        10.0,
+        "time between checks of the files of tokens and rules for changes",
+        parse=parse_positive_float,
+    )
+    capture_groups: tuple[str, ...] = setting(
+        (),
+        "group of the proxy whose users may start captures; may be repeated; without it, all its users may",
+        metavar="GROUP",
     )
     allow_anonymous_writes: bool = setting(
         default=False, help="accept windows without a token, from anybody who can reach this address"
