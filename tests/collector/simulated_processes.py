@@ -8,7 +8,7 @@ from asyncio import events
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from sidelight_collector.ingest.batch import FlushPolicy
@@ -26,7 +26,7 @@ from sidelight_collector.storage.lifecycle.compaction import Compaction, Compact
 from sidelight_collector.storage.objects import StoreError
 from sidelight_collector.storage.segments import read_segment
 from sidelight_collector.storage.tables import ROLLUP_PARTS
-from sidelight_model.errors import SidelightError
+from sidelight_model.errors import Reason, SidelightError
 from tests.collector.faults import Died
 from tests.collector.simulated_queries import ask, drawn
 from tests.collector.simulated_store import Line, Process
@@ -75,12 +75,16 @@ RULES = CompactionPolicy(
 
 
 class Sidecar:
-    """Sends windows until they are acknowledged, or refused; gives one up now and then."""
+    """Sends windows until they are acknowledged, or refused; gives one up now and then.
+
+    It also sends some once more, long after they were acknowledged: its disk is that of an earlier day.
+    """
 
     def __init__(self, world: World, number: int, windows: list[Sent]) -> None:
         self.name = f"sidecar {number}"
         self._world = world
         self._todo = windows
+        self._repeated: list[Sent] = []
 
     def body(self) -> None:
         world, luck = self._world, self._world.luck
@@ -100,9 +104,12 @@ class Sidecar:
                 world.pause(1.0)
             lost = world.storm and luck.random() < 0.2
             world.tell(self.name, [each.number for each in batch], "lost" if lost else request.answer)
-            over = request.answer in ("stored", "refused") or (world.storm and luck.random() < 0.02)
-            if over and not lost:
+            answered = request.answer in ("stored", "refused", Reason.TOO_OLD)
+            if (answered or (world.storm and luck.random() < 0.02)) and not lost:
                 self._todo = [each for each in self._todo if each not in batch]
+                again = [each for each in batch if each not in self._repeated and luck.random() < 0.3]
+                self._repeated += again
+                self._todo += again
                 batch = []
             world.pause(luck.choice((0.0, 1.0, 300.0, 1500.0)))
 
@@ -215,20 +222,23 @@ class Compactor:
 
 
 class Expiring:
-    """Retention, that deletes old days twice."""
+    """Retention, that runs a few times: by age, or by size."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     def body(self) -> None:
         world, luck = self._world, self._world.luck
-        for _ in range(2):
+        days, max_bytes = luck.choice((0, 1, 5)), luck.choice((0, 0, 1, 10_000, 30_000))
+        kept = luck.choice(((days, days, days), (days, days + 1, days + 5), (days, days + 5, 400)))
+        policy = retention.RetentionPolicy(RetentionDays(*kept), max_bytes=max_bytes)
+        for _ in range(3):
             world.await_operation("retention")
-            process, days = Process("retention"), luck.choice((0, 1, 5))
-            now = datetime.fromtimestamp(world.now, UTC)
-            kept = luck.choice(((days, days, days), (days, days + 1, days + 5), (days, days + 5, 400)))
-            policy = retention.RetentionPolicy(RetentionDays(*kept))
-            world.expired = max(world.expired, retention.last_expired_day(now, days))
+            process, now = Process("retention"), datetime.fromtimestamp(world.now, UTC)
+            # Whole days after the end of a day; by size, any day that is over.
+            ages = [0, 0] if max_bytes else [kept[0], kept[2]]
+            lost = [(now - timedelta(days=age + 1)).date() for age in ages]
+            world.downsampled, world.deleted = map(max, (world.downsampled, world.deleted), lost)
             with suppress(Died):
                 one = retention.Retention(Line(world, process), METRICS, policy=policy, interval_seconds=1)
                 one.run_once(now)
@@ -270,6 +280,10 @@ class Rot:
         return [str(each) for each in table["wid"].to_pylist()]
 
 
+_INTERESTING = ("put v1/manifest", "put v1/raw", "delete v1/l0", "delete v1/raw")
+"""Operations in the midst of which a query is asked."""
+
+
 class Querier:
     """Asks now and then, and sees that what it is told is right."""
 
@@ -282,7 +296,7 @@ class Querier:
         memory = TableCache(1 << 20)
         for _ in range(luck.choice((1, 2))):
             if world.storm:
-                world.await_operation(self._name)
+                world.await_operation(self._name, luck.choice(("", *_INTERESTING)))
             process, began = Process(self._name), world.now
             acknowledged = {each.window.id for each in world.windows if each.acknowledged}
             claim = drawn(luck)

@@ -105,7 +105,7 @@ class Line:
             world.pause(60)
         if fault is Trouble.STALLED:
             world.stalls = True
-            world.pause(world.luck.choice((700, 4000, 20_000)))
+            world.pause(world.luck.choice((700, 1500, 4000, 20_000)))
         return fault
 
     def _done(

@@ -20,6 +20,7 @@ from random import Random
 
 import pytest
 from greenlet import getcurrent, greenlet
+from ulid import ULID
 
 from sidelight_collector.storage import blocks, manifest
 from sidelight_collector.storage.lifecycle import retention
@@ -42,7 +43,7 @@ from tests.collector.simulated_processes import (
     Rot,
     Sidecar,
 )
-from tests.collector.simulated_queries import MIDNIGHT, Claim, Inline, ask
+from tests.collector.simulated_queries import EVER, MIDNIGHT, Claim, Inline, ask
 from tests.collector.simulated_store import READS, Trouble
 
 OPERATIONS = 80
@@ -87,8 +88,8 @@ class World:
         self.spoils = False
         self.stalls = False
         """Whether somebody stood still so long that a segment was deleted while it was written once more."""
-        self.expired = date.min
-        """Windows of days until this one may have been deleted."""
+        self.downsampled = self.deleted = date.min
+        """Windows of days until these may be left as sums only, or not at all."""
         self.operations = operations
         self.rate = self.luck.choice((0.0, 0.02, 0.05, 0.15)) if faults else 0.0
         kinds = list(Trouble)
@@ -99,14 +100,18 @@ class World:
         self.answered = 0
         self._hub = getcurrent()
         self._actors: list[Actor] = []
-        self._awaited: dict[str, int] = {}
+        self._awaited: dict[str, tuple[int, str]] = {}
         self._weather: Callable[[bool], None] = lambda _: None
         self._later: list[tuple[float, Callable[[], object]]] = []
 
     # What the world is made of
 
     def _windows(self) -> Iterator[Window]:
-        """Some near midnight, some late, some of old days; now and then two with one id."""
+        """Some near midnight, some late, some of old days; now and then two with one id.
+
+        Ids have the time of the start, as those of sidecars nearly do, or are arbitrary. Of two windows with
+        one id, the second may begin at another time of the same day.
+        """
         luck, number = self.luck, 0
         most = luck.choice((2, 3, 5))
         today = MIDNIGHT * 10**9
@@ -118,9 +123,13 @@ class World:
         starts = luck.sample(edges, luck.choice((1, 2, 4)))
         while number < most:
             start = luck.choice(starts)
-            twins = 2 if luck.random() < 0.05 else 1
+            twins = 2 if luck.random() < 0.1 else 1
             window_id = f"{number:026d}"
-            for _ in range(twins):
+            if luck.random() < 0.7:
+                window_id = f"{str(ULID.from_timestamp(start / 1e9))[:10]}{number:016d}"
+            for twin in range(twins):
+                if twin and luck.random() < 0.7:
+                    start = luck.choice([other for other in edges if event_day(other) == event_day(start)])
                 counts = {Stack("main"): Counts(4**number), Stack(f"main;f{number}"): Counts(0, 0, 4**number)}
                 labels = Labels({"service": f"s{number % 2}", "pod": f"p{number % 3}", "version": "1"})
                 told = Quality(attempts=100, mode="blocking")
@@ -137,7 +146,7 @@ class World:
             *((f"compactor {at}", Compactor(self, at).body) for at in range(luck.choice((1, 2)))),
             *((f"query {at}", Querier(self, at).body) for at in range(luck.choice((1, 1, 2)))),
         ]
-        if luck.random() < 0.15:
+        if luck.random() < 0.3:
             parts.append(("retention", Expiring(self).body))
         if self.rate and luck.random() < 0.35:
             parts.append(("rot", Rot(self).body))
@@ -190,9 +199,9 @@ class World:
         for claim in (self.luck.choice((Claim(by_window=True), Claim(timeline=True), Claim())),):
             found = ask(self.store, claim)
             self.check(found, wanted, self.now, "settled")
-            if not self.lost and not self.spoils and not self.expired > date.min:
+            if not self.lost and not self.spoils and self.downsampled == date.min:
                 assert found.counted == before.counted, "compaction changed the answer"
-        if not self.spoils and self.expired == date.min:
+        if not self.spoils and self.downsampled == date.min:
             self._is_tidy()
 
     def _is_tidy(self) -> None:
@@ -217,10 +226,10 @@ class World:
     def tell(self, *words: object) -> None:
         """One line of the trace; after so many the weather clears."""
         self.trace.append(f"{self.now - MIDNIGHT:11.2f} {' '.join(str(word) for word in words if word)}")
-        for each in self._actors:
-            if len(self.trace) >= self._awaited.get(each.name, math.inf):
-                del self._awaited[each.name]
-                self.wake(each.name)
+        for name, (number, text) in list(self._awaited.items()):
+            if len(self.trace) >= number or (text and text in self.trace[-1]):
+                del self._awaited[name]
+                self.wake(name)
         if len(self.trace) >= self.operations:
             self.storm = False
 
@@ -251,10 +260,20 @@ class World:
             if each.name == name and each.wake == math.inf:
                 each.wake = self.now
 
-    def await_operation(self, name: str) -> None:
-        """Go on in the middle of what others are doing, after any number of operations."""
-        self._awaited[name] = len(self.trace) + self.luck.randrange(self.operations // 2)
+    def await_operation(self, name: str, text: str = "") -> None:
+        """Go on in the middle of what others are doing.
+
+        That is after any number of operations, or at the first one with this text in its line of the trace.
+        """
+        most = self.operations if text else self.operations // 2
+        self._awaited[name] = (len(self.trace) + self.luck.randrange(most), text)
         self.pause(math.inf)
+
+    def may_lack(self, window: Window, claim: Claim) -> bool:
+        """Whether retention may have deleted what an answer would count of a window."""
+        day = event_day(window.start_ns)
+        is_whole = (claim.from_ns, claim.until_ns) == EVER and not claim.by_window
+        return day <= (self.deleted if is_whole else self.downsampled)
 
     def later(self, seconds: float, operation: Callable[[], object]) -> None:
         """Do this after a while, told to nobody."""
@@ -288,10 +307,6 @@ class World:
         for number, times in claim.counted.items():
             assert number < len(self.windows), f"{when}: an answer counts what nobody sent: {claim.counted}"
             each = self.windows[number]
-            if each.day <= self.expired:
-                # Once a day keeps no ids, nobody knows a window of it that is sent again.
-                counted[each.window.id] = times
-                continue
             assert times == 1, f"{when}: window {number} is counted {times} times"
             assert each.sent, f"{when}: window {number} is counted and was not sent"
             counted[each.window.id] = counted.get(each.window.id, 0) + 1
@@ -299,10 +314,8 @@ class World:
         told = sum(counted.values())
         assert claim.windows == told, f"{when}: {claim.windows} windows are told of {told}"
         if claim.unreadable:
-            excused = (
-                self.spoils or self.expired > date.min or self.now - began >= RULES.deletion_delay_seconds
-            )
-            excused = excused or (self.stalls and when != "settled")
+            excused = self.downsampled > date.min or self.now - began >= RULES.deletion_delay_seconds
+            excused = self.spoils or ((excused or self.stalls) and when != "settled")
             assert excused, f"{when}: {claim.unreadable} segments are called unreadable"
             if self.storm:
                 return
@@ -310,7 +323,7 @@ class World:
         elsewhere = {each.window.id for each in self.windows if not claim.covers(each.window)}
         for each in self.windows:
             if each.window.id in wanted and each.window.id not in may_lack | elsewhere:
-                assert each.window.id in counted or each.day <= self.expired, (
+                assert each.window.id in counted or self.may_lack(each.window, claim), (
                     f"{when}: window {each.number} was acknowledged and is not counted "
                     f"({claim.unreadable} unreadable, lost {sorted(self.lost)})"
                 )

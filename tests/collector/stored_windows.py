@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
 from hypothesis import settings
+from ulid import ULID
 
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_context import (
@@ -62,6 +64,13 @@ def window(
         counts=counts,
         quality=quality or Quality(attempts=round(seconds * SECOND_NS) // period_ns, mode="blocking"),
     )
+
+
+def with_timely_ids(windows: Iterable[Window]) -> list[Window]:
+    """The windows with ids like a sidecar's, made when they end; those of `window` are arbitrary."""
+    return [
+        replace(one, id=str(ULID.from_timestamp((one.start_ns + one.duration_ns) / 1e9))) for one in windows
+    ]
 
 
 def stored(*segments: Iterable[Window], store: ObjectStore | None = None) -> ObjectStore:

@@ -103,7 +103,7 @@ def _rewrite_block(store: ObjectStore, day: date, block: Block, now: float) -> I
         if block not in current.blocks:
             return None
         blocks = tuple(new_block if other == block else other for other in current.blocks)
-        return Manifest(blocks, current.tombstones | {key})
+        return replace(current, blocks=blocks, tombstones=current.tombstones | {key})
 
     if _commit_change(store, day, change):
         yield RepairAction(
@@ -138,7 +138,8 @@ def _forget_lost_parts(
         )
         blocks = [remaining if item is block else item for item in current.blocks]
         tombstones = {key} if remaining is None else {ref.key(part) for part in forgotten}
-        return Manifest(tuple(item for item in blocks if item), current.tombstones | tombstones)
+        remaining_blocks = tuple(item for item in blocks if item)
+        return replace(current, blocks=remaining_blocks, tombstones=current.tombstones | tombstones)
 
     if _commit_change(store, day, change):
         yield RepairAction(key, description)

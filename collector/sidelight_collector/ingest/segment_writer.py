@@ -23,8 +23,9 @@ from sidelight_collector.ingest.dedup import DedupCache, DuplicateId
 from sidelight_collector.ingest.stats import IngestStats
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.stack_hashing import HashedWindow
-from sidelight_collector.storage.objects import ObjectStore, StoreError, StoreUnavailable
-from sidelight_collector.storage.segments import event_day, write_hashed_segment
+from sidelight_collector.storage import manifest
+from sidelight_collector.storage.objects import ObjectStore, StoreError, StoreIncompatible, StoreUnavailable
+from sidelight_collector.storage.segments import SegmentRef, event_day, write_hashed_segment
 from sidelight_model.errors import Reason, SidelightError
 
 WRITE_CONCURRENCY: Final = 4
@@ -41,6 +42,20 @@ class ShuttingDown(SidelightError):
 
     def __init__(self) -> None:
         super().__init__("the collector is shutting down", hint="Send again after Retry-After.")
+
+
+class DayClosed(SidelightError):
+    """Retention has dropped single windows of a day, so that a repeated one would count twice."""
+
+    reason = Reason.TOO_OLD
+
+    def __init__(self, day: date) -> None:
+        super().__init__(
+            f"the collector stores only sums of {day}, and takes no more windows of it",
+            hint="A window that was sent before is in the sums. Raise --store-max-bytes of the collector to "
+            "store single windows longer.",
+        )
+        self.day = day
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +104,8 @@ class SegmentWriter:
         """Make windows durable; `text_bytes` is the size of all their text together.
 
         `connection` identifies the connection of the sender.
-        Raises DuplicateId (then none is stored), StoreUnavailable (some may be durable: send all again),
-        ShuttingDown.
+        Raises DuplicateId (then none is stored), DayClosed and StoreUnavailable (windows of other days may be
+        durable: send all again), ShuttingDown.
         """
         if self._is_closing:
             raise ShuttingDown
@@ -194,8 +209,10 @@ class SegmentWriter:
         start = time.perf_counter()
         try:
             loop = asyncio.get_running_loop()
-            ref = await loop.run_in_executor(threads, write_hashed_segment, self._store, batch.windows)
+            ref = await loop.run_in_executor(threads, self._write_segment, batch.day, batch.windows)
             outcome = None
+        except DayClosed as error:
+            outcome = error
         except StoreError as error:
             outcome = error
             _log.warning(
@@ -209,6 +226,27 @@ class SegmentWriter:
             for row in batch.windows:
                 del self._pending_windows[row.window.id]
             batch.completion.set_result(outcome)
+
+    def _write_segment(self, day: date, windows: Sequence[HashedWindow]) -> SegmentRef:
+        """Write windows of one day. Raises DayClosed, and StoreError.
+
+        The second check is what `manifest.DayState` relies on; the first saves the write.
+        """
+        self._check_day(day)
+        ref = write_hashed_segment(self._store, windows)
+        self._check_day(day)
+        return ref
+
+    def _check_day(self, day: date) -> None:
+        """Raise DayClosed if retention has dropped, or is about to drop, the ids of a day."""
+        if day >= event_day(self._wall_clock_ns()):
+            return  # retention takes only days that are over
+        try:
+            takes_windows = manifest.read(self._store, day).manifest.takes_windows
+        except (manifest.ManifestDamaged, StoreIncompatible):
+            return
+        if not takes_windows:
+            raise DayClosed(day)
 
     def _record_written(self, batch: WindowBatch[_Completion], seconds: float) -> None:
         now_ns = self._wall_clock_ns()
@@ -235,4 +273,6 @@ def _copy_error(failure: SidelightError) -> SidelightError:
     """Copy the error of a batch, to raise it in one of the waiting requests."""
     if isinstance(failure, ShuttingDown):
         return ShuttingDown()
+    if isinstance(failure, DayClosed):
+        return DayClosed(failure.day)
     return StoreUnavailable(failure.message, reason=Reason.STORE_UNAVAILABLE, hint=failure.hint)

@@ -29,8 +29,8 @@ class FileReloader(Generic[Content]):
 
     `read` returns the content, or raises SidelightError. `use` takes it into use, and returns whether it
     differs from the content before. Content that cannot be read is logged, and the previous content stays in
-    use. `count` receives `loaded` for each change, and `failed` for each fault. `describe` words such an error
-    for `/readyz`, which everybody may read.
+    use. `count` receives `loaded` for each change, and `failed` for each fault. `describe` words such an
+    error for `/readyz`, which everybody may read.
     """
 
     def __init__(

@@ -8,6 +8,7 @@ segments       written by ingest
 blocks         written by compaction
 hourly_rollup  windows rolled up by the hour
 manifest       the blocks of a day
+window_ids     the time in window ids, and where to look for duplicates
 live_objects   the segments and blocks that queries read
 lease          assigns a day to one collector at a time
 pins           protect windows from retention

@@ -8,7 +8,7 @@ manifest will name it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -62,8 +62,10 @@ from sidelight_collector.storage.tables import (
     compute_group_ids,
     compute_hour_starts,
 )
+from sidelight_collector.storage.window_ids import has_stray_ids
 from sidelight_model.counts import STATES
 
+FindExcludedIds = Callable[[Sequence[pa.Table]], Array | None]
 _SAMPLE_COLUMNS: Final = ("wid", "h", *STATES)
 """Columns of `samples` that cannot be filled in from `profiles`."""
 _BY_FREQUENCY: Final = (("n", "descending"), ("h", "ascending"))
@@ -88,17 +90,19 @@ def write_block(
     day: date,
     inputs: Sequence[SegmentRef],
     *,
-    excluded_ids: Array | None = None,
+    find_excluded_ids: FindExcludedIds = lambda _: None,
     all_rollups: bool = False,
 ) -> Block | None:
     """Merge `inputs` into a new block, which counts once a manifest names it.
 
-    `inputs` are in order of precedence. Windows with an id in `excluded_ids` are left out; returns None if
-    no window is left. With `all_rollups` the block has all sums, even if they save little, so that
-    retention can drop its other tables. Raises InputUnreadable, ObjectMissing for an input that no longer
-    exists, and StoreUnavailable.
+    `inputs` are in order of precedence. Windows with an id that `find_excluded_ids` returns for the profiles
+    of the inputs are left out; returns None if no window is left. With `all_rollups` the block has all sums,
+    even if they save little, so that retention can drop its other tables. Raises InputUnreadable,
+    ObjectMissing for an input that no longer exists, and StoreUnavailable.
     """
-    tables = merge_tables(_exclude_windows(_read_tables(store, ref), excluded_ids) for ref in inputs)
+    tables_by_input = [_read_tables(store, ref) for ref in inputs]
+    excluded_ids = find_excluded_ids([tables.profiles for tables in tables_by_input])
+    tables = merge_tables([_exclude_windows(tables_by_input.pop(0), excluded_ids) for _ in inputs])
     if not len(tables.profiles):
         return None
     starts = [start // 10**6 for start in to_ints(tables.profiles["ts"])]
@@ -106,7 +110,11 @@ def write_block(
         f"{manifest.BLOCK_ROOT}{day.isoformat()}/{min(starts):013d}-{max(starts):013d}-{token_hex(8)}/"
     )
     contents = {part: encode_parquet(table) for part, table in _build_parts(tables, all_rollups=all_rollups)}
-    ref = replace(manifest.parse_key_prefix(key_prefix), parts=frozenset(contents))
+    ref = replace(
+        manifest.parse_key_prefix(key_prefix),
+        parts=frozenset(contents),
+        has_stray_ids=has_stray_ids(tables.profiles),
+    )
     _put_parts(store, {ref.key(part): content for part, content in contents.items()})
     return Block(
         ref,
@@ -137,7 +145,9 @@ def rewrite_block(
     first, last = old.min_start_ms, old.max_start_ms
     key_prefix = f"{manifest.BLOCK_ROOT}{day.isoformat()}/{first:013d}-{last:013d}-{token_hex(8)}/"
     contents = {part: encode_parquet(table) for part, table in tables.items() if part in parts}
-    ref = replace(manifest.parse_key_prefix(key_prefix), parts=frozenset(contents))
+    ref = replace(
+        manifest.parse_key_prefix(key_prefix), parts=frozenset(contents), has_stray_ids=old.has_stray_ids
+    )
     _put_parts(store, {ref.key(part): content for part, content in contents.items()})
     return Block(
         ref,

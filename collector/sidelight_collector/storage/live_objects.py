@@ -15,7 +15,7 @@ import structlog
 
 from sidelight_collector.lru import LruCache
 from sidelight_collector.storage import manifest
-from sidelight_collector.storage.manifest import Manifest, ManifestDamaged
+from sidelight_collector.storage.manifest import DayState, Manifest, ManifestDamaged
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import SegmentRef, event_day, list_segments
 from sidelight_collector.storage.tables import DAY_NS
@@ -64,13 +64,21 @@ def list_live_objects(
     cached = [None if cache is None else cache.get(entry) for entry in entries]
     uncached = [entry for entry, item in zip(entries, cached, strict=True) if item is None]
     read = iter(read_all(partial(_read_manifest, store, cache), uncached))
-    manifests = [item for item in (next(read) if item is None else item for item in cached) if item]
+    by_entry = [next(read) if item is None else item for item in cached]
+    manifests = [item for item in by_entry if item]
     tombstones = {key for item in manifests for key in item.tombstones}
+    closed_days = {
+        entry[0]
+        for entry, item in zip(entries, by_entry, strict=True)
+        if item and item.state is DayState.CLOSED
+    }
     blocks = [
         block.ref for item in manifests for block in item.blocks if _overlaps(block.ref, from_ns, until_ns)
     ]
     segments = [
-        ref for ref in sorted(list_segments(store, from_ns, until_ns)) if ref.key_prefix not in tombstones
+        ref
+        for ref in sorted(list_segments(store, from_ns, until_ns))
+        if ref.key_prefix not in tombstones and ref.day not in closed_days
     ]
     return LiveObjects([*blocks, *segments], len(cached) - len(manifests))
 

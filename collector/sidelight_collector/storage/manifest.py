@@ -18,6 +18,9 @@ another block, and compaction would delete the real one as an orphaned object.
 No window is in two blocks of one manifest. `gone` lists tombstones: segments, blocks and single tables of
 blocks that no longer count. Compaction deletes these objects later, once no query can still be reading
 them.
+
+`stray_ids` is present in a block with such ids, see `window_ids`. `state` is present once retention drops
+single windows of the day, and with them the ids that tell a repeated window from a new one, see DayState.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
+from enum import StrEnum
 from typing import Any, Final
 
 import xxhash
@@ -60,6 +64,20 @@ class ManifestDamaged(StoreError):
             f"the manifest {key!r} cannot be read: {problem}",
             hint="The windows of its blocks are missing until it is restored, from a copy for instance.",
         )
+
+
+class DayState(StrEnum):
+    """Whether a day still takes windows.
+
+    Ingest commits a segment, reads the manifest, and acknowledges only if the day is OPEN. Retention commits
+    CLOSING before it lists the segments of the day, and CLOSED, with the first block without single windows,
+    once compaction has merged them all. A segment that retention did not see is therefore never acknowledged,
+    and does not count in a CLOSED day.
+    """
+
+    OPEN = "open"
+    CLOSING = "closing"
+    CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +113,15 @@ class Manifest:
 
     blocks: tuple[Block, ...] = ()
     tombstones: frozenset[str] = frozenset()
+    state: DayState = DayState.OPEN
+
+    @property
+    def takes_windows(self) -> bool:
+        """Whether every window of the day that is sent again would be recognized.
+
+        Earlier versions dropped single windows without a change of the state.
+        """
+        return self.state is DayState.OPEN and all(block.ref.is_raw for block in self.blocks)
 
     def encode(self) -> bytes:
         """Encode as stored JSON; equal manifests give equal bytes."""
@@ -105,10 +132,13 @@ class Manifest:
                 "windows": block.windows,
                 "rows": block.rows,
                 "parts": dict(block.parts),
+                **({"stray_ids": True} if block.ref.has_stray_ids else {}),
             }
             for block in self.blocks
         ]
-        content = {"format": FORMAT, "blocks": blocks, "gone": sorted(self.tombstones)}
+        content: dict[str, Any] = {"format": FORMAT, "blocks": blocks, "gone": sorted(self.tombstones)}
+        if self.state is not DayState.OPEN:
+            content["state"] = self.state.value
         return _to_json({**content, "check": _compute_checksum(content)})
 
 
@@ -200,7 +230,9 @@ def decode(content: bytes, key: str) -> Manifest:
                 hint="Run the version of Sidelight that wrote it, or a later one.",
             )
         return Manifest(
-            tuple(_parse_blocks(fields["blocks"])), frozenset(map(_parse_tombstone, fields["gone"]))
+            tuple(_parse_blocks(fields["blocks"])),
+            frozenset(map(_parse_tombstone, fields["gone"])),
+            DayState(fields.get("state", DayState.OPEN)),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ManifestDamaged(key, f"{type(error).__name__}: {error}") from error
@@ -220,7 +252,9 @@ def _parse_blocks(entries: Iterable[Mapping[str, Any]]) -> Iterable[Block]:
         services = tuple(str(service) for service in entry["services"])
         windows, rows = int(entry["windows"]), int(entry["rows"])
         parts = {_parse_part(name): int(size) for name, size in _parse_part_sizes(entry).items()}
-        yield Block(replace(ref, parts=frozenset(parts), rows=rows), services, windows, rows, parts)
+        is_stray = entry.get("stray_ids") is True
+        ref = replace(ref, parts=frozenset(parts), rows=rows, has_stray_ids=is_stray)
+        yield Block(ref, services, windows, rows, parts)
 
 
 def _parse_part_sizes(entry: Mapping[str, Any]) -> Mapping[str, int]:

@@ -53,7 +53,8 @@ class SegmentRef:
 
     `key_prefix` ends with `/`. The windows began between `min_start_ms` and `max_start_ms`, both inclusive
     Unix milliseconds. `parts` are its tables: a block may have more than a segment, or fewer when it is
-    old. `rows` is the number of rows in `samples` of a block; 0 if unknown.
+    old. `rows` is the number of rows in `samples` of a block; 0 if unknown. `has_stray_ids`
+    is whether a block has any, see `window_ids`.
     """
 
     key_prefix: str
@@ -61,6 +62,7 @@ class SegmentRef:
     max_start_ms: int
     parts: frozenset[SegmentPart] = frozenset(SEGMENT_PARTS)
     rows: int = field(default=0, compare=False)
+    has_stray_ids: bool = field(default=False, compare=False)
 
     def key(self, part: SegmentPart) -> str:
         """Return the key of one of its tables."""
@@ -70,6 +72,11 @@ class SegmentRef:
     def is_segment(self) -> bool:
         """Whether this is a segment, which counts without a manifest."""
         return self.key_prefix.startswith(ROOT)
+
+    @property
+    def day(self) -> date:
+        """The day of its windows."""
+        return event_day(self.min_start_ms // 1000 * 10**9)
 
     @property
     def is_raw(self) -> bool:

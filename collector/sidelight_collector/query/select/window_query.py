@@ -5,8 +5,9 @@ sends it again after a lost response. It counts in the first segment in the orde
 
 Blocks have hourly rows, which summarize many windows (`hours`). The query reads them instead of single
 windows where the result is the same. The hour must be completely in the range, and no segment may repeat
-one of its windows. If the query needs stacks, it must select all windows of a group whose stacks are summed
-together. Windows that exist only as a rollup are in a range if their hour or day starts in it.
+one of its windows (`storage.window_ids`). If the query needs stacks, it must select all windows of a group
+whose stacks are summed together. Windows that exist only as a rollup are in a range if their hour or day
+starts in it.
 
 A matcher on `thread` selects samples, not time: the process was profiled also while other threads were not
 sampled or did not exist. The rates of all kinds of threads of a process therefore add up to the rate of the
@@ -41,6 +42,7 @@ from sidelight_collector.storage.hourly_rollup import WINDOW_ROW_SCHEMA, build_w
 from sidelight_collector.storage.segments import SegmentRef
 from sidelight_collector.storage.tables import DAY_NS, HOUR_NS, SegmentPart
 from sidelight_collector.storage.tables import compute_hour_starts as hours_of
+from sidelight_collector.storage.window_ids import list_id_hours
 from sidelight_model.selectors import Selector
 
 _SEGMENT_FIELD: Final = pa.field("segment", pa.int32())
@@ -126,10 +128,16 @@ class _SideSelection:
         return pa.table({**{name: hours[name] for name in hours.column_names}, **tags})
 
     def iter_raw_hours(self) -> Iterator[int]:
-        """Yield hours of objects without hourly rows: a block may repeat their windows."""
-        for at, ref in enumerate(self._refs):
-            if at not in self._hour_tables:
-                yield from ref.list_hour_starts()
+        """Yield the hours in which a block may repeat windows of objects without hourly rows."""
+        raw = [ref for at, ref in enumerate(self._refs) if at not in self._hour_tables]
+        for ref in raw:
+            yield from ref.list_hour_starts()
+        segments = [ref for ref in raw if ref.is_segment]
+        if segments and self._hour_tables:
+            for _, profiles in self._context.read_profiles(segments):
+                yield from list_id_hours(profiles)
+            for ref in (self._refs[at] for at in self._hour_tables):
+                yield from ref.list_hour_starts() if ref.has_stray_ids else ()
 
     def iter_partial_hours(self, split_hours: Collection[int]) -> Iterator[int]:
         """Yield the hours in which the query selects only a part of a group of stacks."""

@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from itertools import accumulate, groupby
 from typing import Final
 
@@ -44,10 +45,11 @@ from sidelight_collector.storage.blocks import (
     write_block,
 )
 from sidelight_collector.storage.lease import Leases, iter_without_leases
-from sidelight_collector.storage.manifest import Block, Manifest, ManifestVersion
+from sidelight_collector.storage.manifest import Block, DayState, ManifestVersion
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
 from sidelight_collector.storage.segments import ROOT, SegmentRef, parse_segment_key
 from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS
+from sidelight_collector.storage.window_ids import list_id_hours
 
 MAX_BLOCKS_PER_MERGE: Final = 32
 MAX_SEGMENTS_PER_MERGE: Final = 256
@@ -202,7 +204,7 @@ class Compaction:
     def _compact_day(self, day: date, should_stop: Callable[[], bool]) -> None:
         """Merge the inputs of one day step by step, then delete its garbage."""
         try:
-            day_inputs: DayInputs | None = self._load_day(day)
+            day_inputs = self._bury_refused(self._load_day(day))
             while (
                 day_inputs
                 and not should_stop()
@@ -226,6 +228,18 @@ class Compaction:
         ]
         return DayInputs(day, version, blocks, segments).exclude(self._damaged_refs)
 
+    def _bury_refused(self, day_inputs: DayInputs) -> DayInputs | None:
+        """Give tombstones to segments of a closed day, which were never acknowledged.
+
+        Returns the remaining inputs, or None if another collector was faster.
+        """
+        current, refs = day_inputs.version.manifest, [ref for ref, _ in day_inputs.segments]
+        if current.state is not DayState.CLOSED or not refs:
+            return day_inputs
+        updated = replace(current, tombstones=current.tombstones | {ref.key_prefix for ref in refs})
+        committed = manifest.commit(self._store, day_inputs.day, day_inputs.version, updated)
+        return replace(day_inputs, version=committed).exclude(refs) if committed else None
+
     def _merge_inputs(self, day_inputs: DayInputs, inputs: Sequence[SegmentRef]) -> DayInputs | None:
         """Merge `inputs` into a block and commit it.
 
@@ -233,10 +247,13 @@ class Compaction:
         """
         began = self._timer()
         try:
-            duplicate_ids = self._read_duplicate_candidates(day_inputs, inputs)
             is_complete = is_day_complete(day_inputs.day, self._clock())
             block = write_block(
-                self._store, day_inputs.day, inputs, excluded_ids=duplicate_ids, all_rollups=is_complete
+                self._store,
+                day_inputs.day,
+                inputs,
+                find_excluded_ids=partial(self._read_duplicate_candidates, day_inputs, inputs),
+                all_rollups=is_complete,
             )
         except ObjectMissing as error:
             # Another collector or retention may have deleted it. Otherwise it is missing again next time.
@@ -248,21 +265,23 @@ class Compaction:
         except InputUnreadable as error:
             if error.ref in inputs:
                 return self._exclude_damaged(day_inputs, [error.ref], error)
-            # An unreadable block may have the same windows, so the segments that overlap it must wait.
-            overlapping = [
-                ref
-                for ref in inputs
-                if not set(ref.list_hour_starts()).isdisjoint(error.ref.list_hour_starts())
-            ]
-            return self._exclude_damaged(day_inputs, overlapping, error)
+            # An unreadable block may have the same windows, so the segments that overlap it must wait. Those
+            # of stray ids, or of ids of another hour, do not overlap it.
+            segments = [ref for ref in inputs if ref.is_segment]
+            block_hours = set(error.ref.list_hour_starts())
+            overlapping = [ref for ref in segments if not block_hours.isdisjoint(ref.list_hour_starts())]
+            waiting = segments if error.ref.has_stray_ids else overlapping or segments
+            return self._exclude_damaged(day_inputs, waiting, error)
         # If this process was suspended for hours, others may have deleted the new block as orphaned.
         is_late = self._timer() - began > self._policy.orphan_age_seconds / 2
         if is_late or (block and not has_all_objects(self._store, block)):
             return None
         current = day_inputs.version.manifest
         input_prefixes = {ref.key_prefix for ref in inputs}
-        merged = Manifest(
-            tuple(_replace_inputs(current.blocks, block, input_prefixes)), current.tombstones | input_prefixes
+        merged = replace(
+            current,
+            blocks=tuple(_replace_inputs(current.blocks, block, input_prefixes)),
+            tombstones=current.tombstones | input_prefixes,
         )
         committed = manifest.commit(self._store, day_inputs.day, day_inputs.version, merged)
         if committed is None:
@@ -294,17 +313,23 @@ class Compaction:
         committed = manifest.commit(self._store, day_inputs.day, day_inputs.version, updated)
         return replace(day_inputs, version=committed).exclude(refs) if committed else None
 
-    def _read_duplicate_candidates(self, day_inputs: DayInputs, inputs: Sequence[SegmentRef]) -> Array | None:
+    def _read_duplicate_candidates(
+        self, day_inputs: DayInputs, inputs: Sequence[SegmentRef], profiles: Sequence[pa.Table]
+    ) -> Array | None:
         """Return the ids of windows in blocks that may also be in the input segments.
 
-        These are the blocks with windows in the same hours; None if there are none. Raises InputUnreadable
-        for a damaged block.
+        `profiles` are those of `inputs`. The blocks have windows in the same hours, or in the hours of the
+        ids, or stray ids; None if there are none. Raises InputUnreadable for a damaged block.
         """
         segments = [ref for ref in inputs if ref.is_segment]
         hours = {hour for ref in segments for hour in ref.list_hour_starts()}
+        for ref, table in zip(inputs, profiles, strict=True):
+            hours |= list_id_hours(table) if ref.is_segment else set()
         raw_blocks = [block.ref for block in day_inputs.version.manifest.blocks if block.ref.is_raw]
         blocks = [
-            ref for ref in raw_blocks if ref not in inputs and not hours.isdisjoint(ref.list_hour_starts())
+            ref
+            for ref in raw_blocks
+            if ref not in inputs and (ref.has_stray_ids or not hours.isdisjoint(ref.list_hour_starts()))
         ]
         cached_ids, self._window_ids = self._window_ids, {}
         for ref in blocks if segments else []:

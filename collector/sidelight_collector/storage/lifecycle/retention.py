@@ -7,6 +7,9 @@ deletes the objects once no query can still be reading them. Services may have r
 and pins protect the windows of whole days. If the services of a block need different resolutions, retention
 rewrites the block as several blocks.
 
+Without its single windows, a day has no ids that tell a repeated window from a new one. Retention therefore
+closes a day for further windows first, and waits until compaction has merged those that were acknowledged.
+
 Retention only deletes keys that the collector writes.
 """
 
@@ -18,7 +21,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import IntEnum
 from itertools import chain
@@ -31,12 +34,14 @@ from sidelight_collector.metrics import Metrics
 from sidelight_collector.settings.types import RetentionDays
 from sidelight_collector.storage import lease, manifest, segments
 from sidelight_collector.storage.blocks import rewrite_block
-from sidelight_collector.storage.manifest import Block, Manifest, ManifestVersion
+from sidelight_collector.storage.manifest import Block, DayState, Manifest, ManifestVersion
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
 from sidelight_collector.storage.pins import Pin, is_pinned, read_pins
-from sidelight_collector.storage.tables import SCHEMAS, SegmentPart
+from sidelight_collector.storage.tables import DAY_NS, SCHEMAS, SegmentPart
 
 DELETE_CONCURRENCY: Final = 8
+MAX_CLOSING_SECONDS: Final = 6 * 3600.0
+"""Longest wait for compaction of a day that is being closed; it never merges a damaged segment."""
 _DAY_PATTERN: Final = r"(?P<day>\d{4}-\d\d-\d\d)"
 _NAME_PATTERN: Final = r"\d{13}-\d{13}-[0-9a-f]{16}"
 _DELETION_ORDER: Final = (
@@ -110,6 +115,13 @@ class BlockChange:
     cause: str
 
     @property
+    def drops_windows(self) -> bool:
+        """Whether single windows of the block are dropped, and with them their ids."""
+        return self.block.ref.is_raw and any(
+            level is not Resolution.WINDOW for level in self.services_by_resolution
+        )
+
+    @property
     def freed_bytes(self) -> int:
         """Bytes of the tables that no service needs any longer.
 
@@ -132,6 +144,11 @@ class RetentionPlan:
     changes: Sequence[BlockChange]
     expired_keys: Sequence[Sequence[str]]
     versions: Mapping[date, ManifestVersion]
+
+
+def day_start_ns(day: date) -> int:
+    """Return the start of a day (UTC) in Unix nanoseconds."""
+    return int(datetime.combine(day, datetime.min.time(), UTC).timestamp()) * 10**9
 
 
 def last_expired_day(now: datetime, days: int) -> date:
@@ -324,6 +341,7 @@ class Retention:
         self._clock = clock
         self._revisit = revisit
         self._expire = expire
+        self._closing_since: dict[date, datetime] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Apply retention every `interval_seconds` until `stop` is set."""
@@ -343,25 +361,32 @@ class Retention:
             for change in plan.changes:
                 if should_stop():
                     return
-                self._apply_change(change)
+                self._apply_change(change, now)
             self._delete_keys(plan.expired_keys, should_stop)
             self._metrics.retention_deleted.inc(self._expire(now.timestamp(), should_stop))
         except StoreError as error:
             self._record_failure(error)
 
-    def _apply_change(self, change: BlockChange) -> None:
+    def _apply_change(self, change: BlockChange, now: datetime) -> None:
         """Commit the change of a block to the manifest of its day.
 
-        Does nothing if the block or the manifest has changed; the next run plans again.
+        Does nothing if the block or the manifest has changed, or if the day cannot be closed yet; the next
+        run plans again.
         """
         try:
-            version = manifest.read(self._store, change.day)
-            if change.block not in version.manifest.blocks:
+            current = manifest.read(self._store, change.day)
+            version = self._close_day(change.day, current, now) if change.drops_windows else current
+            if version is None or change.block not in version.manifest.blocks:
                 return
             self._revisit(change.day)
             replacement, tombstones = self._build_replacement(change)
             blocks = [replacement if block == change.block else [block] for block in version.manifest.blocks]
-            content = Manifest(tuple(chain.from_iterable(blocks)), version.manifest.tombstones | tombstones)
+            content = replace(
+                version.manifest,
+                blocks=tuple(chain.from_iterable(blocks)),
+                tombstones=version.manifest.tombstones | tombstones,
+                state=DayState.CLOSED if change.drops_windows else version.manifest.state,
+            )
             if manifest.commit(self._store, change.day, version, content) is None:
                 return
         except ObjectMissing:
@@ -382,6 +407,30 @@ class Retention:
             why=change.cause,
             bytes=change.freed_bytes,
         )
+
+    def _close_day(self, day: date, version: ManifestVersion, now: datetime) -> ManifestVersion | None:
+        """Close a day for further windows; None while it has segments that count.
+
+        The order of these steps is what `DayState` relies on.
+        """
+        if version.manifest.state is DayState.OPEN:
+            closing = replace(version.manifest, state=DayState.CLOSING)
+            if (committed := manifest.commit(self._store, day, version, closing)) is None:
+                return None
+            version = committed
+        if version.manifest.state is DayState.CLOSED:
+            return version
+        start = day_start_ns(day)
+        refs = segments.list_segments(self._store, start, start + DAY_NS)
+        pending = [ref.key_prefix for ref in refs if ref.key_prefix not in version.manifest.tombstones]
+        if not pending:
+            return version
+        since = self._closing_since.setdefault(day, now)
+        if (now - since).total_seconds() < MAX_CLOSING_SECONDS:
+            _log.info("retention waits for compaction", day=day.isoformat(), segments=len(pending))
+            return None
+        _log.warning("segments left out of a day that retention closes", segments=pending)
+        return version
 
     def _build_replacement(self, change: BlockChange) -> tuple[list[Block], frozenset[str]]:
         """Build the blocks that replace a block; returns them and the new tombstones."""

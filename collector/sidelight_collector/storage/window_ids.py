@@ -1,0 +1,62 @@
+"""The time in window ids, which says where else a window with the same id may be.
+
+An id is a ULID (https://github.com/ulid/spec): its first ten characters are a time. A sidecar makes the id of
+a window when the window ends. The start of a window is therefore nearly always in the hour of that time, or
+shortly before it. An id is stray if it is not: a client sent an arbitrary id, or an id of another window.
+
+Of two windows with one id, both are in the hours of the id, or one of them is stray. Whoever looks for
+duplicates of a window reads those hours, and all blocks that have stray ids.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+import numpy as np
+import pyarrow as pa
+
+from sidelight_collector.arrow_ops import I64, Column, combine_chunks, to_int64_numpy
+from sidelight_collector.storage.tables import HOUR_NS
+
+MAX_ID_DELAY_NS: Final = 300 * 10**9
+"""Longest time from the start of a window to its id for which both are always in the hours of the id."""
+
+_ALPHABET: Final = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_ID_LENGTH: Final = 26
+_MAX_NS: Final = 2**63 - 1
+_TIME_LENGTH: Final = 10
+_VALUES: Final = np.zeros(256, np.int64)
+_VALUES[np.frombuffer(_ALPHABET, np.uint8)] = np.arange(len(_ALPHABET))
+_WEIGHTS: Final = 32 ** np.arange(_TIME_LENGTH - 1, -1, -1, dtype=np.int64)
+
+
+def list_id_hours(profiles: pa.Table) -> set[int]:
+    """List the starts (Unix ns) of the hours that the ids of windows point to."""
+    last = _parse_times(profiles["wid"])
+    return {
+        int(hour)
+        for times in (last - MAX_ID_DELAY_NS, last)
+        for hour in np.unique(times // HOUR_NS * HOUR_NS)
+    }
+
+
+def has_stray_ids(profiles: pa.Table) -> bool:
+    """Return whether a window began in another hour than those of its id."""
+    last, hours = _parse_times(profiles["wid"]), to_int64_numpy(profiles["ts"]) // HOUR_NS
+    return bool(np.any((hours > last // HOUR_NS) | (hours < (last - MAX_ID_DELAY_NS) // HOUR_NS)))
+
+
+def _parse_times(wids: Column) -> I64:
+    """Return the time (Unix ns) of each id; 0 for all of them if one is no ULID."""
+    text = combine_chunks(wids)
+    if isinstance(text, pa.DictionaryArray):
+        return _parse_times(text.dictionary)[to_int64_numpy(text.indices)]
+    try:
+        ids = text.cast(pa.binary()).cast(pa.binary(_ID_LENGTH))
+    except pa.ArrowInvalid:
+        return np.zeros(len(text), np.int64)
+    content = cast("bytes", ids.buffers()[1]) if len(ids) else b""
+    first, last = ids.offset * _ID_LENGTH, (ids.offset + len(ids)) * _ID_LENGTH
+    characters = np.frombuffer(content, np.uint8)[first:last].reshape(-1, _ID_LENGTH)
+    milliseconds: I64 = _VALUES[characters[:, :_TIME_LENGTH]] @ _WEIGHTS
+    return np.minimum(milliseconds, _MAX_NS // 10**6) * 10**6
