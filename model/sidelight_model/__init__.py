@@ -5,6 +5,7 @@ counts          samples by state; profile types
 frames          one call: function, file, line
 folded          folded stacks as text
 labels          labels and their limits
+regular_expressions  patterns in the syntax of RE2, in linear time
 selectors       Prometheus matchers
 window          the stacks of one process over a few seconds
 capture_protocol  messages between a sidecar and the collector's captures

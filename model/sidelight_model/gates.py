@@ -38,7 +38,7 @@ from typing import Any, Final
 
 from sidelight_model.change import format_number, format_percent, format_signed
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.selectors import FullMatch, PatternCheck, check_python_pattern, python_fullmatch
+from sidelight_model.selectors import FullMatch, PatternCheck, check_pattern, is_full_match
 
 MAX_CHARACTERS: Final = 1024
 TIME_SUBJECTS: Final = ("rate", "cpu", "wall", "gil")
@@ -117,13 +117,13 @@ class Condition:
         both = _FUNCTION_AND_FILE_PATTERN.fullmatch(self.pattern)
         return (both["function"], both["file"]) if both else (self.pattern, "")
 
-    def accepts(self, function: str, file: str, fullmatch: FullMatch = python_fullmatch) -> bool:
+    def accepts(self, function: str, file: str, fullmatch: FullMatch = is_full_match) -> bool:
         """Return whether the condition applies to this function."""
         function_pattern, file_pattern = self.patterns
         return fullmatch(function_pattern, function) and (not file_pattern or fullmatch(file_pattern, file))
 
 
-def parse_condition(text: str, check_pattern: PatternCheck = check_python_pattern) -> Condition:
+def parse_condition(text: str, check_pattern: PatternCheck = check_pattern) -> Condition:
     """Parse a condition.
 
     `check_pattern` raises ValueError for a pattern that the `FullMatch` in use does not support. Raises

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from sidelight.request_origin import parse_host_name
 from sidelight.settings import BadSetting, setting
 from sidelight_model.errors import BadLabel
 from sidelight_model.labels import RESERVED_LABELS, Labels
+from sidelight_model.regular_expressions import BadPattern, Pattern
 from sidelight_sidecar.collector_connection import CollectorConnectionSettings
 from sidelight_sidecar.one_shot import NO_ONE_TIME_TOKEN, OneTimeToken, parse_one_time_token
 from sidelight_sidecar.state_directory import find_state_directory
@@ -298,9 +298,9 @@ class SidecarSettings(CollectorConnectionSettings):
             )
 
     @property
-    def match_pattern(self) -> re.Pattern[str] | None:
+    def match_pattern(self) -> Pattern | None:
         """`--match`, compiled."""
-        return re.compile(self.match) if self.match else None
+        return Pattern(self.match) if self.match else None
 
     @property
     def listen_address(self) -> tuple[str, int]:
@@ -386,11 +386,11 @@ def _check_targets(settings: SidecarSettings) -> None:
             hint="Give one of --pid N, --match REGEX and --all.",
         )
     try:
-        re.compile(settings.match)
-    except (re.error, RecursionError) as error:
+        Pattern(settings.match)
+    except BadPattern as error:
         raise BadSetting(
             f"--match {settings.match!r} is not a regular expression: {error}",
-            hint="It is Python's syntax; quote it for the shell.",
+            hint="It is RE2's syntax, which has no lookahead and no \\1; quote it for the shell.",
         ) from error
 
 

@@ -35,8 +35,8 @@ MUTANTS: Final = (
     Mutant(
         "acknowledge-failure",
         _WRITER,
-        "            outcome = error\n",
-        "            outcome = None\n",
+        "        except StoreError as error:\n            outcome = error\n",
+        "        except StoreError as error:\n            outcome = None\n",
         "windows are acknowledged although the store failed",
     ),
     Mutant(
@@ -75,11 +75,11 @@ MUTANTS: Final = (
         "a manifest is replaced without a condition",
     ),
     Mutant(
-        "first-commit",
-        _MANIFEST,
-        "store.put(key_of(day), content, if_absent=True)",
-        "store.put(key_of(day), content)",
-        "the first manifest of a day is written without a condition",
+        "closed-day",
+        _WRITER,
+        "        if not takes_windows:\n",
+        "        if takes_windows is None:\n",
+        "windows of a day whose ids retention dropped are taken again",
     ),
     Mutant(
         "merge-dedup",
@@ -105,8 +105,8 @@ MUTANTS: Final = (
     Mutant(
         "no-tombstones",
         _COMPACTION,
-        "current.tombstones | input_prefixes\n",
-        "current.tombstones\n",
+        "tombstones=current.tombstones | input_prefixes,\n",
+        "tombstones=current.tombstones,\n",
         "merged segments get no tombstone",
     ),
     Mutant(

@@ -68,6 +68,7 @@ def test_the_default_spool_is_in_the_state_directory_of_the_user(
         (["--pid", "1", "--all"], "--pid and --all cannot go together"),
         (["--pid", "0"], "not a process id"),
         (["--match", "("], "not a regular expression"),
+        (["--match", "(?=app)"], "not a regular expression"),
         (["--all", "--rate", "0"], "--rate must be"),
         (["--all", "--rate", "1001"], "--rate must be"),
         (["--all", "--rate", "99.5"], "not a whole number"),

@@ -15,7 +15,6 @@ access may read everything.
 
 from __future__ import annotations
 
-import fnmatch
 import ipaddress
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,6 +26,7 @@ from multidict import MultiMapping
 
 from sidelight.settings import BadSetting
 from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.regular_expressions import compile_pattern
 from sidelight_model.selectors import Matcher, Op, Selector
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -230,4 +230,4 @@ def _to_regex(pattern: str) -> str:
 def _matches(namespace: str, pattern: str) -> bool:
     if pattern == NO_NAMESPACE:
         return not namespace
-    return bool(namespace) and fnmatch.fnmatchcase(namespace, pattern)
+    return bool(namespace) and compile_pattern(_to_regex(pattern)).fullmatch(namespace)

@@ -19,6 +19,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from sidelight_model.regular_expressions import Pattern
+
 # Command lines of multiprocessing, billiard (Celery) and loky (joblib): workers started by exec, and the
 # processes that support them.
 _SPAWNED_WORKER = re.compile(r"from (multiprocessing|billiard)\.spawn import |\.popen_loky_posix\b")
@@ -73,7 +75,7 @@ class ProcessFilter:
     """
 
     pids: frozenset[int] = frozenset()
-    pattern: re.Pattern[str] | None = None
+    pattern: Pattern | None = None
     match_all: bool = False
     include_children: bool = True
     container: str = ""
@@ -216,7 +218,7 @@ def _matches_filter(proc: Proc, process_filter: ProcessFilter) -> bool:
     if process_filter.match_all:
         return not proc.is_nested
     if process_filter.pattern is not None:
-        return process_filter.pattern.search(" ".join(proc.command_line)) is not None
+        return process_filter.pattern.search(" ".join(proc.command_line))
     return proc.pid in process_filter.pids
 
 
