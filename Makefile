@@ -137,6 +137,10 @@ fuzz: install ## change inputs of every parser and parameter at random (30 min);
 		echo "no coverage-guided fuzzing here: atheris has no wheel for this Python"
 	$(BIN)/python -m tests.fuzz $(FUZZ_FLAGS)
 
+.PHONY: test-mutation
+test-mutation: install ## mutation testing of the store: which of twenty defects the simulation finds (1 h); MUTATION_FLAGS="--only lost-update"
+	$(BIN)/python -m tests.mutation $(MUTATION_FLAGS)
+
 .PHONY: test-harm
 test-harm: install tools ## try at length what sampling could do to its target; writes bench/results/harm.md (30 min)
 	$(BIN)/python -m tests.harm --page bench/results/harm.md $(HARM_FLAGS)

@@ -79,6 +79,7 @@ PROCESSES = (
     "tests/e2e/",
     "tests/harm/",
     "tests/cli/local/",
+    "tests/mutation/test_mutation.py::test_the_simulation",
     "tests/native/",
     "tests/pictures/",
     "tests/test_loop_watchdog.py",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
+from sidelight_collector.storage import manifest
 from sidelight_collector.storage.objects import ObjectChanged, ObjectEntry, ObjectExists, StoreUnavailable
 from tests.collector.faults import Died
 
@@ -100,12 +101,14 @@ class Line:
         if self._process.dead:
             raise Died
         fault = world.drawn()
+        if what == "put" and key.startswith(manifest.ROOT) and world.is_suspended():
+            fault = Trouble.STALLED
         world.tell(self._process.name, what, key, how, fault.name if fault else "")
         if fault is Trouble.SLOW:
             world.pause(60)
         if fault is Trouble.STALLED:
             world.stalls = True
-            world.pause(world.luck.choice((700, 1500, 4000, 20_000)))
+            world.pause(world.luck.choice((700, 1500, 1700, 4000, 20_000)))
         return fault
 
     def _done(

@@ -239,6 +239,10 @@ class World:
             return None
         return self.luck.choice(self.kinds)
 
+    def is_suspended(self) -> bool:
+        """Whether a process is suspended just before it replaces a manifest, and others are not."""
+        return self.storm and self.rate > 0 and Trouble.STALLED in self.kinds and self.luck.random() < 0.15
+
     def pause(self, seconds: float = 0.0) -> None:
         """Whoever calls goes on after this while; others do before."""
         me = getcurrent()

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { nameMatcher } from "../src/flamegraph/analysis/search.ts";
-import { BadExpression, compileSearch } from "../src/lib/regularExpression.ts";
+import { BadExpression, compileSearch } from "../src/flamegraph/analysis/regularExpression.ts";
 import { randomNumbers, seeds } from "./stacks.ts";
 
 test("an expression finds what the browser's matcher finds", () => {

@@ -1,4 +1,4 @@
-import { compileSearch } from "../../lib/regularExpression.ts";
+import { compileSearch } from "./regularExpression.ts";
 import type { Shape, Tree } from "../tree/tree.ts";
 
 /** The frames a search found: `hit[i]` is 1 where node i's name matches. */
