@@ -84,7 +84,7 @@ class AuthContext:
             )
 
     def _use(self, content: tuple[BearerTokens, ReadPolicy]) -> bool:
-        """Use these tokens and rules from now on; return whether they differ from those before."""
+        """Use these tokens and rules; return whether they differ from the previous ones."""
         authorizer = self.authorizer
         if content == (authorizer.tokens, authorizer.read_policy):
             return False

@@ -106,7 +106,7 @@ def build_cluster_features(
 def allow_one_time_tokens(
     authorizer: Authorizer, attacher: Attacher, repository: CaptureRepository
 ) -> Authorizer:
-    """Extend the authorizer to accept the one-time tokens of attached sidecars; return it."""
+    """Let the authorizer accept one-time tokens of attached sidecars; return it."""
     if attacher.is_enabled:
         authorizer.one_time_identities = OneTimeTokenVerifier(repository)
     return authorizer

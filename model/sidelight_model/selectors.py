@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sidelight_model.errors import BadSelector
-from sidelight_model.regular_expressions import BadPattern, compile_pattern
+from sidelight_model.regular_expressions.pattern import compile_pattern
+from sidelight_model.regular_expressions.program import BadPattern
 
 MAX_SELECTOR_CHARACTERS = 4096
 

@@ -13,7 +13,8 @@ from sidelight.request_origin import parse_host_name
 from sidelight.settings import BadSetting, setting
 from sidelight_model.errors import BadLabel
 from sidelight_model.labels import RESERVED_LABELS, Labels
-from sidelight_model.regular_expressions import BadPattern, Pattern
+from sidelight_model.regular_expressions.pattern import Pattern
+from sidelight_model.regular_expressions.program import BadPattern
 from sidelight_sidecar.collector_connection import CollectorConnectionSettings
 from sidelight_sidecar.one_shot import NO_ONE_TIME_TOKEN, OneTimeToken, parse_one_time_token
 from sidelight_sidecar.state_directory import find_state_directory

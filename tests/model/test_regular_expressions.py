@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from sidelight_model.errors import BadSelector
 from sidelight_model.gates import BadCondition, parse_condition
-from sidelight_model.regular_expressions import MAX_CACHED_STEPS, BadPattern, Pattern
+from sidelight_model.regular_expressions.pattern import MAX_CACHED_STEPS, Pattern
+from sidelight_model.regular_expressions.program import BadPattern
 from sidelight_model.selectors import parse_selector
 
 _CLASSES = ("\\b", "\\B", "\\d", "\\w", "\\S", "[ab]", "[^a]", "[[:upper:]_]", "\\pL", "\\n", "\\x41", "\\.")

@@ -26,7 +26,7 @@ from multidict import MultiMapping
 
 from sidelight.settings import BadSetting
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.regular_expressions import compile_pattern
+from sidelight_model.regular_expressions.pattern import compile_pattern
 from sidelight_model.selectors import Matcher, Op, Selector
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -45,15 +45,15 @@ class ShuttingDown(SidelightError):
 
 
 class DayClosed(SidelightError):
-    """Retention has dropped single windows of a day, so that a repeated one would count twice."""
+    """Retention has dropped single windows of this day."""
 
     reason = Reason.TOO_OLD
 
     def __init__(self, day: date) -> None:
         super().__init__(
             f"the collector stores only sums of {day}, and takes no more windows of it",
-            hint="A window that was sent before is in the sums. Raise --store-max-bytes of the collector to "
-            "store single windows longer.",
+            hint="A window that was sent before is in the sums. The collector stores single windows "
+            "longer with a larger --retention-bytes or --retention-raw-days.",
         )
         self.day = day
 

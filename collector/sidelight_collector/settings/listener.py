@@ -1,4 +1,4 @@
-"""Settings of the address that a collector serves on: TLS, and who may do what without a token."""
+"""Settings of the address that a collector serves on: TLS, tokens and users."""
 
 from __future__ import annotations
 

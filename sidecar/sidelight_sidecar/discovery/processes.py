@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sidelight_model.regular_expressions import Pattern
+from sidelight_model.regular_expressions.pattern import Pattern
 
 # Command lines of multiprocessing, billiard (Celery) and loky (joblib): workers started by exec, and the
 # processes that support them.

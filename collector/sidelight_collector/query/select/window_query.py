@@ -128,7 +128,7 @@ class _SideSelection:
         return pa.table({**{name: hours[name] for name in hours.column_names}, **tags})
 
     def iter_raw_hours(self) -> Iterator[int]:
-        """Yield the hours in which a block may repeat windows of objects without hourly rows."""
+        """Yield hours in which blocks may repeat windows without hourly rows."""
         raw = [ref for at, ref in enumerate(self._refs) if at not in self._hour_tables]
         for ref in raw:
             yield from ref.list_hour_starts()

@@ -1,28 +1,17 @@
-"""Regular expressions that no pattern makes slow, in the syntax of RE2.
-
-Python's `re` tries alternatives one after the other, which takes exponential time for some patterns, such as
-`(a+)+b`. Here a pattern is a program whose possible states are followed all at once, character by character
-(Ken Thompson, Regular Expression Search Algorithm, 1968; https://swtch.com/~rsc/regexp/regexp1.html). Time is
-linear in the length of the text. The collector uses RE2 itself.
-
-The syntax is that of RE2 (https://github.com/google/re2/wiki/Syntax), without names of scripts such as
-`\\p{Greek}`. Classes such as `\\d` are ASCII, as in RE2.
-"""
+"""The compiler of patterns: syntax of RE2, translated by recursive descent."""
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from string import hexdigits
 from typing import Final
+
+from sidelight_model.regular_expressions.program import BadPattern, CharacterClass, Instruction
 
 MAX_PATTERN_CHARACTERS: Final = 4096
 MAX_REPEAT: Final = 1000
 MAX_INSTRUCTIONS: Final = 20_000
 MAX_NESTING: Final = 200
-MAX_CACHED_STEPS: Final = 20_000
 
 _LAST: Final = 0x10FFFF
 _DIGIT: Final = ((48, 57),)
@@ -60,149 +49,15 @@ _CATEGORIES: Final = frozenset(
     f"{group}{one}" for group, members in _SUBCATEGORIES.items() for one in ("", *members)
 )
 
-Ranges = tuple[tuple[int, int], ...]
 
-
-class BadPattern(ValueError):
-    """A pattern that is not in the syntax of RE2."""
-
-
-@dataclass(frozen=True, slots=True)
-class _CharacterClass:
-    """A set of characters: ranges, Unicode categories and their complements, and other sets."""
-
-    ranges: Ranges = ()
-    categories: tuple[str, ...] = ()
-    members: tuple[_CharacterClass, ...] = ()
-    is_negated: bool = False
-    ignores_case: bool = False
-
-    def has(self, character: str) -> bool:
-        variants = {character}
-        if self.ignores_case:
-            variants |= {character.lower(), character.upper()}
-        found = any(self._has_exactly(one) for one in variants if len(one) == 1)
-        return found is not self.is_negated
-
-    def _has_exactly(self, character: str) -> bool:
-        code = ord(character)
-        if any(low <= code <= high for low, high in self.ranges):
-            return True
-        if self.categories and unicodedata.category(character).startswith(self.categories):
-            return True
-        return any(member.has(character) for member in self.members)
-
-
-_Test = Callable[[str], bool]
-
-
-@dataclass(slots=True)
-class _Instruction:
-    """One step of a program: a test of a character, an assertion, a jump to `targets`, or the end."""
-
-    kind: str
-    test: _Test | None = None
-    targets: tuple[int, ...] = ()
-
-
-class Pattern:
-    """A compiled pattern. The constructor raises BadPattern.
+def compile_program(pattern: str, *, dot_all: bool) -> list[Instruction]:
+    """Translate a pattern into a program. Raises BadPattern.
 
     With `dot_all`, `.` matches a newline too.
     """
-
-    def __init__(self, pattern: str, *, dot_all: bool = False) -> None:
-        if len(pattern) > MAX_PATTERN_CHARACTERS:
-            raise BadPattern(f"longer than {MAX_PATTERN_CHARACTERS} characters")
-        self.pattern = pattern
-        self._program = _Compiler(pattern, dot_all=dot_all).compile()
-        self._sets: dict[frozenset[int], int] = {}
-        self._steps: dict[tuple[int, str, str], tuple[bool, frozenset[int]]] = {}
-
-    def __repr__(self) -> str:
-        return f"Pattern({self.pattern!r})"
-
-    def search(self, text: str) -> bool:
-        """Return whether the pattern matches any part of a text."""
-        return self._run(text, is_anchored=False)
-
-    def fullmatch(self, text: str) -> bool:
-        """Return whether the pattern matches the whole of a text."""
-        return self._run(text, is_anchored=True)
-
-    def _run(self, text: str, *, is_anchored: bool) -> bool:
-        start = frozenset((0,))
-        states, previous = start, "start"
-        for character in text:
-            is_match, states = self._step(states, previous, character)
-            if is_match and not is_anchored:
-                return True
-            if not is_anchored:
-                states |= start
-            elif not states:
-                return False
-            previous = _get_kind(character)
-        return self._step(states, previous, "")[0]
-
-    def _step(self, states: frozenset[int], previous: str, character: str) -> tuple[bool, frozenset[int]]:
-        """Follow all states over one character, empty at the end; return whether one of them had ended."""
-        number = self._sets.setdefault(states, len(self._sets))
-        key = number, previous, character
-        if (step := self._steps.get(key)) is None:
-            if len(self._steps) >= MAX_CACHED_STEPS:
-                self._steps.clear()
-                self._sets = {states: 0}
-                key = 0, previous, character
-            step = self._steps[key] = self._follow(states, previous, character)
-        return step
-
-    def _follow(self, states: Iterable[int], previous: str, character: str) -> tuple[bool, frozenset[int]]:
-        pending, visited = list(states), set(states)
-        is_match, following = False, set()
-        while pending:
-            at = pending.pop()
-            instruction = self._program[at]
-            if instruction.kind == "match":
-                is_match = True
-            elif instruction.test is not None:
-                if character and instruction.test(character):
-                    following.add(at + 1)
-            else:
-                targets = instruction.targets
-                if instruction.kind != "jump" and not _holds(instruction.kind, previous, character):
-                    targets = ()
-                for target in targets:
-                    if target not in visited:
-                        visited.add(target)
-                        pending.append(target)
-        return is_match, frozenset(following)
-
-
-@lru_cache(maxsize=128)
-def compile_pattern(pattern: str) -> Pattern:
-    """Compile a pattern whose `.` matches a newline too, as in selectors. Raises BadPattern."""
-    return Pattern(pattern, dot_all=True)
-
-
-def _get_kind(character: str) -> str:
-    """Return what assertions need of the character before a position."""
-    if character == "\n":
-        return "newline"
-    return "word" if character.isascii() and (character.isalnum() or character == "_") else "other"
-
-
-def _holds(assertion: str, previous: str, character: str) -> bool:
-    """Return whether an assertion holds between two characters."""
-    if assertion == "start":
-        return previous == "start"
-    if assertion == "line start":
-        return previous in ("start", "newline")
-    if assertion == "end":
-        return not character
-    if assertion == "line end":
-        return character in ("", "\n")
-    is_boundary = (previous == "word") is not (character != "" and _get_kind(character) == "word")
-    return is_boundary is (assertion == "boundary")
+    if len(pattern) > MAX_PATTERN_CHARACTERS:
+        raise BadPattern(f"longer than {MAX_PATTERN_CHARACTERS} characters")
+    return _Compiler(pattern, dot_all=dot_all).compile()
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,17 +79,17 @@ class _Compiler:
         self._depth = 0
         self._flags = _Flags(dot_all=dot_all)
 
-    def compile(self) -> list[_Instruction]:
+    def compile(self) -> list[Instruction]:
         fragment = self._parse_alternatives()
         if self._at < len(self._text):
             raise BadPattern("unexpected )")
-        program = [*fragment, _Instruction("match")]
+        program = [*fragment, Instruction("match")]
         return [
-            _Instruction(one.kind, one.test, tuple(at + target for target in one.targets))
+            Instruction(one.kind, one.test, tuple(at + target for target in one.targets))
             for at, one in enumerate(program)
         ]
 
-    def _parse_alternatives(self) -> list[_Instruction]:
+    def _parse_alternatives(self) -> list[Instruction]:
         self._depth += 1
         if self._depth > MAX_NESTING:
             raise BadPattern("nested too deeply")
@@ -248,8 +103,8 @@ class _Compiler:
             joined = _limit([_jump(1, len(branch) + 2), *branch, _jump(len(joined) + 1), *joined])
         return joined
 
-    def _parse_sequence(self) -> list[_Instruction]:
-        pieces: list[list[_Instruction]] = []
+    def _parse_sequence(self) -> list[Instruction]:
+        pieces: list[list[Instruction]] = []
         while self._at < len(self._text) and self._text[self._at] not in "|)":
             if self._take("\\Q"):
                 literal, _, _ = self._text[self._at :].partition("\\E")
@@ -262,7 +117,7 @@ class _Compiler:
             pieces.append(self._parse_quantifier(piece))
         return _limit([one for piece in pieces for one in piece])
 
-    def _parse_quantifier(self, piece: list[_Instruction]) -> list[_Instruction]:
+    def _parse_quantifier(self, piece: list[Instruction]) -> list[Instruction]:
         bounds = self._take_bounds()
         if bounds is None:
             return piece
@@ -278,13 +133,13 @@ class _Compiler:
             if not least:
                 return [_jump(1, len(piece) + 2), *piece, _jump(-len(piece) - 1)]
             return [*required, _jump(-len(piece), 1)]
-        optional: list[_Instruction] = []
+        optional: list[Instruction] = []
         for _ in range(most - least):
             optional = [_jump(1, len(piece) + len(optional) + 1), *piece, *optional]
         return _limit([*required, *optional])
 
     def _take_bounds(self) -> tuple[int, int | None] | None:
-        """Read a quantifier; `{` that begins none is an ordinary character, as in RE2."""
+        """Read a quantifier; any other `{` is an ordinary character, as in RE2."""
         for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
             if self._take(sign):
                 return bounds
@@ -301,7 +156,7 @@ class _Compiler:
         self._at += len(inside) + 2
         return least, most
 
-    def _parse_atom(self) -> list[_Instruction]:
+    def _parse_atom(self) -> list[Instruction]:
         character = self._text[self._at]
         if character in "*+?":
             raise BadPattern(f"no argument for repetition operator: {character}")
@@ -313,15 +168,15 @@ class _Compiler:
             return [self._parse_escape()]
         self._at += 1
         if character == ".":
-            newline = _CharacterClass(() if self._flags.dot_all else ((10, 10),), is_negated=True)
-            return [_Instruction("test", newline.has)]
+            newline = CharacterClass(() if self._flags.dot_all else ((10, 10),), is_negated=True)
+            return [Instruction("test", newline.has)]
         if character == "^":
             return [_assert("line start" if self._flags.is_multiline else "start")]
         if character == "$":
             return [_assert("line end" if self._flags.is_multiline else "end")]
         return [self._literal(ord(character))]
 
-    def _parse_group(self) -> list[_Instruction]:
+    def _parse_group(self) -> list[Instruction]:
         outer = self._flags
         self._at += 1
         if self._take("?"):
@@ -342,7 +197,7 @@ class _Compiler:
         return fragment
 
     def _parse_flags(self) -> bool:
-        """Read the flags of a group; return whether it has nothing else, and holds for what follows."""
+        """Read the flags of a group; return whether it has nothing else."""
         begin, value, current = self._at, True, self._flags
         values = {"i": current.ignores_case, "m": current.is_multiline, "s": current.dot_all}
         while self._at < len(self._text):
@@ -359,7 +214,7 @@ class _Compiler:
                 break
         raise BadPattern(f"invalid perl operator: (?{self._text[begin : self._at]}")
 
-    def _parse_escape(self) -> _Instruction:
+    def _parse_escape(self) -> Instruction:
         """Read an escape outside of a class."""
         following = self._text[self._at + 1 : self._at + 2]
         if following in _ASSERTION_ESCAPES:
@@ -368,12 +223,12 @@ class _Compiler:
         found = self._parse_escaped_class()
         return self._test(found) if found else self._literal(self._parse_escaped_character())
 
-    def _parse_escaped_class(self) -> _CharacterClass | None:
-        """Read an escape that stands for a class; None, and nothing is read, if it does not."""
+    def _parse_escaped_class(self) -> CharacterClass | None:
+        """Read the flags of a group; return whether it has nothing else."""
         following = self._text[self._at + 1 : self._at + 2]
         if following and following.lower() in _PERL_CLASSES:
             self._at += 2
-            return _CharacterClass(_PERL_CLASSES[following.lower()], is_negated=following.isupper())
+            return CharacterClass(_PERL_CLASSES[following.lower()], is_negated=following.isupper())
         if following not in ("p", "P"):
             return None
         name = self._text[self._at + 2 : self._at + 3]
@@ -384,7 +239,7 @@ class _Compiler:
         is_negated = (following == "P") is not name.startswith("^")
         if name.removeprefix("^") not in _CATEGORIES:
             raise BadPattern(f"invalid character class range: \\{following}{{{name[:40]}}}")
-        return _CharacterClass(categories=(name.removeprefix("^"),), is_negated=is_negated)
+        return CharacterClass(categories=(name.removeprefix("^"),), is_negated=is_negated)
 
     def _parse_escaped_character(self) -> int:
         """Read an escape that stands for one character; return its code."""
@@ -409,11 +264,11 @@ class _Compiler:
             return ord(character)
         raise BadPattern(f"invalid escape sequence: \\{character}")
 
-    def _parse_class(self) -> _CharacterClass:
+    def _parse_class(self) -> CharacterClass:
         self._at += 1
         is_negated = self._take("^")
         ranges: list[tuple[int, int]] = []
-        members: list[_CharacterClass] = []
+        members: list[CharacterClass] = []
         is_first = True
         while is_first or not self._text.startswith("]", self._at):
             if self._at >= len(self._text):
@@ -432,16 +287,16 @@ class _Compiler:
                 raise BadPattern(f"invalid character class range: {chr(low)}-{chr(high)}")
             ranges.append((low, high))
         self._at += 1
-        return _CharacterClass(tuple(ranges), members=tuple(members), is_negated=is_negated)
+        return CharacterClass(tuple(ranges), members=tuple(members), is_negated=is_negated)
 
-    def _parse_member(self) -> _CharacterClass | None:
+    def _parse_member(self) -> CharacterClass | None:
         """Read a class inside of a class, if there is one."""
         if self._text.startswith("[:", self._at) and (end := self._text.find(":]", self._at + 2)) > 0:
             name = self._text[self._at + 2 : end]
             if (ranges := _POSIX_CLASSES.get(name.removeprefix("^"))) is None:
                 raise BadPattern(f"invalid character class range: [:{name[:40]}:]")
             self._at = end + 2
-            return _CharacterClass(ranges, is_negated=name.startswith("^"))
+            return CharacterClass(ranges, is_negated=name.startswith("^"))
         return self._parse_escaped_class() if self._text.startswith("\\", self._at) else None
 
     def _parse_class_character(self) -> int:
@@ -452,15 +307,15 @@ class _Compiler:
         self._at += 1
         return ord(self._text[self._at - 1])
 
-    def _literal(self, code: int) -> _Instruction:
-        return self._test(_CharacterClass(((code, code),)))
+    def _literal(self, code: int) -> Instruction:
+        return self._test(CharacterClass(((code, code),)))
 
-    def _test(self, characters: _CharacterClass) -> _Instruction:
+    def _test(self, characters: CharacterClass) -> Instruction:
         if self._flags.ignores_case:
-            characters = _CharacterClass(
+            characters = CharacterClass(
                 characters.ranges, characters.categories, characters.members, characters.is_negated, True
             )
-        return _Instruction("test", characters.has)
+        return Instruction("test", characters.has)
 
     def _take(self, text: str) -> bool:
         if self._text.startswith(text, self._at):
@@ -469,19 +324,19 @@ class _Compiler:
         return False
 
 
-def _jump(*targets: int) -> _Instruction:
-    return _Instruction("jump", None, targets)
+def _jump(*targets: int) -> Instruction:
+    return Instruction("jump", None, targets)
 
 
-def _assert(kind: str) -> _Instruction:
-    return _Instruction(kind, None, (1,))
+def _assert(kind: str) -> Instruction:
+    return Instruction(kind, None, (1,))
 
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 6
 
 
-def _limit(fragment: list[_Instruction]) -> list[_Instruction]:
+def _limit(fragment: list[Instruction]) -> list[Instruction]:
     if len(fragment) > MAX_INSTRUCTIONS:
         raise BadPattern("pattern too large")
     return fragment
