@@ -224,7 +224,7 @@ class _Compiler:
         return self._test(found) if found else self._literal(self._parse_escaped_character())
 
     def _parse_escaped_class(self) -> CharacterClass | None:
-        """Read the flags of a group; return whether it has nothing else."""
+        """Read an escape that stands for a class; None if it does not."""
         following = self._text[self._at + 1 : self._at + 2]
         if following and following.lower() in _PERL_CLASSES:
             self._at += 2
