@@ -84,6 +84,7 @@ PROCESSES = (
     "tests/pictures/",
     "tests/test_loop_watchdog.py",
     "tests/test_full_disk.py::test_a_full_disk",
+    "tests/services/test_endpoints.py",
     "tests/sidecar/test_cgroup.py",
     "tests/sidecar/test_following.py",
     "tests/sidecar/test_guard.py",

@@ -13,6 +13,7 @@ profile         stacks with weights
 tree            call trees of one profile or two
 aggregate       top functions and depths
 packages        the package of a file
+endpoints       the handler of a request, found in the stack
 change          the difference of two sides
 culprits        functions where a change starts
 gates           conditions of `sidelight compare --fail-on`

@@ -1,0 +1,1 @@
+"""Real services whose handlers are known, and recordings of them."""
