@@ -24,17 +24,23 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 
+import pyarrow as pa
 import zstandard
 
+from sidelight_collector.answers.endpoints import query_endpoints
 from sidelight_collector.answers.flame import FlameGraph, query_flame_graph
+from sidelight_collector.answers.heatmap import HeatmapLimits, query_heatmap
 from sidelight_collector.answers.top_and_depth import CostOrder, query_depth, query_top
 from sidelight_collector.http.api.responses import EncodedResponse, encode_json_response
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
+from sidelight_collector.query.engine.stack_endpoints import find_endpoints
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.query.stack_filter import NO_FILTER
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.memory import MemoryStore
@@ -42,7 +48,7 @@ from sidelight_collector.storage.lifecycle.compaction import Compaction, Compact
 from sidelight_collector.storage.manifest import Block
 from sidelight_collector.storage.segments import event_day, write_segment
 from sidelight_model.counts import Counts, ProfileType
-from sidelight_model.folded import Stack, join_frames
+from sidelight_model.folded import Stack, join_frames, split_stack
 from sidelight_model.labels import Labels
 from sidelight_model.profile import Profile, build_profile_tree, merge_profiles
 from sidelight_model.selectors import Selector
@@ -54,6 +60,8 @@ SECOND_NS = 10**9
 PERIOD_NS = 10_000_000
 NODES = 50_000
 KIND = ProfileType.WALL
+HEATMAP_LIMITS = HeatmapLimits(5_000, 100, 100_000)
+FRAMES = pa.list_(pa.dictionary(pa.int32(), pa.string()))
 
 Answer = Callable[[QueryContext], Mapping[str, object]]
 
@@ -61,14 +69,16 @@ Answer = Callable[[QueryContext], Mapping[str, object]]
 def stacks(luck: random.Random, unique: int) -> list[Stack]:
     """Generate distinct stacks of a web service.
 
-    They share a trunk, which is followed by branches of 10 to 60 frames.
+    They share a trunk, which ends in a framework and is followed by branches of 10 to 60 frames.
     """
     modules = [f"site-packages/framework/part_{number}.py" for number in range(120)]
     functions = [
         f"Handler{number % 40}.step_{number} ({luck.choice(modules)}:{number})" for number in range(3000)
     ]
     trunk = [f"<module> (app.py:{line})" for line in range(3)] + [
-        f"run (asyncio/base_events.py:{n})" for n in range(5)
+        *(f"run (asyncio/base_events.py:{n})" for n in range(3)),
+        "Route.handle (starlette/routing.py:1)",
+        "request_response.<locals>.app (starlette/routing.py:2)",
     ]
     found: dict[Stack, None] = {}
     branches: list[list[str]] = [trunk]
@@ -162,13 +172,21 @@ def main() -> None:
     rows = sum(len(one.counts) for one in made)
     question = WindowQuery(Selector(), START_NS, START_NS + given.minutes * 60 * SECOND_NS)
 
-    def merged(reading: QueryContext, sides: int = 1) -> FlameGraph:
-        return query_flame_graph(reading, [question] * sides, KIND, lines=False, nodes=NODES, max_nodes=10**6)
+    def merged(reading: QueryContext, sides: int = 1, grouped: bool = False) -> FlameGraph:
+        asked = [replace(question, group_by_endpoint=grouped)] * sides
+        return query_flame_graph(reading, asked, KIND, lines=False, nodes=NODES, max_nodes=10**6)
 
     questions: dict[str, Answer] = {
         "compare": lambda reading: merged(reading, 2),
         "depth": lambda reading: query_depth(reading, [question], KIND),
         "top": lambda reading: query_top(reading, [question], KIND, by=CostOrder.SELF, limit=100),
+        "endpoints": lambda reading: query_endpoints(
+            reading, question, KIND, stack_filter=NO_FILTER, limit=20, max_rows=100_000
+        ),
+        "by endpoint": lambda reading: merged(reading, grouped=True),
+        "endpoints' heatmap": lambda reading: query_heatmap(
+            reading, question, KIND, rows="endpoint", step_ns=None, zone="UTC", limits=HEATMAP_LIMITS
+        ),
     }
 
     def ask(engine: QueryEngine, answer: Answer = merged) -> EncodedResponse:
@@ -199,9 +217,12 @@ def main() -> None:
     taken |= {f"blocks, {name}": warm(answer) for name, answer in questions.items()}
     print(f"{len(made)} windows, {rows} stack rows, {given.stacks} stacks, {segments} segments")
     print(f"{len(by_query['level'])} nodes; equal answers")
-    print(f"{'':18}{'wall ms':>9}{'CPU ms':>9}{'ratio':>8}{'bytes a window':>16}")
+    print(f"{'':26}{'wall ms':>9}{'CPU ms':>9}{'ratio':>8}{'bytes a window':>16}")
     for name, ((wall, cpu), size) in taken.items():
-        print(f"{name:18}{wall:9.0f}{cpu:9.0f}{plain_ms[1] / cpu:8.1f}{size / len(made):16.0f}")
+        print(f"{name:26}{wall:9.0f}{cpu:9.0f}{plain_ms[1] / cpu:8.1f}{size / len(made):16.0f}")
+    frames = pa.array(list(map(split_stack, stacks(random.Random(1), given.stacks))), FRAMES)
+    _, cpu = median_ms(given.repeats, lambda: find_endpoints(frames))
+    print(f"endpoints of {given.stacks} stacks, not cached: {cpu:.0f} CPU ms")
     print(f"compaction to {len(blocks)} blocks: {compacting_ms / len(made):.2f} CPU ms a window (limit 0.4)")
 
 

@@ -28,7 +28,8 @@ from sidelight_cli.collector_api import (
     read_token,
 )
 from sidelight_model.counts import ProfileType
-from sidelight_model.selectors import expand_side
+from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL
+from sidelight_model.selectors import Matcher, Op, add_matcher, expand_side
 
 DESCRIPTION: Final = (
     "Write the profile of the windows that a selector matches to standard output, added up by the collector "
@@ -100,6 +101,14 @@ class ExportSettings:
     )
     function: str = setting("", "only stacks that contain this function: 'name (file)', or a name")
     focus: str = setting("", "only stacks below this call path, in the format of page addresses")
+    endpoint: str = setting(
+        "", "only stacks of this endpoint: 'function (file)', as the collector lists them", metavar="NAME"
+    )
+    group_by: str = setting(
+        "",
+        "endpoint: put a frame for its endpoint above each stack",
+        parse=make_choice_parser("", "endpoint"),
+    )
     lines: bool | None = setting(
         None, "one frame per line number instead of per function (default: pprof only)", is_boolean=True
     )
@@ -152,7 +161,7 @@ def run(argv: Sequence[str]) -> int:
 def build_parameters(settings: ExportSettings) -> Mapping[str, str]:
     """Build the query parameters, without those left to the collector's defaults."""
     values = {
-        "query": settings.selector,
+        "query": select_endpoint(settings.selector, settings.endpoint),
         "from": settings.from_,
         "until": settings.until,
         "type": settings.type,
@@ -162,6 +171,7 @@ def build_parameters(settings: ExportSettings) -> Mapping[str, str]:
         "max_depth": format_optional_int(settings.max_depth),
         "function": settings.function,
         "focus": settings.focus,
+        "group_by": settings.group_by,
         "baseline_from": settings.baseline_from,
         "baseline_until": settings.baseline_until,
         "comparison_from": settings.comparison_from,
@@ -175,6 +185,11 @@ def build_parameters(settings: ExportSettings) -> Mapping[str, str]:
         if (on := getattr(settings, name)) is not None:
             query[name] = "1" if on else "0"
     return query
+
+
+def select_endpoint(selector: str, endpoint: str) -> str:
+    """Return a selector that selects this endpoint too; an empty one selects any."""
+    return add_matcher(selector, Matcher(ENDPOINT_LABEL, Op.EQUAL, endpoint)) if endpoint else selector
 
 
 def format_optional_int(value: int | None) -> str:

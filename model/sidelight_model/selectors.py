@@ -120,6 +120,11 @@ def parse_selector(text: str, check_pattern: PatternCheck = check_pattern) -> Se
     return Selector(tuple(matchers))
 
 
+def add_matcher(selector: str, matcher: Matcher) -> str:
+    """Return the text of a selector with one more matcher. Raises BadSelector."""
+    return str(parse_selector(selector, lambda _: None) & Selector((matcher,)))
+
+
 def expand_side(side: str) -> str:
     """Return the selector text of a side of a comparison.
 

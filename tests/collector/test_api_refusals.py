@@ -27,7 +27,7 @@ async def test_an_unknown_parameter_is_refused_by_name_with_those_that_exist(cli
     status, body = await refused(client, "flamegraph", form="-15m")
     assert (status, body["error"]) == (400, "bad_parameter")
     assert "'form'" in body["message"]
-    names = "focus, from, function, lines, max_depth, min_depth, nodes, query, states, type, until"
+    names = "focus, from, function, group_by, lines, max_depth, min_depth, nodes, query, states, type, until"
     assert body["hint"] == f"The parameters are: {names}."
 
 

@@ -136,6 +136,9 @@ async def test_stacks_can_be_picked(client: Client) -> None:
     picked = ("--function", "work (b.py)", "--min-depth", "2", "--max-depth", "2", "--no-states")
     done = await export(client.make_url("/"), *RANGE, *picked)
     assert (done.returncode, done.stdout) == (0, "main (a.py);work (b.py) 10\n")
+    grouped = ("--endpoint", "(no endpoint)", "--group-by", "endpoint", *picked)
+    done = await export(client.make_url("/"), *RANGE, *grouped)
+    assert (done.returncode, done.stdout) == (0, "(no endpoint);main (a.py);work (b.py) 10\n")
 
 
 async def test_every_option_is_a_variable_too(client: Client) -> None:

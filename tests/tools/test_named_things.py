@@ -17,6 +17,7 @@ from typing import NamedTuple
 from bench.swarm.__main__ import Plan
 from sidelight import main
 from sidelight.settings import format_flag, format_variable
+from sidelight_collector.answers.endpoints import METRICS as ENDPOINT_METRICS
 from sidelight_collector.metrics import Metrics as CollectorMetrics
 from sidelight_injector.metrics import Metrics as InjectorMetrics
 from sidelight_sidecar.metrics import SidecarMetrics
@@ -179,6 +180,7 @@ def test_every_metric_that_is_named_exists():
         for metric in metrics.registry.collect()
         for ending in endings.get(metric.type, ("",))
     }
+    known |= set(ENDPOINT_METRICS)
     packages = {f"sidelight_{name}" for name in (*PACKAGES, "native")}
     found = named(r"(?<![\w./-])sidelight_[a-z0-9_]+(?![\w-]|\.[a-z])")
     elsewhere = {

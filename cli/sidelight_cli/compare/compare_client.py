@@ -13,7 +13,7 @@ from sidelight_cli.collector_api import (
 )
 from sidelight_cli.compare.comparison_model import ComparisonVerdict, parse_verdict
 from sidelight_cli.compare.settings import BASES, DEFAULT_SIZES, CompareSettings
-from sidelight_cli.export_command import format_optional_int
+from sidelight_cli.export_command import format_optional_int, select_endpoint
 from sidelight_model.errors import Reason
 from sidelight_model.selectors import expand_side
 
@@ -45,7 +45,7 @@ def fetch_verdict(client: CollectorApiClient, settings: CompareSettings) -> Comp
 def build_parameters(settings: CompareSettings) -> Mapping[str, str | Sequence[str]]:
     """Return the query parameters of the request."""
     values = {
-        "query": settings.selector,
+        "query": select_endpoint(settings.selector, settings.endpoint),
         "from": settings.from_,
         "until": settings.until,
         "baseline_from": settings.baseline_from,
@@ -57,6 +57,7 @@ def build_parameters(settings: CompareSettings) -> Mapping[str, str | Sequence[s
         "max_depth": format_optional_int(settings.max_depth),
         "function": settings.function,
         "focus": settings.focus,
+        "group_by": settings.group_by,
         "min_effect": _format_decimal(settings.min_effect),
         "alpha": _format_decimal(settings.alpha),
         "min_coverage": _format_decimal(settings.min_coverage),

@@ -171,6 +171,14 @@ class CompareSettings:
     )
     function: str = setting("", "only stacks that contain this function: 'name (file)', or a name")
     focus: str = setting("", "only stacks below this call path, in the format of page addresses")
+    endpoint: str = setting(
+        "", "only stacks of this endpoint: 'function (file)', as the collector lists them", metavar="NAME"
+    )
+    group_by: str = setting(
+        "",
+        "endpoint: put a frame for its endpoint above each stack",
+        parse=make_choice_parser("", "endpoint"),
+    )
     min_effect: float = setting(
         0.05,
         "minimum effect to detect, as a relative change: 0.05 is 5 %",
@@ -271,6 +279,8 @@ class CompareSettings:
             "comparison",
             "function",
             "focus",
+            "endpoint",
+            "group_by",
             "min_depth",
             "max_depth",
             "wait",

@@ -9,6 +9,7 @@ timeline           rates over time
 heatmap            rates by row and time
 catalog            services, versions, labels, values
 service_overview   all services in columns
+endpoints          endpoints by cost
 usage              windows of each service
 last_seen          pods and services
 """

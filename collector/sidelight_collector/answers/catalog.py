@@ -1,5 +1,6 @@
 """Services, versions, label names and values, from windows without their stacks."""
 
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, TypedDict, cast
 
@@ -9,12 +10,16 @@ import pyarrow.compute as pc
 from sidelight_collector.answers.usage import WindowUsage, summarize_usage
 from sidelight_collector.arrow_ops import combine_chunks, list_unique_strings, to_ints, to_strings
 from sidelight_collector.query.data_basis import DataBasis, build_basis
+from sidelight_collector.query.engine.stack_text import resolve_stacks, weigh_stacks
+from sidelight_collector.query.engine.window_sums import sum_stacks
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.select.matchers import get_label_column
 from sidelight_collector.query.select.window_query import select_windows
-from sidelight_collector.query.windows import WindowQuery
+from sidelight_collector.query.stack_filter import NO_FILTER, EndpointPool, apply_filter
+from sidelight_collector.query.windows import SelectedWindows, WindowQuery
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
+from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL
 from sidelight_model.labels import RESERVED_LABELS
 
 
@@ -101,12 +106,30 @@ def list_label_names(context: QueryContext, query: WindowQuery) -> LabelNames:
 
 
 def list_label_values(context: QueryContext, query: WindowQuery, name: str) -> LabelValues:
-    """List the values of a label on the windows of the query."""
+    """List the values of a label on the windows of a query, or its endpoints."""
+    if name == ENDPOINT_LABEL:
+        windows = select_windows(context, query)
+        return _build_label_values(context, windows, _list_endpoints(context, windows))
     windows = select_windows(context, query, with_stacks=False)
+    return _build_label_values(context, windows, list_unique_strings(get_label_column(windows.table, name)))
+
+
+def _build_label_values(
+    context: QueryContext, windows: SelectedWindows, values: Sequence[str]
+) -> LabelValues:
     return {
-        "values": [value for value in list_unique_strings(get_label_column(windows.table, name)) if value],
+        "values": [value for value in values if value],
         "basis": build_basis([windows], ProfileType.WALL, context.unreadable_count),
     }
+
+
+def _list_endpoints(context: QueryContext, windows: SelectedWindows) -> list[str]:
+    """List the endpoints of the stacks that match, sorted."""
+    weights = weigh_stacks(sum_stacks(context, windows), ProfileType.WALL)
+    weights = apply_filter(context, windows, weights, NO_FILTER)
+    pool = EndpointPool()
+    stack_ids = resolve_stacks(context, windows, weights.service, weights.hashes, pool)
+    return list_unique_strings(pool.endpoints()["endpoint"].take(stack_ids))
 
 
 def list_versions(table: pa.Table) -> list[VersionLifetime]:

@@ -309,10 +309,9 @@ def _build_provenance(
     side_provenances = []
     for query, windows in zip(sides, windows_by_side, strict=True):
         summary = summarize_side(query, windows, kind)
-        if not stack_filter.accepts_all:
-            summary = narrow_summary(
-                summary, _load_weights(context, windows, kind, stack_filter), stack_filter
-            )
+        if windows.endpoint_matchers or not stack_filter.accepts_all:
+            weights = _load_weights(context, windows, kind, stack_filter)
+            summary = narrow_summary(summary, windows, weights, stack_filter)
         side_provenances.append(_build_side_provenance(query, summary))
     return Provenance(name, kind.value, EXPORTER, side_provenances, _describe_filter(stack_filter))
 

@@ -157,7 +157,7 @@ def _build_answer(
         "name": tree.name,
         "sides": [
             {
-                **narrow_summary(summarize_side(query, windows, kind), weights[0], stack_filter),
+                **narrow_summary(summarize_side(query, windows, kind), windows, weights[0], stack_filter),
                 **_build_self_columns(tree, at * len(weights), kind, states=states),
             }
             for at, (query, windows, weights) in enumerate(

@@ -14,6 +14,7 @@ from sidelight_collector.query.engine.stack_text import weigh_stacks
 from sidelight_collector.query.engine.window_sums import sum_stacks
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.select.window_query import select_windows
+from sidelight_collector.query.stack_filter import NO_FILTER, apply_filter
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
@@ -83,7 +84,7 @@ def query_fleet_functions(
     of letters; empty text matches all. A total counts a stack once, however often the function recurs in it.
     """
     windows = select_windows(context, query)
-    weights = weigh_stacks(sum_stacks(context, windows), kind)
+    weights = apply_filter(context, windows, weigh_stacks(sum_stacks(context, windows), kind), NO_FILTER)
     pooled = pool_stacks(context, [(windows, weights)])
     usages = summarize_usage(windows, kind, "service", with_concurrency=True)
     services = [_FleetService(name, usages) for name in to_strings(weights.service.dictionary)]

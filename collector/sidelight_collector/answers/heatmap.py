@@ -1,12 +1,12 @@
 """The heatmap: sampled time by row and column, from windows without their stacks.
 
-Rows are pods, values of a label, or the hours of a day; columns are time steps, or days if rows are hours.
-A window counts entirely in the cell in which it began. The cheapest rows beyond the limit are added up in
-`others`, so the cells add up to the total.
+Rows are pods, values of a label, endpoints, or the hours of a day; columns are time steps, or days if rows
+are hours. A window counts entirely in the cell in which it began. The cheapest rows beyond the limit are
+added up in `others`, so the cells add up to the total.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypedDict, TypeVar
 
 import pyarrow as pa
@@ -19,8 +19,10 @@ from sidelight_collector.arrow_ops import (
     add_columns,
     combine_chunks,
     concat_tables,
+    dictionary_encode,
     drop_duplicates,
     factorize_rows,
+    repeat_value,
     to_ints,
     to_strings,
 )
@@ -36,16 +38,23 @@ from sidelight_collector.query.select.local_time import CalendarDays, list_calen
 from sidelight_collector.query.select.matchers import get_label_column
 from sidelight_collector.query.select.pod_time import filter_process_rows, iter_pod_seconds
 from sidelight_collector.query.select.window_query import select_windows
+from sidelight_collector.query.window_endpoints import (
+    count_matching_samples,
+    divide_by_endpoint,
+    find_least_step_ns,
+)
 from sidelight_collector.query.windows import (
     SelectedWindows,
     WindowQuery,
 )
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import STATES_BY_TYPE, ProfileType
+from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL, NO_ENDPOINT
 
 POD_ROWS: Final = "pod"
 HOUR_ROWS: Final = "hour"
-THREAD_ROWS: Final = "thread"
+PROCESS_PART_ROWS: Final = ("thread", ENDPOINT_LABEL)
+"""Rows that are parts of processes, which share the time of their pods."""
 HOURS_PER_DAY: Final = 24
 
 Number = TypeVar("Number", int, float)
@@ -133,9 +142,9 @@ def query_heatmap(
 ) -> Heatmap:
     """Compute the heatmap of a range.
 
-    `rows` is `pod`, `hour` or a label name. If `step_ns` is None, a readable step is chosen. `zone` is the
-    time zone of the hours of a day. Raises BadParameter for a step with rows of hours, and for more columns
-    than allowed.
+    `rows` is `pod`, `hour`, `endpoint` or a label name. If `step_ns` is None, a readable step is chosen.
+    `zone` is the time zone of the hours of a day. Raises BadParameter for a step with rows of hours, for
+    more columns than allowed, and where stacks of several rows are stored summed together.
     """
     by_hour, time_zone = rows == HOUR_ROWS, parse_time_zone(zone)
     if by_hour and step_ns is not None:
@@ -154,7 +163,9 @@ def query_heatmap(
         part.append_column("slot", slots.take(combine_chunks(part["row"])))
         for part in (table, filter_process_rows(grid.process_rows))
     )
-    cells = _build_cells(table, process_rows, len(shown_rows) + 1, count, shares_pod_time=rows == THREAD_ROWS)
+    cells = _build_cells(
+        table, process_rows, len(shown_rows) + 1, count, shares_pod_time=rows in PROCESS_PART_ROWS
+    )
     versions = _list_versions_by_row(table, len(shown_rows))
     return {
         "type": kind.value,
@@ -172,7 +183,7 @@ def query_heatmap(
         "from": query.from_ns / SECOND_NS,
         "until": query.until_ns / SECOND_NS,
         "modes": list_nonempty_strings(process_rows["mode"]),
-        "quality": summarize_quality(table, process_rows),
+        "quality": summarize_quality(grid.windows.table, process_rows),
         "basis": build_basis([grid.windows], kind, context.unreadable_count),
     }
 
@@ -185,8 +196,14 @@ def _build_label_grid(
     The steps are chosen as for a timeline.
     """
     length = query.until_ns - query.from_ns
-    windows = select_windows(context, query, with_stacks=False, step_ns=step_ns or choose_step_ns(length))
-    step = step_ns or choose_step_ns(length, windows.table)
+    with_stacks = rows == ENDPOINT_LABEL or bool(query.endpoint_matchers)
+    if with_stacks and rows != ENDPOINT_LABEL:
+        query = replace(query, by_window=True)
+    windows = select_windows(
+        context, query, with_stacks=with_stacks, step_ns=step_ns or choose_step_ns(length)
+    )
+    least_step = find_least_step_ns(windows) if with_stacks else 0
+    step = step_ns or choose_step_ns(length, windows.table, least_step)
     first = query.from_ns // step
     count = max(-(-query.until_ns // step) - first, 0)
     if count > min(limits.max_columns, limits.max_cells):
@@ -195,7 +212,10 @@ def _build_label_grid(
             "heatmap may have",
             hint="Use a longer step or a shorter range.",
         )
-    names, table, process_rows = _number_label_rows(windows, rows)
+    divide = divide_by_endpoint if rows == ENDPOINT_LABEL else count_matching_samples
+    names, table, process_rows = _number_label_rows(divide(context, windows), windows.process_windows, rows)
+    if with_stacks and rows != ENDPOINT_LABEL:
+        _require_single_rows(table, rows)
     table, process_rows = (
         part.append_column("column", pc.subtract(pc.divide(part["ts"], step), first))
         for part in (table, process_rows)
@@ -206,24 +226,44 @@ def _build_label_grid(
 
 
 def _number_label_rows(
-    windows: SelectedWindows, rows: str
+    table: pa.Table, process_windows: pa.Table, rows: str
 ) -> tuple[list[tuple[str, str]], pa.Table, pa.Table]:
     """Number the rows.
 
     Returns the (namespace, name) of each row, and the selected windows and the process windows with a
     column `row`, the index of their row.
     """
-    keys = [_build_row_keys(part, rows) for part in (windows.table, windows.process_windows)]
+    if rows == ENDPOINT_LABEL:  # its rows are parts of all processes
+        endpoint = dictionary_encode(table[ENDPOINT_LABEL])
+        none = repeat_value(0, pa.int32(), len(process_windows))
+        return (
+            [("", name) for name in to_strings(endpoint.dictionary)],
+            table.append_column("row", endpoint.indices),
+            process_windows.append_column("row", none),
+        )
+    keys = [_build_row_keys(part, rows) for part in (table, process_windows)]
     both = concat_tables(keys)
     number = factorize_rows(both)
     distinct = drop_duplicates(both.append_column("number", number), ["number"])
     names = list(zip(to_strings(distinct["namespace"]), to_strings(distinct["name"]), strict=True))
-    cut = len(windows.table)
+    cut = len(table)
     return (
         names,
-        windows.table.append_column("row", number[:cut]),
-        windows.process_windows.append_column("row", number[cut:]),
+        table.append_column("row", number[:cut]),
+        process_windows.append_column("row", number[cut:]),
     )
+
+
+def _require_single_rows(table: pa.Table, rows: str) -> None:
+    """Raise BadParameter if stacks of several rows are stored summed together."""
+    keys = ["segment", "group"]
+    summed = table.filter(combine_chunks(table["group"]).is_valid())
+    row_groups = summed.select([*keys, "row"]).group_by([*keys, "row"], use_threads=False).aggregate([])
+    if row_groups.num_rows > row_groups.group_by(keys, use_threads=False).aggregate([]).num_rows:
+        raise BadParameter(
+            f"in a part of this range, stacks are stored summed over several values of {rows}",
+            hint=f"Use rows={ENDPOINT_LABEL}, a later range, or a selector without {ENDPOINT_LABEL}.",
+        )
 
 
 def _build_row_keys(table: pa.Table, rows: str) -> pa.Table:
@@ -246,11 +286,17 @@ def _build_hour_grid(
         raise BadParameter(
             f"{count} days are more than the {max_days} that a heatmap may have", hint="Use a shorter range."
         )
-    windows = select_windows(context, query, with_stacks=False, step_ns=calendar.offset_unit_ns)
+    windows = select_windows(
+        context, query, with_stacks=bool(query.endpoint_matchers), step_ns=calendar.offset_unit_ns
+    )
+    if query.endpoint_matchers and find_least_step_ns(windows):
+        raise BadParameter(
+            "in a part of this range, stacks are stored summed over a day", hint="Use a later range."
+        )
     names = [("", f"{hour:02d}") for hour in range(HOURS_PER_DAY)]
     table, process_rows = (
         part.append_column("row", hour).append_column("column", day)
-        for part in (windows.table, windows.process_windows)
+        for part in (count_matching_samples(context, windows), windows.process_windows)
         for hour, day in [calendar.locate(part["ts"])]
     )
     return _HeatmapGrid(windows, table, process_rows, names, calendar.midnights, None)
@@ -262,7 +308,11 @@ def _select_heaviest_rows(table: pa.Table, names: Sequence[tuple[str, str]], max
     row_ns = [0] * len(names)
     for row, period, samples in zip(*map(to_ints, grouped.columns), strict=True):
         row_ns[row] += samples * period
-    return sorted(range(len(names)), key=lambda row: (-row_ns[row], names[row]))[:max_rows]
+    ranked = sorted(range(len(names)), key=lambda row: (-row_ns[row], names[row]))
+    shown = ranked[:max_rows]
+    # The share without an endpoint is shown however small it is.
+    hidden = [row for row in ranked[max_rows:] if names[row] == ("", NO_ENDPOINT)]
+    return [*shown[: max_rows - len(hidden)], *hidden]
 
 
 def _assign_slots(shown_rows: Sequence[int], rows: int) -> Array:

@@ -93,7 +93,7 @@ def query_function_lines(
         "line": shown,
         "sides": [
             {
-                **narrow_summary(summarize_side(query, windows, kind), weights[at], stack_filter),
+                **narrow_summary(summarize_side(query, windows, kind), windows, weights[at], stack_filter),
                 "self_us": [_to_microseconds(costs_by_line[line][at].self_ns) for line in shown],
                 "total_us": [_to_microseconds(costs_by_line[line][at].total_ns) for line in shown],
                 "self_samples": [costs_by_line[line][at].self_samples for line in shown],

@@ -164,7 +164,9 @@ def query_stack_composition(
         ],
         "sides": [
             {
-                **narrow_summary(summarize_side(query, windows, kind), composition.weights, stack_filter),
+                **narrow_summary(
+                    summarize_side(query, windows, kind), windows, composition.weights, stack_filter
+                ),
                 "package_frames": [mean.get(code, 0.0) for code in shown_packages],
                 "recursive_samples": [recurring.get(code, no_recurrence).samples for code in shown_functions],
                 "recursive_frames": [recurring.get(code, no_recurrence).frames for code in shown_functions],

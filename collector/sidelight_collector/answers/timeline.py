@@ -19,6 +19,7 @@ from sidelight_collector.query.sampling_quality import (
 )
 from sidelight_collector.query.select.pod_time import filter_process_rows, iter_pod_seconds
 from sidelight_collector.query.select.window_query import select_windows
+from sidelight_collector.query.window_endpoints import count_matching_samples, find_least_step_ns
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import STATES_BY_TYPE, ProfileType
@@ -92,9 +93,11 @@ def query_timeline(
     BadParameter if the range has more than `max_steps` steps.
     """
     initial_step = step_ns or choose_step_ns(query.until_ns - query.from_ns)
-    selected = select_windows(context, query, with_stacks=False, step_ns=initial_step)
-    table = selected.table
-    step = step_ns or choose_step_ns(query.until_ns - query.from_ns, table)
+    with_stacks = bool(query.endpoint_matchers)
+    selected = select_windows(context, query, with_stacks=with_stacks, step_ns=initial_step)
+    table = count_matching_samples(context, selected)
+    least_step = find_least_step_ns(selected) if with_stacks else 0
+    step = step_ns or choose_step_ns(query.until_ns - query.from_ns, table, least_step)
     first = query.from_ns // step
     count = max(-(-query.until_ns // step) - first, 0)
     if count > max_steps:
@@ -158,13 +161,14 @@ def _compute_coverage(process_rows: pa.Table, count: int) -> tuple[list[float | 
     return coverage, stopped_share
 
 
-def choose_step_ns(range_ns: int, windows: pa.Table | None = None) -> int:
+def choose_step_ns(range_ns: int, windows: pa.Table | None = None, least_step_ns: int = 0) -> int:
     """Choose a step (ns) that gives a readable number of points.
 
-    The step is at least as long as the longest window, where only windows outside captures count if there
-    are any. It is at least an hour if a part of the windows is available only by the hour.
+    The step is at least `least_step_ns`, and at least as long as the longest window, where only windows
+    outside captures count if there are any. It is at least an hour if a part of the windows is available
+    only by the hour.
     """
-    min_seconds = range_ns / TARGET_POINTS / SECOND_NS
+    min_seconds = max(range_ns / TARGET_POINTS, least_step_ns) / SECOND_NS
     if windows is not None:
         continuous = windows.filter(is_equal_string(windows["capture"], ""))
         usual = pc.max((continuous if len(continuous) else windows)["longest_ns"]).as_py() or 0

@@ -134,7 +134,7 @@ def query_top(
         },
         "sides": [
             _build_top_side(
-                narrow_summary(summarize_side(query, windows, kind), weights, stack_filter),
+                narrow_summary(summarize_side(query, windows, kind), windows, weights, stack_filter),
                 [costs[at] for _, costs in heaviest],
             )
             for at, (query, windows, weights) in enumerate(
@@ -168,7 +168,8 @@ def query_depth(
         "type": kind.value,
         "sides": [
             _build_depth_side(
-                narrow_summary(summarize_side(query, windows, kind), weights, stack_filter), distribution
+                narrow_summary(summarize_side(query, windows, kind), windows, weights, stack_filter),
+                distribution,
             )
             for query, windows, weights, distribution in zip(
                 sides, windows_by_side, weights_by_side, distributions, strict=True

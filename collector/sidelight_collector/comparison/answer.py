@@ -149,7 +149,7 @@ def query_verdict(
     return {
         "type": kind.value,
         "sides": [
-            narrow_summary(summarize_side(query, windows, kind), weights, stack_filter)
+            narrow_summary(summarize_side(query, windows, kind), windows, weights, stack_filter)
             for query, (windows, weights) in zip(sides, pairs, strict=True)
         ],
         "verdict": verdict,
@@ -214,6 +214,9 @@ def build_verdict(
         )
         return match_renames(context, pairs, tree, functions, pod_seconds)
 
+    is_complete = stack_filter.accepts_all and not any(
+        windows.endpoint_matchers for windows in comparison.windows
+    )
     requests, final_options = _load_requests(context, comparison.observations, options)
     basis_choice = choose_basis(
         options.basis,
@@ -224,7 +227,7 @@ def build_verdict(
     )
     both = SideComparison(
         comparison.observations,
-        ComparedStacks(tree, pooled, stacks, is_complete=stack_filter.accepts_all, has_lines=lines),
+        ComparedStacks(tree, pooled, stacks, is_complete=is_complete, has_lines=lines),
         kind,
         final_options,
         ComparisonLoaders(load_rows, build_wall_tree, find_renames),

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from sidelight_collector.arrow_ops import (
     F64,
     I64,
-    Array,
     Column,
     combine_chunks,
     dictionary_encode,
@@ -32,9 +31,9 @@ from sidelight_collector.arrow_ops import (
     to_int64_numpy,
     to_strings,
 )
+from sidelight_collector.query.engine.window_cells import CellLookup
 from sidelight_collector.query.engine.window_sums import (
     MAX_BATCH_ROWS,
-    Scan,
     merge_sums,
     plan_scans,
     read_scans,
@@ -318,7 +317,7 @@ def sum_stacks_by_cell(context: QueryContext, observations: SideObservations) ->
     """
     parts: list[pa.Table] = []
     rows = 0
-    cell_lookup = _CellLookup(observations)
+    cell_lookup = CellLookup(observations.windows, pa.array(observations.cell_ids, pa.int32()))
     for scan, table in read_scans(
         context, plan_scans(context, observations.windows, use_days=observations.has_whole_day_blocks)
     ):
@@ -333,46 +332,3 @@ def sum_stacks_by_cell(context: QueryContext, observations: SideObservations) ->
     if not parts:
         return SUMS.empty_table().append_column(_CELL_COLUMN, pa.array([], pa.int32()))
     return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
-
-
-class _CellLookup:
-    """Finds the cell of rows of samples by the key of their windows."""
-
-    def __init__(self, observations: SideObservations) -> None:
-        self._windows = observations.windows
-        self._keys = observations.windows.table.select(["segment", "wid", "group", "day"]).append_column(
-            _CELL_COLUMN, pa.array(observations.cell_ids, pa.int32())
-        )
-        self._segment_indexes = {ref: at for at, ref in enumerate(observations.windows.segments)}
-        self._cells_by_segment: dict[tuple[int, str], tuple[Array, Array]] = {}
-
-    def find_cells(self, scan: Scan, table: pa.Table) -> Array:
-        """Return the cell of each row, null if its window is not selected."""
-        by = {"samples": "wid", "sums": "group", "daily": "day"}[scan.part]
-        keys, cells = self._segment_cells(self._segment_indexes[scan.ref], by)
-        own = combine_chunks(table[scan.key_column])
-        if scan.keys is not None:
-            keys, cells = _filter_cells(keys, cells, scan.keys)
-        if isinstance(own, pa.DictionaryArray):
-            return cells.take(pc.index_in(own.dictionary, value_set=keys)).take(own.indices)
-        return cells.take(pc.index_in(own, value_set=keys))
-
-    def _segment_cells(self, segment: int, by: str) -> tuple[Array, Array]:
-        """Return the distinct keys of a segment and the cell of each."""
-        cells = self._cells_by_segment.get((segment, by))
-        if cells is None:
-            of_segment = pc.equal(self._keys["segment"], pa.scalar(segment, pa.int32()))
-            rows = self._keys.filter(of_segment)
-            is_hour = combine_chunks(rows["group"]).is_valid()
-            rows = rows.filter(pc.invert(is_hour) if by == "wid" else is_hour)
-            firsts = rows.group_by(by, use_threads=False).aggregate([(_CELL_COLUMN, "min")])
-            cells = self._cells_by_segment[segment, by] = (
-                combine_chunks(firsts[by]),
-                combine_chunks(firsts[f"{_CELL_COLUMN}_min"]),
-            )
-        return cells
-
-
-def _filter_cells(keys: Array, cells: Array, selected_keys: Array) -> tuple[Array, Array]:
-    has = pc.is_in(keys, value_set=selected_keys)
-    return keys.filter(has), cells.filter(has)

@@ -7,7 +7,7 @@ store does not respond at all, the query fails.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as NotDone
 from functools import partial
@@ -179,6 +179,26 @@ class QueryContext:
         if len(read) < len(tables):
             raise SegmentUnreadable
         return read
+
+    def derive_tables(
+        self,
+        refs: Sequence[SegmentRef],
+        view: SegmentView,
+        key: Hashable,
+        derive: Callable[[pa.Table], pa.Table],
+    ) -> list[pa.Table]:
+        """Return what `derive` builds from a table of each segment, cached by `key`.
+
+        Raises SegmentUnreadable if a table cannot be read.
+        """
+        keys = [(ref.key_prefix, view, key) for ref in refs]
+        derived = [self._cache.get(key) for key in keys]
+        missing = [at for at, table in enumerate(derived) if table is None]
+        for at, table in zip(missing, self.read_tables([refs[at] for at in missing], view), strict=True):
+            self.deadline.remaining()
+            built = derived[at] = derive(table)
+            self._cache.put(keys[at], built, built.nbytes)
+        return [table for table in derived if table is not None]
 
     def iter_samples(self, ref: SegmentRef) -> Iterator[pa.Table]:
         """Yield the samples of a block by row group, without caching them.

@@ -1,8 +1,8 @@
-"""Restrict a query to some stacks: by depth, by a function, or by a call path.
+"""Restrict a query to some stacks: by endpoint, depth, a function, or a call path.
 
 Windows are selected by labels and time, and summed by stack. The filter applies to the sums: by the stored
 depth of a stack, by a function that it contains, or by the call path that it begins with. It is therefore
-independent of the engine that sums.
+independent of the engine that sums. Matchers on `endpoint` in a selector filter in the same way.
 
 A call path has the same identifier as in the URLs of the UI (`web/src/flamegraph/tree/focus.ts`; the test
 vectors in `web/test/vectors/focus.json` cover both): 16 hexadecimal digits, which are two hashes over the
@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,21 +24,32 @@ from sidelight_collector.arrow_ops import (
     Array,
     ListColumn,
     combine_chunks,
+    concat_tables,
     dictionary_encode,
     sum_ints,
     to_ints,
     to_strings,
 )
 from sidelight_collector.query.data_basis import SideSummary
-from sidelight_collector.query.engine.stack_text import MISSING_STACK, StackPool, StackWeights, resolve_stacks
-from sidelight_collector.query.query_context import QueryContext, SegmentView
+from sidelight_collector.query.engine.stack_endpoints import UNKNOWN
+from sidelight_collector.query.engine.stack_text import (
+    MISSING_STACK,
+    StackPool,
+    StackView,
+    StackWeights,
+    resolve_stacks,
+)
+from sidelight_collector.query.query_context import QueryContext
+from sidelight_collector.query.select.matchers import match_endpoints
 from sidelight_collector.query.windows import SelectedWindows
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.frames import Frame, strip_line_number, unescape_frame
+from sidelight_model.selectors import Matcher
 
 MAX_NAME_CHARACTERS: Final = 80
 """Length of the name in the identifier of a call path."""
 
+_TEXT_CODES: Final = cast("Any", pa.dictionary(pa.int32(), pa.string()))
 _UINT32_MASK: Final = 0xFFFFFFFF
 _SEEDS: Final = (0x811C9DC5, 0x9747B28C)
 
@@ -71,8 +82,11 @@ NO_FILTER: Final = StackFilter()
 def apply_filter(
     context: QueryContext, windows: SelectedWindows, weights: StackWeights, stack_filter: StackFilter
 ) -> StackWeights:
-    """Keep the weights of the stacks that the filter accepts."""
-    for pool in _iter_filter_pools(context, stack_filter):
+    """Keep the weights of stacks that the filter and matchers on `endpoint` accept."""
+    pools: list[_FilterPool] = list(_iter_filter_pools(context, stack_filter))
+    if windows.endpoint_matchers:
+        pools.insert(0, _EndpointFilterPool(windows.endpoint_matchers))
+    for pool in pools:
         stack_ids = resolve_stacks(context, windows, weights.service, weights.hashes, pool)
         weights = select_weights(weights, pool.accepts().take(stack_ids))
         context.deadline.remaining()
@@ -89,9 +103,11 @@ def select_weights(weights: StackWeights, mask: Array) -> StackWeights:
     return StackWeights(service, hashes, samples, period_ns, cell)
 
 
-def narrow_summary(side: AnySideSummary, weights: StackWeights, stack_filter: StackFilter) -> AnySideSummary:
+def narrow_summary(
+    side: AnySideSummary, windows: SelectedWindows, weights: StackWeights, stack_filter: StackFilter
+) -> AnySideSummary:
     """Limit the samples and seconds of a summary to the accepted stacks."""
-    if stack_filter.accepts_all:
+    if stack_filter.accepts_all and not windows.endpoint_matchers:
         return side
     counted = zip(to_ints(weights.samples), to_ints(weights.period_ns), strict=True)
     seconds = sum(samples * period_ns for samples, period_ns in counted) / SECOND_NS
@@ -116,7 +132,7 @@ def _iter_filter_pools(context: QueryContext, stack_filter: StackFilter) -> Iter
 class DepthPool:
     """The stored depths of stacks, without their frames; MISSING_STACK has depth 1."""
 
-    view: SegmentView = "depths"
+    view: StackView = "depths"
 
     def __init__(self) -> None:
         self._parts: list[Array] = [pa.array([1], pa.int32())]
@@ -148,10 +164,42 @@ class _DepthFilterPool(DepthPool):
         return inside
 
 
+class EndpointPool:
+    """The endpoints and frameworks of stacks; MISSING_STACK has none."""
+
+    view: StackView = "endpoints"
+
+    def __init__(self) -> None:
+        unknown = {"endpoint": UNKNOWN.name, "framework": UNKNOWN.framework}
+        self._parts = [pa.table({name: pa.array([text], _TEXT_CODES) for name, text in unknown.items()})]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def add_stacks(self, table: pa.Table, rows: Array) -> None:
+        self._parts.append(table.select(["endpoint", "framework"]).take(rows))
+
+    def endpoints(self) -> pa.Table:
+        """Return a table with the columns `endpoint` and `framework`."""
+        return concat_tables(self._parts)
+
+
+class _EndpointFilterPool(EndpointPool):
+    """Accepts stacks by the name of their endpoint."""
+
+    def __init__(self, matchers: Sequence[Matcher]) -> None:
+        super().__init__()
+        self._matchers = matchers
+
+    def accepts(self) -> Array:
+        names = dictionary_encode(self.endpoints()["endpoint"])
+        return match_endpoints(names.dictionary, self._matchers).take(names.indices)
+
+
 class _FrameFilterPool(ABC):
     """Accepts stacks by their frames, and MISSING_STACK if `accepts_missing`."""
 
-    view: SegmentView = "stacks"
+    view: StackView = "stacks"
 
     def __init__(self, *, accepts_missing: bool) -> None:
         self._parts: list[Array] = [pa.array([accepts_missing], pa.bool_())]

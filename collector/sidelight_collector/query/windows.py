@@ -1,27 +1,42 @@
 """Values: a query for windows, and the windows that it selects."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import pyarrow as pa
 
 from sidelight_collector.arrow_ops import sort_table, to_ints
 from sidelight_collector.storage.segments import SegmentRef
-from sidelight_model.selectors import Selector
+from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL
+from sidelight_model.selectors import Matcher, Selector
 
 
 @dataclass(frozen=True, slots=True)
 class WindowQuery:
     """A query for windows by labels and by start time (Unix ns, `until_ns` excluded).
 
-    With `by_window` it reads single windows even where there are rollups.
+    With `by_window` it reads single windows even where there are rollups. Matchers on `endpoint` select
+    stacks and not windows. With `group_by_endpoint` each stack begins with a frame for its endpoint.
     """
 
     selector: Selector
     from_ns: int
     until_ns: int
     by_window: bool = False
+    group_by_endpoint: bool = False
+
+    @property
+    def endpoint_matchers(self) -> tuple[Matcher, ...]:
+        """The matchers that select stacks by their endpoint."""
+        return tuple(matcher for matcher in self.selector.matchers if matcher.name == ENDPOINT_LABEL)
+
+    def drop_endpoints(self) -> WindowQuery:
+        """Return the query for the same windows, whatever their stacks."""
+        rest = tuple(matcher for matcher in self.selector.matchers if matcher.name != ENDPOINT_LABEL)
+        return replace(self, selector=Selector(rest), group_by_endpoint=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +48,7 @@ class SelectedWindows:
     all windows of each segment from which single windows were read. block_hours: all hourly rows of each
     block from which hourly rows were read. unresolved_windows: the number of matching windows that are
     missing here, because the store has them only summed together with windows that do not match.
+    endpoint_matchers and group_by_endpoint are those of the query, for its stacks.
     """
 
     table: pa.Table
@@ -41,6 +57,8 @@ class SelectedWindows:
     segment_window_counts: Mapping[SegmentRef, int]
     block_hours: Mapping[SegmentRef, pa.Table]
     unresolved_windows: int = 0
+    endpoint_matchers: tuple[Matcher, ...] = ()
+    group_by_endpoint: bool = False
 
     def resolution_of(self, ref: SegmentRef) -> str:
         """Return the resolution of a block's rollups: `hour`, or `day` if none is finer."""

@@ -63,7 +63,7 @@ class _PlaceIndex:
 
 
 def _list_folders(file: str) -> Iterator[str]:
-    """Yield the folders that a file is in, outermost first, each with a `/` at its end."""
+    """Yield the folders that a file is in, outermost first, each with a final `/`."""
     end = file.find("/")
     while end >= 0:
         yield file[: end + 1]

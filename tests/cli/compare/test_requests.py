@@ -28,6 +28,7 @@ def test_all_that_was_said_is_asked() -> None:
             "1e16",
         ),
         *("--min-depth", "3", "--max-depth", "90", "--function", "f (a.py)", "--focus", "0123456789abcdef.f"),
+        *("--endpoint", 'say "hi" (a.py)', "--group-by", "endpoint"),
         *("--basis", "equal_load"),
         *("--fail-on", "cpu > +3 %", "--fail-on", "function:<lambda>>+1%"),
     )
@@ -37,7 +38,8 @@ def test_all_that_was_said_is_asked() -> None:
     (asked,) = served.asked
     assert asked.pop("limit")
     assert asked == {
-        "query": ['{service="shop"}'],
+        "query": [r'{service="shop", endpoint="say \"hi\" (a.py)"}'],
+        "group_by": ["endpoint"],
         "baseline": ['version="1"'],
         "comparison": ['version="2"'],
         "from": ["-2h"],

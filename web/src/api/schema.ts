@@ -38,6 +38,23 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/v1/endpoints": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /** List endpoints by cost */
+        readonly get: operations["endpoints"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/v1/labels": {
         readonly parameters: {
             readonly query?: never;
@@ -1912,6 +1929,31 @@ export interface components {
             readonly until: number;
             readonly basis: components["schemas"]["Basis"];
         };
+        /** @description Endpoints as columns, by service. */
+        readonly EndpointCosts: {
+            readonly type: components["schemas"]["Type"];
+            /** @description Service names; all other columns have the same order. */
+            readonly service: readonly string[];
+            /** @description The handler as `function (file)`; `(other)` for the endpoints beyond the limit, `(no endpoint)` for stacks without one. */
+            readonly endpoint: readonly string[];
+            /** @description The framework that calls the handler; empty for `(other)` and `(no endpoint)`. */
+            readonly framework: readonly string[];
+            /** @description Samples of the type. */
+            readonly samples: readonly number[];
+            /** @description Sampled seconds of the type. */
+            readonly seconds: readonly number[];
+            /** @description Share of the service's seconds. */
+            readonly share: readonly number[];
+            /** @description With type cpu, the number of cores that all pods used on average; with wall, the number of threads. Null if unknown. */
+            readonly cores: readonly (number | null)[];
+            /** @description Number of endpoints without the limit. */
+            readonly endpoints_total: number;
+            /** @description Number of services beyond `limit`. */
+            readonly omitted: number;
+            readonly from: number;
+            readonly until: number;
+            readonly basis: components["schemas"]["Basis"];
+        };
         /** @description Packages and functions in the stacks of samples. */
         readonly StackComposition: {
             readonly type: components["schemas"]["Type"];
@@ -2290,7 +2332,7 @@ export interface components {
     };
     parameters: {
         /**
-         * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+         * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
          * @example {service="shop", version=~"2026.*"}
          */
         readonly query: string;
@@ -2325,7 +2367,7 @@ export interface components {
          */
         readonly step: string;
         /**
-         * @description What a row is: `pod`, `hour` (hours of the day, with days as columns), or the name of any label.
+         * @description What a row is: `pod`, `endpoint`, `hour` (hours of the day, with days as columns), or the name of any label.
          * @example pod
          */
         readonly rows: string;
@@ -2469,6 +2511,26 @@ export interface components {
          * @example 0a0906a9a0714b2f.main (app.py)
          */
         readonly focus: string;
+        /**
+         * @description `endpoint`: each stack begins with a frame for its endpoint, `endpoint NAME (FILE)`, or with `(no endpoint)`. Default: stacks as they are.
+         * @example endpoint
+         */
+        readonly group_by: "endpoint";
+        /**
+         * @description Profile type: which samples count.
+         * @example wall
+         */
+        readonly cpu_type: components["schemas"]["Type"];
+        /**
+         * @description Maximum number of endpoints of each service; the others are added up in `(other)`.
+         * @example 10
+         */
+        readonly endpoints: number;
+        /**
+         * @description json: columns. prometheus: gauges in the text format of Prometheus.
+         * @example prometheus
+         */
+        readonly format_of_endpoints: "json" | "prometheus";
         /**
          * @description Only this process: the name of a recording.
          * @example 01M7YQVZYKSX6KCDH95ZVGXJS6-12
@@ -2615,7 +2677,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -2707,7 +2769,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -2855,11 +2917,160 @@ export interface operations {
             readonly 503: components["responses"]["Unavailable"];
         };
     };
+    readonly endpoints: {
+        readonly parameters: {
+            readonly query?: {
+                /**
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
+                 * @example {service="shop", version=~"2026.*"}
+                 */
+                readonly query?: components["parameters"]["query"];
+                /**
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
+                 * @example -15m
+                 */
+                readonly from?: components["parameters"]["from"];
+                /**
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @example now
+                 */
+                readonly until?: components["parameters"]["until"];
+                /**
+                 * @description Minimum stack depth of samples, in frames.
+                 * @example 2
+                 */
+                readonly min_depth?: components["parameters"]["min_depth"];
+                /**
+                 * @description Maximum stack depth of samples, in frames.
+                 * @example 40
+                 */
+                readonly max_depth?: components["parameters"]["max_depth"];
+                /**
+                 * @description Only samples whose stack contains this function: `name (file)` as in responses, or a name alone for any file.
+                 * @example work (b.py)
+                 */
+                readonly function?: components["parameters"]["function"];
+                /**
+                 * @description Only samples whose stack starts with this call path. The UI's format: 16 hexadecimal digits, a dot, and the first 80 characters of the last frame.
+                 * @example 0a0906a9a0714b2f.main (app.py)
+                 */
+                readonly focus?: components["parameters"]["focus"];
+                /**
+                 * @description Profile type: which samples count.
+                 * @example wall
+                 */
+                readonly type?: components["parameters"]["cpu_type"];
+                /**
+                 * @description Maximum number of endpoints of each service; the others are added up in `(other)`.
+                 * @example 10
+                 */
+                readonly limit?: components["parameters"]["endpoints"];
+                /**
+                 * @description json: columns. prometheus: gauges in the text format of Prometheus.
+                 * @example prometheus
+                 */
+                readonly format?: components["parameters"]["format_of_endpoints"];
+            };
+            readonly header?: {
+                /**
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
+                 * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
+                 */
+                readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
+            };
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Endpoints of services with windows in the range, the costliest first. */
+            readonly 200: {
+                headers: {
+                    readonly ETag: components["headers"]["ETag"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "cpu",
+                     *       "service": [
+                     *         "shop",
+                     *         "shop",
+                     *         "shop"
+                     *       ],
+                     *       "endpoint": [
+                     *         "checkout (shop/views.py)",
+                     *         "CartView.get (shop/views.py)",
+                     *         "(no endpoint)"
+                     *       ],
+                     *       "framework": [
+                     *         "django",
+                     *         "django",
+                     *         ""
+                     *       ],
+                     *       "samples": [
+                     *         21578,
+                     *         10789,
+                     *         3597
+                     *       ],
+                     *       "seconds": [
+                     *         215.78,
+                     *         107.89,
+                     *         35.97
+                     *       ],
+                     *       "share": [
+                     *         0.6,
+                     *         0.3,
+                     *         0.1
+                     *       ],
+                     *       "cores": [
+                     *         0.06,
+                     *         0.03,
+                     *         0.01
+                     *       ],
+                     *       "endpoints_total": 2,
+                     *       "omitted": 0,
+                     *       "from": 1795253400,
+                     *       "until": 1795257000,
+                     *       "basis": {
+                     *         "windows": 360,
+                     *         "pods": 1,
+                     *         "samples": 359640,
+                     *         "unreadable_segments": 0,
+                     *         "unresolved_windows": 0,
+                     *         "resolutions": [
+                     *           {
+                     *             "resolution": "hour",
+                     *             "windows": 360,
+                     *             "from": 1795253400,
+                     *             "until": 1795257000
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["EndpointCosts"];
+                    /**
+                     * @example # HELP sidelight_endpoint_cores Cores that all pods used for an endpoint, on average over the range.
+                     *     # TYPE sidelight_endpoint_cores gauge
+                     *     sidelight_endpoint_cores{service="shop",endpoint="checkout (shop/views.py)",framework="django",type="cpu"} 0.06
+                     */
+                    readonly "text/plain": string;
+                };
+            };
+            readonly 304: components["responses"]["NotModified"];
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
     readonly labels: {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -2932,7 +3143,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -3010,7 +3221,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -3161,7 +3372,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -3181,7 +3392,7 @@ export interface operations {
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description What a row is: `pod`, `hour` (hours of the day, with days as columns), or the name of any label.
+                 * @description What a row is: `pod`, `endpoint`, `hour` (hours of the day, with days as columns), or the name of any label.
                  * @example pod
                  */
                 readonly rows?: components["parameters"]["rows"];
@@ -3354,7 +3565,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -3408,6 +3619,11 @@ export interface operations {
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
+                /**
+                 * @description `endpoint`: each stack begins with a frame for its endpoint, `endpoint NAME (FILE)`, or with `(no endpoint)`. Default: stacks as they are.
+                 * @example endpoint
+                 */
+                readonly group_by?: components["parameters"]["group_by"];
             };
             readonly header?: {
                 /**
@@ -3546,7 +3762,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -3630,6 +3846,11 @@ export interface operations {
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
+                /**
+                 * @description `endpoint`: each stack begins with a frame for its endpoint, `endpoint NAME (FILE)`, or with `(no endpoint)`. Default: stacks as they are.
+                 * @example endpoint
+                 */
+                readonly group_by?: components["parameters"]["group_by"];
                 /**
                  * @description 1: the response includes a verdict.
                  * @example 0
@@ -3888,7 +4109,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -4079,7 +4300,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -4288,7 +4509,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -4427,7 +4648,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -4643,7 +4864,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -4707,6 +4928,11 @@ export interface operations {
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
+                /**
+                 * @description `endpoint`: each stack begins with a frame for its endpoint, `endpoint NAME (FILE)`, or with `(no endpoint)`. Default: stacks as they are.
+                 * @example endpoint
+                 */
+                readonly group_by?: components["parameters"]["group_by"];
             };
             readonly header?: {
                 /**
@@ -4764,7 +4990,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -4813,6 +5039,11 @@ export interface operations {
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
+                /**
+                 * @description `endpoint`: each stack begins with a frame for its endpoint, `endpoint NAME (FILE)`, or with `(no endpoint)`. Default: stacks as they are.
+                 * @example endpoint
+                 */
+                readonly group_by?: components["parameters"]["group_by"];
             };
             readonly header?: {
                 /**
@@ -5823,7 +6054,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -5922,6 +6153,11 @@ export interface operations {
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
+                /**
+                 * @description `endpoint`: each stack begins with a frame for its endpoint, `endpoint NAME (FILE)`, or with `(no endpoint)`. Default: stacks as they are.
+                 * @example endpoint
+                 */
+                readonly group_by?: components["parameters"]["group_by"];
             };
             readonly header?: {
                 /**
@@ -6763,7 +6999,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];
@@ -6837,6 +7073,11 @@ export interface operations {
                  * @example 0a0906a9a0714b2f.main (app.py)
                  */
                 readonly focus?: components["parameters"]["focus"];
+                /**
+                 * @description `endpoint`: each stack begins with a frame for its endpoint, `endpoint NAME (FILE)`, or with `(no endpoint)`. Default: stacks as they are.
+                 * @example endpoint
+                 */
+                readonly group_by?: components["parameters"]["group_by"];
                 /**
                  * @description What is compared. `concurrent`: CPU per pod of sides that ran at the same time. `per_request`: cost per request. `composition`: the share of the profile that each function takes. `equal_load`: CPU per pod of sides at different times, which you know to have had the same load, as in a load test. `auto`: the first of per_request, concurrent and composition that is possible.
                  * @example composition
@@ -6928,7 +7169,7 @@ export interface operations {
         readonly parameters: {
             readonly query?: {
                 /**
-                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. Default: all windows.
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
                  * @example {service="shop", version=~"2026.*"}
                  */
                 readonly query?: components["parameters"]["query"];

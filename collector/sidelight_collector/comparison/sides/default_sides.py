@@ -5,7 +5,7 @@ Without any time in the request, times are chosen within a lookback, from hourly
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sidelight_collector.comparison.sides.range_choice import (
@@ -26,7 +26,7 @@ from sidelight_collector.comparison.sides.version_choice import VersionChoice, c
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.select.observed_time import list_observed_intervals
 from sidelight_collector.query.select.window_query import select_side_windows
-from sidelight_collector.query.windows import WindowQuery
+from sidelight_collector.query.windows import SelectedWindows, WindowQuery
 from sidelight_model.selectors import Selector
 
 
@@ -99,10 +99,7 @@ def choose_sides(context: QueryContext, request: SidesRequest) -> SideChoice:
     if request.ranges:
         return SideChoice(_build_queries(selectors, request.ranges), None, versions)
     queries = _build_queries(selectors, RangePair(look, look))
-    observed = [
-        list_observed_intervals(windows)
-        for windows in select_side_windows(context, queries, with_stacks=False)
-    ]
+    observed = [list_observed_intervals(windows) for windows in _select_observed(context, queries)]
     for selector, intervals in zip(selectors, observed, strict=True):
         if not len(intervals):
             span = TimeSpan(max(look.from_ns, look.until_ns - HOUR_NS), look.until_ns)
@@ -124,10 +121,7 @@ def describe_ranges(
     """
     if choice.ranges is not None:
         return choice.ranges
-    observed = (
-        list_observed_intervals(windows)
-        for windows in select_side_windows(context, choice.sides, with_stacks=False)
-    )
+    observed = (list_observed_intervals(windows) for windows in _select_observed(context, choice.sides))
     spans = RangePair(*(TimeSpan(side.from_ns, side.until_ns) for side in choice.sides))
     return state_given_ranges(
         spans,
@@ -135,6 +129,11 @@ def describe_ranges(
         choice.versions.text,
         _to_parameters(choice.versions),
     )
+
+
+def _select_observed(context: QueryContext, sides: Sequence[WindowQuery]) -> list[SelectedWindows]:
+    """Select the windows of both sides, whatever their stacks."""
+    return select_side_windows(context, [side.drop_endpoints() for side in sides], with_stacks=False)
 
 
 def _build_queries(selectors: list[Selector], ranges: RangePair) -> list[WindowQuery]:

@@ -2,6 +2,7 @@
 
 routes        a handler for each path
 export_routes  files
+endpoint_routes  endpoints by cost
 api_handler    what handlers share
 parameters    parsing of query parameters
 responses     JSON, ETag, compression

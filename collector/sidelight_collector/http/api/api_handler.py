@@ -1,14 +1,14 @@
 """Base of the query API's handlers: parameters, and responses from the cache."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
 from aiohttp import web
 
 from sidelight_collector.auth.authorizer import get_principal
-from sidelight_collector.comparison.sides.default_sides import describe_ranges
+from sidelight_collector.comparison.sides.default_sides import SideChoice, describe_ranges
 from sidelight_collector.http.api.answer_cache import AnswerCache, CacheableQuery
 from sidelight_collector.http.api.parameters import (
     PARAMETERS,
@@ -76,7 +76,7 @@ class ApiHandler:
         gzip = accepts_gzip(request)
 
         def build_query(context: QueryContext) -> CacheableQuery:
-            choice = self._context.sides.get_or_choose(context, parameters.parse_sides())
+            choice = self.choose_sides(context, parameters)
             on_sides = partial(make, sides=choice.sides)
 
             def encode_answer(context: QueryContext) -> EncodedResponse:
@@ -95,6 +95,13 @@ class ApiHandler:
             return build_cacheable_query(on_sides, gzip, encode_answer, repr(choice))
 
         return (await self._answers.get(build_query)).to_response(request)
+
+    def choose_sides(self, context: QueryContext, parameters: QueryParameters) -> SideChoice:
+        """Return the sides of a request, with what it groups their stacks by."""
+        choice = self._context.sides.get_or_choose(context, parameters.parse_sides())
+        if not parameters.parse_group_by_endpoint():
+            return choice
+        return replace(choice, sides=[replace(side, group_by_endpoint=True) for side in choice.sides])
 
     async def respond_one_or_two_sides(
         self, request: web.Request, parameters: QueryParameters, make: partial[JsonAnswer]

@@ -61,7 +61,7 @@ class ExportApi(ApiHandler):
             request,
             parameters,
             COMPARISON_FORMATS,
-            lambda context: self._context.sides.get_or_choose(context, parameters.parse_sides()).sides,
+            lambda context: self.choose_sides(context, parameters).sides,
         )
 
     async def export_for_speedscope(self, request: web.Request) -> web.Response:

@@ -20,6 +20,7 @@ from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.times import SECOND_NS, parse_time
 from sidelight_model.counts import ProfileType
+from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL
 from sidelight_model.gates import Condition, parse_condition
 from sidelight_model.labels import LabelLimits
 from sidelight_model.selectors import Selector
@@ -55,18 +56,21 @@ COMPARISON_PARAMETERS: Final = (
 
 STACK_FILTER_PARAMETERS: Final = ("min_depth", "max_depth", "function", "focus")
 """Parameters of every query for stacks."""
+CALL_PATH_PARAMETERS: Final = (*STACK_FILTER_PARAMETERS, "group_by")
+"""Parameters of every query for call paths."""
 
 PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/services": RANGE_PARAMETERS,
     "/overview": (*RANGE_PARAMETERS, "type", "limit"),
+    "/endpoints": (*RANGE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type", "limit", "format"),
     "/labels": RANGE_PARAMETERS,
     "/labels/{name}/values": RANGE_PARAMETERS,
     "/timeline": (*RANGE_PARAMETERS, "type", "step"),
-    "/flamegraph": (*RANGE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type", "nodes", "lines", "states"),
+    "/flamegraph": (*RANGE_PARAMETERS, *CALL_PATH_PARAMETERS, "type", "nodes", "lines", "states"),
     "/compare": (
         *RANGE_PARAMETERS,
         *SIDE_PARAMETERS,
-        *STACK_FILTER_PARAMETERS,
+        *CALL_PATH_PARAMETERS,
         "type",
         "nodes",
         "lines",
@@ -77,7 +81,7 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/verdict": (
         *RANGE_PARAMETERS,
         *SIDE_PARAMETERS,
-        *STACK_FILTER_PARAMETERS,
+        *CALL_PATH_PARAMETERS,
         "type",
         "nodes",
         *COMPARISON_PARAMETERS,
@@ -90,7 +94,7 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/lines": (*RANGE_PARAMETERS, *SIDE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type", "file", "limit"),
     "/export": (
         *RANGE_PARAMETERS,
-        *STACK_FILTER_PARAMETERS,
+        *CALL_PATH_PARAMETERS,
         "type",
         "format",
         "lines",
@@ -102,7 +106,7 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
         *(
             *RANGE_PARAMETERS,
             *SIDE_PARAMETERS,
-            *STACK_FILTER_PARAMETERS,
+            *CALL_PATH_PARAMETERS,
             "type",
             "format",
             "lines",
@@ -112,7 +116,7 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
             "basis",
         ),
     ),
-    "/export/{name}.speedscope.json": (*RANGE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type", "lines", "nodes"),
+    "/export/{name}.speedscope.json": (*RANGE_PARAMETERS, *CALL_PATH_PARAMETERS, "type", "lines", "nodes"),
     "/status": (),
     "/openapi.json": (),
 }
@@ -184,7 +188,15 @@ class QueryParameters:
     def parse_window_query(self) -> WindowQuery:
         """Parse the window query of `query`, `from` and `until`."""
         selector, span = self._parse_base_selector(), self._parse_range("")
-        return WindowQuery(selector, span.from_ns, span.until_ns)
+        by_endpoint = self.parse_group_by_endpoint()
+        return WindowQuery(selector, span.from_ns, span.until_ns, group_by_endpoint=by_endpoint)
+
+    def parse_group_by_endpoint(self) -> bool:
+        """Return whether stacks begin with a frame for their endpoint."""
+        text = self._values.get("group_by", "")
+        if text not in ("", ENDPOINT_LABEL):
+            raise BadParameter.invalid_value("group_by", text, ENDPOINT_LABEL)
+        return bool(text)
 
     def has_sides(self) -> bool:
         """Return whether any parameter of a side is given."""
@@ -274,8 +286,9 @@ class QueryParameters:
         """Return whether a parameter is given."""
         return name in self._values
 
-    def parse_profile_type(self) -> ProfileType:
-        return ProfileType(self.parse_choice("type", [kind.value for kind in ProfileType]))
+    def parse_profile_type(self, default: ProfileType = ProfileType.WALL) -> ProfileType:
+        others = (kind for kind in ProfileType if kind is not default)
+        return ProfileType(self.parse_choice("type", [default.value, *others]))
 
     def parse_choice(self, name: str, choices: Collection[str]) -> str:
         """Parse one of `choices`; the first is the default."""
@@ -323,10 +336,10 @@ class QueryParameters:
         return min(parse_count("limit", self._values.get("limit", ""), default), self._limits.max_rows)
 
     def parse_heatmap_rows(self) -> str:
-        """Parse what the rows of a heatmap are: values of a label, or hours of the day."""
+        """Parse what the rows of a heatmap are: a label's values, endpoints, or hours."""
         text = self._values.get("rows", "pod")
         if not _LABEL.fullmatch(text) or len(text) > LabelLimits().max_name_bytes:
-            raise BadParameter.invalid_value("rows", text, "pod, hour, or the name of a label")
+            raise BadParameter.invalid_value("rows", text, "pod, hour, endpoint, or the name of a label")
         return text
 
     def parse_step_ns(self) -> int | None:

@@ -23,6 +23,7 @@ from sidelight_collector.comparison.answer import query_verdict
 from sidelight_collector.http.api import openapi
 from sidelight_collector.http.api.answer_cache import AnswerCache, AnswerOrigin
 from sidelight_collector.http.api.api_handler import ApiContext, ApiHandler
+from sidelight_collector.http.api.endpoint_routes import EndpointApi
 from sidelight_collector.http.api.export_routes import ExportApi
 from sidelight_collector.http.api.fleet_routes import FleetApi
 from sidelight_collector.http.api.parameters import QueryParameters
@@ -63,10 +64,11 @@ def routes(
     sides = SidesCache(engine.limits.answer_bytes)
     context = ApiContext(engine, AnswerCache(engine, on_answer), sides, clock_ns)
     api = _QueryApi(context, ingest_stats, store_kind, retention_days, find_rollouts)
-    exports = ExportApi(context, offline_page)
+    exports, endpoints = ExportApi(context, offline_page), EndpointApi(context)
     handlers: Mapping[str, Handler] = {
         "/services": api.services,
         "/overview": api.overview,
+        "/endpoints": endpoints.endpoints,
         "/labels": api.labels,
         "/labels/{name}/values": api.label_values,
         "/timeline": api.timeline,
@@ -148,7 +150,7 @@ class _QueryApi(ApiHandler):
             window_query = parameters.parse_window_query()
             query = partial(query_timeline, query=window_query, kind=kind, step_ns=step, max_steps=max_steps)
             # A part of the query, so that a cached answer has all rollouts known by now.
-            return partial(query, rollouts=self._find_rollouts(window_query))
+            return partial(query, rollouts=self._find_rollouts(window_query.drop_endpoints()))
 
         return await self.respond(request, build_timeline)
 

@@ -5,10 +5,10 @@ stacks of its own samples, so the segments of stage 1 hold every stack that is n
 order, and only if they have a stack that no earlier segment had.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final, Protocol, TypeAlias, cast
+from typing import Final, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +25,10 @@ from sidelight_collector.arrow_ops import (
     to_ints,
     to_strings,
 )
+from sidelight_collector.query.engine.stack_endpoints import group_stacks, read_endpoints
 from sidelight_collector.query.query_context import QueryContext, SegmentView
 from sidelight_collector.query.windows import SelectedWindows
+from sidelight_collector.storage.segments import SegmentRef
 from sidelight_model.counts import STATES, STATES_BY_TYPE, ProfileType
 from sidelight_model.frames import strip_line_number
 from sidelight_model.tree import StackRow
@@ -39,6 +41,9 @@ HashesByService: TypeAlias = dict[str, Array]
 
 PooledHashes: TypeAlias = dict[str, list[tuple[Array, int]]]
 """By service, arrays of hashes with the index of their first stack in a pool; indices are consecutive."""
+
+StackView: TypeAlias = SegmentView | Literal["endpoints"]
+"""What a pool reads of stacks: columns of their tables, or their endpoints."""
 
 MAX_BATCH_SEGMENTS: Final = 64
 ROWS_BETWEEN_CHECKS: Final = 4096
@@ -84,7 +89,8 @@ class StackPool(Protocol):
     `view` names the columns that it needs of a table of stacks.
     """
 
-    view: SegmentView
+    @property
+    def view(self) -> StackView: ...
 
     def __len__(self) -> int: ...
 
@@ -160,6 +166,7 @@ def resolve_stacks(
     """
     own_rows = {name: (rows, _take(stack_hashes, rows)) for name, rows in _iter_service_rows(service)}
     missing = {name: pc.unique(hashes) for name, (_, hashes) in own_rows.items()}
+    services = [name for name, hashes in missing.items() if len(hashes)]
     pooled_hashes: PooledHashes = {}
     refs = [ref for ref, _ in windows.iter_segments()]
     step = 1
@@ -167,7 +174,7 @@ def resolve_stacks(
         here, refs = refs[:step], refs[step:]
         counted = zip(here, context.read_hash_tables(here), strict=True)
         needed = [ref for ref, table in counted if _has_missing_stack(table, missing)]
-        for table in context.read_tables(needed, pool.view):
+        for table in _read_stack_tables(context, windows, needed, pool.view, services):
             missing = _add_missing_stacks(table, missing, pooled_hashes, pool)
         step = min(step * 2, MAX_BATCH_SEGMENTS)
     stack_ids = np.zeros(len(stack_hashes), np.int32)
@@ -193,6 +200,21 @@ def _iter_service_rows(service: DictionaryColumn) -> Iterator[tuple[str, Array |
 
 def _take(column: Array, rows: Array | None) -> Array:
     return column if rows is None else column.take(rows)
+
+
+def _read_stack_tables(
+    context: QueryContext,
+    windows: SelectedWindows,
+    refs: Sequence[SegmentRef],
+    view: StackView,
+    services: Collection[str],
+) -> Iterable[pa.Table]:
+    if view == "endpoints":
+        return read_endpoints(context, refs, services)
+    tables = context.read_tables(refs, view)
+    if view == "stacks" and windows.group_by_endpoint:
+        return (group_stacks(context, table, services) for table in tables)
+    return tables
 
 
 def _find_stack_ids(stack_hashes: Array, parts: Sequence[tuple[Array, int]]) -> Array:

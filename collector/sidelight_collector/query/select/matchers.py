@@ -8,6 +8,7 @@ matches a newline, and an absent label has the empty value.
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, cast
 
 import pyarrow as pa
@@ -21,12 +22,16 @@ from sidelight_collector.arrow_ops import (
     filter_rows,
     is_equal,
 )
+from sidelight_model.endpoints.endpoint_search import NO_ENDPOINT
 from sidelight_model.labels import RESERVED_LABELS
 from sidelight_model.selectors import Matcher, Op, PatternCheck, Selector, parse_selector
 
 MAX_PATTERN_SECONDS: Final = 0.05
 """CPU time to check the patterns of one selector; after it, a further pattern is refused."""
 
+_POSITIVE_OPS: Final = {
+    Op.EQUAL: Op.EQUAL, Op.NOT_EQUAL: Op.EQUAL, Op.MATCHES: Op.MATCHES, Op.NOT_MATCHES: Op.MATCHES,
+}  # fmt: skip
 _EMPTY_STRING: Final = pa.array([""], pa.string())
 
 
@@ -64,6 +69,22 @@ def filter_by_selector(table: pa.Table, selector: Selector) -> pa.Table:
         accepted = _match_values(labels.dictionary, matcher)
         table = filter_rows(table, accepted.take(labels.indices))
     return table
+
+
+def match_endpoints(names: Array, matchers: Sequence[Matcher]) -> Array:
+    """Return a mask of the names of endpoints that the matchers accept.
+
+    Stacks without an endpoint have NO_ENDPOINT and, as an absent label, the empty value.
+    """
+    accepted: Array = pa.array([True] * len(names), pa.bool_())
+    absent = is_equal(names, NO_ENDPOINT)
+    for matcher in matchers:
+        is_negative = matcher.op in (Op.NOT_EQUAL, Op.NOT_MATCHES)
+        positive = replace(matcher, op=_POSITIVE_OPS[matcher.op])
+        empty = _match_values(_EMPTY_STRING, positive)[0].as_py()
+        matches = pc.or_(_match_values(names, positive), pc.and_(absent, pa.scalar(empty)))
+        accepted = pc.and_(accepted, pc.invert(matches) if is_negative else matches)
+    return accepted
 
 
 def get_label_column(table: pa.Table, name: str) -> DictionaryColumn:

@@ -43,7 +43,7 @@ def list_version_spans(
 
     A version that pauses for `pause_seconds` has several spans.
     """
-    table = select_windows(reading, question, with_stacks=False).table
+    table = select_windows(reading, question.drop_endpoints(), with_stacks=False).table
     if not len(table):
         return []
     distinct = drop_duplicates(table, _VERSION_COLUMNS)

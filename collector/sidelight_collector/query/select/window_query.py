@@ -15,6 +15,7 @@ process.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
@@ -36,6 +37,7 @@ from sidelight_collector.arrow_ops import (
     to_ints,
 )
 from sidelight_collector.query.query_context import QueryContext, SegmentUnreadable
+from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.query.select.matchers import filter_by_selector
 from sidelight_collector.query.windows import SelectedWindows, WindowQuery
 from sidelight_collector.storage.hourly_rollup import WINDOW_ROW_SCHEMA, build_window_rows
@@ -43,6 +45,7 @@ from sidelight_collector.storage.segments import SegmentRef
 from sidelight_collector.storage.tables import DAY_NS, HOUR_NS, SegmentPart
 from sidelight_collector.storage.tables import compute_hour_starts as hours_of
 from sidelight_collector.storage.window_ids import list_id_hours
+from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL
 from sidelight_model.selectors import Selector
 
 _SEGMENT_FIELD: Final = pa.field("segment", pa.int32())
@@ -69,15 +72,31 @@ def select_side_windows(
 ) -> list[SelectedWindows]:
     """Select the windows of each side; a window on two sides is the same row on both.
 
-    Without `with_stacks`, the caller uses only the numbers of the windows, in steps of `step_ns`.
+    Without `with_stacks`, the caller uses only the numbers of the windows, in steps of `step_ns`. Raises
+    BadParameter if a side then has a matcher on `endpoint`.
     """
+    if not with_stacks and any(side.endpoint_matchers for side in sides):
+        raise BadParameter(
+            f"{ENDPOINT_LABEL} selects stacks, and this answer comes from windows without their stacks",
+            hint=f"Leave {ENDPOINT_LABEL} out of the selector.",
+        )
     raw_only = step_ns % HOUR_NS != 0 or any(side.by_window for side in sides)
     bounds = chain.from_iterable((side.from_ns, side.until_ns) for side in sides)
     split_hours = {bound // HOUR_NS * HOUR_NS for bound in bounds if bound % HOUR_NS}
-    selections = [_SideSelection(context, side, with_stacks=with_stacks, raw_only=raw_only) for side in sides]
+    selections = [
+        _SideSelection(context, side.drop_endpoints(), with_stacks=with_stacks, raw_only=raw_only)
+        for side in sides
+    ]
     split_hours |= set(chain.from_iterable(side.iter_raw_hours() for side in selections))
     split_hours |= set(chain.from_iterable(side.iter_partial_hours(split_hours) for side in selections))
-    return [side.select(split_hours) for side in selections]
+    return [
+        replace(
+            selection.select(split_hours),
+            endpoint_matchers=side.endpoint_matchers,
+            group_by_endpoint=side.group_by_endpoint,
+        )
+        for selection, side in zip(selections, sides, strict=True)
+    ]
 
 
 class _SideSelection:
