@@ -48,7 +48,7 @@ COLLECTOR = Page(
     groups={
         "Address and store": "listen path_prefix public_url port_file store.* s3_.* tls_.*",
         "Access": "write_tokens_file read_tokens_file allow_anonymous_.* read_(rules|proxy)_.* "
-        "trusted_proxies allowed_hosts",
+        "trusted_proxies allowed_hosts auth_.*",
         "Kubernetes": "kubernetes.* token_.* discovery.* attach_.*",
         "Connections": "max_connections (header|body|response|idle)_timeout_seconds",
         "Ingest": "flush_.* max_(pending|body|label|window_header)_bytes max_(receive|future)_seconds "
