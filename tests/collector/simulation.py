@@ -43,7 +43,7 @@ from tests.collector.simulated_processes import (
     Rot,
     Sidecar,
 )
-from tests.collector.simulated_queries import EVER, MIDNIGHT, Claim, Inline, ask
+from tests.collector.simulated_queries import EVER, MIDNIGHT, Claim, Inline, ask, drawn
 from tests.collector.simulated_store import READS, Trouble
 
 OPERATIONS = 80
@@ -201,6 +201,8 @@ class World:
             self.check(found, wanted, self.now, "settled")
             if not self.lost and not self.spoils and self.downsampled == date.min:
                 assert found.counted == before.counted, "compaction changed the answer"
+        for _ in range(3):
+            self.check(ask(self.store, drawn(self.luck)), wanted, self.now, "settled")
         if not self.spoils and self.downsampled == date.min:
             self._is_tidy()
 
@@ -313,6 +315,8 @@ class World:
             each = self.windows[number]
             assert times == 1, f"{when}: window {number} is counted {times} times"
             assert each.sent, f"{when}: window {number} is counted and was not sent"
+            if each.day > self.downsampled:
+                assert claim.covers(each.window), f"{when}: window {number} is counted and was not asked for"
             counted[each.window.id] = counted.get(each.window.id, 0) + 1
             assert counted[each.window.id] == 1, f"{when}: two windows with one id are counted"
         told = sum(counted.values())
