@@ -213,6 +213,11 @@ async def test_hours_and_days_have_the_endpoints_of_their_windows() -> None:
             pods = {**DAY, "rows": "pod", "query": select(CART_NAME)}
             if days == 1:
                 hourly = await sum_rows(client, "3600")
+                # The windows begin at 09:30.
+                in_hours = [
+                    sum(2 * (at + 1) for at in range(24) if (at + 2) // 4 == hour) for hour in range(7)
+                ]
+                assert [count for count in hourly[CART_NAME] if count] == in_hours
                 assert sum(filter(None, (await get(client, "heatmap", **pods))["samples"][0])) == 300
             else:  # an hour is stored summed over both pods
                 assert (await refused(client, "heatmap", **pods))[0] == 400

@@ -71,7 +71,7 @@ def _sum_by_endpoint(context: QueryContext, windows: SelectedWindows) -> pa.Tabl
     codes: dict[str, int] = {}
     endpoints: dict[SegmentRef, tuple[Array, Array]] = {}
     parts: list[pa.Table] = []
-    for scan, table in read_scans(context, plan_scans(context, windows)):
+    for scan, table in read_scans(context, plan_scans(context, windows, use_days=False)):
         context.deadline.remaining()
         if scan.ref not in endpoints:
             endpoints[scan.ref] = _number_endpoints(context, scan.ref, services, codes)
