@@ -19,7 +19,7 @@ pub enum Presence {
     Exited,
     /// The pid lives on, with another program image in it (execve).
     Replaced,
-    /// It cannot be read now: this process is out of descriptors.
+    /// It cannot be read now: this process is out of descriptors, or the kernel out of memory.
     Unknown,
 }
 
@@ -63,8 +63,8 @@ impl Target {
     }
 
     pub fn presence(&self) -> Presence {
-        let Ok(main) = read_stat(&self.stat) else { return Presence::Exited };
-        match main.with_living_thread(self.pid) {
+        match read_stat(&self.stat).and_then(|main| main.with_living_thread(self.pid)) {
+            Err(error) if is_gone(&error) => Presence::Exited,
             Err(_) => Presence::Unknown,
             Ok(now) if now.exited() => Presence::Exited,
             Ok(now) if now.image.stack_address == 0 => Presence::Leaving,
@@ -158,6 +158,11 @@ pub fn last_cpu(pid: i32, tid: i32) -> Option<usize> {
     parse_stat(&stat)?.cpu
 }
 
+/// Whether an error of a file of a process says that there is no such process.
+pub fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
 fn read_stat(file: &File) -> io::Result<Stat> {
     let mut bytes = [0; 1024];
     let length = file.read_at(&mut bytes, 0)?;
@@ -207,6 +212,13 @@ mod tests {
     fn a_zombie_has_exited_unless_other_threads_live() {
         assert!(parse_stat(line("Z", 1).as_bytes()).unwrap().exited());
         assert!(!parse_stat(line("Z", 2).as_bytes()).unwrap().exited());
+    }
+
+    #[test]
+    fn only_errors_that_say_so_mean_that_a_process_is_gone() {
+        let error = io::Error::from_raw_os_error;
+        assert!(is_gone(&error(libc::ESRCH)) && is_gone(&error(libc::ENOENT)));
+        assert!(![libc::ENOMEM, libc::EMFILE, libc::EACCES].iter().any(|&number| is_gone(&error(number))));
     }
 
     #[test]

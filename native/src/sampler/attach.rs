@@ -5,7 +5,7 @@ use crate::cpython::pyspy_reader::PySpyReader;
 use crate::cpython::thread_names::ThreadNames;
 use crate::linux::os::thread_cpu_ns;
 use crate::linux::proc_file::is_exhausted;
-use crate::linux::target::{tracer_of, Presence, Target};
+use crate::linux::target::{is_gone, tracer_of, Presence, Target};
 use crate::linux::threads;
 use crate::reader_process::client::EXCEEDED;
 use crate::sampler::engine::Engine;
@@ -15,8 +15,8 @@ use crate::sampler::sampling_loop::guarded;
 use crate::sampler::shared_session::SharedSession;
 use crate::stacks::stack_reader::{Failure, StackReader};
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 /// How often attaching is retried: it fails now and then while a process starts or its interpreter runs.
 const TRIES: u32 = 10;
@@ -143,10 +143,13 @@ fn find_reader(
     Ok((Box::new(reader), method))
 }
 
-fn cannot_open(pid: i32, error: &std::io::Error) -> AttachError {
-    match is_exhausted(error) {
-        true => AttachError::Descriptors(format!("process {pid}: {error}")),
-        false => no_such_process(pid),
+fn cannot_open(pid: i32, error: &io::Error) -> AttachError {
+    let message = format!("process {pid}: {error}");
+    match error.kind() {
+        _ if is_gone(error) => no_such_process(pid),
+        _ if is_exhausted(error) => AttachError::Descriptors(message),
+        io::ErrorKind::PermissionDenied => AttachError::Denied(message),
+        _ => AttachError::Unsupported(message),
     }
 }
 
