@@ -44,6 +44,8 @@ impl PythonImages {
     }
 
     fn parse(maps: impl Read, executable: &[u8]) -> io::Result<PythonImages> {
+        // The kernel writes a newline in a path as its number here.
+        let executable = executable.split(|&byte| byte == b'\n').collect::<Vec<_>>().join(&b"\\012"[..]);
         let mut images = PythonImages::default();
         let mut lines = BufReader::with_capacity(BUFFER_BYTES, maps.take(MAX_BYTES));
         let mut line = Vec::new();
@@ -118,6 +120,13 @@ mod tests {
         let libpython = images.libpython.unwrap();
         assert_eq!((libpython.start, libpython.inode), (0x7f00_0000_2000, 7));
         assert_eq!(PythonImages::parse(&b"x\n\n- - - - - -\n"[..], b"").unwrap(), PythonImages::default());
+    }
+
+    #[test]
+    fn a_path_may_have_any_bytes() {
+        let maps = &b"00400000-00401000 r--p 00000000 08:01 41 /odd \xff\\012 dir/python\n"[..];
+        let images = PythonImages::parse(maps, b"/odd \xff\n dir/python").unwrap();
+        assert_eq!(images.executable.unwrap().start, 0x40_0000);
     }
 
     #[test]
