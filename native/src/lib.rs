@@ -46,16 +46,22 @@ pub mod reader_process {
     pub mod server;
 }
 
-/// The readers of stacks: one for CPython 3.11 to 3.14, and one over the py-spy crate for other versions.
+/// The readers of stacks: one for CPython 3.7 to 3.14, and one over the py-spy crate for other versions.
 pub mod cpython {
     pub mod cpython_layout;
-    pub mod runtime;
+    pub mod known_layouts;
+    pub mod layout_reader;
     pub mod pyunicode;
+    pub mod sys_version;
+    pub mod runtime;
+    pub mod native_ids;
     pub mod line_table;
     pub mod short_paths;
     pub mod shim_code;
     pub mod code_objects;
     pub mod frames;
+    pub mod frame_objects;
+    pub mod stack_walker;
     pub mod thread_states;
     pub mod call_entry;
     pub mod cpython_reader;

@@ -148,7 +148,7 @@ class SidecarSettings(CollectorConnectionSettings):
         "auto",
         "how to read stacks: gil (stops only the thread that holds the GIL), blocking (stops all "
         "threads), nonblocking (stops none; stacks may be wrong), command (`py-spy record`), or "
-        "auto: gil, blocking before Python 3.11, command if the extension is missing",
+        "auto: gil, blocking where its holder is unknown, command if the extension is missing",
     )
     budget_cpu_percent: float = setting(
         1.0,

@@ -109,7 +109,7 @@ def test_threads_can_be_told_apart_by_their_names(start, wait_until):
 
 
 def reader_for(session):
-    return "own" if int(session.python.split(".")[1]) >= 11 else "py-spy"
+    return "own" if int(session.python.split(".")[1]) >= 7 else "py-spy"
 
 
 def rows(taken: Taken):

@@ -108,8 +108,14 @@ WITH_LIBPYTHON = [version for version in (*OWN, *OLD) if find_libpython(PYTHONS[
 
 
 @pytest.mark.parametrize("replacement", ["fifo", "sparse", "device"])
-@pytest.mark.parametrize("version", WITH_LIBPYTHON)
-def test_a_replaced_libpython_neither_blocks_nor_fills_the_sampler(version, replacement, tmp_path):
+@pytest.mark.parametrize(
+    ("version", "reader"),
+    [
+        *((version, "own") for version in WITH_LIBPYTHON),
+        *((version, "py-spy") for version in WITH_LIBPYTHON if version in OLD),
+    ],
+)
+def test_a_replaced_libpython_neither_blocks_nor_fills_the_sampler(version, reader, replacement, tmp_path):
     before = peak_bytes()
     with own_libpython(version, tmp_path) as (pid, library), watching_readers(pid) as readers:
         library.unlink()
@@ -122,14 +128,14 @@ def test_a_replaced_libpython_neither_blocks_nor_fills_the_sampler(version, repl
         else:
             replaced.symlink_to("/dev/zero")
         engine = Engine()
-        if version in OWN:
+        if reader == "own":
             # Its symbols are read in its memory.
             session = engine.attach(pid, rate_hz=100)
             assert session.reader == "own"
             session.stop()
         else:
             with pytest.raises(ValueError, match=r"is not a regular file|bytes, and at most"):
-                engine.attach(pid, rate_hz=100)
+                engine.attach(pid, rate_hz=100, reader="py-spy")
     assert peak_bytes() - before < 64 * MIB
     assert readers[-1] < 64 * MIB
 
@@ -141,7 +147,7 @@ def test_a_symbol_table_larger_than_the_memory_ends_its_reader_process_only(vers
         enlarge_section_names(library, 192 * MIB)
         # It takes a second, but on a crowded machine the time may end first.
         with pytest.raises(MemoryError, match=r"more memory|longer than 10 s"):
-            Engine().attach(pid, rate_hz=100)
+            Engine().attach(pid, rate_hz=100, reader="py-spy")
     assert peak_bytes() - before < 64 * MIB
     assert 0 < readers[-1] < MAX_READER_BYTES
 
@@ -155,8 +161,10 @@ def test_a_reader_process_that_gives_no_reply_ends_its_session_only(
 ):
     python = str(PYTHONS[version])
     engine = Engine()
-    good = engine.attach(start("recursion", 120, 5, python=python).pid, rate_hz=100)
-    session = engine.attach(start("recursion", 120, 7, python=python).pid, rate_hz=100)
+    good, session = (
+        engine.attach(start("recursion", 120, depth, python=python).pid, rate_hz=100, reader="py-spy")
+        for depth in (5, 7)
+    )
     (parent,) = [pid for pid in descendants(os.getpid()) if len(descendants(pid)) == 2]
     readers = sorted(descendants(parent))
     os.kill(readers[-1], number)

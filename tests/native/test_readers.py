@@ -16,7 +16,7 @@ from sidelight_model import frames
 from tests.native.conftest import PYTHONS
 
 # The versions that the own reader knows.
-KNOWN = {version: path for version, path in PYTHONS.items() if int(version.split(".")[1]) >= 11}
+KNOWN = {version: path for version, path in PYTHONS.items() if int(version.split(".")[1]) >= 7}
 KINDS = [
     "classes", "lambdas", "comprehensions", "decorated", "called_by_c", "generators", "coroutines",
     "recursion", "made", "names", "threads",
@@ -37,7 +37,7 @@ def test_both_readers_find_the_same_stacks(start, wait_until, state, python, kin
         with standing(target.pid, wait_until, state):
             own = whole(target.pid)
             if own is not None and (crates := of_the_crate(target.pid)) is not None:
-                assert own == crates
+                assert comparable(own, python) == comparable(crates, python)
                 found.append(own)
         return len(found) >= moments and (kind == "threads" or in_sight())
 
@@ -81,6 +81,13 @@ def test_both_readers_find_the_same_greenlets(start, wait_until, state):
         with standing(target.pid, wait_until, state):
             own = whole(target.pid)
             assert own in (None, dict(snapshot(target.pid, reader="py-spy")))
+
+
+def comparable(stacks, python):
+    """The stacks, in 3.10 without their last lines: the crate gives a function that has not begun another."""
+    if "/3.10." not in python:
+        return stacks
+    return {pthread: stack.rpartition(":")[0] for pthread, stack in stacks.items()}
 
 
 def whole(pid):

@@ -15,12 +15,18 @@ from sidelight_model import frames
 from tests.native.conftest import PYTHONS, TARGETS
 
 # 3.11 and 3.12 enter a call in several steps, and can be stopped between them; 3.13 does not.
-ENTERING = {v: path for v, path in PYTHONS.items() if v.startswith(("3.11.", "3.12.", "3.13."))} or {
-    "this": Path(sys.executable)
-}
+# Frames of 3.10 are objects on the heap.
+FORMS = [
+    version
+    for prefix in ("3.11.", "3.12.", "3.13.", "3.10.")
+    for version in PYTHONS
+    if version.startswith(prefix)
+]
+ENTERING = {version: PYTHONS[version] for version in FORMS} or {"this": Path(sys.executable)}
 
 OWN_GIL = {v: path for v, path in PYTHONS.items() if int(v.split(".")[1]) >= 12}
 NEWEST = list(PYTHONS)[-1]
+OLD = {v: path for v, path in PYTHONS.items() if v.startswith("3.10.")}
 EACH_END = dict([next(iter(PYTHONS.items())), list(PYTHONS.items())[-1]])
 
 
@@ -58,8 +64,9 @@ def test_a_stack_deeper_than_py_spy_can_read_is_a_counted_failure(start, wait_un
     session.stop()
 
 
-def test_the_own_reader_cuts_a_stack_of_any_depth(start, wait_until):
-    target = start("plunge")
+@pytest.mark.parametrize("python", [sys.executable, *map(str, OLD.values())])
+def test_the_own_reader_cuts_a_stack_of_any_depth(start, wait_until, python):
+    target = start("plunge", python=python)
     session = Engine().attach(target.pid, rate_hz=50, reader="own", max_depth=200)
     target.stdin.write("\n")
     target.stdin.flush()
@@ -118,10 +125,14 @@ def test_a_hostile_path_on_disk_cannot_break_a_stack(start, collect, tmp_path):
 UNNAMED_PYTHONS = [version for version in PYTHONS if tuple(map(int, version.split(".")[:2])) >= (3, 8)]
 
 
-@pytest.mark.parametrize("python", UNNAMED_PYTHONS)
-def test_code_without_a_usable_name_has_a_frame_of_its_own(start, collect, python):
+@pytest.mark.parametrize(
+    ("python", "reader"),
+    [*((version, "own") for version in UNNAMED_PYTHONS), *((version, "py-spy") for version in OLD)],
+)
+def test_code_without_a_usable_name_has_a_frame_of_its_own(start, collect, python, reader):
     target = start("unnamed", 60, python=str(PYTHONS[python]))
-    taken = collect(Engine(max_stop_us=20_000).attach(target.pid, rate_hz=200), 200)
+    session = Engine(max_stop_us=20_000).attach(target.pid, rate_hz=200, reader=reader)
+    taken = collect(session, 200)
     called = {
         stack.partition(";caller ")[2].partition(";")[2] for stack in taken.counts if ";caller " in stack
     }

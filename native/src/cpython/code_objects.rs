@@ -2,8 +2,8 @@
 //!
 //! A code object can be freed and another be made at the same address, of the same size, with names and tables at
 //! the same addresses as well: `exec` in a loop does that. So each cached code object is compared with the process
-//! at every tick that meets it. From 3.12 on code objects carry a unique version. Python 3.11 has none, so names
-//! and location table are compared byte by byte. Python 3.14 counts the code objects that were freed: while that
+//! at every tick that meets it. From 3.12 on code objects carry a unique version. Earlier ones have none, so names
+//! and table of lines are compared byte by byte. Python 3.14 counts the code objects that were freed: while that
 //! count is unchanged nothing needs to be compared.
 
 use crate::cpython::cpython_layout::{Layout, BYTES, INSTRUCTION_BYTES, LENGTH, SIZE, TYPE};
@@ -184,7 +184,7 @@ impl CodeObjects {
         let ahead =
             position.instruction.wrapping_add(INSTRUCTION_BYTES).wrapping_sub(first) / INSTRUCTION_BYTES;
         let lines = code.lines.as_ref().filter(|_| ahead <= code.units);
-        let row = lines.map(|lines| lines.row(ahead.saturating_sub(1) as u32));
+        let row = lines.map(|lines| lines.row(ahead as u32));
         let slot = row.unwrap_or(code.frames.len() - 1);
         if let Some(frame) = code.frames[slot] {
             return Ok(Some(frame));
@@ -356,9 +356,13 @@ impl CodeObjects {
         let length = read_size(memory, table, first(2))?;
         let has_room = length <= MAX_TABLE && self.make_room(length * BYTES_PER_TABLE_BYTE);
         let table = copy_table(memory, table, first(2), if has_room { length } else { usize::MAX })?;
-        let lines =
-            table.get(BYTES - SIZE..).map(|table| LineTable::parse(table, int(&object, at.firstlineno)));
-        let units = word(&object, SIZE);
+        let lines = table
+            .get(BYTES - SIZE..)
+            .map(|table| LineTable::parse(at.lines, table, int(&object, at.firstlineno)));
+        let units = match at.bytecode {
+            None => word(&object, SIZE),
+            Some(bytes) => memory.word(word(&object, bytes).wrapping_add(SIZE))? / INSTRUCTION_BYTES,
+        };
         let short_file = self.paths.shorten(&file.text);
         let mut code = CodeObject {
             tick: self.tick,

@@ -1,16 +1,18 @@
-//! The reader of CPython 3.11 to 3.14: few and small reads of memory.
+//! The reader of CPython 3.7 to 3.14: few and small reads of memory.
 //!
 //! It first reads all thread states of an interpreter (`thread_states`), then the frames of each thread that has
-//! run since the last reading (`frames`), then what may have changed of their code objects (`code_objects`). Where
+//! run since the last reading (`frames`, up to 3.10 `frame_objects`), then what may have changed of their code objects (`code_objects`). Where
 //! nothing is new it allocates only the result.
 
 use crate::cpython::call_entry::CallEntry;
 use crate::cpython::code_objects::{ByAddress, CodeObjects, CodePosition};
-use crate::cpython::cpython_layout::{CurrentFrame, Layout};
-use crate::cpython::frames::{FrameWalker, WalkError};
+use crate::cpython::cpython_layout::{Layout, NativeId};
+use crate::cpython::frames::WalkError;
+use crate::cpython::native_ids::{self, NativeIds};
 use crate::cpython::runtime::Runtime;
+use crate::cpython::stack_walker::StackWalker;
 use crate::cpython::thread_states::{Expected, InterpreterHead, ThreadStates, MAX_THREADS};
-use crate::linux::memory::{word, Fault, Memory, RemoteMemory};
+use crate::linux::memory::{word, Fault, Memory, RemoteMemory, Span};
 use crate::reader_process::client::ReaderProcesses;
 use crate::stacks::stack_interner::{FrameId, StackId, StackInterner};
 use crate::stacks::stack_reader::{Failure, GilState, StackReader, Stacks, ThreadStack};
@@ -37,8 +39,9 @@ pub struct CpythonReader<M> {
     interpreter_list: Vec<usize>,
     interpreters: ByAddress<Interpreter>,
     states: ThreadStates,
-    walker: FrameWalker,
+    walker: StackWalker,
     codes: CodeObjects,
+    native_ids: NativeIds,
     /// The time at which a reading is abandoned.
     deadline: Option<Instant>,
     /// When the current tick has to end, which reads one interpreter after another.
@@ -66,9 +69,11 @@ struct Thread {
     /// Of its PyThreadState.
     address: usize,
     thread_id: u64,
+    /// Another thread whose state is at this address has another (`cpython_layout::Thread::identity`).
+    identity: usize,
     native_id: Option<i32>,
-    /// Its frames outside its data stack.
-    off_stack_frames: Vec<usize>,
+    /// Where its frames are that are not on its data stack.
+    off_stack_frames: Vec<Span>,
     /// Its last good stack, and whether that was cut.
     last_stack: Option<(StackId, bool)>,
     /// The reading after that one failed.
@@ -94,7 +99,23 @@ impl CpythonReader<RemoteMemory> {
         let Runtime { python, layout } = Runtime::find(pid, &memory, processes)?;
         let mut reader = CpythonReader { python, ..CpythonReader::new(memory, pid, &layout, max_depth) };
         reader.warm_up();
+        reader.find_native_ids(pid)?;
         Ok(reader)
+    }
+
+    /// Checks that the threads of the process can be told apart.
+    fn find_native_ids(&mut self, pid: i32) -> Result<(), Failure> {
+        if !self.native_ids.are_behind_pthreads() {
+            return Ok(());
+        }
+        let threads = self.interpreters.values().flat_map(|interpreter| &interpreter.threads);
+        let pthreads: Vec<usize> = threads.map(|thread| thread.thread_id as usize).collect();
+        let found = self.native_ids.find(pid, &self.memory, &pthreads);
+        match found.map_err(|error| Failure::of_files(&error))? {
+            true => Ok(()),
+            false if pthreads.is_empty() => Err(Failure::new("read", &"its threads cannot be read")),
+            false => Err(Failure::new("other", &"its C library does not tell the ids of its threads")),
+        }
     }
 
     /// The target's Python, like "3.11.7".
@@ -113,8 +134,9 @@ impl<M: Memory> CpythonReader<M> {
             interpreter_list: Vec::new(),
             interpreters: ByAddress::default(),
             states: ThreadStates::new(layout),
-            walker: FrameWalker::new(layout),
+            walker: StackWalker::new(layout),
             codes: CodeObjects::new(pid, layout),
+            native_ids: NativeIds::new(layout),
             deadline: None,
             tick_end: Instant::now() + MAX_TICK,
             call_entry: CallEntry::default(),
@@ -132,6 +154,8 @@ impl<M: Memory> CpythonReader<M> {
         for address in self.interpreter_list.clone() {
             let mut interpreter = Interpreter::default();
             let _ = self.read_positions(address, &mut interpreter, &mut |_| true);
+            // Where its frames are. No thread has a stack yet, so that all are read again.
+            self.interpreters.insert(address, interpreter);
         }
         self.shrink_buffers();
         self.call_entry.reset();
@@ -168,10 +192,15 @@ impl<M: Memory> CpythonReader<M> {
         };
         interpreter.head = head;
         interpreter.reorder(&self.states);
+        for (thread, (_, state)) in interpreter.threads.iter_mut().zip(self.states.iter()) {
+            thread.identify(&self.layout, state);
+        }
+        if self.native_ids.are_behind_pthreads() {
+            interpreter.read_native_ids(&self.native_ids, &self.memory);
+        }
         self.positions.clear();
         let mut remembered = 0;
         for (thread, (_, state)) in interpreter.threads.iter_mut().zip(self.states.iter()) {
-            thread.identify(&self.layout, state);
             let read = thread.last_stack.is_some() && !thread.failed;
             if read && thread.native_id.is_some_and(|id| !ran(id)) {
                 thread.reading = ThreadReading::Unchanged;
@@ -220,6 +249,14 @@ impl<M: Memory> CpythonReader<M> {
         }
     }
 
+    fn gil_of(&self, head: InterpreterHead) -> GilState {
+        let native_id = match self.native_ids.are_behind_pthreads() {
+            true => self.native_ids.read(&self.memory, head.kernel_thread),
+            false => native_ids::parse(head.kernel_thread),
+        };
+        GilState { holder: head.holder, native_id, switches: head.switches }
+    }
+
     fn stack_of(
         &mut self,
         positions: Range<usize>,
@@ -249,13 +286,13 @@ impl<M: Memory + Send> StackReader for CpythonReader<M> {
     }
 
     fn has_native_ids(&self, interpreter: usize) -> bool {
-        let since_3_13 = matches!(self.layout.thread.current, CurrentFrame::Frame(_));
-        since_3_13 || self.interpreter_list.first().is_none_or(|&main| main == interpreter)
+        self.layout.thread.is_bound || self.interpreter_list.first().is_none_or(|&main| main == interpreter)
     }
 
     fn gil(&mut self, interpreter: usize) -> Result<GilState, Failure> {
         let expected = &mut self.interpreters.entry(interpreter).or_default().expected;
-        Ok(InterpreterHead::read(&self.layout, &self.memory, interpreter, expected)?.into())
+        let head = InterpreterHead::read(&self.layout, &self.memory, interpreter, expected)?;
+        Ok(self.gil_of(head))
     }
 
     fn set_deadline(&mut self, deadline: Option<Instant>) {
@@ -300,7 +337,7 @@ impl<M: Memory + Send> StackReader for CpythonReader<M> {
             }
         }
         self.shrink_buffers();
-        let gil = cached.head.into();
+        let gil = self.gil_of(cached.head);
         let others = self.interpreters.values().map(|interpreter| interpreter.threads.len()).sum::<usize>();
         if others + cached.threads.len() > MAX_THREADS {
             self.interpreters.clear();
@@ -327,26 +364,34 @@ impl Interpreter {
     }
 }
 
-impl Thread {
-    /// Reads its ids. Another thread may have a state at the same address now.
-    fn identify(&mut self, layout: &Layout, state: &[u8]) {
-        let id = word(state, layout.thread.thread_id) as u64;
-        let native_id = native_id(word(state, layout.thread.native_id));
-        if (self.thread_id, self.native_id) != (id, native_id) {
-            *self = Thread { address: self.address, thread_id: id, native_id, ..Thread::default() };
+impl Interpreter {
+    /// Reads the kernel's ids of new threads.
+    fn read_native_ids(&mut self, native_ids: &NativeIds, memory: &dyn Memory) {
+        let mut unnamed: Vec<&mut Thread> =
+            self.threads.iter_mut().filter(|thread| thread.native_id.is_none()).collect();
+        if unnamed.is_empty() {
+            return;
+        }
+        let pthreads: Vec<usize> = unnamed.iter().map(|thread| thread.thread_id as usize).collect();
+        for (thread, native_id) in unnamed.iter_mut().zip(native_ids.read_many(memory, &pthreads)) {
+            thread.native_id = native_id;
         }
     }
 }
 
-impl From<InterpreterHead> for GilState {
-    fn from(head: InterpreterHead) -> GilState {
-        GilState { holder: head.holder, native_id: native_id(head.native_id), switches: head.switches }
+impl Thread {
+    /// Reads its ids. Another thread may have a state at the same address now.
+    fn identify(&mut self, layout: &Layout, state: &[u8]) {
+        let thread_id = word(state, layout.thread.thread_id) as u64;
+        let identity = word(state, layout.thread.identity());
+        if (self.thread_id, self.identity) != (thread_id, identity) {
+            let native_id = match layout.thread.native_id {
+                NativeId::Field(_) => native_ids::parse(identity),
+                NativeId::BehindPthread { .. } => None,
+            };
+            *self = Thread { address: self.address, thread_id, identity, native_id, ..Thread::default() };
+        }
     }
-}
-
-/// The kernel's id of a thread; 0 where Python has not asked for it yet.
-fn native_id(word: usize) -> Option<i32> {
-    i32::try_from(word).ok().filter(|&id| id > 0)
 }
 
 fn slow() -> Failure {

@@ -5,7 +5,7 @@
 //! missing ones are put back. Parts that cannot be read are empty, and lines are unknown. Offsets are from the headers
 //! of 64-bit CPython, one for all releases of a minor version.
 
-use crate::cpython::cpython_layout::Text;
+use crate::cpython::known_layouts::WIDE_TEXT;
 use crate::cpython::pyunicode::{self, PyString};
 use crate::linux::memory::{word, Fault, Memory};
 use py_spy::{Frame, StackTrace};
@@ -28,7 +28,6 @@ const THREADS: usize = 8;
 const NEXT: usize = 8;
 const NEWEST_FRAME: usize = 24;
 const BACK: usize = 24;
-const TEXT: Text = Text { ascii: 48, compact: 72 };
 const WORD: usize = size_of::<usize>();
 
 /// Puts frames back that the crate left out.
@@ -84,7 +83,7 @@ impl DroppedFrames {
     fn texts(&self, memory: &dyn Memory, code: usize) -> [PyString; 2] {
         [self.layout.filename, self.layout.name].map(|field| {
             let text = memory.word(code.wrapping_add(field));
-            text.and_then(|text| pyunicode::read(&TEXT, memory, text, &[]))
+            text.and_then(|text| pyunicode::read(&WIDE_TEXT, memory, text, &[]))
                 .unwrap_or(PyString { text: String::new(), exact: false })
         })
     }

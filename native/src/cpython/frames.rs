@@ -1,4 +1,4 @@
-//! The frames of one thread, newest first.
+//! The frames of one thread of Python 3.11 and later, newest first.
 //!
 //! Frames of functions lie side by side in the chunks of the thread's data stack, which are read whole. Frames of
 //! generators and coroutines lie in their objects, and entry frames lie on the C stack. These are read one by one;
@@ -18,7 +18,9 @@
 //! the thread that holds the GIL can be between the steps.
 
 use crate::cpython::code_objects::CodePosition;
-use crate::cpython::cpython_layout::{CurrentFrame, Entry, Layout, INSTRUCTION_BYTES, OWNED_BY_THREAD};
+use crate::cpython::cpython_layout::{
+    CurrentFrame, Entry, Frame as FrameFields, Layout, INSTRUCTION_BYTES, OWNED_BY_THREAD,
+};
 use crate::linux::memory::{word, Fault, Memory, Span};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
@@ -35,7 +37,7 @@ const MAX_CHUNKS: usize = 2048;
 /// Frames outside the chunks that are remembered from one tick to the next.
 const MAX_REMEMBERED: usize = 256;
 /// The deadline is checked after so many frames: at worst each takes a separate read.
-const FRAMES_PER_TIME_CHECK: usize = 64;
+pub const FRAMES_PER_TIME_CHECK: usize = 64;
 /// Of `_PyStackChunk`: previous chunk, size of this one, and how many words are in use once there is a newer one.
 const HEADER: usize = 24;
 const WORD: usize = size_of::<usize>();
@@ -58,6 +60,7 @@ pub enum WalkError {
 #[derive(Debug)]
 pub struct FrameWalker {
     layout: Layout,
+    fields: FrameFields,
     chunks: Vec<Chunk>,
     /// There are no older chunks than those in `chunks`.
     all_chunks_known: bool,
@@ -90,9 +93,10 @@ struct Frame {
 }
 
 impl FrameWalker {
-    pub fn new(layout: &Layout) -> FrameWalker {
+    pub fn new(layout: &Layout, fields: FrameFields) -> FrameWalker {
         FrameWalker {
             layout: *layout,
+            fields,
             chunks: Vec::new(),
             all_chunks_known: false,
             remembered: Vec::new(),
@@ -113,12 +117,12 @@ impl FrameWalker {
         thread: &[u8],
         check_call_entry: bool,
         deadline: Option<Instant>,
-        off_stack_frames: &mut Vec<usize>,
+        off_stack_frames: &mut Vec<Span>,
         positions: &mut Vec<CodePosition>,
     ) -> Result<(), WalkError> {
         let (newest, before) = self.read_ahead(memory, thread, off_stack_frames)?;
         off_stack_frames.clear();
-        let at = self.layout.frame;
+        let at = self.fields;
         let check_call_entry = check_call_entry && before != 0 && at.entry != Entry::Linked;
         if check_call_entry {
             let [chunk, top, limit] = data_stack(&self.layout, thread);
@@ -187,7 +191,7 @@ impl FrameWalker {
         &mut self,
         memory: &dyn Memory,
         thread: &[u8],
-        off_stack_frames: &[usize],
+        off_stack_frames: &[Span],
     ) -> Result<(usize, usize), WalkError> {
         self.chunks.clear();
         self.remembered.clear();
@@ -211,10 +215,10 @@ impl FrameWalker {
             size += top - chunk;
         }
         let needed = self.spans.len();
-        for &address in off_stack_frames {
-            self.spans.push(Span { address, length: self.layout.frame.size });
-            self.remembered.push((address, size));
-            size += self.layout.frame.size;
+        for &span in off_stack_frames {
+            self.spans.push(span);
+            self.remembered.push((span.address, size));
+            size += span.length;
         }
         self.filled = 0;
         self.reserve(size);
@@ -238,14 +242,14 @@ impl FrameWalker {
         &mut self,
         memory: &dyn Memory,
         address: usize,
-        off_stack_frames: &mut Vec<usize>,
+        off_stack_frames: &mut Vec<Span>,
     ) -> Result<Frame, WalkError> {
-        let size = self.layout.frame.size;
+        let size = self.fields.size;
         if let Some(at) = self.in_chunks(memory, address)? {
             return Ok(self.decode(&self.bytes[at..at + size]));
         }
         if off_stack_frames.len() < MAX_REMEMBERED {
-            off_stack_frames.push(address);
+            off_stack_frames.push(Span { address, length: size });
         }
         if let Ok(n) = self.remembered.binary_search_by_key(&address, |&(address, _)| address) {
             let at = self.remembered[n].1;
@@ -259,7 +263,7 @@ impl FrameWalker {
 
     /// Where in `bytes` a frame is that lies in a chunk.
     fn in_chunks(&mut self, memory: &dyn Memory, address: usize) -> Result<Option<usize>, WalkError> {
-        let size = self.layout.frame.size;
+        let size = self.fields.size;
         let mut n = 0;
         loop {
             while let Some(&chunk) = self.chunks.get(n) {
@@ -317,7 +321,7 @@ impl FrameWalker {
     }
 
     fn decode(&self, bytes: &[u8]) -> Frame {
-        let at = self.layout.frame;
+        let at = self.fields;
         Frame {
             code: word(bytes, at.code) & !at.tag,
             previous: word(bytes, at.previous),

@@ -1,6 +1,8 @@
 //! Finding the Python runtime of a process.
 
-use crate::cpython::cpython_layout::{Layout, LayoutError};
+use crate::cpython::cpython_layout::Layout;
+use crate::cpython::layout_reader::LayoutError;
+use crate::cpython::sys_version;
 use crate::linux::elf_image::ElfImage;
 use crate::linux::mappings::PythonImages;
 use crate::linux::memory::{Fault, Memory};
@@ -38,25 +40,34 @@ impl Runtime {
         let images = PythonImages::find(pid).map_err(|error| Failure::new("read", &error))?;
         for file in [images.executable, images.libpython].into_iter().flatten() {
             let Some(image) = ElfImage::read(memory, file.start)? else { continue };
-            let (Some(version), Some(address)) = (image.symbol("Py_Version")?, image.symbol("_PyRuntime")?)
-            else {
-                if image.symbol("Py_GetVersion")?.is_some() {
-                    // Before Python 3.11.
-                    return Err(LayoutError::Version.into());
+            let address = image.symbol("_PyRuntime")?;
+            if let (Some(version), Some(address)) = (image.symbol("Py_Version")?, address) {
+                let mut bytes = [0; 4];
+                memory.read(version, &mut bytes)?;
+                let (python, minor) = decode_version(u32::from_ne_bytes(bytes));
+                let layout = Layout::read(memory, minor, address).map_err(starting)?;
+                return Ok(Some(Runtime { python, layout }));
+            }
+            match (find_minor(&image)?, address) {
+                (Some(minor), Some(address)) => {
+                    return Runtime::read_before_3_11(memory, minor, address).map(Some)
                 }
-                continue;
-            };
-            let mut bytes = [0; 4];
-            memory.read(version, &mut bytes)?;
-            let (python, minor) = decode_version(u32::from_ne_bytes(bytes));
-            let layout = Layout::read(memory, minor, address).map_err(|error| match error {
-                // It may be starting.
-                LayoutError::Runtime => Failure::new("read", &error),
-                error => error.into(),
-            })?;
-            return Ok(Some(Runtime { python, layout }));
+                (Some(_), None) => return Err(LayoutError::Version.into()),
+                (None, _) => {}
+            }
         }
         Ok(None)
+    }
+
+    /// The runtime of a Python 3.`minor` that has no `Py_Version`.
+    fn read_before_3_11(memory: &dyn Memory, minor: u64, address: usize) -> Result<Runtime, Failure> {
+        let layout = Layout::read(memory, minor, address).map_err(starting)?;
+        let main = layout.interpreters(memory)?.first().copied().unwrap_or(0);
+        let version = sys_version::read(memory, &layout, main)?.unwrap_or(0);
+        match decode_version(version) {
+            (python, found) if found == minor => Ok(Runtime { python, layout }),
+            _ => Err(starting(LayoutError::Runtime)),
+        }
     }
 
     fn from_found(memory: &dyn Memory, found: FoundRuntime) -> Result<Runtime, Failure> {
@@ -73,6 +84,32 @@ impl Runtime {
         }
         let address = Layout::runtime_address(memory, version.minor, interpreter as usize)?;
         Ok(Runtime { python: version.to_string(), layout: Layout::read(memory, version.minor, address)? })
+    }
+}
+
+/// The minor version of a Python 3.7 to 3.10 by the functions that each version added to its C API, 0 for an earlier
+/// Python; None for no Python.
+fn find_minor(image: &ElfImage<'_>) -> Result<Option<u64>, Fault> {
+    const ADDED: [(&str, u64); 5] = [
+        ("PyIter_Send", 10),
+        ("PyFrame_GetCode", 9),
+        ("PyCode_NewWithPosOnlyArgs", 8),
+        ("_PyRuntime", 7),
+        ("Py_GetVersion", 0),
+    ];
+    for (function, minor) in ADDED {
+        if image.symbol(function)?.is_some() {
+            return Ok(Some(minor));
+        }
+    }
+    Ok(None)
+}
+
+/// What is not there yet may come: the process may be starting.
+fn starting(error: LayoutError) -> Failure {
+    match error {
+        LayoutError::Runtime => Failure::new("read", &error),
+        error => error.into(),
     }
 }
 

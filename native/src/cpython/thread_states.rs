@@ -20,8 +20,8 @@ const WORD: usize = size_of::<usize>();
 pub struct InterpreterHead {
     /// The thread state that holds the GIL, or 0.
     pub holder: usize,
-    /// The `native_id` of the holder.
-    pub native_id: usize,
+    /// The kernel's id of the holder, or its pthread_t (`Thread::kernel_thread`).
+    pub kernel_thread: usize,
     pub switches: u64,
     /// The newest thread state.
     pub threads: usize,
@@ -68,7 +68,7 @@ impl InterpreterHead {
         let of = |base: usize, offset: usize| Span { address: base.wrapping_add(offset), length: WORD };
         let field = |offset| of(interpreter, offset);
         let [pointer, holder, locked, switches] = match layout.gil {
-            GilLayout::Runtime { holder, switches } => {
+            GilLayout::Runtime { holder, switches, .. } => {
                 let runtime = |offset| of(layout.runtime, offset);
                 [field(at.threads), runtime(holder), field(at.threads), runtime(switches)]
             }
@@ -78,11 +78,11 @@ impl InterpreterHead {
             }
         };
         let generation = field(at.code_generation.unwrap_or(at.threads));
-        let native_id = match expected.holder {
+        let kernel_thread = match expected.holder {
             0 => field(at.threads),
-            holder => of(holder, layout.thread.native_id),
+            holder => of(holder, layout.thread.kernel_thread()),
         };
-        [pointer, field(at.threads), generation, holder, locked, switches, native_id]
+        [pointer, field(at.threads), generation, holder, locked, switches, kernel_thread]
     }
 
     /// None if the expectation was wrong; it is corrected then.
@@ -99,7 +99,7 @@ impl InterpreterHead {
         if read < 3 {
             return Err(missing());
         }
-        let [pointer, threads, count, holder, locked, switches, native_id] =
+        let [pointer, threads, count, holder, locked, switches, kernel_thread] =
             [0, 1, 2, 3, 4, 5, 6].map(|n| word(bytes, n * WORD));
         let of_interpreter = matches!(layout.gil, GilLayout::Interpreter { .. });
         if of_interpreter && pointer != expected.gil {
@@ -125,8 +125,8 @@ impl InterpreterHead {
             return Ok(None);
         }
         let freed = layout.interpreter.code_generation.map(|_| FreedCode { interpreter, count });
-        let native_id = if holder == 0 { 0 } else { native_id };
-        Ok(Some(InterpreterHead { holder, native_id, switches: switches as u64, threads, freed }))
+        let kernel_thread = if holder == 0 { 0 } else { kernel_thread };
+        Ok(Some(InterpreterHead { holder, kernel_thread, switches: switches as u64, threads, freed }))
     }
 }
 

@@ -42,10 +42,8 @@ impl Threads {
     /// # Errors
     /// If there is no such process, or this process is out of descriptors.
     pub fn new(pid: i32) -> io::Result<Threads> {
-        let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/pid")).ok();
-        let inner_tids = namespace(&pid.to_string()) != namespace("self");
         let task_dir = File::open(format!("/proc/{pid}/task"))?;
-        let inner_tids = inner_tids.then(HashMap::new);
+        let inner_tids = has_other_namespace(pid).then(HashMap::new);
         Ok(Threads {
             pid,
             task_dir,
@@ -110,7 +108,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Our id of the thread that the interpreter calls `native_id` (Python 3.11 and later know it) or `pthread`
+    /// Our id of the thread that the interpreter calls `native_id` (if it is known) or `pthread`
     /// (0: not known); None if no thread can be identified with certainty.
     ///
     /// A program that embeds Python and forks in C, as uWSGI does, leaves `native_id` at the parent's thread
@@ -238,6 +236,28 @@ pub fn list_tids(pid: i32) -> io::Result<Vec<i32>> {
         tids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
     }
     Ok(tids)
+}
+
+/// Whether a process has a thread that has this id in its own pid namespace.
+///
+/// # Errors
+/// If this process is out of descriptors.
+pub fn has_thread(pid: i32, inner: i32) -> io::Result<bool> {
+    if !has_other_namespace(pid) {
+        return Ok(fs::metadata(format!("/proc/{pid}/task/{inner}")).is_ok());
+    }
+    for tid in unless_exhausted(list_tids(pid))?.unwrap_or_default() {
+        if inner_tid(pid, tid)? == Some(inner) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a process has another pid namespace than this one.
+fn has_other_namespace(pid: i32) -> bool {
+    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/pid")).ok();
+    namespace(&pid.to_string()) != namespace("self")
 }
 
 fn inner_tid(pid: i32, tid: i32) -> io::Result<Option<i32>> {

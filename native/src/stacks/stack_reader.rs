@@ -10,7 +10,7 @@ use std::time::Instant;
 pub struct ThreadStack {
     /// Its pthread_t.
     pub thread_id: u64,
-    /// The kernel's id of it as the target itself sees it; None before Python 3.11.
+    /// The kernel's id of it as the target itself sees it, if known.
     pub native_id: Option<i32>,
     /// Address of the interpreter it belongs to.
     pub interpreter: usize,

@@ -1,0 +1,243 @@
+//! Finding the layout of a process's memory.
+//!
+//! From 3.13 on `_PyRuntime` begins with `_Py_DebugOffsets` (Include/internal/pycore_debug_offsets.h; in 3.13
+//! pycore_runtime.h). Offsets that it lacks are offsetof and sizeof of the headers of 3.13.0 and 3.14.8. Earlier
+//! versions are in `known_layouts`. These structures do not change within a minor version.
+
+use crate::cpython::cpython_layout::{
+    Code, CurrentFrame, Entry, Frame, FrameLayout, GilLayout, Interpreter, Layout, LineFormat, NativeId,
+    Text, Thread, Types,
+};
+use crate::cpython::known_layouts::{
+    PYTHON_3_10, PYTHON_3_11, PYTHON_3_12, PYTHON_3_7, PYTHON_3_8, PYTHON_3_9, TYPES,
+};
+use crate::linux::memory::{word, Fault, Memory};
+use std::fmt;
+
+const WORD: usize = size_of::<usize>();
+const COOKIE: usize = usize::from_le_bytes(*b"xdebugpy");
+/// Enough for any `_Py_DebugOffsets` known here.
+const TABLE_WORDS: usize = 96;
+/// Larger offsets are invalid: they bound the size of reads.
+const LARGEST_OBJECT: usize = 4096;
+const LARGEST_STATE: usize = 1 << 20;
+/// Of PyInterpreterState: the pointer back to `_PyRuntime`.
+const RUNTIME_3_13: usize = 7376;
+const RUNTIME_3_14: usize = 7384;
+/// A mutex has 40 bytes, or 48 with glibc on aarch64. Two of them belong to the GIL.
+const MUTEX_SHIFTS: [usize; 2] = [0, 16];
+
+/// Why the layout of a process could not be found.
+#[derive(Debug)]
+pub enum LayoutError {
+    Version,
+    FreeThreaded,
+    /// `_PyRuntime` is not where it should be, or has impossible values.
+    Runtime,
+    Fault(Fault),
+}
+
+/// Positions in `_Py_DebugOffsets`, in words.
+struct DebugOffsets {
+    interpreters: usize,
+    next: usize,
+    threads: usize,
+    modules: usize,
+    gil: usize,
+    code_generation: Option<usize>,
+    /// `next`; the rest of the thread state's follow.
+    thread: usize,
+    /// `previous`; the rest of the frame's follow.
+    frame: usize,
+    /// `filename`; the rest of the code object's follow.
+    code: usize,
+    type_name: usize,
+    ascii: usize,
+}
+
+const DEBUG_OFFSETS_3_13: DebugOffsets = DebugOffsets {
+    interpreters: 5,
+    next: 8,
+    threads: 9,
+    modules: 11,
+    gil: 14,
+    code_generation: None,
+    thread: 21,
+    frame: 29,
+    code: 35,
+    type_name: 47,
+    ascii: 70,
+};
+
+const DEBUG_OFFSETS_3_14: DebugOffsets = DebugOffsets {
+    interpreters: 5,
+    next: 8,
+    threads: 9,
+    modules: 12,
+    gil: 15,
+    code_generation: Some(20),
+    thread: 24,
+    frame: 32,
+    code: 40,
+    type_name: 53,
+    ascii: 80,
+};
+
+impl Layout {
+    /// The layout of a process that runs Python 3.`minor` and has its `_PyRuntime` at an address.
+    pub fn read(memory: &dyn Memory, minor: u64, runtime: usize) -> Result<Layout, LayoutError> {
+        let mut layout = match minor {
+            _ if WORD != 8 => return Err(LayoutError::Version),
+            7 => Layout { runtime, ..PYTHON_3_7 },
+            8 => Layout { runtime, ..PYTHON_3_8 },
+            9 => Layout { runtime, ..PYTHON_3_9 },
+            10 => Layout { runtime, ..PYTHON_3_10 },
+            11 => Layout { runtime, ..PYTHON_3_11 },
+            12 => Layout { runtime, ..PYTHON_3_12 },
+            13 | 14 => Layout::from_debug_offsets(memory, minor, runtime)?,
+            _ => return Err(LayoutError::Version),
+        };
+        // The list of interpreters is one, and they agree on where they belong to.
+        let interpreters = layout.interpreters(memory)?;
+        let Some(&main) = interpreters.first() else { return Err(LayoutError::Runtime) };
+        if let Some(at) = layout.interpreter.runtime {
+            for interpreter in interpreters {
+                if memory.word(interpreter.wrapping_add(at))? != runtime {
+                    return Err(LayoutError::Runtime);
+                }
+            }
+        }
+        layout.find_holder(memory, main)?;
+        Ok(layout)
+    }
+
+    /// The address of `_PyRuntime` as an interpreter state has it.
+    pub fn runtime_address(
+        memory: &dyn Memory,
+        minor: u64,
+        interpreter: usize,
+    ) -> Result<usize, LayoutError> {
+        let at = match minor {
+            9 => PYTHON_3_9.interpreter.runtime,
+            10 => PYTHON_3_10.interpreter.runtime,
+            11 => PYTHON_3_11.interpreter.runtime,
+            12 => PYTHON_3_12.interpreter.runtime,
+            13 => Some(RUNTIME_3_13),
+            14 => Some(RUNTIME_3_14),
+            _ => None,
+        };
+        Ok(memory.word(interpreter.wrapping_add(at.ok_or(LayoutError::Version)?))?)
+    }
+
+    /// Corrects where the holder of the only GIL is: the C library's mutexes lie before it and are not of one size.
+    /// The main interpreter, which comes behind it, proves it.
+    fn find_holder(&mut self, memory: &dyn Memory, main_interpreter: usize) -> Result<(), LayoutError> {
+        let GilLayout::Runtime { holder, main, .. } = &mut self.gil else { return Ok(()) };
+        for shift in MUTEX_SHIFTS {
+            if memory.word(self.runtime.wrapping_add(*main + shift))? == main_interpreter {
+                (*holder, *main) = (*holder + shift, *main + shift);
+                return Ok(());
+            }
+        }
+        Err(LayoutError::Runtime)
+    }
+
+    fn from_debug_offsets(memory: &dyn Memory, minor: u64, runtime: usize) -> Result<Layout, LayoutError> {
+        let fields = if minor == 13 { DEBUG_OFFSETS_3_13 } else { DEBUG_OFFSETS_3_14 };
+        let mut table = [0; TABLE_WORDS * WORD];
+        memory.read(runtime, &mut table)?;
+        let value = |field: usize| word(&table, field * WORD);
+        let [cookie, version, free_threaded] = [0, 1, 2].map(value);
+        if cookie != COOKIE || version >> 16 != 0x300 + minor as usize {
+            return Err(LayoutError::Runtime);
+        }
+        if free_threaded != 0 {
+            return Err(LayoutError::FreeThreaded);
+        }
+        let bounded = |field: usize, largest: usize| match value(field) {
+            offset if offset < largest => Ok(offset),
+            _ => Err(LayoutError::Runtime),
+        };
+        let object = |field| bounded(field, LARGEST_OBJECT);
+        let state = |field| bounded(field, LARGEST_STATE);
+        // The table has offsets in the interpreter state, of a GIL that interpreters may share.
+        let in_gil = |field| match state(field)?.checked_sub(state(fields.gil + 1)?) {
+            Some(offset) if offset < LARGEST_OBJECT => Ok(offset),
+            _ => Err(LayoutError::Runtime),
+        };
+        Ok(Layout {
+            runtime,
+            interpreters: state(fields.interpreters)?,
+            gil: GilLayout::Interpreter {
+                pointer: state(fields.gil)?,
+                locked: in_gil(fields.gil + 3)?,
+                holder: in_gil(fields.gil + 4)?,
+                switches: in_gil(fields.gil + 3)? + WORD,
+            },
+            interpreter: Interpreter {
+                next: state(fields.next)?,
+                threads: state(fields.threads)?,
+                modules: state(fields.modules)?,
+                runtime: Some(if minor == 13 { RUNTIME_3_13 } else { RUNTIME_3_14 }),
+                sys_dict: None,
+                code_generation: fields.code_generation.map(state).transpose()?,
+            },
+            thread: Thread {
+                next: object(fields.thread)?,
+                interpreter: object(fields.thread + 1)?,
+                current: CurrentFrame::Frame(object(fields.thread + 2)?),
+                thread_id: object(fields.thread + 3)?,
+                native_id: NativeId::Field(object(fields.thread + 4)?),
+                is_bound: true,
+                chunk: object(fields.thread + 5)?,
+                size: (0..6).map(|n| value(fields.thread + n)).max().unwrap_or(0) + 3 * WORD,
+            },
+            frame: FrameLayout::Stack(Frame {
+                previous: object(fields.frame)?,
+                code: object(fields.frame + 1)?,
+                // Py_TAG_BITS of a _PyStackRef.
+                tag: if minor == 13 { 0 } else { 3 },
+                instruction: object(fields.frame + 2)?,
+                owner: object(fields.frame + 4)?,
+                first_foreign_owner: 3,
+                entry: Entry::Linked,
+                size: [WORD, WORD, WORD, 0, 1]
+                    .iter()
+                    .enumerate()
+                    .map(|(n, length)| value(fields.frame + n) * usize::from(*length > 0) + length)
+                    .max()
+                    .unwrap_or(0),
+            }),
+            code: Code {
+                filename: object(fields.code)?,
+                name: object(fields.code + 1)?,
+                qualname: object(fields.code + 2)?,
+                linetable: object(fields.code + 3)?,
+                lines: LineFormat::Locations,
+                firstlineno: object(fields.code + 4)?,
+                bytecode: None,
+                instructions: object(fields.code + 8)?,
+                has_version: true,
+            },
+            text: Text { ascii: object(fields.ascii)?, compact: object(fields.ascii)? + 2 * WORD },
+            types: Types { name: object(fields.type_name)?, ..TYPES },
+        })
+    }
+}
+
+impl From<Fault> for LayoutError {
+    fn from(fault: Fault) -> LayoutError {
+        LayoutError::Fault(fault)
+    }
+}
+
+impl fmt::Display for LayoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LayoutError::Version => f.write_str("its memory is only known for 64-bit Python 3.7 to 3.14"),
+            LayoutError::FreeThreaded => f.write_str("it has no GIL (a free-threaded build)"),
+            LayoutError::Runtime => f.write_str("its _PyRuntime cannot be found"),
+            LayoutError::Fault(fault) => fault.fmt(f),
+        }
+    }
+}
