@@ -320,6 +320,7 @@ def test_what_is_no_recording_is_said(
         (("--fail-on", "share:f>+3ms"), "% or pp was expected"),
         (("--wait", "3"), "--wait is for a collector's windows"),
         (("--fail-on", "function:(>+3%"), "the regular expression cannot be read"),
+        (("--fail-on", "function:(?=a)>+3%"), "in RE2's syntax: invalid perl operator: (?="),
     ],
 )
 def test_what_files_cannot_tell_is_64(files: tuple[str, str], argv: tuple[str, ...], said: str) -> None:
