@@ -1,8 +1,8 @@
 //! The reader of CPython 3.7 to 3.14: few and small reads of memory.
 //!
 //! It first reads all thread states of an interpreter (`thread_states`), then the frames of each thread that has
-//! run since the last reading (`frames`, up to 3.10 `frame_objects`), then what may have changed of their code objects (`code_objects`). Where
-//! nothing is new it allocates only the result.
+//! run since the last reading (`frames`, up to 3.10 `frame_objects`), then what may have changed of their code
+//! objects (`code_objects`). Where nothing is new it allocates only the result.
 
 use crate::cpython::call_entry::CallEntry;
 use crate::cpython::code_objects::{ByAddress, CodeObjects, CodePosition};
@@ -251,6 +251,7 @@ impl<M: Memory> CpythonReader<M> {
 
     fn gil_of(&self, head: InterpreterHead) -> GilState {
         let native_id = match self.native_ids.are_behind_pthreads() {
+            true if head.holder == 0 => None,
             true => self.native_ids.read(&self.memory, head.kernel_thread),
             false => native_ids::parse(head.kernel_thread),
         };

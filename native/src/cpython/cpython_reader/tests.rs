@@ -141,9 +141,7 @@ fn pythons() -> Vec<PathBuf> {
         .map(|version| version.unwrap().path())
         .filter(|path| {
             let name = path.file_name().unwrap().to_str().unwrap();
-            ["3.8.", "3.10.", "3.11.", "3.12.", "3.13.", "3.14."]
-                .iter()
-                .any(|version| name.starts_with(version))
+            ["3.10.", "3.11.", "3.12.", "3.13.", "3.14."].iter().any(|version| name.starts_with(version))
         })
         .map(|path| path.join("bin/python3"))
         .collect();
