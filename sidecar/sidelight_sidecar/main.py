@@ -44,8 +44,9 @@ from sidelight_sidecar.samplers.attach_limiter import AttachLimiter
 from sidelight_sidecar.samplers.guard import Guard
 from sidelight_sidecar.samplers.sampler_registry import SamplerRegistry
 from sidelight_sidecar.samplers.schedule import SamplingPlan
-from sidelight_sidecar.sampling.process_sampler import ProcessSampler, SamplerContext
+from sidelight_sidecar.sampling.process_sampler import ProcessSampler
 from sidelight_sidecar.sampling.process_watcher import ProcessWatcher, ScanPolicy
+from sidelight_sidecar.sampling.sampler_context import SamplerContext
 from sidelight_sidecar.sampling.session_handle import SessionHandle
 from sidelight_sidecar.server import DefaultSampler, SidecarServer
 from sidelight_sidecar.settings import SidecarSettings

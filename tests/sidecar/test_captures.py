@@ -101,6 +101,28 @@ def test_ordinary_windows_pause_for_a_capture_and_nothing_counts_twice(
     assert any(window.quality.paused_ns > 10**9 for window in collector.taken)
 
 
+def test_windows_follow_each_other_without_a_gap_when_a_capture_starts_and_ends(
+    start: Start, start_sidecar: StartSidecar, collector: FakeCollector
+) -> None:
+    target = start("spin")
+    sidecar = start_sidecar("--pid", str(target.pid))
+    eventually("it samples", lambda: collector.taken)
+    ids = {sidecar.post("/capture", order(seconds=0.4))[1][-1]["id"] for _ in range(2)}
+
+    def followed() -> bool:
+        labels = [window.labels.get("capture") for window in collector.taken]
+        return ids <= {*labels} and labels[-1] is None
+
+    eventually("ordinary windows follow both", followed)
+    for earlier, later in pairwise(collector.taken):
+        assert abs(later.start_ns - earlier.start_ns - earlier.duration_ns) <= CLOCKS_DIFFER_NS
+    first, last = collector.taken[0], collector.taken[-1]
+    observed_ns = sum(window.duration_ns for window in collector.taken[:-1])
+    assert observed_ns == pytest.approx(last.start_ns - first.start_ns, abs=5 * CLOCKS_DIFFER_NS)
+    assert sidecar.metric("sessions") == 1
+    assert all(window.quality.attempts for window in collector.taken)
+
+
 def test_a_second_capture_of_the_same_process_is_refused_while_the_first_runs(
     start: Start, start_sidecar: StartSidecar
 ) -> None:

@@ -1,35 +1,33 @@
 """The sampling loop of one process.
 
 ptrace allows one tracer per process, so everything that samples a process goes through its one loop:
-scheduled windows, the pre-roll between them, and captures. A capture closes the ordinary session and keeps
-its window. While a switch pauses sampling, nothing is attached. The loop ends when the process is gone or
-the sidecar stops, and keeps what was sampled until then.
+scheduled windows, the pre-roll between them, and captures. A capture pauses the ordinary session without a
+gap, or closes it, and keeps its window. While a switch pauses sampling, nothing is attached. The loop ends
+when the process is gone or the sidecar stops, and keeps what was sampled until then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 import structlog
 
 from sidelight_sidecar.boost import Boost
 from sidelight_sidecar.discovery.processes import ProcessKey
-from sidelight_sidecar.health import HealthBoard, HealthIssue
-from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.health import HealthIssue
 from sidelight_sidecar.overhead.budget import PAUSED, RateLimit
-from sidelight_sidecar.overhead.governor import CAPTURE, ORDINARY, Governor
-from sidelight_sidecar.overhead.pause_control import PauseControl
+from sidelight_sidecar.overhead.governor import CAPTURE, ORDINARY
 from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError
-from sidelight_sidecar.samplers.schedule import SampleAction, SamplingPlan, choose_action, compute_slot
+from sidelight_sidecar.samplers.schedule import SampleAction, choose_action, compute_slot
 from sidelight_sidecar.sampling.process_capture import CapturePlan, ProcessCapture
+from sidelight_sidecar.sampling.sampler_context import SamplerContext
 from sidelight_sidecar.sampling.sampling_loop import WindowSampler
 from sidelight_sidecar.sampling.session_handle import SessionHandle
 from sidelight_sidecar.sampling.window_check import find_window_problem, has_stacks
 from sidelight_sidecar.shipping.ingest_response import compute_backoff
-from sidelight_sidecar.triggers import SIGTERM, TriggerEvent, TriggerRules
+from sidelight_sidecar.triggers import SIGTERM, TriggerEvent
 from sidelight_sidecar.windows.window_builder import TargetLabels, WindowContext
-from sidelight_sidecar.windows.window_writer import WindowWriter
 
 _PROGRESS_SECONDS = 1.0
 _MIN_BOOST_SECONDS = 0.1
@@ -38,32 +36,6 @@ _PAUSED_EARLY = "sampling was paused before the capture ended"
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
     "sidelight_sidecar.sampling.process_sampler"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SamplerContext:
-    """Dependencies that all ProcessSamplers share.
-
-    `clock` returns monotonic seconds, `rng` a number from 0 to below 1. With `keeps_preroll`, samples
-    between windows are held back for captures and triggers. `rate_hz` is the rate of ordinary windows,
-    `trigger_rate_hz` the rate after a trigger.
-    """
-
-    sampler: Sampler
-    window_writer: WindowWriter
-    governor: Governor
-    pause_control: PauseControl
-    metrics: SidecarMetrics
-    health: HealthBoard
-    plan: SamplingPlan
-    keeps_preroll: bool
-    rate_hz: int
-    trigger_rules: TriggerRules
-    trigger_rate_hz: int
-    max_stacks: int
-    max_retry_seconds: float
-    clock: Callable[[], float]
-    rng: Callable[[], float]
 
 
 class ProcessSampler:
@@ -88,6 +60,7 @@ class ProcessSampler:
             context.metrics,
             context.clock,
             lambda: self._is_interrupted,
+            lambda: self._next_capture is not None,
             context.max_stacks,
         )
         self._health_subject = f"process {key.pid}"
@@ -190,7 +163,7 @@ class ProcessSampler:
             attempt += 1
             wait = compute_backoff(attempt, self._context.max_retry_seconds, self._context.rng())
             await self._window_sampler.wait_until(self._context.clock() + wait)
-        if self._session_handle.is_open:
+        while self._session_handle.is_open:
             try:
                 await self._close_session()
             except SamplingError as error:
@@ -245,6 +218,8 @@ class ProcessSampler:
         )
         batch = await self._window_sampler.collect(until, keep_session=keep_session)
         end_reason = self._window_sampler.end_reason
+        if end_reason is None and (job := self._next_capture) is not None:
+            batch = await self._hand_over(job, batch)
         await self._write_windows(batch, rate_limit, to_spool=isinstance(action, SampleAction))
         if end_reason is None and not self._is_interrupted:
             self._check_window(batch)
@@ -300,7 +275,7 @@ class ProcessSampler:
     async def _wait_while_paused(self) -> None:
         """Detach and wait while a switch is on, however short the pause is."""
         started_at, self._seen_pause_count = self._context.clock(), self._context.pause_control.pause_count
-        if self._session_handle.is_open:
+        while self._session_handle.is_open:
             await self._close_session()
         self._leave_governor()
         if self._pending_capture is not None:
@@ -324,9 +299,9 @@ class ProcessSampler:
             process_capture,
             False,
         )
-        started_at = self._context.clock()
+        started_at, is_handed_over = self._context.clock(), self._session_handle.is_handed_over
         try:
-            if self._session_handle.is_open:
+            if self._session_handle.is_open and not is_handed_over:
                 await self._close_session()
             preroll_windows, preroll_since_ns = await self._context.window_writer.release(
                 self.key, {"capture": job.id}
@@ -334,8 +309,7 @@ class ProcessSampler:
             process_capture.record_preroll(
                 self._gapless_since_ns if preroll_since_ns is None else preroll_since_ns, preroll_windows
             )
-            self._leave_governor()
-            self._join_governor(CAPTURE, job.rate_hz, job.sampler)
+            self._join_capture(job)
             await self._sample_capture(job, process_capture)
             process_capture.finish(None)
         except SamplingError as error:
@@ -343,14 +317,44 @@ class ProcessSampler:
             self._has_checked_access = False
             raise
         finally:
-            if self._session_handle.is_open:
-                await self._session_handle.detach()
+            if self._session_handle.is_open and self._session_handle.is_handed_over == is_handed_over:
+                await self._window_sampler.end_session()
             self._leave_governor()
             self.is_capturing, self._active_capture = False, None
             process_capture.finish("an unexpected error: see the sidecar's log")
             if self._context.plan.is_continuous:
                 self._record_gap(started_at, ())
                 self._context.metrics.preempted_seconds.inc(self._context.clock() - started_at)
+
+    async def _hand_over(self, job: CapturePlan, batch: SampleBatch) -> SampleBatch:
+        """Go on with a capture's session; return the ordinary window to its end.
+
+        If that fails, the capture closes the ordinary session, and fails by itself.
+        """
+        try:
+            rest = await self._window_sampler.hand_over(
+                job.sampler, min(job.seconds, job.window_seconds), lambda: self._join_capture(job)
+            )
+        except SamplingError:
+            return batch
+        return batch.plus(rest, self._context.max_stacks)
+
+    def _join_capture(self, job: CapturePlan) -> float:
+        """Move the process to the budget of captures; return its rate there."""
+        self._leave_governor()
+        self._join_governor(CAPTURE, job.rate_hz, job.sampler)
+        return (self._context.governor.get_rate_limit(self.key) or RateLimit(job.rate_hz)).rate_hz
+
+    @property
+    def _next_capture(self) -> CapturePlan | None:
+        """The capture to which the ordinary session can be handed over, if one is pending."""
+        context = self._context
+        is_paused = context.pause_control.pause_count != self._seen_pause_count
+        is_kept = context.plan.is_continuous or context.keeps_preroll
+        if self._pending_capture is None or self._is_stopping or is_paused or not is_kept:
+            return None
+        job = self._pending_capture[0]
+        return job if context.sampler.is_gapless and job.sampler.is_gapless else None
 
     async def _sample_capture(self, job: CapturePlan, process_capture: ProcessCapture) -> None:
         clock, end = self._context.clock, None

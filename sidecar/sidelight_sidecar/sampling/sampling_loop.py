@@ -30,7 +30,8 @@ _PART_SECONDS = 5.0
 class WindowSampler:
     """Samples windows with the session of one process.
 
-    `is_interrupted` returns whether to stop waiting; `wakeup` makes it check at once.
+    `is_interrupted` returns whether to stop waiting, `hands_over` whether a window that ends so keeps its
+    session; `wakeup` makes it check at once.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class WindowSampler:
         metrics: SidecarMetrics,
         clock: Callable[[], float],
         is_interrupted: Callable[[], bool],
+        hands_over: Callable[[], bool],
         max_stacks: int,
     ) -> None:
         self._key = key
@@ -49,8 +51,10 @@ class WindowSampler:
         self._metrics = metrics
         self._clock = clock
         self._is_interrupted = is_interrupted
+        self._hands_over = hands_over
         self._max_stacks = max_stacks
         self._sampler: Sampler | None = None
+        self._paused_pace: tuple[Sampler | None, float] = (None, 0.0)
         self._window_number = key.pid
         self.wakeup = asyncio.Event()
         self.rate_hz = 0.0
@@ -117,9 +121,13 @@ class WindowSampler:
             await self.wait_until(min(until, next_check) if is_gapless else until)
             self.end_reason = self._session_handle.end_reason
             is_last = not keep_session and self._clock() >= until
-            ends_session = is_last or self.end_reason is not None or self._is_interrupted()
+            is_interrupted = self._is_interrupted()
+            ends_session = (
+                is_last or self.end_reason is not None or (is_interrupted and not self._hands_over())
+            )
             is_finished = (
                 ends_session
+                or is_interrupted
                 or self.is_cut_short
                 or self._clock() >= until
                 or self._governor.must_end_window(self._key)
@@ -138,9 +146,30 @@ class WindowSampler:
                 return batch
             next_check = self._clock() + part_seconds
 
+    async def hand_over(
+        self, sampler: Sampler, window_seconds: float, choose_rate: Callable[[], float]
+    ) -> SampleBatch:
+        """Go on with another session without a gap; return the rest of the current.
+
+        The end of that session resumes this one. Raises SamplingError, and changes nothing then.
+        """
+        paused_pace = self._sampler, self.rate_hz
+
+        def choose() -> float:
+            # A call that hangs may leave it at any rate: 0 lets `set_pace` set it.
+            self._sampler, self.rate_hz, self._paused_pace = sampler, 0.0, paused_pace
+            return choose_rate()
+
+        batch = await self._session_handle.hand_over(sampler, window_seconds, self.rate_hz, choose)
+        return self._record_partial(batch)
+
     async def end_session(self) -> SampleBatch:
-        """End the session and return the rest."""
-        return self._record_partial(await self._session_handle.detach())
+        """End the session, resume one that was paused for it, and return the rest."""
+        try:
+            return self._record_partial(await self._session_handle.detach())
+        finally:
+            if self._session_handle.is_open:
+                self._sampler, self.rate_hz = self._paused_pace
 
     async def wait_until(self, deadline: float) -> None:
         """Wait until the deadline, the end of the session, or an interruption."""

@@ -7,6 +7,7 @@ target that was left stopped.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 
@@ -22,13 +23,18 @@ from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingErr
 from sidelight_sidecar.sampling.sampler_calls import SamplerCalls
 
 _CRASH_ERRORS = ("watchdog", "no_output", "panic")
+_MAX_CLOCK_DIFFERENCE_NS = 10_000_000
+"""Most that the wall clocks of two sessions differ: each counts on from the time of its start."""
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
     "sidelight_sidecar.sampling.session_handle"
 )
 
 
 class SessionHandle:
-    """The session on one process, or none."""
+    """The session on one process, or none.
+
+    A process can be handed over to a second session without a gap, and back: the first is paused meanwhile.
+    """
 
     def __init__(
         self,
@@ -47,6 +53,13 @@ class SessionHandle:
         self._calls = SamplerCalls(proc.pid)
         self._session: Session | None = None
         self._target_state: TargetState | None = None
+        self._paused_session: Session | None = None
+        self._paused_rate_hz = 0.0
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether another session is paused for the current one."""
+        return self._paused_session is not None
 
     @property
     def is_open(self) -> bool:
@@ -80,6 +93,27 @@ class SessionHandle:
         self._metrics.sessions.inc()
         self.clear_stopped()
 
+    async def hand_over(
+        self, sampler: Sampler, window_seconds: float, rate_hz: float, choose_rate: Callable[[], float]
+    ) -> SampleBatch:
+        """Attach a second session, go on with it, and return the rest of the current one.
+
+        The current session samples while the second attaches; then it is paused, and `detach` resumes it at
+        `rate_hz`. `choose_rate` returns the rate of the second session, and is called once it is attached.
+        Raises SamplingError, and goes on with the current session then. Both samplers must be gapless.
+        """
+        session = self._require_session()
+        async with self._attach_limiter.acquire():
+            second, _ = await self._calls.run(
+                lambda: self._attach(sampler, 0.0, window_seconds), undo=lambda late: late[0].stop()
+            )
+        self._session, self._paused_session, self._paused_rate_hz = second, session, rate_hz
+        self._metrics.sessions.inc()
+        second_rate_hz = choose_rate()
+        return await self._run_guarded(
+            lambda: (_switch_sessions(session, second, second_rate_hz, session.take), False)
+        )
+
     async def set_rate(self, rate_hz: float) -> None:
         """Sample at another rate from now on."""
         session = self._require_session()
@@ -91,13 +125,19 @@ class SessionHandle:
         return await self._run_guarded(lambda: (session.take(), False))
 
     async def detach(self) -> SampleBatch:
-        """End the session and return the rest."""
-        session, self._session = self._require_session(), None
+        """End the session, resume one that was paused for it, and return the rest."""
+        session, resumed, rate_hz = self._require_session(), self._paused_session, self._paused_rate_hz
+        self._session, self._paused_session = resumed, None
         self._calls.run_later(session.stop)  # while a call hangs, the one below is refused
 
         def stop() -> tuple[SampleBatch, bool]:
             end_reason = session.end_reason or ""
-            return session.stop(), end_reason.startswith("failed")
+            rest = (
+                session.stop()
+                if resumed is None
+                else _switch_sessions(session, resumed, rate_hz, session.stop)
+            )
+            return rest, end_reason.startswith("failed")
 
         try:
             return await self._run_guarded(stop, has_ended=True)
@@ -171,3 +211,28 @@ class SessionHandle:
         )
         self._health.report(self._health_subject, problem)
         _log.error("a target is left stopped", pid=pid, hint=problem.hint)
+
+
+def _switch_sessions(
+    old: Session, new: Session, rate_hz: float, finish: Callable[[], SampleBatch]
+) -> SampleBatch:
+    """Go on with a paused session, and return what `finish` gives of the old one.
+
+    The old one's rest ends exactly where the new one's next batch starts.
+    """
+    old.set_rate(0.0)
+    idle = new.take()
+    new.set_rate(rate_hz)
+    rest = finish()
+    # It sampled nothing since it was paused, some hundred microseconds ago.
+    duration_ns = idle.start_ns + idle.duration_ns - rest.start_ns
+    if not 0 <= duration_ns <= rest.duration_ns + _MAX_CLOCK_DIFFERENCE_NS:
+        # The wall clock was set meanwhile.
+        duration_ns = rest.duration_ns
+    quality = rest.quality
+    return replace(
+        rest,
+        duration_ns=duration_ns,
+        attach_cpu_ns=rest.attach_cpu_ns + idle.attach_cpu_ns,
+        quality=replace(quality, sampler_cpu_ns=quality.sampler_cpu_ns + idle.attach_cpu_ns),
+    )
