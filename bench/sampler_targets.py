@@ -1,6 +1,7 @@
-"""The programs that bench/sampler.py samples.
+"""The programs that bench/sampler.py and bench/stops.py sample.
 
-    python bench/sampler_targets.py spin DEPTH IDLE_THREADS | wait THREADS | service NAME PORT_FILE
+    python bench/sampler_targets.py spin DEPTH IDLE_THREADS | crowd THREADS | wait THREADS
+    python bench/sampler_targets.py service NAME PORT_FILE
 
 Each prints one line when it is ready, and exits at the end of its input. `spin` runs a loop DEPTH calls
 deep beside waiting threads. It adds up the time it loses: gaps between two consecutive readings of the
@@ -37,10 +38,25 @@ def spin(depth: int, idle_threads: int) -> None:
             last = at
 
     sys.setrecursionlimit(depth + 1000)
+    threading.stack_size(256 << 20)
     threading.Thread(target=turn, args=(depth,), daemon=True).start()
     print("ready", flush=True)
     for _ in sys.stdin:
         print(lost[0], flush=True)
+
+
+def crowd(threads: int) -> None:
+    """Spin beside threads of which each wakes about once a second."""
+    threading.stack_size(256 * 1024)
+    for n in range(threads):
+        threading.Thread(target=wake_every_second, args=(n / threads,), daemon=True).start()
+    spin(5, 0)
+
+
+def wake_every_second(phase: float) -> None:
+    time.sleep(phase)
+    while True:
+        time.sleep(1)
 
 
 def wait(threads: int) -> None:
@@ -65,6 +81,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["spin", depth, threads]:
             spin(int(depth), int(threads))
+        case ["crowd", threads]:
+            crowd(int(threads))
         case ["wait", threads]:
             wait(int(threads))
         case ["service", name, _]:

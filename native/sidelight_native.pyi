@@ -134,6 +134,10 @@ class Batch:
     @property
     def longest_stop_ns(self) -> int: ...
     @property
+    def longest_stop_cpu_ns(self) -> int:
+        """The most CPU time of the sampling thread in one stop. A longer stop lasted because the kernel ran
+        other threads in its place."""
+    @property
     def target_cpu_ns(self) -> int: ...
     @property
     def sampler_cpu_ns(self) -> int:

@@ -15,17 +15,18 @@
 /// What the kernel shows of the target, and the CPU and priority of the sampling thread.
 pub mod linux {
     pub mod os;
+    pub mod sched_priority;
     pub mod target;
     pub mod proc_file;
     pub mod run_queue;
     pub mod os_thread;
     pub mod threads;
     pub mod memory;
+    pub mod bounded_memory;
     pub mod memory_pool;
     pub mod mappings;
     pub mod elf_image;
     pub mod cpu_affinity;
-    pub mod sched_priority;
 }
 
 /// Frames and stacks: their texts, their ids, and the interface of a reader.
@@ -58,6 +59,7 @@ pub mod cpython {
     pub mod line_table;
     pub mod short_paths;
     pub mod shim_code;
+    pub mod by_address;
     pub mod code_objects;
     pub mod frames;
     pub mod frame_objects;
@@ -75,6 +77,8 @@ pub mod cpython {
 /// Stopping as few threads of the target as possible.
 pub mod ptrace {
     pub mod syscall_restart;
+    pub mod stop_stats;
+    pub mod stop_poll;
     pub mod ptrace_stop;
     pub mod gil_stop;
 }

@@ -6,6 +6,7 @@
 //! and table of lines are compared byte by byte. Python 3.14 counts the code objects that were freed: while that
 //! count is unchanged nothing needs to be compared.
 
+pub use crate::cpython::by_address::ByAddress;
 use crate::cpython::cpython_layout::{Layout, BYTES, INSTRUCTION_BYTES, LENGTH, SIZE, TYPE};
 use crate::cpython::line_table::LineTable;
 use crate::cpython::pyunicode;
@@ -15,8 +16,6 @@ use crate::linux::memory::{int, word, Fault, Memory, Span};
 use crate::linux::memory_pool::{MemoryAccount, MemoryPool};
 use crate::stacks::frame_text::{Call, UNKNOWN_FILE};
 use crate::stacks::stack_interner::{FrameId, StackInterner};
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -92,7 +91,9 @@ struct CodeObject {
     table: Vec<u8>,
     file_since: u64,
     function: String,
+    /// Its path; a short one once a frame was made of it, as that looks at files.
     file: Arc<str>,
+    has_short_file: bool,
     /// CPython itself put it between calls.
     is_shim: bool,
     /// Length in code units.
@@ -156,8 +157,8 @@ impl CodeObjects {
                 None => self.missing.push(position.code),
             }
         }
-        if !self.compared.is_empty() {
-            self.drop_changed(memory);
+        if !self.compared.is_empty() && !self.drop_changed(memory, deadline) {
+            return false;
         }
         self.missing.sort_unstable();
         self.missing.dedup();
@@ -189,14 +190,21 @@ impl CodeObjects {
         if let Some(frame) = code.frames[slot] {
             return Ok(Some(frame));
         }
+        if !std::mem::replace(&mut code.has_short_file, true) {
+            self.memory.remove(code.file.len());
+            let short = self.paths.shorten(&code.file);
+            code.file = if short.is_empty() { UNKNOWN_FILE.into() } else { short };
+            self.memory.add(code.file.len());
+        }
         let line = lines.zip(row).map_or(0, |(lines, row)| lines.line(row));
         let frame = interner.intern_frame(&Call { function: &code.function, file: &code.file, line });
         code.frames[slot] = Some(frame);
         Ok(Some(frame))
     }
 
-    /// Compares cached code objects with the process; those that differ become missing.
-    fn drop_changed(&mut self, memory: &dyn Memory) {
+    /// Compares cached code objects with the process; those that differ become missing. False if `deadline` has
+    /// passed: all are to be compared again.
+    fn drop_changed(&mut self, memory: &dyn Memory, deadline: Option<Instant>) -> bool {
         let at = self.layout.code;
         self.spans.clear();
         self.compared_files.clear();
@@ -224,6 +232,12 @@ impl CodeObjects {
             self.bytes.resize(size, 0);
         }
         let read = memory.read_many(&self.spans, &mut self.bytes[..size]);
+        if read < self.spans.len() && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            for address in &self.compared {
+                self.cache.get_mut(address).into_iter().for_each(|code| (code.freed, code.tick) = (None, 0));
+            }
+            return false;
+        }
         let mut spans = ReadSpans { bytes: &self.bytes, left: read };
         let code_spans = spans;
         // Paths come last and are needed first.
@@ -251,6 +265,7 @@ impl CodeObjects {
                 self.missing.push(*address);
             }
         }
+        true
     }
 
     /// Reads the missing code objects.
@@ -363,7 +378,6 @@ impl CodeObjects {
             None => word(&object, SIZE),
             Some(bytes) => memory.word(word(&object, bytes).wrapping_add(SIZE))? / INSTRUCTION_BYTES,
         };
-        let short_file = self.paths.shorten(&file.text);
         let mut code = CodeObject {
             tick: self.tick,
             freed: None,
@@ -373,7 +387,8 @@ impl CodeObjects {
             file_since: 0,
             is_shim: at.has_version && is_shim(&file.text, &name.text, units),
             function: name.text,
-            file: if short_file.is_empty() { UNKNOWN_FILE.into() } else { short_file },
+            file: file.text.into(),
+            has_short_file: false,
             units,
             frames: vec![None; lines.as_ref().map_or(0, LineTable::count) + 1],
             lines,
@@ -473,26 +488,5 @@ impl ReadSpans<'_> {
     fn skip(&mut self, length: usize) {
         self.bytes = &self.bytes[length..];
         self.left = self.left.saturating_sub(1);
-    }
-}
-
-pub type ByAddress<T> = HashMap<usize, T, BuildHasherDefault<AddressHasher>>;
-
-/// Addresses need little hashing: the process whose they are has nothing to gain from collisions.
-#[derive(Debug, Default)]
-pub struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_usize(byte.into()));
-    }
-
-    fn write_usize(&mut self, number: usize) {
-        let mixed = (self.0 ^ number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = mixed ^ mixed >> 32;
     }
 }

@@ -12,6 +12,7 @@ use crate::cpython::native_ids::{self, NativeIds};
 use crate::cpython::runtime::Runtime;
 use crate::cpython::stack_walker::StackWalker;
 use crate::cpython::thread_states::{Expected, InterpreterHead, ThreadStates, MAX_THREADS};
+use crate::linux::bounded_memory::BoundedMemory;
 use crate::linux::memory::{word, Fault, Memory, RemoteMemory, Span};
 use crate::reader_process::client::ReaderProcesses;
 use crate::stacks::stack_interner::{FrameId, StackId, StackInterner};
@@ -25,6 +26,8 @@ const MAX_TICK: Duration = Duration::from_millis(if cfg!(test) { 60_000 } else {
 const MAX_WARM_UP: Duration = Duration::from_secs(2);
 /// Frames outside data stacks that are remembered from one tick to the next, of all threads of an interpreter.
 const MAX_ALL_REMEMBERED: usize = 65_536;
+/// The share of the time of a reading after which no more threads are walked.
+const WALK_SHARE: f64 = 0.75;
 /// A longer buffer of positions is not kept.
 const MAX_KEPT_POSITIONS: usize = 16_384;
 
@@ -181,11 +184,13 @@ impl<M: Memory> CpythonReader<M> {
         if Instant::now() >= self.tick_end {
             return Err(slow());
         }
-        let deadline = Some(self.deadline.map_or(self.tick_end, |deadline| deadline.min(self.tick_end)));
+        let deadline = self.deadline.map_or(self.tick_end, |deadline| deadline.min(self.tick_end));
+        let memory = BoundedMemory::new(&self.memory, Some(deadline));
         let previous = interpreter.threads.iter().map(|thread| thread.address);
         let expected = &mut interpreter.expected;
         let interpreters = (address, &*self.interpreter_list);
-        let Some(head) = self.states.read(&self.layout, &self.memory, interpreters, expected, previous)?
+        let read = self.states.read(&self.layout, &memory, interpreters, expected, previous);
+        let Some(head) = read.map_err(|fault| if memory.has_expired() { slow() } else { fault.into() })?
         else {
             self.interpreter_list.clear();
             return Err(Failure::new("moved", &"an interpreter was made or ended"));
@@ -196,25 +201,28 @@ impl<M: Memory> CpythonReader<M> {
             thread.identify(&self.layout, state);
         }
         if self.native_ids.are_behind_pthreads() {
-            interpreter.read_native_ids(&self.native_ids, &self.memory);
+            interpreter.read_native_ids(&self.native_ids, &memory);
         }
         self.positions.clear();
-        let mut remembered = 0;
-        for (thread, (_, state)) in interpreter.threads.iter_mut().zip(self.states.iter()) {
+        // The rest of the time is for code objects.
+        let now = Instant::now();
+        let walk_deadline = now + deadline.saturating_duration_since(now).mul_f64(WALK_SHARE);
+        let (mut remembered, mut walked_threads) = (0, 0);
+        let mut walk = |thread: &mut Thread, state: &[u8]| {
             let read = thread.last_stack.is_some() && !thread.failed;
             if read && thread.native_id.is_some_and(|id| !ran(id)) {
                 thread.reading = ThreadReading::Unchanged;
                 remembered += thread.off_stack_frames.len();
-                continue;
+                return Ok(());
             }
             let began = self.positions.len();
             let mut walk = |check_call_entry| {
                 self.positions.truncate(began);
                 self.walker.walk(
-                    &self.memory,
+                    &memory,
                     state,
                     check_call_entry,
-                    deadline,
+                    Some(walk_deadline),
                     &mut thread.off_stack_frames,
                     &mut self.positions,
                 )
@@ -230,20 +238,44 @@ impl<M: Memory> CpythonReader<M> {
             if remembered > MAX_ALL_REMEMBERED {
                 thread.off_stack_frames = Vec::new();
             }
+            let late = walked == Err(WalkError::Timeout) || memory.has_expired();
             thread.reading = match walked {
-                Ok(()) => ThreadReading::Frames(began..self.positions.len()),
+                Ok(()) => {
+                    walked_threads += 1;
+                    cut_middle(&mut self.positions, began, self.max_depth);
+                    ThreadReading::Frames(began..self.positions.len())
+                }
                 Err(WalkError::CallEntry) => {
                     self.call_entry.record(self.walker.fingerprint());
                     return Err(Failure::transient("read", &"a call was being entered"));
                 }
-                Err(WalkError::Timeout) => return Err(slow()),
+                // It is counted as a thread that could not be read.
+                Err(_) if late && !holds && walked_threads > 0 => {
+                    self.positions.truncate(began);
+                    ThreadReading::Failed
+                }
+                Err(_) if late => return Err(slow()),
                 Err(_) => {
                     self.positions.truncate(began);
                     ThreadReading::Failed
                 }
             };
+            Ok(())
+        };
+        // The thread that holds the GIL first: there may not be time for all.
+        let holder = interpreter.threads.iter().position(|thread| thread.address == head.holder);
+        if let Some((thread, (_, state))) =
+            holder.and_then(|n| interpreter.threads.get_mut(n).zip(self.states.iter().nth(n)))
+        {
+            walk(thread, state)?;
         }
-        match self.codes.refresh(&self.memory, &self.positions, head.freed, deadline) {
+        for (n, (thread, (_, state))) in interpreter.threads.iter_mut().zip(self.states.iter()).enumerate() {
+            if holder != Some(n) {
+                walk(thread, state)?;
+            }
+        }
+        let refreshed = self.codes.refresh(&memory, &self.positions, head.freed, Some(deadline));
+        match refreshed && !memory.has_expired() {
             true => Ok(()),
             false => Err(slow()),
         }
@@ -274,6 +306,7 @@ impl<M: Memory> CpythonReader<M> {
 impl<M: Memory + Send> StackReader for CpythonReader<M> {
     fn interpreters(&mut self) -> Result<Vec<usize>, Failure> {
         self.tick_end = Instant::now() + MAX_TICK;
+        self.walker.prepare();
         // Every reading checks that these still are all interpreters.
         if self.interpreter_list.is_empty() {
             self.interpreter_list = self.layout.interpreters(&self.memory)?;
@@ -306,6 +339,16 @@ impl<M: Memory + Send> StackReader for CpythonReader<M> {
         ran: &mut dyn FnMut(i32) -> bool,
         interner: &mut StackInterner,
     ) -> Result<Stacks, Failure> {
+        self.read_and_release(interpreter, ran, interner, &mut |_| {})
+    }
+
+    fn read_and_release(
+        &mut self,
+        interpreter: usize,
+        ran: &mut dyn FnMut(i32) -> bool,
+        interner: &mut StackInterner,
+        release: &mut dyn FnMut(GilState),
+    ) -> Result<Stacks, Failure> {
         if self.generation != interner.generation() {
             self.generation = interner.generation();
             let threads = self.interpreters.values_mut().flat_map(|interpreter| &mut interpreter.threads);
@@ -313,6 +356,10 @@ impl<M: Memory + Send> StackReader for CpythonReader<M> {
         }
         let mut cached = self.interpreters.remove(&interpreter).unwrap_or_default();
         let outcome = self.read_positions(interpreter, &mut cached, ran);
+        let gil = self.gil_of(cached.head);
+        if outcome.is_ok() {
+            release(gil);
+        }
         let mut stacks = Vec::with_capacity(cached.threads.len());
         if outcome.is_ok() {
             for thread in &mut cached.threads {
@@ -338,7 +385,6 @@ impl<M: Memory + Send> StackReader for CpythonReader<M> {
             }
         }
         self.shrink_buffers();
-        let gil = self.gil_of(cached.head);
         let others = self.interpreters.values().map(|interpreter| interpreter.threads.len()).sum::<usize>();
         if others + cached.threads.len() > MAX_THREADS {
             self.interpreters.clear();
@@ -395,8 +441,17 @@ impl Thread {
     }
 }
 
+/// Drops frames of a deep stack that will be cut anyway. Some frames are not shown, hence more than `max_depth`.
+fn cut_middle(positions: &mut Vec<CodePosition>, began: usize, max_depth: usize) {
+    let kept = max_depth.saturating_mul(2);
+    let (first, last) = (began.saturating_add(kept), positions.len().saturating_sub(kept));
+    if first < last {
+        positions.drain(first..last);
+    }
+}
+
 fn slow() -> Failure {
-    Failure::new("slow", &"the stacks could not be read in the time that threads may be stopped")
+    Failure::new("slow", &"the stacks could not be read while threads may be stopped (max-stop-ms)")
 }
 
 #[cfg(test)]

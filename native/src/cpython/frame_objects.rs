@@ -122,7 +122,7 @@ impl FrameObjectWalker {
             if steps.count > MAX_FRAMES || positions.len() >= MAX_ALL_FRAMES {
                 return Err(WalkError::TooDeep);
             }
-            if steps.count % FRAMES_PER_TIME_CHECK == 0
+            if steps.count % FRAMES_PER_TIME_CHECK == 1
                 && deadline.is_some_and(|deadline| Instant::now() >= deadline)
             {
                 let batch = self.pieces.iter().skip(self.piece).map(|piece| piece.span);

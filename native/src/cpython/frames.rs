@@ -36,7 +36,7 @@ const MAX_KEPT_BYTES: usize = 1 << 20;
 const MAX_CHUNKS: usize = 2048;
 /// Frames outside the chunks that are remembered from one tick to the next.
 const MAX_REMEMBERED: usize = 256;
-/// The deadline is checked after so many frames: at worst each takes a separate read.
+/// The deadline is checked at the first frame, and after so many more: at worst each takes a separate read.
 pub const FRAMES_PER_TIME_CHECK: usize = 64;
 /// Of `_PyStackChunk`: previous chunk, size of this one, and how many words are in use once there is a newer one.
 const HEADER: usize = 24;
@@ -62,6 +62,8 @@ pub struct FrameWalker {
     layout: Layout,
     fields: FrameFields,
     chunks: Vec<Chunk>,
+    /// The chunk of the last frame that lay in one: mostly that of the next one as well.
+    last_chunk: usize,
     /// There are no older chunks than those in `chunks`.
     all_chunks_known: bool,
     /// Frames remembered from last time and where in `bytes` they are.
@@ -70,6 +72,8 @@ pub struct FrameWalker {
     bytes: Vec<u8>,
     /// How much of `bytes` is in use.
     filled: usize,
+    /// How much the walks since the last `prepare` used at most.
+    needed: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,11 +102,13 @@ impl FrameWalker {
             layout: *layout,
             fields,
             chunks: Vec::new(),
+            last_chunk: 0,
             all_chunks_known: false,
             remembered: Vec::new(),
             spans: Vec::new(),
             bytes: Vec::new(),
             filled: 0,
+            needed: 0,
         }
     }
 
@@ -138,7 +144,7 @@ impl FrameWalker {
             if steps.count > MAX_FRAMES || positions.len() >= MAX_ALL_FRAMES {
                 return Err(WalkError::TooDeep);
             }
-            if steps.count % FRAMES_PER_TIME_CHECK == 0
+            if steps.count % FRAMES_PER_TIME_CHECK == 1
                 && deadline.is_some_and(|deadline| Instant::now() >= deadline)
             {
                 return Err(WalkError::Timeout);
@@ -170,8 +176,18 @@ impl FrameWalker {
         }
     }
 
+    /// Makes room for as much as the last walks needed, before anything is stopped.
+    pub fn prepare(&mut self) {
+        self.needed = self.needed.max(self.filled);
+        if self.bytes.len() < self.needed {
+            self.bytes.resize(self.needed, 0);
+        }
+        self.needed = 0;
+    }
+
     /// Frees a buffer that a usual stack does not need.
     pub fn shrink(&mut self) {
+        self.needed = self.needed.max(self.filled);
         if self.bytes.len() > MAX_KEPT_BYTES {
             self.bytes = Vec::new();
             self.filled = 0;
@@ -193,6 +209,7 @@ impl FrameWalker {
         thread: &[u8],
         off_stack_frames: &[Span],
     ) -> Result<(usize, usize), WalkError> {
+        (self.last_chunk, self.needed) = (0, self.needed.max(self.filled));
         self.chunks.clear();
         self.remembered.clear();
         self.spans.clear();
@@ -264,18 +281,25 @@ impl FrameWalker {
     /// Where in `bytes` a frame is that lies in a chunk.
     fn in_chunks(&mut self, memory: &dyn Memory, address: usize) -> Result<Option<usize>, WalkError> {
         let size = self.fields.size;
-        let mut n = 0;
-        loop {
-            while let Some(&chunk) = self.chunks.get(n) {
-                if (chunk.address..chunk.end).contains(&address) && chunk.end - address >= size {
-                    return Ok(Some(self.load(memory, n)? + address - chunk.address));
-                }
-                n += 1;
-            }
-            if self.all_chunks_known || !self.load_older_header(memory)? {
-                return Ok(None);
-            }
+        let holds =
+            |chunk: &Chunk| (chunk.address..chunk.end).contains(&address) && chunk.end - address >= size;
+        let mut n = self.last_chunk;
+        if !self.chunks.get(n).is_some_and(holds) {
+            let known = self.chunks.iter().skip(n).position(holds).map(|further| n + further);
+            n = match known.or_else(|| self.chunks.iter().position(holds)) {
+                Some(known) => known,
+                None => loop {
+                    if self.all_chunks_known || !self.load_older_header(memory)? {
+                        return Ok(None);
+                    }
+                    if self.chunks.last().is_some_and(holds) {
+                        break self.chunks.len() - 1;
+                    }
+                },
+            };
+            self.last_chunk = n;
         }
+        Ok(Some(self.load(memory, n)? + address - self.chunks[n].address))
     }
 
     /// Reads a chunk of which only the header was read. Stacks are walked from new to old.

@@ -46,6 +46,14 @@ impl StackWalker {
         }
     }
 
+    /// Makes room for what the next walks are likely to need, before anything is stopped.
+    pub fn prepare(&mut self) {
+        match self {
+            StackWalker::Frames(walker) => walker.prepare(),
+            StackWalker::Objects(_) => {}
+        }
+    }
+
     /// Frees buffers that a usual stack does not need.
     pub fn shrink(&mut self) {
         match self {

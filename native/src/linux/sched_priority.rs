@@ -5,8 +5,9 @@
 //! again. The thread therefore requests a real-time priority, which needs CAP_SYS_NICE. Without it, it requests
 //! short time slices, which make the scheduler run a thread soon after it wakes (sched_setattr(2), Linux 6.12 and
 //! later; older kernels ignore it). A tick takes microseconds. If ticks use too much CPU, the thread gives the
-//! priority back until they do not.
+//! priority back until they do not. It has the priority in every stop, where it is allowed: a stop is short.
 
+use std::cell::Cell;
 use std::mem::{size_of, zeroed};
 
 /// Long enough for a tick.
@@ -16,6 +17,48 @@ const REVIEW_NS: u64 = 100_000_000;
 /// Above the first share the thread gives up its real-time priority, below the second it gets it back.
 const MAX_CPU_SHARE: f64 = 0.5;
 const RESTORE_CPU_SHARE: f64 = 0.25;
+
+thread_local! {
+    /// Whether this thread has a real-time priority; None if it is not allowed or has not requested one.
+    static REAL_TIME: Cell<Option<bool>> = const { Cell::new(None) };
+}
+
+/// A priority of this thread that lasts until this is dropped.
+#[derive(Debug)]
+pub struct TemporaryPriority {
+    before: bool,
+}
+
+/// Gives this thread its real-time priority; None if it has it, or may not.
+pub fn raise() -> Option<TemporaryPriority> {
+    change(true)
+}
+
+/// Takes the real-time priority from this thread; None if it has none.
+pub fn lower() -> Option<TemporaryPriority> {
+    change(false)
+}
+
+fn change(real_time: bool) -> Option<TemporaryPriority> {
+    let before = REAL_TIME.get().filter(|&before| before != real_time)?;
+    set(real_time);
+    Some(TemporaryPriority { before })
+}
+
+fn set(real_time: bool) -> bool {
+    let real_time = real_time && set_real_time();
+    if !real_time {
+        set_short_slices();
+    }
+    REAL_TIME.set(Some(real_time));
+    real_time
+}
+
+impl Drop for TemporaryPriority {
+    fn drop(&mut self) {
+        set(self.before);
+    }
+}
 
 /// The priority of the calling thread. Only that thread may use it.
 #[derive(Debug)]
@@ -29,7 +72,9 @@ pub struct SchedPriority {
 impl SchedPriority {
     pub fn request() -> SchedPriority {
         set_short_slices();
-        SchedPriority { real_time: set_real_time().then_some(true), reviewed_ns: 0, cpu_ns: 0 }
+        let real_time = set_real_time().then_some(true);
+        REAL_TIME.set(real_time);
+        SchedPriority { real_time, reviewed_ns: 0, cpu_ns: 0 }
     }
 
     /// Whether the thread gets a CPU as soon as it wants one.
@@ -47,11 +92,8 @@ impl SchedPriority {
         let share = cpu_ns.saturating_sub(self.cpu_ns) as f64 / passed_ns as f64;
         (self.reviewed_ns, self.cpu_ns) = (now_ns, cpu_ns);
         self.real_time = match real_time {
-            true if share > MAX_CPU_SHARE => {
-                set_short_slices();
-                Some(false)
-            }
-            false if share < RESTORE_CPU_SHARE => Some(set_real_time()),
+            true if share > MAX_CPU_SHARE => Some(set(false)),
+            false if share < RESTORE_CPU_SHARE => Some(set(true)),
             unchanged => Some(unchanged),
         };
     }
@@ -118,6 +160,7 @@ mod tests {
             let mut priority = SchedPriority::request();
             if priority.real_time.is_none() {
                 assert_eq!(review(&mut priority, 1, 0.9), (None, libc::SCHED_OTHER));
+                assert!(raise().is_none() && lower().is_none());
                 return;
             }
             assert_eq!(review(&mut priority, 1, 0.01), (Some(true), libc::SCHED_RR));
@@ -126,6 +169,16 @@ mod tests {
             assert_eq!(review(&mut priority, 4, 0.4), (Some(false), libc::SCHED_OTHER));
             assert_eq!(review(&mut priority, 5, 0.1), (Some(true), libc::SCHED_RR));
             priority.review(5_050_000_000, 1 << 60);
+            assert_eq!(policy(), libc::SCHED_RR);
+            // For a long observation, and for a stop in the middle of it.
+            assert!(raise().is_none());
+            let lowered = lower();
+            assert_eq!((lowered.is_some(), policy()), (true, libc::SCHED_OTHER));
+            let raised = raise();
+            assert_eq!((raised.is_some(), policy()), (true, libc::SCHED_RR));
+            drop(raised);
+            assert_eq!(policy(), libc::SCHED_OTHER);
+            drop(lowered);
             assert_eq!(policy(), libc::SCHED_RR);
         })
         .join()

@@ -1,20 +1,27 @@
 //! The threads of the target: which exist, and which of them run.
 
 use crate::linux::memory::{Memory, RemoteMemory};
+use crate::linux::os::thread_cpu_ns;
 use crate::linux::os_thread::{Activity, OsThread, Recheck};
 use crate::linux::proc_file::unless_exhausted;
 use crate::linux::run_queue::{has_figures, SamplerStay};
-use std::collections::HashMap;
+use crate::linux::sched_priority::{self, TemporaryPriority};
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Where glibc keeps a thread's id behind its pthread_t. Used only if it names a thread of the target.
 #[cfg(target_arch = "x86_64")]
 pub const PTHREAD_TID_OFFSET: usize = 720;
 #[cfg(not(target_arch = "x86_64"))]
 pub const PTHREAD_TID_OFFSET: usize = 208;
+
+/// Observing more threads may take milliseconds.
+const MANY_THREADS: u64 = 100;
+/// After so many threads an observation lets its caller see to something else, which is less than every millisecond.
+const THREADS_PER_CALL: usize = 64;
 
 /// All threads as of the last observation.
 #[derive(Debug)]
@@ -32,8 +39,15 @@ pub struct Threads {
     /// At the last observation a thread that has not run turned out to wait for a CPU.
     pub began_cpu_wait: bool,
     pub stay: SamplerStay,
-    /// When the last observation began; its reader takes the value.
+    /// Since when a preempted thread may be without its CPU because of this sampler; its reader takes the value.
     pub observed_at: Option<Instant>,
+    /// CPU time of the calling thread at that time.
+    pub observed_cpu_ns: u64,
+    /// Its CPU time when a displaced thread could go on, if that was before the end of the tick.
+    pub released_cpu_ns: Option<u64>,
+    /// An observation that takes more CPU time has no real-time priority: it would keep the target from its CPU.
+    pub max_displacement: Duration,
+    observes_slowly: bool,
     /// Where the target has another pid namespace: our thread ids by the ids in that namespace.
     inner_tids: Option<HashMap<i32, i32>>,
 }
@@ -55,8 +69,19 @@ impl Threads {
             began_cpu_wait: false,
             stay: SamplerStay::default(),
             observed_at: None,
+            observed_cpu_ns: 0,
+            released_cpu_ns: None,
+            max_displacement: Duration::MAX,
+            observes_slowly: false,
             inner_tids,
         })
+    }
+
+    /// Whether an observation has no real-time priority. Until it is measured, the number of threads decides.
+    pub fn observes_slowly(&self) -> bool {
+        let is_large = || self.count().is_ok_and(|count| count > MANY_THREADS);
+        self.observes_slowly
+            || (self.by_tid.is_empty() && self.max_displacement < Duration::MAX && is_large())
     }
 
     /// Observes every thread. Call it before the target is stopped: later they all read as stopped.
@@ -66,11 +91,47 @@ impl Threads {
     /// # Errors
     /// If the process has ended, or a state cannot be read because this process is out of descriptors.
     pub fn observe(&mut self) -> io::Result<bool> {
-        self.observed_at = Some(Instant::now());
+        self.observe_and(&mut || {})
+    }
+
+    /// The same. Calls `meanwhile` now and then.
+    pub fn observe_and(&mut self, meanwhile: &mut dyn FnMut()) -> io::Result<bool> {
+        let slowly = self.observes_slowly();
+        let lowered = if slowly { sched_priority::lower() } else { None };
+        let began_cpu_ns = self.begin_displacement();
+        let observed = self.observe_all(meanwhile);
+        drop(lowered);
+        let took_ns = thread_cpu_ns().saturating_sub(began_cpu_ns);
+        self.observes_slowly = u128::from(took_ns) > self.max_displacement.as_nanos();
+        if slowly {
+            self.begin_displacement();
+        }
+        observed
+    }
+
+    fn begin_displacement(&mut self) -> u64 {
+        (self.observed_at, self.observed_cpu_ns) = (Some(Instant::now()), thread_cpu_ns());
+        self.released_cpu_ns = None;
+        self.observed_cpu_ns
+    }
+
+    /// After the reading of a process whose threads take long: a thread that was displaced may go on.
+    pub fn end_displacement(&mut self) -> Option<TemporaryPriority> {
+        if !self.observes_slowly() {
+            return None;
+        }
+        self.released_cpu_ns = Some(thread_cpu_ns());
+        sched_priority::lower()
+    }
+
+    fn observe_all(&mut self, meanwhile: &mut dyn FnMut()) -> io::Result<bool> {
         let was_incomplete = std::mem::replace(&mut self.incomplete, true);
         let (mut ran, mut gone) = (false, self.by_tid.is_empty() || was_incomplete);
         self.began_cpu_wait = false;
-        for thread in self.by_tid.values_mut() {
+        for (n, thread) in self.by_tid.values_mut().enumerate() {
+            if n % THREADS_PER_CALL == THREADS_PER_CALL - 1 {
+                meanwhile();
+            }
             match thread.observe(&mut self.stay)? {
                 Activity::OffCpu => {}
                 Activity::BeganCpuWait => self.began_cpu_wait = true,
@@ -82,17 +143,27 @@ impl Threads {
         let links = if ran || gone { self.task_dir.metadata()?.nlink() } else { self.listed_link_count };
         let changed = gone || links != self.listed_link_count;
         if changed {
-            self.relist()?;
+            self.relist(meanwhile)?;
             self.listed_link_count = links;
         }
         self.incomplete = false;
         Ok(changed)
     }
 
-    fn relist(&mut self) -> io::Result<()> {
+    /// How many threads there are.
+    pub fn count(&self) -> io::Result<u64> {
+        // `.` and `..` count as well.
+        Ok(self.task_dir.metadata()?.nlink().saturating_sub(2))
+    }
+
+    fn relist(&mut self, meanwhile: &mut dyn FnMut()) -> io::Result<()> {
         let tids = list_tids(self.pid)?;
-        self.by_tid.retain(|tid, _| tids.contains(tid));
-        for &tid in &tids {
+        let listed: HashSet<i32> = tids.iter().copied().collect();
+        self.by_tid.retain(|tid, _| listed.contains(tid));
+        for (n, &tid) in tids.iter().enumerate() {
+            if n % THREADS_PER_CALL == THREADS_PER_CALL - 1 {
+                meanwhile();
+            }
             let new = || OsThread::new(self.pid, tid, self.has_cpu_wait);
             if self.by_tid.entry(tid).or_insert_with(new).observe(&mut self.stay)? == Activity::Exited {
                 self.by_tid.remove(&tid);
@@ -100,7 +171,7 @@ impl Threads {
         }
         if let Some(inner_tids) = &mut self.inner_tids {
             inner_tids.retain(|_, tid| self.by_tid.contains_key(tid));
-            let mapped: Vec<i32> = inner_tids.values().copied().collect();
+            let mapped: HashSet<i32> = inner_tids.values().copied().collect();
             for &tid in self.by_tid.keys().filter(|tid| !mapped.contains(tid)) {
                 inner_tids.insert(inner_tid(self.pid, tid)?.unwrap_or(tid), tid);
             }
@@ -193,6 +264,7 @@ impl Threads {
 
     /// All other threads were read completely after the last observation.
     pub fn mark_read_except(&mut self, tids: &[i32]) {
+        let tids: HashSet<i32> = tids.iter().copied().collect();
         let others = self.by_tid.iter_mut().filter(|(tid, _)| !tids.contains(tid));
         others.for_each(|(_, thread)| thread.mark_read());
     }

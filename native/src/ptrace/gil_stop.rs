@@ -16,7 +16,7 @@
 
 use crate::linux::os_thread::Recheck;
 use crate::linux::threads::Threads;
-use crate::ptrace::ptrace_stop::{StopError, StopGuard, Stopper};
+use crate::ptrace::ptrace_stop::{StopError, Stopper};
 use crate::stacks::stack_interner::StackInterner;
 use crate::stacks::stack_reader::{Failure, GilState, StackReader, Stacks, ThreadStack};
 use std::time::{Duration, Instant};
@@ -26,6 +26,9 @@ use std::time::{Duration, Instant};
 const RETRY_PAUSES_US: [u64; 8] = [20, 20, 100, 200, 400, 800, 1600, 3200];
 /// How often a thread without a CPU is read without a stop. If it gets a CPU each time, it is stopped.
 const UNSTOPPED_TRIES: usize = 4;
+
+/// The share of the longest stop for which a thread without a CPU is read. What follows keeps it from its CPU as well.
+const UNSTOPPED_SHARE: f64 = 0.75;
 
 /// A reader of one process, and what it needs to read consistently.
 pub struct ConsistentReader<'a> {
@@ -99,6 +102,11 @@ impl ConsistentReader<'_> {
             n += 1;
             self.threads.observe().map_err(|error| Failure::of_files(&error))?;
             *reobserved = true;
+            if self.threads.observes_slowly() {
+                // A long observation is out of date at its end: stop what has to be. The reading begins anew.
+                n = n.max(UNSTOPPED_TRIES);
+                self.reader.interpreters()?;
+            }
         }
     }
 
@@ -114,7 +122,7 @@ impl ConsistentReader<'_> {
                 false => self.read_stopped(interpreter, &working, stopper),
             };
         }
-        match self.holder_tid(gil) {
+        match holder_tid(self.threads, gil) {
             None => self.attempt_all_off_cpu(&[interpreter], n, stopper),
             Some(tid) if self.threads.is_off_cpu(tid) && n < UNSTOPPED_TRIES => {
                 self.read_unstopped(interpreter, stopper)
@@ -135,37 +143,51 @@ impl ConsistentReader<'_> {
     /// take longer than a stop.
     fn unstopped_deadline(&self, stopper: &Stopper) -> Option<Instant> {
         let looked = self.threads.preempted_thread().and(self.threads.observed_at);
-        looked.map(|looked| looked + stopper.limits.max_stop)
+        looked.map(|looked| looked + stopper.limits.max_stop.mul_f64(UNSTOPPED_SHARE))
     }
 
-    /// Reads with these threads stopped.
+    /// Reads with these threads stopped, for as long as their memory is read.
     fn read_stopped(&mut self, interpreter: usize, tids: &[i32], stopper: &mut Stopper) -> ReadResult {
         let stop = stopper.stop_these(tids).map_err(|refusal| refused(&refusal))?;
-        self.reader.set_deadline(Some(stop.deadline()));
-        let stacks = match self.read_one(interpreter) {
-            Ok(stacks) => self.verify(stacks, interpreter, Some(&stop)),
+        let stopped = StoppedThreads { tids: stop.threads().collect(), deadline: stop.deadline() };
+        self.reader.set_deadline(Some(stopped.deadline));
+        let mut stop = Some(stop);
+        let threads = &*self.threads;
+        // Where the GIL is free it has to be seen to be free at the end.
+        let mut release = |gil: GilState| {
+            if gil.holder != 0 && holder_tid(threads, gil).is_some_and(|tid| stopped.holds(tid)) {
+                stop = None;
+            }
+        };
+        let read = read_one(self.reader, threads, self.interner, interpreter, &mut release);
+        let stacks = match read {
+            Ok(stacks) => self.verify(stacks, interpreter, Some(&stopped)),
             // Whatever was wrong, it moved.
             Err(failure) => match self.reader.gil(interpreter) {
-                Ok(gil) if gil.holder != 0 && !self.holder_tid(gil).is_some_and(|tid| stop.holds(tid)) => {
+                Ok(gil)
+                    if gil.holder != 0
+                        && !holder_tid(self.threads, gil).is_some_and(|tid| stopped.holds(tid)) =>
+                {
                     Err(moved("another thread took the GIL"))
                 }
                 _ => Err(failure),
             },
         };
+        drop(stop);
         self.reader.set_deadline(None);
-        self.release(stop);
+        stopped.tids.iter().for_each(|&tid| self.threads.mark_stopped(tid));
         stacks
     }
 
-    /// Checks that a reading is consistent; `stop` is the stop during which it was made, if any.
-    fn verify(&mut self, stacks: Stacks, interpreter: usize, stop: Option<&StopGuard<'_>>) -> ReadResult {
+    /// Checks that a reading is consistent; `stopped` are the threads that stood still for it, if any.
+    fn verify(&mut self, stacks: Stacks, interpreter: usize, stopped: Option<&StoppedThreads>) -> ReadResult {
         let Stacks { threads, gil } = stacks;
         if gil.holder == 0 {
-            return self.verify_free_gil(threads, gil, interpreter, stop);
+            return self.verify_free_gil(threads, gil, interpreter, stopped);
         }
-        let holder = self.holder_tid(gil);
-        match (holder, stop) {
-            (Some(tid), Some(stop)) if stop.holds(tid) => Ok(threads),
+        let holder = holder_tid(self.threads, gil);
+        match (holder, stopped) {
+            (Some(tid), Some(stopped)) if stopped.holds(tid) => Ok(threads),
             (_, Some(_)) => Err(moved("another thread took the GIL")),
             // It had the GIL when the reading began: it still has it, and nobody else did.
             (Some(tid), None) if self.threads.recheck(tid) == Recheck::OffCpu => Ok(threads),
@@ -180,7 +202,7 @@ impl ConsistentReader<'_> {
         stacks: Vec<ThreadStack>,
         gil: GilState,
         interpreter: usize,
-        stop: Option<&StopGuard<'_>>,
+        stopped: Option<&StoppedThreads>,
     ) -> ReadResult {
         if self.threads.single_thread().is_some_and(|tid| self.threads.recheck(tid) == Recheck::OffCpu) {
             return Ok(stacks);
@@ -189,9 +211,14 @@ impl ConsistentReader<'_> {
         for thread in &stacks {
             let tid = self.threads.resolve(thread.native_id, thread.thread_id);
             if tid.is_some_and(|tid| {
-                stop.is_some_and(|stop| stop.holds(tid)) || !self.threads.may_have_run_in(tid, interpreter)
+                stopped.is_some_and(|stopped| stopped.holds(tid))
+                    || !self.threads.may_have_run_in(tid, interpreter)
             }) {
                 continue;
+            }
+            // Each takes microseconds, and there may be thousands.
+            if stopped.is_some_and(|stopped| Instant::now() >= stopped.deadline) {
+                return Err(slow("the threads could not be checked while they may be stopped (max-stop-ms)"));
             }
             match tid.map(|tid| self.threads.recheck(tid)) {
                 Some(Recheck::OffCpu) => {}
@@ -217,7 +244,7 @@ impl ConsistentReader<'_> {
     fn attempt_all_off_cpu(&mut self, interpreters: &[usize], n: usize, stopper: &mut Stopper) -> ReadResult {
         if n < UNSTOPPED_TRIES && self.threads.were_all_off_cpu() {
             self.reader.set_deadline(self.unstopped_deadline(stopper));
-            let stacks = self.read_each(interpreters);
+            let stacks = self.read_each(interpreters, &mut |_| {});
             self.reader.set_deadline(None);
             let stacks = stacks?;
             return match self.threads.are_all_off_cpu() {
@@ -227,37 +254,32 @@ impl ConsistentReader<'_> {
         }
         let stop = stopper.stop().map_err(|refusal| refused(&refusal))?;
         self.reader.set_deadline(Some(stop.deadline()));
-        let stacks = self.read_each(interpreters);
+        let tids: Vec<i32> = stop.threads().collect();
+        let mut stop = Some(stop);
+        let stacks = self.read_each(interpreters, &mut |_| stop = None);
+        drop(stop);
         self.reader.set_deadline(None);
-        self.release(stop);
+        tids.iter().for_each(|&tid| self.threads.mark_stopped(tid));
         stacks
     }
 
-    fn read_each(&mut self, interpreters: &[usize]) -> ReadResult {
+    /// Calls `release` once nothing more is read.
+    fn read_each(&mut self, interpreters: &[usize], release: &mut dyn FnMut(GilState)) -> ReadResult {
         let mut stacks = Vec::new();
-        for &interpreter in interpreters {
-            stacks.append(&mut self.read_one(interpreter)?.threads);
+        for (n, &interpreter) in interpreters.iter().enumerate() {
+            let mut release = |gil| {
+                if n + 1 == interpreters.len() {
+                    release(gil)
+                }
+            };
+            let read = read_one(self.reader, self.threads, self.interner, interpreter, &mut release)?;
+            stacks.extend(read.threads);
         }
         Ok(stacks)
     }
 
     fn read_one(&mut self, interpreter: usize) -> Result<Stacks, Failure> {
-        let (threads, named) = (&*self.threads, self.reader.has_native_ids(interpreter));
-        let mut ran = |native_id| {
-            let tid = threads.resolve(Some(native_id), 0).filter(|_| named);
-            tid.is_none_or(|tid| threads.may_have_run_in(tid, interpreter))
-        };
-        self.reader.read(interpreter, &mut ran, self.interner)
-    }
-
-    /// The thread that holds the GIL.
-    fn holder_tid(&self, gil: GilState) -> Option<i32> {
-        self.threads.resolve(gil.native_id, 0).or_else(|| self.threads.single_thread())
-    }
-
-    fn release(&mut self, stop: StopGuard<'_>) {
-        stop.threads().for_each(|tid| self.threads.mark_stopped(tid));
-        drop(stop);
+        read_one(self.reader, self.threads, self.interner, interpreter, &mut |_| {})
     }
 
     fn mark_read(&mut self, stacks: &[ThreadStack]) {
@@ -285,6 +307,43 @@ impl ConsistentReader<'_> {
         let read_tids: Vec<i32> = stacks.iter().filter_map(found).collect();
         self.threads.mark_read_except(&read_tids);
     }
+}
+
+/// Threads that stand still.
+struct StoppedThreads {
+    tids: Vec<i32>,
+    /// When they have to go on.
+    deadline: Instant,
+}
+
+impl StoppedThreads {
+    fn holds(&self, tid: i32) -> bool {
+        self.tids.contains(&tid)
+    }
+}
+
+fn read_one(
+    reader: &mut dyn StackReader,
+    threads: &Threads,
+    interner: &mut StackInterner,
+    interpreter: usize,
+    release: &mut dyn FnMut(GilState),
+) -> Result<Stacks, Failure> {
+    let named = reader.has_native_ids(interpreter);
+    let mut ran = |native_id| {
+        let tid = threads.resolve(Some(native_id), 0).filter(|_| named);
+        tid.is_none_or(|tid| threads.may_have_run_in(tid, interpreter))
+    };
+    reader.read_and_release(interpreter, &mut ran, interner, release)
+}
+
+/// The thread that holds the GIL.
+fn holder_tid(threads: &Threads, gil: GilState) -> Option<i32> {
+    threads.resolve(gil.native_id, 0).or_else(|| threads.single_thread())
+}
+
+fn slow(what: &str) -> Failure {
+    Failure::new("slow", &what)
 }
 
 fn moved(what: &str) -> Failure {

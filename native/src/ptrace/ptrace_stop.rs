@@ -13,9 +13,13 @@
 //! The kernel hides it from a parent in another process while the thread is traced, so there the tracer reaps it
 //! first.
 
+use crate::linux::os::thread_cpu_ns;
 use crate::linux::proc_file::unless_exhausted;
-use crate::linux::target::{thread_state, tracer_of};
+use crate::linux::sched_priority::{self, TemporaryPriority};
+use crate::linux::target::tracer_of;
 use crate::linux::threads;
+use crate::ptrace::stop_poll::{poll, poll_with_state, state, wait_nohang, PollResult};
+pub use crate::ptrace::stop_stats::{StopLimits, StopStats};
 use crate::ptrace::syscall_restart;
 use std::fmt;
 use std::io;
@@ -27,29 +31,11 @@ const SPIN: Duration = Duration::from_micros(50);
 /// How long it yields after that; then it sleeps.
 const YIELD: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(50);
-
-/// How long a stop may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StopLimits {
-    /// From the first request until all threads have stopped. A thread that waits for a CPU is not harmed by it.
-    pub max_wait: Duration,
-    /// For which any thread may be stopped.
-    pub max_stop: Duration,
-}
-
-impl Default for StopLimits {
-    fn default() -> StopLimits {
-        StopLimits { max_wait: Duration::from_millis(10), max_stop: Duration::from_millis(2) }
-    }
-}
-
-/// How often threads of the target were stopped, and for how long, from the last moment at which they may have run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StopStats {
-    pub stops: u64,
-    pub stopped_ns: u64,
-    pub longest_ns: u64,
-}
+/// Of the time for which threads may be stopped this part is left for the last piece of a reading and for letting
+/// them go.
+const RESERVED_SHARE: u32 = 16;
+/// Stopping many threads may take this part: letting them go takes as long.
+const SEIZE_SHARE: u32 = 3;
 
 /// Why the threads could not be stopped.
 #[derive(Debug)]
@@ -74,6 +60,8 @@ pub struct Stopper {
     pub limits: StopLimits,
     /// Threads that are seized and interrupted, but have not stopped yet.
     pending_stops: Vec<i32>,
+    /// When none of them had stopped yet.
+    pending_polled_at: Instant,
     /// The main thread ended while it was seized, and its exit was not reaped yet.
     exit_unreaped: bool,
     /// All stops since this was last taken.
@@ -93,22 +81,13 @@ pub struct StopGuard<'a> {
     waiting: Vec<i32>,
     began: Instant,
     stopped_since: Option<Instant>,
+    /// CPU time of this thread at that time.
+    cpu_since_ns: u64,
+    /// How long the first thread stood still until the last one did.
+    stopping: Duration,
+    _priority: Option<TemporaryPriority>,
     /// An interrupted wait of the target is restarted.
     restarts_syscalls: bool,
-}
-
-enum PollResult {
-    Stopped(i32),
-    Gone,
-    Pending,
-}
-
-impl StopStats {
-    pub fn add(&mut self, more: StopStats) {
-        self.stops += more.stops;
-        self.stopped_ns += more.stopped_ns;
-        self.longest_ns = self.longest_ns.max(more.longest_ns);
-    }
 }
 
 impl Stopper {
@@ -118,6 +97,7 @@ impl Stopper {
             pid,
             limits,
             pending_stops,
+            pending_polled_at: Instant::now(),
             exit_unreaped: false,
             stops,
             last_stop_ns: 0,
@@ -135,6 +115,7 @@ impl Stopper {
         if let Some(&tid) = self.pending_stops.first() {
             return Err(StopError::Unstoppable(tid));
         }
+        let max_seize = self.limits.max_stop / SEIZE_SHARE;
         let mut stop = StopGuard::begin(self, false);
         let mut seized_tids: Vec<i32> = Vec::new();
         loop {
@@ -147,7 +128,14 @@ impl Stopper {
             if new_tids.is_empty() {
                 break;
             }
+            if new_tids.len() > 1 {
+                // The first ones stand still before the last ones are seized.
+                stop.begin_stop(Instant::now());
+            }
             for &tid in &new_tids {
+                if stop.stopped_since.is_some_and(|since| since.elapsed() >= max_seize) {
+                    return Err(stop.abort(StopError::Slow(tid)));
+                }
                 match stop.seize(tid) {
                     Ok(()) | Err(StopError::Gone) => {}
                     Err(refusal) => return Err(stop.abort(refusal)),
@@ -193,6 +181,11 @@ impl Stopper {
         self.exit_unreaped || !self.pending_stops.is_empty()
     }
 
+    /// Whether one of those threads may stop at any moment.
+    pub fn has_runnable_pending_stops(&self) -> bool {
+        self.pending_stops.iter().any(|&tid| !matches!(state(self.pid, tid), Ok(Some(b'D'))))
+    }
+
     /// Detaches threads that missed an earlier stop and have stopped since. False while one is pending: call it again
     /// within a millisecond or two, because that thread stays stopped until then.
     pub fn release_pending(&mut self) -> bool {
@@ -203,8 +196,16 @@ impl Stopper {
             return !self.exit_unreaped;
         }
         let mut pending_stops = std::mem::take(&mut self.pending_stops);
+        let since = std::mem::replace(&mut self.pending_polled_at, Instant::now());
         pending_stops.retain(|&tid| match poll_with_state(self.pid, tid) {
-            PollResult::Stopped(signal) => !detach(tid, signal),
+            PollResult::Stopped(signal) => {
+                let detached = detach(tid, signal);
+                if detached {
+                    // It stood still since then, at most.
+                    self.stops.add(StopStats::one(since.elapsed().as_nanos() as u64, 0));
+                }
+                !detached
+            }
             PollResult::Gone => {
                 self.handle_exit(tid);
                 false
@@ -228,13 +229,33 @@ impl Stopper {
 
 impl<'a> StopGuard<'a> {
     fn begin(stopper: &'a mut Stopper, restarts_syscalls: bool) -> StopGuard<'a> {
-        let (stopped, waiting, began) = (Vec::new(), Vec::new(), Instant::now());
-        StopGuard { stopper, stopped, waiting, began, stopped_since: None, restarts_syscalls }
+        let priority = sched_priority::raise();
+        StopGuard {
+            stopper,
+            stopped: Vec::new(),
+            waiting: Vec::new(),
+            began: Instant::now(),
+            stopped_since: None,
+            cpu_since_ns: 0,
+            stopping: Duration::ZERO,
+            _priority: priority,
+            restarts_syscalls,
+        }
     }
 
-    /// The time at which the target has to be detached.
+    /// The time at which letting the target go has to begin.
     pub fn deadline(&self) -> Instant {
-        self.stopped_since.unwrap_or(self.began) + self.stopper.limits.max_stop
+        let max_stop = self.stopper.limits.max_stop;
+        let reserved = max_stop / RESERVED_SHARE + self.stopping;
+        self.stopped_since.unwrap_or(self.began) + max_stop.saturating_sub(reserved)
+    }
+
+    /// From now on threads may stand still.
+    fn begin_stop(&mut self, since: Instant) {
+        if self.stopped_since.is_none() {
+            self.stopped_since = Some(since);
+            self.cpu_since_ns = thread_cpu_ns();
+        }
     }
 
     /// The stopped threads.
@@ -293,12 +314,15 @@ impl<'a> StopGuard<'a> {
             if let Some(tid) = gone {
                 self.handle_exit(tid);
             }
-            if self.stopped_since.is_none() && !self.stopped.is_empty() {
-                self.stopped_since = Some(before);
+            if !self.stopped.is_empty() {
+                self.begin_stop(before);
             }
             before = now;
             match self.waiting.first() {
-                None => return Ok(()),
+                None => {
+                    self.stopping = self.stopped_since.map_or(Duration::ZERO, |since| now - since);
+                    return Ok(());
+                }
                 Some(&tid) if now >= self.began + self.stopper.limits.max_wait => {
                     return Err(StopError::Unstoppable(tid));
                 }
@@ -336,15 +360,18 @@ impl Drop for StopGuard<'_> {
                 self.stopper.pending_stops.push(tid);
             }
         }
+        if !self.waiting.is_empty() {
+            self.stopper.pending_polled_at = Instant::now();
+        }
         self.stopper.pending_stops.append(&mut self.waiting);
         let stopped_ns = self.stopped_since.map_or(0, |since| since.elapsed().as_nanos() as u64);
         self.stopper.last_stop_ns = stopped_ns;
         self.stopper.last_stopped_tid =
             self.stopped.first().map(|&(tid, _)| tid).or(self.stopper.last_stopped_tid);
-        let stops = &mut self.stopper.stops;
-        stops.stops += u64::from(self.stopped_since.is_some());
-        stops.stopped_ns += stopped_ns;
-        stops.longest_ns = stops.longest_ns.max(stopped_ns);
+        if self.stopped_since.is_some() {
+            let cpu_ns = thread_cpu_ns().saturating_sub(self.cpu_since_ns);
+            self.stopper.stops.add(StopStats::one(stopped_ns, cpu_ns));
+        }
     }
 }
 
@@ -371,62 +398,6 @@ impl fmt::Display for StopError {
             StopError::Gone => write!(f, "the thread has ended"),
             StopError::Denied(error) | StopError::Unreadable(error) => write!(f, "{error}"),
         }
-    }
-}
-
-/// Polls a thread with WNOWAIT, so that its stop stays unreported. If this process is killed before it detaches the
-/// thread, the kernel detaches it and delivers the signal that it stopped with. It would not deliver the signal of a
-/// stop that was reported to the tracer.
-fn poll(pid: i32, tid: i32) -> PollResult {
-    let exits = if tid == pid { 0 } else { libc::WEXITED };
-    match wait_nohang(tid, libc::WSTOPPED | exits | libc::WNOWAIT) {
-        None => PollResult::Gone,
-        Some(info) if info.pid == 0 => PollResult::Pending,
-        // Upper bits: a ptrace event, ours being PTRACE_EVENT_STOP. None: a signal on its way in.
-        Some(WaitEvent { code: libc::CLD_TRAPPED | libc::CLD_STOPPED, status, .. }) => {
-            PollResult::Stopped(if status >> 8 == 0 { status } else { 0 })
-        }
-        Some(_) => {
-            wait_nohang(tid, libc::WEXITED);
-            PollResult::Gone
-        }
-    }
-}
-
-struct WaitEvent {
-    /// 0: there is no event.
-    pid: i32,
-    code: i32,
-    status: i32,
-}
-
-/// None if `tid` is not (or no longer) traced by this thread.
-fn wait_nohang(tid: i32, what: libc::c_int) -> Option<WaitEvent> {
-    let options = what | libc::WNOHANG | libc::__WALL | libc::__WNOTHREAD;
-    // SAFETY: siginfo_t is plain old data, and `info` is valid to write to.
-    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    let failed = unsafe { libc::waitid(libc::P_PID, tid as libc::id_t, &mut info, options) } != 0;
-    // SAFETY: waitid filled the child fields, or left the zeros if there was nothing to tell.
-    (!failed)
-        .then(|| unsafe { WaitEvent { pid: info.si_pid(), code: info.si_code, status: info.si_status() } })
-}
-
-/// `poll`, and where there is no event, the state of the thread: its stop may have been reported to another thread
-/// of this process that called waitpid, and the exit of a main thread is reported to its parent only.
-///
-/// The state is read first. Otherwise a thread could end in between and be taken as ended without being reaped, and its
-/// process would stay a zombie that its parent cannot reap. A thread whose state cannot be read is polled again: if
-/// it has ended, `poll` reports it then.
-fn poll_with_state(pid: i32, tid: i32) -> PollResult {
-    let state = state(pid, tid).ok().flatten();
-    match (poll(pid, tid), state) {
-        (PollResult::Pending, Some(b'Z' | b'X')) => PollResult::Gone,
-        // Stopped since the first poll, or reported to another thread: a second poll decides.
-        (PollResult::Pending, Some(b't')) => match poll(pid, tid) {
-            PollResult::Pending => PollResult::Stopped(0),
-            result => result,
-        },
-        (result, _) => result,
     }
 }
 
@@ -459,11 +430,6 @@ fn may_be_traced_by_this_thread(tid: i32) -> bool {
 fn this_thread() -> i32 {
     // SAFETY: gettid takes no arguments.
     unsafe { libc::gettid() }
-}
-
-fn state(pid: i32, tid: i32) -> io::Result<Option<u8>> {
-    let stat = unless_exhausted(std::fs::read(format!("/proc/{pid}/task/{tid}/stat")))?;
-    Ok(stat.and_then(|stat| thread_state(&stat)))
 }
 
 /// False if the thread could not be detached: it was killed while it was stopped.

@@ -170,7 +170,10 @@ fn attach_error(target: &Target, failure: &Failure) -> AttachError {
             AttachError::Denied(format!("not allowed to read process {pid}: {why}"))
         }
         _ if failure.kind == EXCEEDED => AttachError::Exceeded(format!("process {pid}: {why}")),
-        _ if failure.kind == "slow" => AttachError::Slow(format!("process {pid}: {why}")),
+        // It may work the next time.
+        _ if ["slow", "moved", "unstoppable"].contains(&failure.kind) => {
+            AttachError::Slow(format!("process {pid}: {why}"))
+        }
         _ => AttachError::Unsupported(format!("process {pid} is no Python that can be sampled: {why}")),
     }
 }

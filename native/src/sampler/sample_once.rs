@@ -2,6 +2,7 @@
 
 use crate::cpython::thread_names::ThreadNames;
 use crate::linux::cpu_affinity;
+use crate::linux::os::thread_cpu_ns;
 use crate::linux::target::{last_cpu, Presence, Target};
 use crate::linux::threads::Threads;
 use crate::ptrace::gil_stop::{ConsistentReader, StopScope};
@@ -65,7 +66,8 @@ impl ProcessSampler {
         limits: StopLimits,
         names: Option<ThreadNames>,
     ) -> Result<ProcessSampler, Failure> {
-        let threads = Threads::new(target.pid).map_err(|error| Failure::of_files(&error))?;
+        let mut threads = Threads::new(target.pid).map_err(|error| Failure::of_files(&error))?;
+        threads.max_displacement = limits.max_stop / 2;
         let stopper = Stopper::new(target.pid, limits);
         Ok(ProcessSampler {
             target,
@@ -118,7 +120,16 @@ impl ProcessSampler {
             self.last = LastSample { generation: interner.generation(), ..LastSample::default() };
             self.threads.invalidate_all();
         }
-        let observed = self.threads.observe();
+        if self.threads.observes_slowly() && self.stopper.has_runnable_pending_stops() {
+            // Such a thread is detached as soon as it stops: nothing long is begun before.
+            return Err(Failure::new("unstoppable", &"a thread has not stopped yet"));
+        }
+        let stopper = &mut self.stopper;
+        let observed = self.threads.observe_and(&mut || {
+            if stopper.has_pending_stops() {
+                stopper.release_pending();
+            }
+        });
         self.last.complete &= observed.is_ok();
         let relisted = observed.map_err(|error| Failure::of_files(&error))?;
         // They may be those of another process by now.
@@ -140,7 +151,9 @@ impl ProcessSampler {
             Mode::Gil => self.read(StopScope::GilHolder, interner),
             Mode::Blocking => self.read(StopScope::AllThreads, interner),
             Mode::Nonblocking => self.read_unstopped(interner),
-        }?;
+        };
+        let _priority = self.threads.end_displacement();
+        let stacks = stacks?;
         let stacks = self.merge_interpreters(stacks, interner);
         self.store(stacks, interner)
     }
@@ -182,7 +195,7 @@ impl ProcessSampler {
     pub fn take_stops(&mut self) -> StopStats {
         let stops = std::mem::take(&mut self.stopper.stops);
         if let Some(tid) = self.stopper.last_stopped_tid.take() {
-            self.cpu = last_cpu(self.target.pid, tid);
+            self.cpu = last_cpu(self.target.pid, tid).filter(|_| !self.threads.observes_slowly());
         }
         // A process that is stopped anyway is not observed.
         let observed_at = self.threads.observed_at.take();
@@ -199,8 +212,11 @@ impl ProcessSampler {
         if self.cpu != here {
             return stops;
         }
-        let stopped_ns = observed_at.elapsed().as_nanos() as u64;
-        StopStats { stops: 1, stopped_ns, longest_ns: stopped_ns }
+        // Only while the sampling thread is on that CPU is it the one that keeps the other from it.
+        let released_cpu_ns = self.threads.released_cpu_ns.unwrap_or_else(thread_cpu_ns);
+        let cpu_ns = released_cpu_ns.saturating_sub(self.threads.observed_cpu_ns);
+        let stopped_ns = (observed_at.elapsed().as_nanos() as u64).min(cpu_ns);
+        StopStats::one(stopped_ns, stopped_ns)
     }
 
     /// Whether threads that missed a stop still have to be detached.

@@ -89,6 +89,18 @@ pub trait StackReader: Send {
         ran: &mut dyn FnMut(i32) -> bool,
         interner: &mut StackInterner,
     ) -> Result<Stacks, Failure>;
+
+    /// The same. Calls `release` once nothing more is read of the target, if that is before the end: what stands still
+    /// for the reading may go on then. `release` gets the GIL as of the beginning of the reading.
+    fn read_and_release(
+        &mut self,
+        interpreter: usize,
+        ran: &mut dyn FnMut(i32) -> bool,
+        interner: &mut StackInterner,
+        _release: &mut dyn FnMut(GilState),
+    ) -> Result<Stacks, Failure> {
+        self.read(interpreter, ran, interner)
+    }
 }
 
 impl Failure {

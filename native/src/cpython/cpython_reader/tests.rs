@@ -316,6 +316,75 @@ fn replace(bytes: &mut [u8], old: &[u8], new: &[u8]) {
     }
 }
 
+/// Memory of which after some reads nothing is read before the deadline has passed.
+struct Late<'a> {
+    truth: &'a MemoryImage,
+    left: AtomicUsize,
+    deadline: Mutex<Instant>,
+}
+
+impl Memory for Late<'_> {
+    fn read_many(&self, spans: &[Span], into: &mut [u8]) -> usize {
+        let left = self.left.load(Relaxed);
+        self.left.store(left.saturating_sub(1), Relaxed);
+        while left == 0 && Instant::now() < *self.deadline.lock().unwrap() {
+            std::thread::yield_now();
+        }
+        self.truth.read_many(spans, into)
+    }
+}
+
+#[test]
+fn what_is_not_read_in_time_is_slow_or_counted_as_unread_and_read_later() {
+    each_python(|target, layout| {
+        // Not while a call is entered.
+        let truth = std::iter::repeat_with(|| target.copy())
+            .find(|truth| {
+                stacks(&mut reader(truth.clone(), target, layout), &mut StackInterner::new(100)).is_some()
+            })
+            .unwrap();
+        let right = stacks(&mut reader(truth.clone(), target, layout), &mut StackInterner::new(100)).unwrap();
+        let (mut slow, mut partial, mut whole) = (0, 0, 0);
+        for reads in 0.. {
+            let late = Late { truth: &truth, left: usize::MAX.into(), deadline: Mutex::new(Instant::now()) };
+            let (mut reader, mut interner) = (reader(late, target, layout), StackInterner::new(100));
+            let interpreter = reader.interpreters().unwrap()[0];
+            let deadline = Instant::now() + Duration::from_millis(10);
+            *reader.memory.deadline.lock().unwrap() = deadline;
+            reader.memory.left = reads.into();
+            reader.set_deadline(Some(deadline));
+            match reader.read(interpreter, &mut |_| true, &mut interner) {
+                Err(failure) => {
+                    assert_eq!(failure.kind, "slow");
+                    slow += 1;
+                }
+                Ok(read) if read.threads.iter().any(|thread| thread.failed) => partial += 1,
+                // The machine was slow before the first read: nothing is known then.
+                Ok(_) if Instant::now() < deadline => whole += 1,
+                Ok(_) => {}
+            }
+            reader.set_deadline(None);
+            reader.memory.left = usize::MAX.into();
+            assert_eq!(stacks(&mut reader, &mut interner).as_ref(), Some(&right), "after {reads} reads");
+            if whole > 0 {
+                break;
+            }
+        }
+        assert!(slow > 0, "{partial} {whole}");
+    });
+}
+
+#[test]
+fn a_deep_stack_is_cut_in_the_middle_before_its_code_is_read() {
+    let frame = |n| CodePosition { code: n, instruction: 0 };
+    let mut positions: Vec<CodePosition> = (0..30).map(frame).collect();
+    cut_middle(&mut positions, 10, 5);
+    assert_eq!(positions.len(), 30);
+    cut_middle(&mut positions, 5, 3);
+    let kept: Vec<usize> = positions.iter().map(|position| position.code).collect();
+    assert_eq!(kept, (0..11).chain(24..30).collect::<Vec<_>>());
+}
+
 #[test]
 fn garbage_is_an_error_or_a_stack_and_ends() {
     each_python(|target, layout| {

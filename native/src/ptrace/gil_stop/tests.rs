@@ -23,6 +23,15 @@ struct Scripted {
     interpreters: Vec<usize>,
     /// What was readings at each reading: does the process stand still, has it run since the last one?
     readings: Vec<(bool, bool)>,
+    /// Does the process still stand still after each reading, when nothing more is read of it?
+    held: Vec<bool>,
+}
+
+impl Scripted {
+    fn is_stopped(&self) -> bool {
+        let stat = std::fs::read(format!("/proc/{}/stat", self.tid)).unwrap();
+        crate::linux::target::thread_state(&stat) == Some(b't')
+    }
 }
 
 impl StackReader for Scripted {
@@ -47,9 +56,7 @@ impl StackReader for Scripted {
         ran: &mut dyn FnMut(i32) -> bool,
         interner: &mut StackInterner,
     ) -> Result<Stacks, Failure> {
-        let stat = std::fs::read(format!("/proc/{}/stat", self.tid)).unwrap();
-        let is_stopped = crate::linux::target::thread_state(&stat) == Some(b't');
-        self.readings.push((is_stopped, ran(self.tid)));
+        self.readings.push((self.is_stopped(), ran(self.tid)));
         if self.readings.len() <= self.incomplete {
             return Err(Failure::transient("read", &"a call was being entered"));
         }
@@ -68,6 +75,19 @@ impl StackReader for Scripted {
             failed: false,
         };
         Ok(Stacks { threads: vec![thread], gil })
+    }
+
+    fn read_and_release(
+        &mut self,
+        interpreter: usize,
+        ran: &mut dyn FnMut(i32) -> bool,
+        interner: &mut StackInterner,
+        release: &mut dyn FnMut(GilState),
+    ) -> Result<Stacks, Failure> {
+        let stacks = self.read(interpreter, ran, interner)?;
+        release(stacks.gil);
+        self.held.push(self.is_stopped());
+        Ok(stacks)
     }
 }
 
@@ -95,6 +115,7 @@ impl Bench {
                 changing: false,
                 interpreters: vec![MAIN],
                 readings: Vec::new(),
+                held: Vec::new(),
             },
             threads: Threads::new(tid).unwrap(),
             stopper: Stopper::new(tid, StopLimits { max_wait: wait, max_stop: wait }),
@@ -204,6 +225,30 @@ fn a_process_that_works_stands_still_while_it_is_read_or_has_no_cpu() {
         }
         assert!(bench.stopper.stops.stops >= 3);
         assert!(!bench.threads.none_ran());
+    }
+}
+
+#[test]
+fn a_process_goes_on_once_its_memory_is_read_unless_the_gil_is_to_be_looked_at_again() {
+    for (scope, holder, held) in [
+        (StopScope::GilHolder, THREAD, false),
+        (StopScope::AllThreads, THREAD, false),
+        (StopScope::GilHolder, 0, true),
+    ] {
+        let mut bench = Bench::working();
+        bench.reader.holders = vec![holder];
+        // A free GIL is read without a stop first; what changes is stopped then.
+        bench.reader.changing = holder == 0;
+        while !bench.reader.readings.iter().any(|&(is_stopped, _)| is_stopped) {
+            bench.reader.readings.clear();
+            bench.reader.held.clear();
+            bench.until_on_cpu();
+            bench.read(scope).unwrap();
+        }
+        let stopped = bench.reader.readings.iter().zip(&bench.reader.held);
+        let stopped: Vec<bool> =
+            stopped.filter(|((is_stopped, _), _)| *is_stopped).map(|(_, &held)| held).collect();
+        assert_eq!(stopped, vec![held; stopped.len()], "{scope:?} {holder}");
     }
 }
 

@@ -66,6 +66,30 @@ fn a_thread_stands_still_until_the_stop_is_dropped_and_the_time_is_counted() {
 }
 
 #[test]
+fn too_many_threads_for_the_time_of_a_stop_are_let_go_and_counted() {
+    const THREADS: &str = "import threading as t\nwait = t.Event().wait\n\
+        for n in range(100): t.Thread(target=wait).start()\nprint('ready', flush=True)\nwait()";
+    let mut child = piped("python3", &["-c", THREADS]);
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let pid = child.id() as i32;
+    let mut stopper = patient(&child);
+    assert_eq!(stopper.stop().unwrap().threads().count(), 101);
+    stopper.limits.max_stop = Duration::from_nanos(3);
+    assert_eq!(stopper.stop().err().map(|refusal| refusal.kind()), Some("slow"));
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !stopper.release_pending() {
+        assert!(Instant::now() < deadline);
+    }
+    let traced = |tid: &i32| tracer_of(*tid).unwrap().is_some();
+    assert_eq!(threads::list_tids(pid).unwrap().iter().filter(|tid| traced(tid)).count(), 0);
+    assert!(stopper.stops.stops >= 2);
+    assert!(stopper.stops.longest_cpu_ns <= stopper.stops.longest_ns);
+    end(child);
+}
+
+#[test]
 fn a_signal_that_comes_with_the_stop_is_handed_on() {
     let (child, mut next) = shell("trap 'echo got' USR1; echo ready; while :; do :; done");
     let mut stopper = patient(&child);
