@@ -23,6 +23,8 @@ from sidelight_model.counts import STATE_FRAMES
 
 TRUNCATED = "(truncated)"
 OTHER = "(other)"
+NO_FRAMES = "(no frames)"
+"""The frame of samples that their sender recorded without any."""
 
 _ESCAPE_CODES = {";": "%3B", "\n": "%0A", "\r": "%0D", "%": "%25", "#": "%23", "[": "%5B"}
 _ESCAPED_CHARACTERS = {code: character for character, code in _ESCAPE_CODES.items()}

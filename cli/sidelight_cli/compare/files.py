@@ -13,13 +13,14 @@ from typing import Final
 
 from sidelight_cli.compare.exit_codes import InputNotReadable
 from sidelight_cli.compare.inputs.austin_input import BadAustin, is_austin, parse_austin
-from sidelight_cli.compare.inputs.pprof_input import is_pprof, parse_pprof
+from sidelight_cli.compare.inputs.pprof_input import parse_pprof
 from sidelight_cli.compare.inputs.sample_weights import RecordedSamples, count_folded_samples
 from sidelight_cli.compare.inputs.speedscope_input import parse_speedscope
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import BadFolded, Reason, SidelightError
 from sidelight_model.folded import number_lines
 from sidelight_model.import_formats.folded_input import EmptyProfile, decode_byte_order_mark, read_folded
+from sidelight_model.import_formats.pprof_profile import is_pprof
 
 _GZIP: Final = b"\x1f\x8b"
 _MOJO: Final = b"MOJ"

@@ -26,6 +26,7 @@ from sidelight_model.export_formats.speedscope import (
 )
 from sidelight_model.folded import Stack, parse_folded
 from sidelight_model.frames import escape_frame
+from sidelight_model.import_formats.speedscope_profile import iter_weighted_stacks
 from tests.cli.compare.compare_runner import compare
 from tests.processes import ROOT, sidelight
 
@@ -186,7 +187,8 @@ def test_a_type_that_is_told_is_the_only_one_there_is() -> None:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        (document(type="evented"), "a profile of type 'evented'"),
+        (document(type="traced"), "a profile of type 'traced'"),
+        (document(type="evented", events=[{"type": "C", "at": 1, "frame": 0}]), "open and close"),
         (document(unit="bytes"), "it is in bytes"),
         (document(weights=[1]), "5 samples and 1 weights"),
         (document(weights=[-1, 1, 1, 1, 1]), "weighs -1"),
@@ -217,6 +219,17 @@ def test_what_is_no_profile_of_samples_says_why(told: Any, said: str) -> None:
     assert caught.value.hint
 
 
+def test_the_stacks_of_events_have_the_time_until_the_next_event() -> None:
+    opened = [("O", 0, 0), ("O", 3, 1), ("C", 5, 1), ("O", 5, 2), ("C", 9, 2), ("C", 9, 0)]
+    events = [{"type": kind, "at": at, "frame": frame} for kind, at, frame in opened]
+    read = list(iter_weighted_stacks(document(type="evented", events=events, unit="milliseconds")))
+    assert [(entry.stack.count(";") + 1, entry.state, entry.weight) for entry in read] == [
+        (1, "", 3e6),
+        (2, "", 2e6),
+        (1, "[idle]", 4e6),
+    ]
+
+
 @pytest.mark.parametrize(
     "content", [b"{", b'{"a": ' * 100_000, b'{"\xff": 1}', b"{}", json.dumps(FIRST).encode()[:-9]]
 )
@@ -226,7 +239,7 @@ def test_what_is_broken_ends_with_65(tmp_path: Path, content: bytes) -> None:
     bad.write_bytes(content)
     done = compare(str(good), str(bad))
     assert (done.returncode, done.stdout) == (65, "")
-    assert f"error: {bad} is JSON, and no sampled profile of speedscope: " in done.stderr
+    assert f"error: {bad} is JSON, and no profile of speedscope: " in done.stderr
 
 
 def test_what_holds_another_type_ends_with_64_and_says_which_to_ask_for(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from sidelight_model.counts import STATE_FRAMES, STATES, Counts
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.folded import Stack
 from sidelight_model.import_formats.folded_input import NO_UNREADABLE_LINES, UnreadableLines
+from sidelight_model.import_formats.weighted_stack import WeightedStack
 
 MAX_CHANCE: Final = 1e-6
 LEAST_WEIGHT: Final = 100
@@ -43,15 +44,6 @@ class UnknownSampleWeight(SidelightError):
             hint="Give the weight of one sample with --sample-weight, such as 10000 for microseconds at "
             "100 Hz, or 1 if they are numbers of samples.",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class WeightedStack:
-    """A stack, its state (`[idle]`, `[gil]` or empty), and a weight in any unit."""
-
-    stack: Stack
-    state: str
-    weight: float
 
 
 @dataclass(frozen=True, slots=True)

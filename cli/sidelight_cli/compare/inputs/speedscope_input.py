@@ -1,6 +1,4 @@
-"""Read the samples of a speedscope JSON file.
-
-Only profiles of type `sampled` are supported (https://www.speedscope.app/file-format-schema.json).
+"""Read the samples of a speedscope JSON file (`sidelight_model.import_formats.speedscope_profile`).
 
 The file holds durations of stacks, but a comparison needs numbers of samples. Each weight is therefore
 divided by the sample period:
@@ -12,37 +10,25 @@ divided by the sample period:
 - Otherwise each entry counts as one sample, which never overestimates the number.
 - Weights without a unit are those of folded text (`sample_weights`).
 
-All profiles of a file (its threads) are added up. A last frame `[idle]`, `[gil]` or `[cpu_wait]` is a
-state, as in folded text; a function with that name cannot be distinguished from it. Samples without frames
-are ignored.
+All profiles of a file (its threads) are added up. Samples without frames are ignored.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sidelight_cli.compare.inputs.sample_weights import (
     RecordedSamples,
-    WeightedStack,
     count_folded_samples,
     count_weighted_samples,
 )
-from sidelight_model.counts import STATE_FRAMES, ProfileType
+from sidelight_model.counts import ProfileType
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.folded import join_frames
-from sidelight_model.frames import Frame, escape_frame
+from sidelight_model.import_formats.speedscope_profile import NS_PER_UNIT, iter_weighted_stacks
 
-NS_PER_UNIT: Final = {
-    "none": None,
-    "nanoseconds": 1.0,
-    "microseconds": 1e3,
-    "milliseconds": 1e6,
-    "seconds": 1e9,
-}
-"""Nanoseconds per unit; weights of unit `none` have none."""
 MULTIPLE_TOLERANCE: Final = 0.01
 """Largest deviation from a multiple of the smallest weight, as a fraction of that weight."""
 _MIN_POSSIBILITIES: Final = 100
@@ -56,7 +42,7 @@ class BadSpeedscope(SidelightError):
 
     def __init__(self, file_name: str, problem: str) -> None:
         super().__init__(
-            f"{file_name} is JSON, and no sampled profile of speedscope: {problem}",
+            f"{file_name} is JSON, and no profile of speedscope: {problem}",
             hint="Record one: sidelight record -o NAME.speedscope.json, or py-spy record -f speedscope; "
             "or folded text.",
         )
@@ -86,18 +72,12 @@ def parse_speedscope(
         document: Any = json.loads(content)
         extension = document.get("sidelight") or {}
         actual_type = extension.get("type", kind.value)
-        entries_by_profile = [
-            list(_iter_entries(file_name, profile, document["shared"]["frames"]))
-            for profile in document["profiles"]
-        ]
+        entries = list(iter_weighted_stacks(document))
         units = {profile["unit"] for profile in document["profiles"]}
-        entries = [entry for profile_entries in entries_by_profile for entry in profile_entries]
         samples, period = (
             sum(side["samples"] for side in extension.get("sides", ())),
             extension.get("period_ns"),
         )
-    except BadSpeedscope:
-        raise
     except UnicodeDecodeError as error:
         raise BadSpeedscope(file_name, "it is not UTF-8") from error
     except RecursionError as error:
@@ -123,37 +103,6 @@ def parse_speedscope(
     if units == {"none"} and not samples:
         return count_folded_samples(file_name, counts, sample_weight)
     return RecordedSamples(counts)
-
-
-def _iter_entries(
-    file_name: str, profile: Mapping[str, Any], frames: Sequence[Any]
-) -> Iterator[WeightedStack]:
-    if profile["type"] != "sampled":
-        raise BadSpeedscope(file_name, f"it has a profile of type {str(profile['type'])[:40]!r}")
-    if profile["unit"] not in NS_PER_UNIT:
-        raise BadSpeedscope(file_name, f"it is in {str(profile['unit'])[:40]}")
-    scale = NS_PER_UNIT[profile["unit"]] or 1.0
-    texts = [_format_frame(frame) for frame in frames]
-    samples, weights = profile["samples"], profile["weights"]
-    if len(samples) != len(weights):
-        raise BadSpeedscope(file_name, f"a profile has {len(samples):,} samples and {len(weights):,} weights")
-    for sample, weight in zip(samples, weights, strict=True):
-        value = float(weight) * scale
-        if not 0 <= value < math.inf:
-            raise BadSpeedscope(file_name, f"a sample weighs {weight}")
-        if any(type(at) is not int or not 0 <= at < len(texts) for at in sample):
-            raise BadSpeedscope(file_name, "a sample has a frame that is not there")
-        state = texts[sample[-1]] if sample and texts[sample[-1]] in STATE_FRAMES else ""
-        frame_indexes = sample[:-1] if state else sample
-        if frame_indexes and value:
-            yield WeightedStack(join_frames(escape_frame(texts[at]) for at in frame_indexes), state, value)
-
-
-def _format_frame(frame: Mapping[str, Any]) -> str:
-    name, file, line = frame["name"], frame.get("file") or "", frame.get("line") or 0
-    if not (isinstance(name, str) and isinstance(file, str) and type(line) is int):
-        raise ValueError("a frame's name or file is no text, or its line no number")
-    return Frame(name or "(no name)", file, max(line, 0)).text
 
 
 def _find_sample_period(weights: Sequence[float], samples: object, period: object, unit_ns: float) -> float:
