@@ -26,5 +26,6 @@ arrow_ops             operations on Arrow columns
 stack_hashing         hashes of stacks and windows
 native_kernel         loads the Rust extension
 decompress            bounded decompression
+json_body             bounded JSON
 lru                   a cache bounded in bytes
 """

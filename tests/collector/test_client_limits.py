@@ -8,8 +8,8 @@ import json
 import pytest
 import zstandard
 
-from sidelight_collector.http.request_body import (
-    MAX_LOOP_BYTES,
+from sidelight_collector.http.request_body import MAX_LOOP_BYTES
+from sidelight_collector.json_body import (
     JsonLimits,
     check_memory,
     estimate_memory,

@@ -13,7 +13,7 @@ from typing import Final
 
 import orjson
 
-from sidelight_collector.http.request_body import check_memory, estimate_memory
+from sidelight_collector.json_body import check_memory, estimate_memory
 from sidelight_model.errors import LimitExceeded
 
 MIB: Final = 1 << 20

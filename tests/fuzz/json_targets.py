@@ -22,7 +22,7 @@ from sidelight_collector.captures.recordings.subsecond_heatmap import (
     build_recording_flame,
     build_subsecond_heatmap,
 )
-from sidelight_collector.http.request_body import JsonLimits, parse_json_object
+from sidelight_collector.json_body import JsonLimits, parse_json_object
 from sidelight_collector.query.query_errors import BadParameter
 from sidelight_model.capture_protocol import AgentPoll, AgentPollResponse
 from sidelight_model.counts import ProfileType

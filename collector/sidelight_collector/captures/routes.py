@@ -39,7 +39,8 @@ from sidelight_collector.http.api.responses import (
     accepts_gzip,
     encode_json_response,
 )
-from sidelight_collector.http.request_body import BodyReader, JsonLimits
+from sidelight_collector.http.request_body import BodyReader
+from sidelight_collector.json_body import JsonLimits
 from sidelight_collector.kubernetes_discovery.shared_state import ClusterSnapshot
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.query_limits import QueryLimits

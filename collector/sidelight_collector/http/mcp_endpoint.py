@@ -23,7 +23,8 @@ from yarl import URL
 from sidelight import __version__
 from sidelight_collector.auth.authorizer import get_principal
 from sidelight_collector.decompress import build_too_large_error
-from sidelight_collector.http.request_body import BodyReader, JsonLimits, check_json
+from sidelight_collector.http.request_body import BodyReader
+from sidelight_collector.json_body import JsonLimits, check_json
 from sidelight_model.errors import Reason, SidelightError
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ import structlog
 from aiohttp import web
 
 from sidelight_collector.auth.authorizer import NotFound, get_principal
-from sidelight_collector.http.request_body import BodyReader, JsonLimits
+from sidelight_collector.http.request_body import BodyReader
+from sidelight_collector.json_body import JsonLimits
 from sidelight_collector.settings.types import DAY_SECONDS
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreError
 from sidelight_model.errors import Reason, SidelightError

@@ -16,7 +16,7 @@ import zstandard
 import sidelight
 from sidelight_collector.captures.capture_requests import BadBody
 from sidelight_collector.decompress import decompress_body
-from sidelight_collector.http.request_body import check_memory
+from sidelight_collector.json_body import check_memory
 from sidelight_collector.times import format_rfc3339
 from sidelight_model.counts import ON_CPU_STATES, STATE_FRAMES, STATES
 from sidelight_model.errors import BadLabel
