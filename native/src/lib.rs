@@ -9,8 +9,8 @@
 //! `shared_session` hands them to Python through `sampler_bindings`. The py-spy crate runs in processes of its own
 //! (`reader_process`).
 //!
-//! The collector: `folded` parses ingested windows, `trie` builds call trees, `collector_bindings` exports both to
-//! Python.
+//! The collector: `folded` parses ingested windows, `pprof` sums the samples of pprof profiles (`wire` is their
+//! encoding), `trie` builds call trees, `collector_bindings` and `pprof_bindings` export them to Python.
 
 /// What the kernel shows of the target, and the CPU and priority of the sampling thread.
 pub mod linux {
@@ -103,9 +103,13 @@ pub mod sampler {
 /// The hot paths of the collector.
 pub mod collector {
     pub mod folded;
+    pub mod wire;
+    pub mod pprof;
     pub mod trie;
     #[cfg(feature = "extension-module")]
     pub(crate) mod collector_bindings;
+    #[cfg(feature = "extension-module")]
+    pub(crate) mod pprof_bindings;
 }
 
 #[cfg(feature = "extension-module")]
@@ -116,6 +120,8 @@ mod sidelight_native {
 
     #[pymodule_export]
     use crate::collector::collector_bindings::{fold, Pool};
+    #[pymodule_export]
+    use crate::collector::pprof_bindings::{read_pprof_header, sum_pprof};
     #[pymodule_export]
     use crate::sampler::sampler_bindings::{Batch, Engine, Session, Timeline};
 
