@@ -62,6 +62,16 @@ class Metrics:
             "sidelight_unreadable_lines",
             "Lines of folded text without a header that were left out, because they are damaged.",
         )
+        self.labels_dropped = self._counter(
+            "sidelight_pyroscope_labels_dropped",
+            "Profiles of Pyroscope's clients that lost a label, by its name; (other) has too many values.",
+            ("label",),
+        )
+        self.profiles_not_stored = self._counter(
+            "sidelight_pyroscope_profiles_not_stored",
+            "Profiles of Pyroscope's clients with values other than time, which are not stored, by kind.",
+            ("type",),
+        )
         self.refusals = self._counter(
             "sidelight_refusals", "Rejected or failed requests, by reason.", ("reason",)
         )

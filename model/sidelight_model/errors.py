@@ -35,6 +35,7 @@ class Reason(StrEnum):
     # a client's request
     BAD_REQUEST = "bad_request"
     BAD_FOLDED = "bad_folded"
+    BAD_PROFILE = "bad_profile"
     BAD_HEADER = "bad_header"
     BAD_LABEL = "bad_label"
     BAD_SELECTOR = "bad_selector"

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from yarl import URL
 
+from sidelight_collector.auth.authorizer import PYROSCOPE_PATHS
 from sidelight_collector.http.api.parameters import PARAMETERS
 from sidelight_collector.http.api.routes import PREFIX
 from sidelight_collector.storage.backends.memory import MemoryStore
@@ -21,7 +22,10 @@ from tests.collector.stored_windows import stored, window
 from tests.tools.site import read_page
 
 DOCUMENT = document()
-WRITES = {("/api/v1/windows", "post"), ("/api/v1/links", "post")}
+WRITES = {
+    *(("/api/v1/windows", "post"), ("/api/v1/links", "post")),
+    *((path, "post") for path in PYROSCOPE_PATHS),
+}
 """Documented here, served by ingest and by links."""
 CAPTURES = {
     (path, method)

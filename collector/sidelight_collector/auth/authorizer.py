@@ -6,6 +6,7 @@ import hmac
 import json
 import random
 import time
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -63,6 +64,18 @@ HTTP_STATUS: Final = {
 }
 """The HTTP status of each reason; the others have 400, an error in the request."""
 
+CONNECT_CODES: Final = {
+    401: "unauthenticated",
+    403: "permission_denied",
+    404: "not_found",
+    408: "deadline_exceeded",
+    409: "already_exists",
+    429: "resource_exhausted",
+    500: "internal",
+    503: "unavailable",
+}
+"""The error code of each HTTP status (https://connectrpc.com/docs/protocol); others are invalid arguments."""
+
 RETRY_AFTER_SECONDS: Final[Mapping[Reason, int]] = {
     Reason.OVERLOADED: 2,
     Reason.QUERY_TIMEOUT: 2,
@@ -76,6 +89,10 @@ RETRY_AFTER_SECONDS: Final[Mapping[Reason, int]] = {
 
 
 MAX_MESSAGE_CHARACTERS: Final = 1000
+CONNECT_PATHS: Final = ("/push.v1.PusherService/Push",)
+"""Paths whose clients speak the Connect protocol."""
+PYROSCOPE_PATHS: Final = (*CONNECT_PATHS, "/ingest", "/pyroscope/ingest")
+"""Paths to which clients of Pyroscope send profiles."""
 
 
 class Unauthorized(SidelightError):
@@ -145,6 +162,22 @@ def parse_bearer(authorization: str) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
+def to_bearer(authorization: str) -> str:
+    """Turn HTTP Basic authentication into a bearer token: its password.
+
+    Many clients of Pyroscope send a user and a password, and nothing else. Another header is returned as it
+    is.
+    """
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return authorization
+    try:
+        decoded = b64decode(encoded.strip(), validate=True).decode(errors="surrogateescape")
+    except ValueError:
+        return ""
+    return f"Bearer {decoded.partition(':')[2]}"
+
+
 class PodIdentities(Protocol):
     """Identifies pods by their tokens."""
 
@@ -173,7 +206,7 @@ class Authorizer:
         """Authorize a request, and attach its identity. Raises SidelightError if denied."""
         authorization = request.headers.get("Authorization", "")
         if permission is Permission.WRITE:
-            request[_WRITER_KEY] = await self._identify_writer(authorization)
+            request[_WRITER_KEY] = await self._identify_writer(to_bearer(authorization))
         elif permission is not Permission.OPEN:
             request[_PRINCIPAL_KEY] = self._identify_principal(permission, request, authorization)
 
@@ -273,13 +306,15 @@ def check_principal_used(request: web.Request) -> None:
 def required_permission(method: str, route: str) -> Permission:
     """Return the permission that a request with this method needs for a route.
 
-    Pages, probes and metrics are open. Below /api/, GET needs READ and other methods need WRITE. Users
-    start and end captures, so POST and DELETE of captures and deploys need CAPTURE; sidecars PUT results
-    with WRITE. A link reveals a query of a user, so links need READ, also to create one. Tools for agents
-    need READ; each request that they send is checked by itself.
+    Pages, probes and metrics are open. Clients of Pyroscope need WRITE. Below /api/, GET needs READ and other
+    methods need WRITE. Users start and end captures, so POST and DELETE of captures and deploys need CAPTURE;
+    sidecars PUT results with WRITE. A link reveals a query of a user, so links need READ, also to create one.
+    Tools for agents need READ; each request that they send is checked by itself.
     """
     if route.startswith("/l/") or route in ("/api/v1/links", "/mcp"):
         return Permission.READ
+    if route in PYROSCOPE_PATHS:
+        return Permission.WRITE
     if not route.startswith("/api/"):
         return Permission.OPEN
     if route.startswith(("/api/v1/captures", "/api/v1/deploys")) and method in ("POST", "DELETE"):
@@ -339,27 +374,28 @@ def build_middlewares(
         try:
             return await handler(request)
         except SidelightError as error:
-            return count_and_refuse(error)
+            return count_and_refuse(request, error)
         except web.HTTPMethodNotAllowed as error:
             allowed = ", ".join(sorted(error.allowed_methods))
             hint = f"Use one of: {allowed}."
             response = count_and_refuse(
-                MethodNotAllowed(f"{request.method} is not for {request.path}", hint=hint)
+                request, MethodNotAllowed(f"{request.method} is not for {request.path}", hint=hint)
             )
             response.headers["Allow"] = allowed
             return response
         except web.HTTPNotFound:
             hint = f"The API is described at {prefix}/api/v1/openapi.json."
-            return count_and_refuse(NotFound(f"there is nothing at {request.path}", hint=hint))
+            return count_and_refuse(request, NotFound(f"there is nothing at {request.path}", hint=hint))
         except web.HTTPRedirection:
             raise
         except web.HTTPException as error:
             reason = _REASON_BY_STATUS.get(error.status, Reason.INTERNAL)
-            return count_and_refuse(SidelightError(error.text or error.reason, reason=reason), error.status)
+            refusal = SidelightError(error.text or error.reason, reason=reason)
+            return count_and_refuse(request, refusal, error.status)
         except Exception:  # noqa: BLE001
             _log.exception("request failed", method=request.method, path=request.path)
             return count_and_refuse(
-                SidelightError("the collector failed to answer", hint="Its log says why.")
+                request, SidelightError("the collector failed to answer", hint="Its log says why.")
             )
 
     @web.middleware
@@ -372,18 +408,30 @@ def build_middlewares(
         check_principal_used(request)
         return response
 
-    def count_and_refuse(error: SidelightError, status: int | None = None) -> web.Response:
+    def count_and_refuse(
+        request: web.Request, error: SidelightError, status: int | None = None
+    ) -> web.Response:
         metrics.refusals.labels(error.reason).inc()
-        return build_error_response(error, status)
+        is_connect = _route_name(request).removeprefix(prefix) in CONNECT_PATHS
+        return build_error_response(error, status, is_connect=is_connect)
 
     return [measure_request, handle_errors, authorize_request]
 
 
-def build_error_response(error: SidelightError, status: int | None = None) -> web.Response:
-    """Build the response for an error: status, JSON body and headers."""
+def build_error_response(
+    error: SidelightError, status: int | None = None, *, is_connect: bool = False
+) -> web.Response:
+    """Build the response for an error: status, JSON body and headers.
+
+    With `is_connect`, the body has the error code of the Connect protocol too, and the hint in its message.
+    """
+    status = status or HTTP_STATUS.get(error.reason, 400)
     body = {"error": error.reason.value, "message": _shorten(error.message), "hint": error.hint}
+    if is_connect:
+        body["code"] = CONNECT_CODES.get(status, "invalid_argument")
+        body["message"] = f"{body['message']}. {error.hint}"
     response = web.Response(
-        status=status or HTTP_STATUS.get(error.reason, 400),
+        status=status,
         # A message may quote control characters, and lone surrogates, which are not valid UTF-8.
         body=escape_json(json.dumps(body, ensure_ascii=False)).encode(),
         content_type="application/json",

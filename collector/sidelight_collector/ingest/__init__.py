@@ -1,5 +1,6 @@
 """Ingest: receive, check and store windows (`POST /api/v1/windows`).
 
+pyroscope       profiles from Pyroscope's clients
 handler         handles a request
 memory_budget   bounds the memory of all requests
 parsing         parses windows and folded text

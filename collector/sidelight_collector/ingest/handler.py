@@ -15,7 +15,7 @@ from sidelight_collector.auth.authorizer import get_writer
 from sidelight_collector.auth.write_identity import WriterIdentity
 from sidelight_collector.decompress import build_too_large_error, read_decompressed_size
 from sidelight_collector.ingest.memory_budget import MemoryBudget, Reservation
-from sidelight_collector.ingest.segment_writer import SegmentWriter
+from sidelight_collector.ingest.segment_writer import Receipt, SegmentWriter
 from sidelight_collector.ingest.validation import (
     BadUploadParameter,
     IngestLimits,
@@ -27,6 +27,7 @@ from sidelight_collector.metrics import Metrics
 from sidelight_model.errors import Reason, SidelightError
 
 PATH: Final = "/api/v1/windows"
+ParseRequest = Callable[[ReceivedRequest, IngestLimits], ParsedRequest]
 
 _BLOCK_BYTES: Final = 1 << 18
 """A body is received in blocks of this size, which a thread joins.
@@ -83,6 +84,16 @@ class IngestHandler:
     async def post(self, request: web.Request) -> web.Response:
         """Respond 200 with the ids once every window is durable, or refuse them all."""
         check_content_type(request.headers.get("Content-Type", ""))
+        parsed, receipt = await self.store(request, parse_request)
+        answer: dict[str, object] = {"accepted": receipt.accepted, "duplicates": receipt.duplicates}
+        if (unreadable := parsed.unreadable_lines).count:
+            self._metrics.unreadable_lines.inc(unreadable.count)
+            lines = [error.message for error in unreadable.errors]
+            answer["unreadable_lines"] = {"count": unreadable.count, "first": lines}
+        return web.json_response(answer)
+
+    async def store(self, request: web.Request, parse: ParseRequest) -> tuple[ParsedRequest, Receipt]:
+        """Receive a request, parse it in a thread, and make its windows durable."""
         with self._budget.reserve() as reservation:
             body = await self._receive(request, reservation)
             self._metrics.received_bytes.inc(len(body))
@@ -92,7 +103,7 @@ class IngestHandler:
             received = ReceivedRequest(
                 body, encoding, _parse_query(request), self._clock_ns(), get_writer(request)
             )
-            parsed = await self._parse(request, received)
+            parsed = await self._parse(request, received, parse)
             if received.writer and (ids := _find_captures(parsed)):
                 await asyncio.to_thread(self._check_captures, received.writer, ids)
             del received
@@ -100,23 +111,21 @@ class IngestHandler:
             reservation.resize(parsed.memory_bytes)
             self._metrics.decompressed_bytes.inc(parsed.text_bytes)
             self._metrics.samples_truncated.inc(parsed.truncated_samples)
-            receipt = await self._segment_writer.submit(
+            if not parsed.windows:
+                return parsed, Receipt([], [])
+            return parsed, await self._segment_writer.submit(
                 parsed.windows, parsed.text_bytes, id(request.protocol)
             )
-        answer: dict[str, object] = {"accepted": receipt.accepted, "duplicates": receipt.duplicates}
-        if (unreadable := parsed.unreadable_lines).count:
-            self._metrics.unreadable_lines.inc(unreadable.count)
-            lines = [error.message for error in unreadable.errors]
-            answer["unreadable_lines"] = {"count": unreadable.count, "first": lines}
-        return web.json_response(answer)
 
-    async def _parse(self, request: web.Request, received: ReceivedRequest) -> ParsedRequest:
+    async def _parse(
+        self, request: web.Request, received: ReceivedRequest, parse: ParseRequest
+    ) -> ParsedRequest:
         """Parse a request in a thread, unless its client has disconnected meanwhile."""
         async with self._decode_slots:
             if request.transport is None or request.transport.is_closing():
                 raise asyncio.CancelledError  # aiohttp ends the request of a disconnected client the same way
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._decode_executor, parse_request, received, self._limits)
+            return await loop.run_in_executor(self._decode_executor, parse, received, self._limits)
 
     def close(self) -> None:
         """End the threads that parse bodies."""

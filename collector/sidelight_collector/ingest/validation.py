@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
@@ -71,13 +71,16 @@ class ReceivedRequest:
 class ParsedRequest:
     """The windows of a request, the size of their text, and their size in memory.
 
-    `unreadable_lines` are those of folded text without a header.
+    `unreadable_lines` are those of folded text without a header. Of Pyroscope's profiles, `dropped_labels`
+    counts those that lost a label, by its name, and `not_stored` those with other values than time, by kind.
     """
 
     windows: list[HashedWindow]
     text_bytes: int
     memory_bytes: int
     unreadable_lines: UnreadableLines
+    dropped_labels: Mapping[str, int] = field(default_factory=dict)
+    not_stored: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def truncated_samples(self) -> int:
@@ -93,9 +96,7 @@ def parse_request(request: ReceivedRequest, ingest_limits: IngestLimits) -> Pars
     """
     text = decompress_body(request.body, request.encoding, ingest_limits.max_body_bytes)
     text, unreadable_lines = decode_byte_order_mark(text), NO_UNREADABLE_LINES
-    held_bytes = max(len(text), MIN_LINE_BYTES * text.count(b"\n"))
-    if held_bytes > ingest_limits.max_body_bytes:
-        raise too_many_lines(ingest_limits.max_body_bytes)
+    held_bytes = measure_lines(text, ingest_limits.max_body_bytes)
     writer, limits = request.writer, ingest_limits.window_limits
     if writer is not None:
         limits = replace(limits, labels=replace(limits.labels, allow_missing_service=True))
@@ -122,13 +123,16 @@ def bind_labels(row: HashedWindow, writer: WriterIdentity) -> HashedWindow:
     return replace(row, window=replace(row.window, labels=writer.bind_labels(row.window.labels)))
 
 
-def too_many_lines(max_bytes: int) -> LimitExceeded:
-    """Build the error for a body with too many lines for the memory limit."""
-    return LimitExceeded(
-        f"the body has more than {max_bytes // MIN_LINE_BYTES} lines",
-        hint=f"Send fewer windows at once, or raise the collector's --max-body-bytes: a line counts as "
-        f"{MIN_LINE_BYTES} bytes at least.",
-    )
+def measure_lines(text: bytes, max_bytes: int) -> int:
+    """Return the memory (bytes) that a text of lines counts as. Raises LimitExceeded above `max_bytes`."""
+    held_bytes = max(len(text), MIN_LINE_BYTES * text.count(b"\n"))
+    if held_bytes > max_bytes:
+        raise LimitExceeded(
+            f"the body has more than {max_bytes // MIN_LINE_BYTES} lines",
+            hint=f"Send fewer windows at once, or raise the collector's --max-body-bytes: a line counts as "
+            f"{MIN_LINE_BYTES} bytes at least.",
+        )
+    return held_bytes
 
 
 def check_clock(window: Window, now_ns: int, limits: IngestLimits) -> None:

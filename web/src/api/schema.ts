@@ -328,6 +328,66 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/push.v1.PusherService/Push": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Ingest profiles of Pyroscope's clients
+         * @description Sends profiles in pprof as a unary request of the Connect protocol, as Pyroscope's clients and Alloy do. Content-Encoding is gzip, zstd or none. After a 200 response the profiles are durable. A profile sent again with the same labels, ID and content counts once. An error has the code of Connect (`code`) too. docs/pyroscope.md says what becomes of labels and types.
+         */
+        readonly post: operations["pushProfiles"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/ingest": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Ingest a profile of Pyroscope's older clients
+         * @description Sends one profile: pprof (format=pprof, or the field `profile` of a form), folded text (no format), stacks without counts (format=lines), or speedscope's JSON (format=speedscope). The formats jfr, trie and tree are refused. Content-Encoding is gzip, zstd or none. After a 200 response the profile is durable. The same upload from the same address counts once.
+         */
+        readonly post: operations["uploadProfile"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/pyroscope/ingest": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Ingest a profile of Pyroscope's older clients
+         * @description Sends one profile: pprof (format=pprof, or the field `profile` of a form), folded text (no format), stacks without counts (format=lines), or speedscope's JSON (format=speedscope). The formats jfr, trie and tree are refused. Content-Encoding is gzip, zstd or none. After a 200 response the profile is durable. The same upload from the same address counts once.
+         */
+        readonly post: operations["uploadProfileWithPrefix"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/v1/captures": {
         readonly parameters: {
             readonly query?: never;
@@ -730,6 +790,8 @@ export interface components {
             readonly message: string;
             /** @description What to do about it. */
             readonly hint: string;
+            /** @description Error code of the Connect protocol; only of /push.v1.PusherService/Push. */
+            readonly code?: string;
         };
         /** @description Data that the whole response is based on. A window on both sides of a comparison counts once. */
         readonly Basis: {
@@ -2152,7 +2214,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description The request is invalid: bad_parameter, bad_time, bad_selector, bad_folded, bad_header. A comparison without sides: no_previous_version, no_version_label. */
+        /** @description The request is invalid: bad_parameter, bad_time, bad_selector, bad_folded, bad_header, bad_profile. A comparison without sides: no_previous_version, no_version_label. */
         readonly BadRequest: {
             headers: {
                 readonly [name: string]: unknown;
@@ -5223,6 +5285,203 @@ export interface operations {
             readonly 403: components["responses"]["NotYours"];
             readonly 408: components["responses"]["TooSlow"];
             readonly 409: components["responses"]["Duplicate"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 415: components["responses"]["BadType"];
+            readonly 422: components["responses"]["Unusable"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly pushProfiles: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/proto": string;
+                readonly "application/json": {
+                    readonly series?: readonly {
+                        readonly labels?: readonly {
+                            readonly name?: string;
+                            readonly value?: string;
+                        }[];
+                        readonly samples?: readonly {
+                            /**
+                             * Format: byte
+                             * @description A profile in pprof, compressed with gzip or not.
+                             */
+                            readonly rawProfile?: string;
+                            readonly ID?: string;
+                        }[];
+                    }[];
+                };
+            };
+        };
+        readonly responses: {
+            /** @description The profiles are durable. */
+            readonly 200: {
+                headers: {
+                    /** @description Kinds of the profiles that the collector accepted and does not store, such as memory. */
+                    readonly "Sidelight-Not-Stored"?: string;
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/proto": string;
+                    /** @example {} */
+                    readonly "application/json": Record<string, never>;
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["NotYours"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 415: components["responses"]["BadType"];
+            readonly 422: components["responses"]["Unusable"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly uploadProfile: {
+        readonly parameters: {
+            readonly query: {
+                /**
+                 * @description Name and labels of the application: shop, shop.cpu or shop{region=eu}.
+                 * @example shop
+                 */
+                readonly name: string;
+                /**
+                 * @description Start of the profile: Unix seconds, milliseconds, microseconds or nanoseconds, or relative to now.
+                 * @example now-10s
+                 */
+                readonly from?: string;
+                /**
+                 * @description End of the profile, as `from`.
+                 * @example now
+                 */
+                readonly until?: string;
+                /**
+                 * @description pprof, lines or speedscope; without it, folded text or a form.
+                 * @example pprof
+                 */
+                readonly format?: string;
+                /** @description Samples per second, for profiles that do not state it. */
+                readonly sampleRate?: number;
+                /**
+                 * @description Name of the profiler.
+                 * @example pyspy
+                 */
+                readonly spyName?: string;
+                /**
+                 * @description Units of folded text; bytes and objects are accepted and not stored.
+                 * @example samples
+                 */
+                readonly units?: string;
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "binary/octet-stream": string;
+                readonly "multipart/form-data": {
+                    /** Format: binary */
+                    readonly profile?: string;
+                };
+                readonly "text/plain": string;
+                readonly "application/json": Record<string, never>;
+            };
+        };
+        readonly responses: {
+            /** @description The profile is durable. */
+            readonly 200: {
+                headers: {
+                    /** @description Kinds of the profiles that the collector accepted and does not store, such as memory. */
+                    readonly "Sidelight-Not-Stored"?: string;
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["NotYours"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 415: components["responses"]["BadType"];
+            readonly 422: components["responses"]["Unusable"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly uploadProfileWithPrefix: {
+        readonly parameters: {
+            readonly query: {
+                /**
+                 * @description Name and labels of the application: shop, shop.cpu or shop{region=eu}.
+                 * @example shop
+                 */
+                readonly name: string;
+                /**
+                 * @description Start of the profile: Unix seconds, milliseconds, microseconds or nanoseconds, or relative to now.
+                 * @example now-10s
+                 */
+                readonly from?: string;
+                /**
+                 * @description End of the profile, as `from`.
+                 * @example now
+                 */
+                readonly until?: string;
+                /**
+                 * @description pprof, lines or speedscope; without it, folded text or a form.
+                 * @example pprof
+                 */
+                readonly format?: string;
+                /** @description Samples per second, for profiles that do not state it. */
+                readonly sampleRate?: number;
+                /**
+                 * @description Name of the profiler.
+                 * @example pyspy
+                 */
+                readonly spyName?: string;
+                /**
+                 * @description Units of folded text; bytes and objects are accepted and not stored.
+                 * @example samples
+                 */
+                readonly units?: string;
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "binary/octet-stream": string;
+                readonly "multipart/form-data": {
+                    /** Format: binary */
+                    readonly profile?: string;
+                };
+                readonly "text/plain": string;
+                readonly "application/json": Record<string, never>;
+            };
+        };
+        readonly responses: {
+            /** @description The profile is durable. */
+            readonly 200: {
+                headers: {
+                    /** @description Kinds of the profiles that the collector accepted and does not store, such as memory. */
+                    readonly "Sidelight-Not-Stored"?: string;
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["NotYours"];
+            readonly 408: components["responses"]["TooSlow"];
             readonly 413: components["responses"]["TooLarge"];
             readonly 415: components["responses"]["BadType"];
             readonly 422: components["responses"]["Unusable"];
