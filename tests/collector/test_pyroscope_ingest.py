@@ -6,6 +6,7 @@ import gzip
 import json
 import time
 from base64 import b64encode
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.ingest.memory_budget import MIN_REQUEST_BYTES
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.segments import list_segments, read_segment
+from sidelight_model.window import Quality, encode_windows
 from tests.collector.pyroscope_bodies import MS, SECOND_NS, message, number, pprof, push, sample
 
 PUSH = "/push.v1.PusherService/Push"
@@ -333,3 +335,33 @@ async def test_the_routes_can_be_turned_off(serving: Any) -> None:
     async with serving(MemoryStore(), pyroscope_ingest=False) as collector:
         for path in (PUSH, "/ingest?name=shop"):
             assert (await collector.ask("POST", path, b"", PROTO)).status == 404
+
+
+async def test_a_comparison_with_a_sidecar_warns_that_the_samplers_differ(
+    serving: Any, make_window: Any
+) -> None:
+    quality = Quality(attempts=1000, mode="gil", sampler="sidelight 0.1.0")
+    ours = [
+        replace(make_window("main;f 40 | main;[gil] 30", version="1", start_ns=now_ns(at)), quality=quality)
+        for at in (60, 50, 40)
+    ]
+    spy = {"otel.scope.name": "com.grafana.pyroscope/python"}
+    labels = {"__name__": "process_cpu", "service_name": "shop", "version": "2", **spy}
+    pushed = [pprof(STACKS, start_ns=now_ns(at)) for at in (60, 50, 40)]
+    wall = pprof(STACKS, [("wall", "nanoseconds")], start_ns=now_ns())
+    async with serving(MemoryStore()) as collector:
+        assert (await collector.post(encode_windows(ours))).status == 200
+        assert (await collector.ask("POST", PUSH, push(*pushed, labels=labels), PROTO)).status == 200
+        sides = {"baseline": 'version="1"', "comparison": 'version="2"', "query": 'service="shop"'}
+        answer = await collector.get("verdict", {**sides, "type": "cpu"})
+        assert answer.status == 200, answer.body
+        found = {check["name"]: check for check in answer.json["verdict"]["checks"]}
+        assert (found["sampler"]["severity"], found["states"]["severity"]) == ("warn", "warn")
+        assert "pyroscope" in found["sampler"]["text"]
+        assert found["coverage"]["state"] == "unknown"
+        body = push(wall, labels={**labels, "version": "3"})
+        assert (await collector.ask("POST", PUSH, body, PROTO)).status == 200
+        sides["comparison"] = 'version="3"'
+        answer = await collector.get("verdict", {**sides, "type": "cpu"})
+        found = {check["name"]: check for check in answer.json["verdict"]["checks"]}
+        assert (found["states"]["severity"], found["states"]["reason"]) == ("blocking", "states_missing")

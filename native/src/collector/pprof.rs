@@ -6,9 +6,8 @@
 use crate::collector::wire::{read_integers, Damaged, Fields, Integers, Value};
 use crate::stacks::escape::escape;
 use crate::stacks::states::{STATES, STATE_COUNT};
-use memchr::memmem;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use twox_hash::XxHash3_64;
 
@@ -132,15 +131,16 @@ pub fn sum_samples(
     let mut sample = Sample::default();
     for message in &profile.samples {
         sample.read(message)?;
-        let mut set = labels.read_set(&profile, &sample.labels, values.dropped)?;
-        let ns = sample.weigh(values, set.state.take())?;
+        let set = labels.read_set(&profile, &sample.labels, values.dropped)?;
+        let ns = sample.weigh(values, set.state)?;
         let sum: i128 = ns.iter().sum();
         if sum > 0 {
             if let Some(at) = values.count {
                 total_count += i128::from(sample.value(at)?.max(0));
             }
             total_ns += sum;
-            samples.push((labels.set_number(set.labels), stacks.index_of(&sample.locations)?, ns));
+            labels.used[set.number] = true;
+            samples.push(WeighedSample { set: set.number, stack: stacks.index_of(&sample.locations)?, ns });
         }
     }
     if total_ns > MAX_THREAD_TIME_NS || total_count > MAX_SAMPLES {
@@ -151,35 +151,37 @@ pub fn sum_samples(
     if count > MAX_SAMPLES {
         return Err(Refusal::TooMuchTime);
     }
-    let mut sums: BTreeMap<Vec<(&str, &str)>, HashMap<usize, [i128; STATE_COUNT]>> = BTreeMap::new();
-    for (set, samples) in samples_by_set(&samples, labels.sets.len()).into_iter().enumerate() {
-        let rows = sums.entry(labels.texts(set)).or_default();
-        for (_, stack, ns) in samples {
-            let row = rows.entry(*stack).or_default();
-            row.iter_mut().zip(ns).for_each(|(sum, ns)| *sum += ns);
+    let sets = labels.sort_sets();
+    samples.iter_mut().for_each(|sample| sample.set = sets.order[sample.set]);
+    samples.sort_unstable_by(|one, other| {
+        one.set.cmp(&other.set).then_with(|| stacks.key(one.stack).cmp(&stacks.key(other.stack)))
+    });
+    samples.dedup_by(|next, sum| {
+        let is_same = next.set == sum.set && next.stack == sum.stack;
+        if is_same {
+            sum.ns.iter_mut().zip(next.ns).for_each(|(sum, ns)| *sum += ns);
         }
-    }
+        is_same
+    });
     let mut carry = Carry { total_ns, count, ns: 0, samples: 0 };
     let mut groups = Vec::new();
-    for (set, rows) in sums {
+    for rows in samples.chunk_by(|one, other| one.set == other.set) {
         if rows.len() > limits.stacks {
             return Err(Refusal::TooManyStacks);
         }
-        let mut rows: Vec<_> = rows.into_iter().collect();
-        rows.sort_unstable_by(|(one, _), (other, _)| stacks.key(*one).cmp(&stacks.key(*other)));
         let mut group = Group {
-            labels: set.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            labels: sets.labels[rows[0].set].clone(),
             rows: Vec::with_capacity(rows.len()),
             samples: 0,
             truncated: 0,
         };
-        for (stack, ns) in rows {
-            let counts = ns.map(|ns| carry.count(ns));
+        for row in rows {
+            let counts = row.ns.map(|ns| carry.count(ns));
             let samples: i64 = counts.iter().sum();
             if samples > 0 {
                 group.samples += samples;
-                group.truncated += if stacks.is_truncated(stack) { samples } else { 0 };
-                group.rows.push((stack, counts));
+                group.truncated += if stacks.stacks[row.stack].is_truncated { samples } else { 0 };
+                group.rows.push((row.stack, counts));
             }
         }
         if group.samples > 0 {
@@ -355,17 +357,22 @@ impl<'a> Sample<'a> {
 /// Name and value of each label, as numbers of texts.
 type LabelSet = Vec<(usize, usize)>;
 /// The number of a label set, the number of a stack, and the time in each state.
-type WeighedSample = (usize, usize, [i128; STATE_COUNT]);
-
-/// The samples of each label set.
-fn samples_by_set(samples: &[WeighedSample], sets: usize) -> Vec<Vec<&WeighedSample>> {
-    let mut by_set: Vec<Vec<&WeighedSample>> = vec![Vec::new(); sets];
-    samples.iter().for_each(|sample| by_set[sample.0].push(sample));
-    by_set
+struct WeighedSample {
+    set: usize,
+    stack: usize,
+    ns: [i128; STATE_COUNT],
 }
 
+/// The distinct label sets in order, and the place of each set's number in them.
+struct SortedSets {
+    labels: Vec<Vec<(String, String)>>,
+    order: Vec<usize>,
+}
+
+/// The number of a sample's label set, and its state.
+#[derive(Clone, Copy)]
 struct SampleLabels {
-    labels: LabelSet,
+    number: usize,
     state: Option<usize>,
 }
 
@@ -376,7 +383,11 @@ struct LabelTable<'a> {
     numbers: HashMap<Cow<'a, str>, usize>,
     by_string: HashMap<u64, usize>,
     sets: Vec<LabelSet>,
+    /// Whether a sample with a value has the set.
+    used: Vec<bool>,
     set_numbers: HashMap<LabelSet, usize>,
+    /// The labels of the last sample: those of the next one are often equal.
+    last: Option<(Vec<&'a [u8]>, SampleLabels)>,
     dropped: BTreeSet<String>,
 }
 
@@ -384,10 +395,15 @@ impl<'a> LabelTable<'a> {
     fn read_set(
         &mut self,
         profile: &Profile<'a>,
-        messages: &[&[u8]],
+        messages: &[&'a [u8]],
         dropped: &[String],
     ) -> Result<SampleLabels, Damaged> {
-        let mut set = SampleLabels { labels: LabelSet::new(), state: None };
+        if let Some((last, labels)) = &self.last {
+            if last == messages {
+                return Ok(*labels);
+            }
+        }
+        let (mut set, mut set_state) = (LabelSet::new(), None);
         for message in messages {
             let [name, text, _] = read_numbers(message, [1, 2, 3])?;
             let name = self.number(profile, name)?;
@@ -395,7 +411,7 @@ impl<'a> LabelTable<'a> {
             let (name_text, value_text) = (&self.texts[name], &self.texts[value]);
             if name_text == STATE_LABEL {
                 if let Some(state) = STATES.iter().position(|state| state == value_text) {
-                    set.state = Some(state);
+                    set_state = Some(state);
                     continue;
                 }
             }
@@ -407,11 +423,13 @@ impl<'a> LabelTable<'a> {
                 self.dropped.insert(name_text.clone().into_owned());
                 continue;
             }
-            set.labels.retain(|&(earlier, _)| earlier != name);
-            set.labels.push((name, value));
+            set.retain(|&(earlier, _)| earlier != name);
+            set.push((name, value));
         }
-        set.labels.sort_unstable();
-        Ok(set)
+        set.sort_unstable();
+        let labels = SampleLabels { number: self.set_number(set), state: set_state };
+        self.last = Some((messages.to_vec(), labels));
+        Ok(labels)
     }
 
     /// The number of a string of the profile; equal strings have the same number.
@@ -433,22 +451,34 @@ impl<'a> LabelTable<'a> {
             return number;
         }
         self.sets.push(set.clone());
+        self.used.push(false);
         self.set_numbers.insert(set, self.sets.len() - 1);
         self.sets.len() - 1
     }
 
-    fn texts(&self, set: usize) -> Vec<(&str, &str)> {
-        let pairs = self.sets[set].iter();
-        let mut texts: Vec<_> =
-            pairs.map(|&(name, value)| (&*self.texts[name], &*self.texts[value])).collect();
-        texts.sort_unstable();
-        texts
+    fn used_sets(&self) -> impl Iterator<Item = &LabelSet> {
+        self.sets.iter().zip(&self.used).filter(|(_, used)| **used).map(|(set, _)| set)
+    }
+
+    fn sort_sets(&self) -> SortedSets {
+        let text = |number: usize| self.texts[number].clone().into_owned();
+        let texts = |set: &LabelSet| {
+            let mut labels: Vec<_> = set.iter().map(|&(name, value)| (text(name), text(value))).collect();
+            labels.sort_unstable();
+            labels
+        };
+        let sets: Vec<_> = self.sets.iter().map(texts).collect();
+        let mut labels = sets.clone();
+        labels.sort_unstable();
+        labels.dedup();
+        let order = sets.iter().map(|set| labels.binary_search(set).unwrap_or_default()).collect();
+        SortedSets { labels, order }
     }
 
     /// Drops the labels with the most values until there are few enough names and distinct sets.
     fn limit(&mut self, max_sets: usize, max_names: usize) {
         let mut values: HashMap<usize, HashSet<usize>> = HashMap::new();
-        for &(name, value) in self.sets.iter().flatten() {
+        for &(name, value) in self.used_sets().flatten() {
             values.entry(name).or_default().insert(value);
         }
         // The name with the most values first, then by name.
@@ -463,7 +493,7 @@ impl<'a> LabelTable<'a> {
         loop {
             let dropped: HashSet<usize> = names[..kept].iter().map(|&(_, name)| name).collect();
             self.sets.iter_mut().for_each(|set| set.retain(|(name, _)| !dropped.contains(name)));
-            if kept == names.len() || self.sets.iter().collect::<HashSet<_>>().len() <= max_sets {
+            if kept == names.len() || self.used_sets().collect::<HashSet<_>>().len() <= max_sets {
                 self.dropped.extend(dropped.iter().map(|&name| self.texts[name].clone().into_owned()));
                 return;
             }
@@ -476,8 +506,8 @@ impl<'a> LabelTable<'a> {
 struct StackTable<'a> {
     profile: &'a Profile<'a>,
     limits: PprofLimits,
-    functions: HashMap<u64, &'a [u8]>,
-    locations: HashMap<u64, &'a [u8]>,
+    functions: Numbered<'a>,
+    locations: Numbered<'a>,
     /// Escaped frames of the locations in use, each after a `;`, the outermost first.
     frames: String,
     /// Where `frames` has the frames of a location, for low numbers of locations and for others.
@@ -490,7 +520,37 @@ struct StackTable<'a> {
     stacks: Vec<StackText>,
     by_locations: HashMap<u64, usize>,
     by_text: HashMap<u64, usize>,
+    /// Whether a frame of the profile reads as the place where a stack was cut.
+    has_marker: bool,
     text_bytes: usize,
+}
+
+/// Messages by their own number: low numbers are places in an array.
+struct Numbered<'a> {
+    dense: Vec<Option<&'a [u8]>>,
+    sparse: HashMap<u64, &'a [u8]>,
+}
+
+impl<'a> Numbered<'a> {
+    fn read(messages: &[&'a [u8]]) -> Result<Numbered<'a>, Damaged> {
+        let mut table =
+            Numbered { dense: vec![None; DENSE_FACTOR * messages.len() + 1], sparse: HashMap::new() };
+        for &message in messages {
+            let [number] = read_numbers(message, [1])?;
+            match table.dense.get_mut(number as usize) {
+                Some(place) => *place = Some(message),
+                None => drop(table.sparse.insert(number, message)),
+            }
+        }
+        Ok(table)
+    }
+
+    fn get(&self, number: u64) -> Option<&'a [u8]> {
+        match self.dense.get(number as usize) {
+            Some(place) => *place,
+            None => self.sparse.get(&number).copied(),
+        }
+    }
 }
 
 /// A part of a text: its start and end. No frames are empty.
@@ -516,19 +576,17 @@ impl Span {
 struct StackText {
     hash: u64,
     span: Span,
+    is_truncated: bool,
 }
 
 impl<'a> StackTable<'a> {
     fn new(profile: &'a Profile<'a>, limits: PprofLimits) -> Result<StackTable<'a>, Damaged> {
-        let by_number = |messages: &[&'a [u8]]| -> Result<HashMap<u64, &'a [u8]>, Damaged> {
-            messages.iter().map(|message| Ok((read_numbers(message, [1])?[0], *message))).collect()
-        };
         let dense = DENSE_FACTOR * profile.locations.len() + 1;
         Ok(StackTable {
             profile,
             limits,
-            functions: by_number(&profile.functions)?,
-            locations: by_number(&profile.locations)?,
+            functions: Numbered::read(&profile.functions)?,
+            locations: Numbered::read(&profile.locations)?,
             frames: String::new(),
             dense: vec![Span::default(); dense],
             sparse: HashMap::new(),
@@ -537,6 +595,7 @@ impl<'a> StackTable<'a> {
             stacks: Vec::new(),
             by_locations: HashMap::new(),
             by_text: HashMap::new(),
+            has_marker: false,
             text_bytes: 0,
         })
     }
@@ -550,11 +609,12 @@ impl<'a> StackTable<'a> {
             return Ok(stack);
         }
         let start = self.texts.len();
-        self.add_text(locations)?;
+        let is_cut = self.add_text(locations)?;
         let hash = XxHash3_64::oneshot(&self.texts.as_bytes()[start..]);
         let stack = *self.by_text.entry(hash).or_insert(self.stacks.len());
         if stack == self.stacks.len() {
-            self.stacks.push(StackText { hash, span: Span::new(start, self.texts.len())? });
+            let is_truncated = is_cut || self.has_marker && has_truncated_frame(&self.texts[start..]);
+            self.stacks.push(StackText { hash, span: Span::new(start, self.texts.len())?, is_truncated });
         } else {
             self.texts.truncate(start);
         }
@@ -562,8 +622,8 @@ impl<'a> StackTable<'a> {
         Ok(stack)
     }
 
-    /// Adds the text of a stack to `texts`.
-    fn add_text(&mut self, locations: &[Value<'_>]) -> Result<(), Refusal> {
+    /// Adds the text of a stack to `texts`, and returns whether it was cut.
+    fn add_text(&mut self, locations: &[Value<'_>]) -> Result<bool, Refusal> {
         self.spans.clear();
         let mut bytes = 0;
         for &value in locations {
@@ -579,7 +639,7 @@ impl<'a> StackTable<'a> {
         }
         if self.spans.is_empty() {
             self.texts.push_str(NO_FRAMES);
-            return self.reserve(NO_FRAMES.len());
+            return self.reserve(NO_FRAMES.len()).map(|()| false);
         }
         self.reserve(bytes)?;
         let start = self.texts.len();
@@ -591,11 +651,10 @@ impl<'a> StackTable<'a> {
         for &span in spans {
             self.texts.push_str(span.of(&self.frames));
         }
-        if let Some(text) = truncate(&self.texts[start..], self.limits.depth) {
-            self.texts.truncate(start);
-            self.texts.push_str(&text);
-        }
-        Ok(())
+        let Some(text) = truncate(&self.texts[start..], self.limits.depth) else { return Ok(false) };
+        self.texts.truncate(start);
+        self.texts.push_str(&text);
+        Ok(true)
     }
 
     /// The frames of a location, which are built when they are needed first.
@@ -604,25 +663,26 @@ impl<'a> StackTable<'a> {
         if let Some(&span) = self.sparse.get(&location) {
             return Ok(span);
         }
-        let message = *self.locations.get(&location).ok_or(Damaged("a location is missing"))?;
-        let mut frames = Vec::new();
+        let message = self.locations.get(location).ok_or(Damaged("a location is missing"))?;
+        let start = self.frames.len();
+        let mut lines = Vec::new();
         for field in Fields(message) {
-            let (4, line) = field? else { continue };
-            let [function, line] = read_numbers(line.bytes()?, [1, 2])?;
-            let function = self.functions.get(&function).ok_or(Damaged("a function is missing"))?;
+            if let (4, line) = field? {
+                lines.push(line.bytes()?);
+            }
+        }
+        for line in lines.iter().rev() {
+            let [function, line] = read_numbers(line, [1, 2])?;
+            let function = self.functions.get(function).ok_or(Damaged("a function is missing"))?;
             let [name, file] = read_numbers(function, [2, 4])?;
             let (name, file) = (self.profile.string(name)?, self.profile.string(file)?);
             self.reserve(name.len() + file.len())?;
-            frames.push(escape(&format_frame(&name, &file, line)).into_owned());
-        }
-        if frames.is_empty() {
-            let [address] = read_numbers(message, [3])?;
-            frames.push(format!("0x{address:x}"));
-        }
-        let start = self.frames.len();
-        for frame in frames.iter().rev() {
             self.frames.push(';');
-            self.frames.push_str(frame);
+            self.has_marker |= push_frame(&mut self.frames, &name, &file, line);
+        }
+        if lines.is_empty() {
+            let [address] = read_numbers(message, [3])?;
+            self.frames.push_str(&format!(";0x{address:x}"));
         }
         let span = Span::new(start, self.frames.len())?;
         match self.dense.get_mut(location as usize) {
@@ -643,12 +703,6 @@ impl<'a> StackTable<'a> {
     fn key(&self, stack: usize) -> (u64, &str) {
         (self.stacks[stack].hash, self.stacks[stack].span.of(&self.texts))
     }
-
-    fn is_truncated(&self, stack: usize) -> bool {
-        let text = self.key(stack).1;
-        memmem::find(text.as_bytes(), TRUNCATED.as_bytes()).is_some()
-            && text.split(';').any(|frame| frame == TRUNCATED)
-    }
 }
 
 /// Hashes a list of locations as it is encoded.
@@ -664,15 +718,43 @@ fn hash_locations(locations: &[Value<'_>]) -> Result<u64, Damaged> {
     Ok(XxHash3_64::oneshot_with_seed(1, &bytes))
 }
 
-/// A frame as `function (file:line)`, without what is unknown.
-fn format_frame(name: &str, file: &str, line: u64) -> String {
-    let name = if name.is_empty() { NO_NAME } else { name };
-    let is_known = 0 < line && line < 1 << 31;
-    match (file.is_empty(), is_known) {
-        (true, _) => name.to_owned(),
-        (false, true) => format!("{name} ({file}:{line})"),
-        (false, false) => format!("{name} ({file})"),
+/// Adds a frame as `function (file:line)`, without what is unknown, and returns whether it reads as TRUNCATED.
+fn push_frame(frames: &mut String, name: &str, file: &str, line: u64) -> bool {
+    let start = frames.len();
+    frames.push_str(if name.is_empty() { NO_NAME } else { name });
+    if !file.is_empty() {
+        frames.push_str(" (");
+        frames.push_str(file);
+        if 0 < line && line < 1 << 31 {
+            frames.push(':');
+            push_number(frames, line);
+        }
+        frames.push(')');
     }
+    let bytes = &frames.as_bytes()[start..];
+    let has_special =
+        memchr::memchr3(b';', b'\n', b'\r', bytes).is_some() || memchr::memchr(b'%', bytes).is_some();
+    if has_special || matches!(bytes[0], b'#' | b'[') {
+        let escaped = escape(&frames[start..]).into_owned();
+        frames.truncate(start);
+        frames.push_str(&escaped);
+    }
+    &frames[start..] == TRUNCATED
+}
+
+fn push_number(text: &mut String, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    while at == digits.len() || number > 0 {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    digits[at..].iter().for_each(|&digit| text.push(char::from(digit)));
+}
+
+fn has_truncated_frame(text: &str) -> bool {
+    text.split(';').any(|frame| frame == TRUNCATED)
 }
 
 /// The stack cut to `depth` frames, one frame in the place of the middle; None if it is no deeper.

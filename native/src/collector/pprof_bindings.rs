@@ -73,7 +73,9 @@ pub fn sum_pprof<'py>(
     let mut columns = Vec::with_capacity(groups.len());
     for group in groups {
         let column = |of: &dyn Fn(&(usize, [i64; STATE_COUNT])) -> [u8; 8]| {
-            PyBytes::new(py, &group.rows.iter().flat_map(of).collect::<Vec<u8>>())
+            let mut bytes = Vec::with_capacity(8 * group.rows.len());
+            group.rows.iter().for_each(|row| bytes.extend_from_slice(&of(row)));
+            PyBytes::new(py, &bytes)
         };
         let hashes = column(&|row| stacks[row.0].0.to_ne_bytes());
         let counts = (0..STATE_COUNT).map(|state| column(&|row| row.1[state].to_ne_bytes())).collect();

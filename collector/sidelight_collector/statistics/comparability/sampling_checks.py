@@ -28,7 +28,7 @@ from sidelight_model.counts import ProfileType
 
 MAX_COVERAGE_DIFFERENCE: Final = 0.1
 MAX_TRUNCATION_DIFFERENCE: Final = 0.005
-REQUIRED_STATES: Final = {ProfileType.CPU: "", ProfileType.WALL: "idle", ProfileType.GIL: "gil"}
+REQUIRED_STATES: Final = {ProfileType.CPU: "running", ProfileType.WALL: "idle", ProfileType.GIL: "gil"}
 """The state without whose samples a profile type reads too low."""
 FALLBACK_MODES: Final = frozenset(("command", "nonblocking"))
 """Modes whose stacks cannot be compared with those of other modes."""
@@ -73,6 +73,17 @@ def check_states(a: SamplingSummary, b: SamplingSummary, context: CheckContext) 
         hint = (
             "Compare CPU time (type=cpu), or sample with the sidecar's extension: py-spy does not record it."
         )
+        if context.kind is ProfileType.CPU:
+            hint = "Compare wall time (type=wall): the client sent no CPU time."
+            return CheckResult(
+                "states",
+                CheckState.MISMATCH,
+                CheckSeverity.BLOCKING,
+                "states_missing",
+                text,
+                hint,
+                CHANGE_DEPLOYMENT,
+            )
         return CheckResult(
             "states",
             CheckState.MISMATCH,
