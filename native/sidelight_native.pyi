@@ -181,6 +181,38 @@ def fold(
     Raises ValueError for a line that is not a stack and a count, and beyond `max_stacks`.
     """
 
+def read_pprof_header(
+    content: bytes, limits: tuple[int, int, int, int, int, int]
+) -> tuple[list[tuple[str, str]], tuple[str, str], int, int, int]:
+    """Names and units of the values and of the period of a pprof profile, its period, time and duration (ns).
+
+    The limits are those of `sum_pprof`. Raises ValueError with a word and what is damaged.
+    """
+
+def sum_pprof(
+    content: bytes,
+    limits: tuple[int, int, int, int, int, int],
+    *,
+    states: list[tuple[int, int]],
+    whole: tuple[int, int] | None,
+    count: int | None,
+    unit_ns: int,
+    period_ns: int,
+    dropped: list[str],
+) -> tuple[list[tuple[list[tuple[str, str]], bytes, list[bytes], list[str], int, int]], int, list[str], int]:
+    """The samples of a pprof profile by label set, in whole samples of one period.
+
+    `limits` bounds entries, bytes of text, stacks of a group, frames of a stack, groups, and names of labels.
+    `states` pairs the index of a value with the state that it counts for; `whole` is the value of which those
+    are a part, and the state of the rest; `count` is the value that counts samples. `dropped` are names of
+    labels that make no group.
+
+    Returns for each group its labels, and hashes, counts, stacks, samples and clipped samples as `fold` does;
+    the period (ns), the names of labels that were dropped, and the bytes of text.
+
+    Raises ValueError with a word (`damaged`, `entries`, `stacks`, `text`, `time`) and what is damaged.
+    """
+
 @final
 class Pool:
     """Stacks of frames, numbered from 0, and the call trees that they make; safe in threads.

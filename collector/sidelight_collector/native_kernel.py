@@ -10,7 +10,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any, Final
 
-_REQUIRED_NAMES: Final = ("fold", "Pool")
+_REQUIRED_NAMES: Final = ("fold", "Pool", "sum_pprof")
 
 
 @dataclass(frozen=True, slots=True)

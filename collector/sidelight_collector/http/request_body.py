@@ -1,4 +1,4 @@
-"""Receives JSON bodies within limits of time, size, structure and memory (`json_body`)."""
+"""Receives JSON bodies within limits of time, size, structure and memory."""
 
 from __future__ import annotations
 

@@ -124,7 +124,10 @@ def bind_labels(row: HashedWindow, writer: WriterIdentity) -> HashedWindow:
 
 
 def measure_lines(text: bytes, max_bytes: int) -> int:
-    """Return the memory (bytes) that a text of lines counts as. Raises LimitExceeded above `max_bytes`."""
+    """Return the memory (bytes) that a text of lines counts as.
+
+    Raises LimitExceeded above `max_bytes`.
+    """
     held_bytes = max(len(text), MIN_LINE_BYTES * text.count(b"\n"))
     if held_bytes > max_bytes:
         raise LimitExceeded(

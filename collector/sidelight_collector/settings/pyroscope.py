@@ -20,7 +20,10 @@ def parse_label_name(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PyroscopeSettings(ClientLimitSettings):
-    """Settings of the routes for Pyroscope's clients. The collector's `Settings` include them."""
+    """Settings of the routes for Pyroscope's clients.
+
+    The collector's `Settings` include them.
+    """
 
     pyroscope_ingest: bool = setting(
         default=True,

@@ -1,8 +1,9 @@
-"""Read pprof profiles (profile.proto), as Go, Pyroscope's clients and `sidelight export` write them.
+"""Read pprof profiles (profile.proto).
 
-The fields are defined in https://github.com/google/pprof/blob/main/proto/profile.proto. A sample has a value
-for each of the profile's value types, and labels. Its locations begin with the innermost frame.
-`native/src/collector/pprof.rs` is the same in Rust for the collector.
+Go, Pyroscope's clients and `sidelight export` write them. The fields are defined in
+https://github.com/google/pprof/blob/main/proto/profile.proto. A sample has a value for each of the profile's
+value types, and labels. Its locations begin with the innermost frame. `native/src/collector/pprof.rs` is the
+same in Rust for the collector.
 """
 
 from __future__ import annotations

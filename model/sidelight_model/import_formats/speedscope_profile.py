@@ -30,13 +30,13 @@ NS_PER_UNIT: Final = {
 
 
 class TooMuchText(Exception):
-    """The stacks of a file have more text than allowed: a name in many stacks counts in each."""
+    """The stacks of a file have more text than allowed."""
 
 
 def iter_weighted_stacks(document: Mapping[str, Any], max_text: int | None = None) -> Iterator[WeightedStack]:
-    """Yield the stacks of all profiles that have frames, with weights in nanoseconds or without a unit.
+    """Yield the stacks of all profiles that have frames.
 
-    Raises TooMuchText above `max_text` characters, and ValueError, KeyError, TypeError, AttributeError or
+    Weights are in nanoseconds, or without a unit. Raises TooMuchText above `max_text` characters, and ValueError, KeyError, TypeError, AttributeError or
     IndexError for an invalid structure.
     """
     text_length = 0

@@ -1,6 +1,6 @@
-"""Read the samples of a pprof profile (`sidelight_model.import_formats.pprof_profile`).
+"""Read the samples of a pprof profile.
 
-A sample has a value for each value type:
+`sidelight_model.import_formats.pprof_profile` reads the format. A sample has a value for each value type:
 
 - The value of a type `samples` in the unit `count` is a number of samples.
 - Without one, a type in units of time is divided by the period, which is the time of one sample.

@@ -1,4 +1,6 @@
-"""Read the samples of a speedscope JSON file (`sidelight_model.import_formats.speedscope_profile`).
+"""Read the samples of a speedscope JSON file.
+
+`sidelight_model.import_formats.speedscope_profile` reads the format.
 
 The file holds durations of stacks, but a comparison needs numbers of samples. Each weight is therefore
 divided by the sample period:

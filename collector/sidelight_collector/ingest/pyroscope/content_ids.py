@@ -19,7 +19,7 @@ class ContentId(NamedTuple):
 
 
 def hash_content(*parts: bytes) -> bytes:
-    """Hash the parts of a profile; other parts with the same joined bytes have another hash."""
+    """Hash the parts of a profile, each with its length."""
     hasher = xxhash.xxh3_128()
     for part in parts:
         hasher.update(len(part).to_bytes(8, "little"))

@@ -55,7 +55,10 @@ class BadProfile(SidelightError):
 
 @dataclass(frozen=True, slots=True)
 class ProfileLimits:
-    """Limits of one profile; `labels` bounds the label names of a sample, `groups` the label sets."""
+    """Limits of one profile.
+
+    `labels` bounds the label names of its samples, `groups` their label sets.
+    """
 
     entries: int
     text_bytes: int
@@ -93,7 +96,7 @@ class SampleGroup:
 
 @dataclass(frozen=True, slots=True)
 class ProfileSums:
-    """The samples of a profile by label set, and the names of labels that were dropped."""
+    """The samples of a profile by label set, and the labels that were dropped."""
 
     groups: Sequence[SampleGroup]
     period_ns: int

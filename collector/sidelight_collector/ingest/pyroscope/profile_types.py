@@ -1,4 +1,4 @@
-"""Which values of a profile are time that Sidelight stores, and the kind of the others."""
+"""The values of a profile that are time, and the kind of the others."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ STATE_OF_TYPE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ProfileMeaning:
-    """The values of a profile to store, None if there are none, and the kinds of its other values."""
+    """The values of a profile to store, if any, and the kinds of the others."""
 
     values: SampleValues | None
     not_stored: frozenset[NotStored]
@@ -100,7 +100,7 @@ def choose_values(header: PprofHeader, metric: str, default_period_ns: int) -> P
 
 
 def find_time_type(*names: str) -> ProfileType | None:
-    """Return the profile type that the first known name means, such as `process_cpu` or `wall`."""
+    """Return the profile type of the first known name, such as `process_cpu`."""
     for name in names:
         if kind := TIME_TYPES.get(name.removeprefix("process_")):
             return kind
@@ -108,7 +108,7 @@ def find_time_type(*names: str) -> ProfileType | None:
 
 
 def classify_type(*names: str) -> NotStored:
-    """Return the kind of values with these names, such as the metric `memory` and the type `alloc_space`."""
+    """Return the kind of values with these names, such as `alloc_space`."""
     for name in names:
         for word, kind in _KIND_WORDS.items():
             if word in name:
@@ -119,7 +119,7 @@ def classify_type(*names: str) -> NotStored:
 def _join_times(
     types: Sequence[ValueType], times: Mapping[ProfileType, int], count: int | None, period_ns: int
 ) -> SampleValues:
-    """Combine the times of a profile: CPU time is a part of its wall time, in the same unit."""
+    """Combine the times of a profile: CPU time is a part of its wall time."""
     cpu, wall = times.get(ProfileType.CPU), times.get(ProfileType.WALL)
     if cpu is not None and wall is not None and types[cpu].unit == types[wall].unit:
         states, whole = ((cpu, STATE_OF_TYPE[ProfileType.CPU]),), (wall, STATE_OF_TYPE[ProfileType.WALL])

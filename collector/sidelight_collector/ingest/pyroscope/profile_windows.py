@@ -1,4 +1,4 @@
-"""Turn profiles into windows: one for each set of labels of the samples of a profile."""
+"""Turn profiles into windows: one for each label set of their samples."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class WindowBuilder:
         )
 
     def unpack(self, content: bytes) -> bytes:
-        """Unpack a profile that is compressed with gzip, whatever the encoding of the request.
+        """Unpack a profile that may be compressed with gzip.
 
         Raises BadEncoding, and LimitExceeded if the profiles of the request are larger than a body may be.
         """
@@ -127,9 +127,10 @@ class WindowBuilder:
         )
 
     def add_pprof(self, content: bytes, sent: SentProfile) -> None:
-        """Add the windows of an unpacked pprof profile; samples that are no time are only counted.
+        """Add the windows of an unpacked pprof profile.
 
-        Raises BadProfile, BadLabel, ClockSkew, LabelMismatch, LimitExceeded.
+        Other values than time are only counted. Raises BadProfile, BadLabel, ClockSkew, LabelMismatch,
+        LimitExceeded.
         """
         limits = self.profile_limits
         header = read_pprof_header(content, limits)

@@ -16,7 +16,7 @@ JSON_MEMORY_FACTOR = 2
 def parse_push(
     request: ReceivedRequest, limits: IngestLimits, client: PyroscopeClient, *, is_json: bool
 ) -> ParsedRequest:
-    """Parse the profiles of a push. Raises a SidelightError with the first reason to refuse it."""
+    """Parse the profiles of a push. Raises the first reason to refuse it."""
     body = decompress_body(request.body, request.encoding, limits.max_body_bytes)
     max_profiles = limits.window_limits.max_windows
     if is_json:

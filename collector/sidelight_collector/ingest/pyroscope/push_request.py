@@ -29,7 +29,10 @@ _HINT = "Send a PushRequest of push.v1.PusherService."
 
 @dataclass(frozen=True, slots=True)
 class RawProfile:
-    """A profile in pprof, perhaps compressed, with the labels of its series and the id of its sender."""
+    """A profile in pprof with the labels of its series and the id of its sender.
+
+    It may be compressed.
+    """
 
     labels: tuple[tuple[str, str], ...]
     content: bytes

@@ -1,4 +1,4 @@
-"""Handle the requests of Pyroscope's clients: receive profiles, store windows, respond."""
+"""Handle the requests of Pyroscope's clients."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PyroscopeHandler:
         ]
 
     async def push(self, request: web.Request) -> web.Response:
-        """Respond 200 with an empty message once every profile is durable, or refuse them all."""
+        """Respond with an empty message once every profile is durable."""
         content_type = request.content_type.lower()
         if content_type not in _PUSH_TYPES:
             raise UnsupportedType(

@@ -1,4 +1,4 @@
-"""Turn the time of stacks into whole samples of one period, so that the total stays.
+"""Turn the time of stacks into whole samples of one period.
 
 Some senders report time that is no multiple of their period. Each stack rounds to whole samples and carries
 its rounding error to the next one. The period is then the total divided by the samples.
@@ -15,7 +15,7 @@ MAX_SAMPLES = 10**12
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A period, and the samples of a profile: their product is its total time, but for rounding."""
+    """A period and a number of samples, whose product is the time of a profile."""
 
     ns: int
     samples: int

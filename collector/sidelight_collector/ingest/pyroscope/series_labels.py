@@ -42,7 +42,7 @@ class SeriesLabels:
 
 @dataclass(frozen=True, slots=True)
 class PyroscopeClient:
-    """What the headers of a request say: the client's name, its labels for all profiles, its address."""
+    """A client by the headers of a request; `labels` are those of all its profiles."""
 
     name: str = ""
     labels: tuple[tuple[str, str], ...] = ()

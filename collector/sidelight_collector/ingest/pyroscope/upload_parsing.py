@@ -1,4 +1,4 @@
-"""Turn an upload to `/ingest` into windows, or raise the reason to refuse it. Pure."""
+"""Turn an upload to `/ingest` into windows. Pure."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class UnsupportedFormat(SidelightError):
 def parse_upload(
     request: ReceivedRequest, limits: IngestLimits, client: PyroscopeClient, content_type: str
 ) -> ParsedRequest:
-    """Parse the profile of an upload. Raises a SidelightError with the first reason to refuse it."""
+    """Parse the profile of an upload. Raises the first reason to refuse it."""
     upload = parse_upload_query(request.query, request.now_ns)
     file_format = _find_format(upload.format, content_type)
     body = decompress_body(request.body, request.encoding, limits.max_body_bytes)
@@ -95,7 +95,10 @@ def parse_upload(
 
 
 def _find_format(name: str, content_type: str) -> str:
-    """Return `pprof`, `lines`, `speedscope`, or an empty text for folded text. Raises UnsupportedFormat."""
+    """Return `pprof`, `lines`, `speedscope`, or "" for folded text.
+
+    Raises UnsupportedFormat.
+    """
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type.startswith("binary/octet-stream+"):
         name = name or media_type.partition("+")[2]

@@ -60,7 +60,7 @@ class UploadQuery:
 
 
 def parse_upload_query(query: Mapping[str, str], now_ns: int) -> UploadQuery:
-    """Parse the parameters. Raises BadUploadParameter, and BadTime for `from` and `until`."""
+    """Parse the parameters. Raises BadUploadParameter, BadTime."""
     name, labels = _parse_name(query.get("name", ""))
     app, _, suffix = name.rpartition(".")
     if not app or not (suffix in TIME_TYPES or _SUFFIX.fullmatch(suffix)):
