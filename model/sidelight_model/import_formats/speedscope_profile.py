@@ -36,8 +36,8 @@ class TooMuchText(Exception):
 def iter_weighted_stacks(document: Mapping[str, Any], max_text: int | None = None) -> Iterator[WeightedStack]:
     """Yield the stacks of all profiles that have frames.
 
-    Weights are in nanoseconds, or without a unit. Raises TooMuchText above `max_text` characters, and ValueError, KeyError, TypeError, AttributeError or
-    IndexError for an invalid structure.
+    Weights are in nanoseconds, or without a unit. Raises TooMuchText above `max_text` characters, and
+    ValueError, KeyError, TypeError, AttributeError or IndexError for an invalid structure.
     """
     text_length = 0
     texts = [_format_frame(frame) for frame in document["shared"]["frames"]]
