@@ -233,7 +233,7 @@ def test_hours_of_several_days_are_not_one_profile_and_whole_days_are(shop: str,
     drawn.drag((3, drawn.columns - 2), (5, drawn.columns - 1))
     expect(page.locator(".heat-sum")).to_contain_text("3 hours of 2 days")
     expect(page.get_by_role("link", name="Open flame graph")).to_have_count(0)
-    page.get_by_role("button", name="these days whole").click()
+    page.get_by_role("button", name="use whole days").click()
     expect(page.locator(".heat-sum")).to_contain_text("1,620 samples")
     page.get_by_role("link", name="Compare with the time before it").click()
     expect(page.locator(".picker .basis").nth(1)).to_contain_text("1,620 samples")

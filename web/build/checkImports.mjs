@@ -11,6 +11,7 @@ import { fileURLToPath } from "node:url";
 
 /** The folders from the bottom up. A module imports from its own folder and from folders below it. */
 const LAYERS = [
+  "strings",
   "lib",
   "api",
   "flamegraph/tree",

@@ -15,6 +15,7 @@ import { ServicePage } from "./pages/ServicePage.tsx";
 import { ServicesPage } from "./pages/ServicesPage.tsx";
 import { SettingsPage } from "./pages/SettingsPage.tsx";
 import { START, type Place } from "./lib/url.ts";
+import * as strings from "./strings/applicationStrings.ts";
 
 /** `refreshCount` counts the presses of Refresh: a page requests its answers again when it grows. */
 export function App() {
@@ -26,7 +27,7 @@ export function App() {
   useKeys({ "?": openHelp });
   return (
     <>
-      <a class="skip" href="#main">Skip to content</a>
+      <a class="skip" href="#main">{strings.skipToContent}</a>
       <Header refresh={() => setTurn((now) => now + 1)} />
       <ConnectionBanner />
       <main id="main" tabIndex={-1}><Page here={here} refreshCount={refreshCount} key={`${here.page} ${here.service}`} /></main>
@@ -44,14 +45,14 @@ function Page({ here, refreshCount }: { here: Place; refreshCount: number }) {
   if (here.page === "captures") return <CapturesPage refreshCount={refreshCount} />;
   if (here.page === "capture") return <CapturePage refreshCount={refreshCount} />;
   if (here.page === "settings") return <SettingsPage />;
-  return <div class="card zero"><h1>No such page</h1><p><Link to={START}>Show all services</Link></p></div>;
+  return <div class="card zero"><h1>{strings.noSuchPage}</h1><p><Link to={START}>{strings.showAllServices}</Link></p></div>;
 }
 
 function titleOf(here: Place): string {
   const service = here.service.slice(0, 80);
   const names = {
-    services: "Services", service, compare: `Compare ${service}`, depth: `Stack depth of ${service}`, heatmap: `Heatmap of ${service}`,
-    captures: "Captures", capture: `Capture ${here.capture.slice(0, 80)}`, settings: "Settings and help", unknown: "No such page",
+    services: strings.services, service, compare: strings.compareTitle(service), depth: strings.depthTitle(service), heatmap: strings.heatmapTitle(service),
+    captures: strings.captures, capture: strings.captureTitle(here.capture.slice(0, 80)), settings: strings.settingsAndHelp, unknown: strings.noSuchPage,
   };
   return `${names[here.page]} · Sidelight`;
 }

@@ -2,6 +2,7 @@ import { useEffect } from "preact/hooks";
 import { useAnswer, type AnswerRequest } from "./useAnswer.ts";
 import { Failure, parseFailure } from "./request.ts";
 import type { components } from "./schema.ts";
+import * as strings from "../strings/answerStrings.tsx";
 
 type Schemas = components["schemas"];
 
@@ -24,9 +25,9 @@ export async function sendRequest<Answer>(method: "POST" | "DELETE", url: string
   try {
     response = await fetch(url, { method, headers: { "Content-Type": "application/json" }, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch {
-    throw new Failure("unreachable", "The collector does not answer.", "It may or may not have made the change: check once it answers.");
+    throw new Failure("unreachable", strings.collectorDoesNotAnswer, strings.checkWhetherItHappened);
   }
-  if (!response.ok) throw await parseFailure(response, "Only users with a token may start and end captures here.");
+  if (!response.ok) throw await parseFailure(response, strings.capturesNeedToken);
   return response.status === 204 ? null : ((await response.json()) as Answer);
 }
 

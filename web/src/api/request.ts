@@ -3,6 +3,7 @@ import { classifyFailure, parseRetryAfter, type FailureKind } from "./retryPolic
 import { takePrefetched } from "./prefetchCache.ts";
 import { noteBuild } from "./connection.ts";
 import type { components } from "./schema.ts";
+import * as strings from "../strings/answerStrings.tsx";
 
 /** A request that failed: what happened, what to do about it, and in how many seconds to retry. */
 export class Failure extends Error {
@@ -44,22 +45,22 @@ export async function requestJson<Answer>(url: string, signal: AbortSignal, onRe
   } catch (error) {
     if (signal.aborted) throw error;
     if (error instanceof SyntaxError) {
-      throw new Failure("not_json", "Something else answered in the collector's place.",
-        "Perhaps a page to sign in: load this page again.");
+      throw new Failure("not_json", strings.somethingElseAnsweredIn,
+        strings.perhapsSignInPage);
     }
     throw unreachable();
   }
 }
 
 const unreachable = () => (navigator.onLine
-  ? new Failure("unreachable", "The collector does not answer.", "Check that it runs and that this page was opened from it.")
-  : new Failure("offline", "This browser is offline.", "The page reconnects automatically."));
+  ? new Failure("unreachable", strings.collectorDoesNotAnswer, strings.checkThatItRuns)
+  : new Failure("offline", strings.browserOffline, strings.pageReconnectsAutomatically));
 
 /** The failure in an error response; `unauthorizedMessage` is its message where a token is missing. */
-export async function parseFailure(response: Response, unauthorizedMessage = "This collector shows profiles only to readers with a token."): Promise<Failure> {
+export async function parseFailure(response: Response, unauthorizedMessage = strings.profilesNeedToken): Promise<Failure> {
   if (response.status === 401) {
     return new Failure("unauthorized", unauthorizedMessage,
-      "A browser sends no token. Use sidelight's commands with --token-file, or a proxy that adds one or signs you in. The page on operations describes the setup.");
+      strings.howToSendToken);
   }
   const wait = parseRetryAfter(response.headers.get("Retry-After"), Date.now() / 1000);
   const text = await response.text().catch(() => "");
@@ -67,6 +68,6 @@ export async function parseFailure(response: Response, unauthorizedMessage = "Th
     const body = JSON.parse(text) as Partial<components["schemas"]["Error"]>;
     return new Failure(body.error ?? String(response.status), body.message ?? text, body.hint ?? "", wait);
   } catch {
-    return new Failure(String(response.status), `The collector answered ${response.status} ${response.statusText}.`, "", wait);
+    return new Failure(String(response.status), strings.answeredWithStatus(response.status, response.statusText), "", wait);
   }
 }

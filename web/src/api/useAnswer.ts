@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { MAX_RETRIES, backoffSeconds } from "./retryPolicy.ts";
 import { requestJson, Failure } from "./request.ts";
 import { reportUnreachable, reportReachable, retryRound } from "./connection.ts";
+import * as strings from "../strings/answerStrings.tsx";
 
 /**
  * A request with its latest answer. The answer stays while the next one loads, and while the collector is unreachable or
@@ -94,7 +95,7 @@ export function useAnswer<Answer>(url: string | null): AnswerRequest<Answer> {
   }, [retryTurn]);
 
   const cancel = () => controllerRef.current?.abort(
-    new Failure("given_up", "You stopped waiting.", "A shorter range or a narrower filter is faster. Back returns to the previous view."));
+    new Failure("given_up", strings.youStoppedWaiting, strings.howToBeFaster));
   const common = { reload, cancel, receivedAt: result?.receivedAt ?? 0, requestedAt: progress.requestedAt, isReceiving: progress.isReceiving, retryAt };
   if (url === null) return { ...common, answer: null, failure: null, loading: false, isCurrent: false };
   const isSameUrl = result?.url === url;

@@ -1,6 +1,7 @@
 import type { DepthRange } from "../lib/depthRange.ts";
 import { binWidth, cumulative, axisMaximum, toShares, binSamples, type DepthSamples } from "../lib/distribution.ts";
 import { percent } from "../lib/numbers.ts";
+import * as strings from "../strings/depthStrings.tsx";
 
 const WIDTH = 640;
 const HEIGHT = 240;
@@ -40,12 +41,12 @@ export function Histogram({ sides, names, deepest, summary, range }: DepthChartP
   return (
     <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={summary}>
       <Hatch />
-      <Axes deepest={slots * width} highest={highest} label="stack depth (frames)" />
+      <Axes deepest={slots * width} highest={highest} label={strings.depthAxis} />
       <SelectedDepths range={range} top={slots * width} />
       {bins.map((shares, side) => shares.map((share, bin) => share > 0 && (
         <rect key={`${side}.${bin}`} class={`bar-${SIDES[side]}`} x={xAt(bin / slots) + bar * (side + 0.15)} y={yAt(share / highest)}
           width={Math.max(bar - 0.5, 0.5)} height={Math.max(yAt(0) - yAt(share / highest), 0.5)}>
-          <title>{`${names[side]}: ${percent(share)} of samples at depth ${width === 1 ? bin : `${bin * width}–${bin * width + width - 1}`}`}</title>
+          <title>{strings.ofSamplesAtDepth(names[side], percent(share), width === 1 ? bin : `${bin * width}–${bin * width + width - 1}`)}</title>
         </rect>
       )))}
     </svg>
@@ -60,11 +61,11 @@ export function Ecdf({ sides, names, deepest, summary, gapAt, range }: DepthChar
   const [a, b] = steps;
   return (
     <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={summary}>
-      <Axes deepest={deepest + 1} highest={1} label="stack depth (frames), cumulative share of samples" />
+      <Axes deepest={deepest + 1} highest={1} label={strings.cumulativeAxes} />
       <SelectedDepths range={range} top={deepest + 1} />
       {gapAt !== null && b && (
         <line class="gap-line" x1={xAt((gapAt + 0.5) / (deepest + 1))} x2={xAt((gapAt + 0.5) / (deepest + 1))} y1={yAt(a[gapAt])} y2={yAt(b[gapAt])}>
-          <title>{`largest gap: ${percent(Math.abs(a[gapAt] - b[gapAt]))} at depth ${gapAt}`}</title>
+          <title>{strings.largestGapAtDepth(percent(Math.abs(a[gapAt] - b[gapAt])), gapAt)}</title>
         </line>
       )}
       {steps.map((parts, side) => <path key={side} class={`line-${SIDES[side]}`} d={path(parts)}><title>{names[side]}</title></path>)}

@@ -1,6 +1,7 @@
 import { short } from "../lib/numbers.ts";
 import type { VersionSighting } from "../api/grids.ts";
 import { formatClock } from "../lib/times.ts";
+import * as strings from "../strings/serviceStrings.tsx";
 
 export interface Trend {
   readonly start: readonly number[];
@@ -35,7 +36,7 @@ export function Sparkline({ trend }: { trend: Trend }) {
   const maximum = Math.max(...values, 0);
   const mean = values.reduce((all, one) => all + one, 0) / Math.max(values.length, 1);
   const markers = deployMarkers(trend);
-  const summary = `CPU cores per pod: mean ${short(mean)}, max ${short(maximum)}${markers.map(({ version, at }) => `; ${(version || "(no version)").slice(0, 60)} from ${formatClock(at).slice(0, -3)}`).join("")}`;
+  const summary = strings.trendDescription(short(mean), short(maximum), markers.map(({ version, at }) => strings.fromLabel((version || strings.noVersionLabelled).slice(0, 60), formatClock(at).slice(0, -3))).join(""));
   return (
     <svg class="sparkline" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width={WIDTH} height={HEIGHT} role="img" aria-label={summary}>
       <title>{summary}</title>

@@ -1,6 +1,7 @@
 /** What is selected of a heatmap, in the address and as sides of a comparison. Rows are known by their names: their order may change. */
 
 import { joinMatchers, matchAny } from "../lib/selectors.ts";
+import * as strings from "../strings/heatmapStrings.tsx";
 
 /** Rows, and columns from first to last, both included. */
 export interface CellSelection {
@@ -95,12 +96,12 @@ export interface ComparedSide extends Span {
  * in the longer part of the range before or after. Null if all of both is selected.
  */
 export function complementSide(pods: readonly Pod[], all: boolean, span: Span, whole: Span): { side: ComparedSide; name: string } | null {
-  if (!all) return { side: { match: podMatchers(pods).others, ...span }, name: "the other pods at the same time" };
+  if (!all) return { side: { match: podMatchers(pods).others, ...span }, name: strings.otherPodsAtSame };
   const [timeBefore, timeAfter] = [span.from - whole.from, whole.until - span.until];
   if (timeBefore <= 0 && timeAfter <= 0) return null;
   return timeBefore >= timeAfter
-    ? { side: { match: "", from: whole.from, until: span.from }, name: "the time before it" }
-    : { side: { match: "", from: span.until, until: whole.until }, name: "the time after it" };
+    ? { side: { match: "", from: whole.from, until: span.from }, name: strings.timeBeforeIt }
+    : { side: { match: "", from: span.until, until: whole.until }, name: strings.timeAfterIt };
 }
 
 /** When clocks (of this browser) show an hour on a day that lasts from start to end; null if they skip it. */

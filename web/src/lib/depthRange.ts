@@ -1,4 +1,5 @@
 import type { Place } from "./url.ts";
+import * as strings from "../strings/depthStrings.tsx";
 
 /** A range of stack depths, both ends included. */
 export interface DepthRange {
@@ -33,4 +34,4 @@ export function stepDepthRange(range: DepthRange | null, key: string, shift: boo
   return { from: range.from + moved, until: range.until + moved };
 }
 
-export const formatDepthRange = ({ from, until }: DepthRange): string => (from === until ? `${from} frames deep` : `${from}–${until} frames deep`);
+export const formatDepthRange = ({ from, until }: DepthRange): string => (from === until ? strings.framesDeep(from) : strings.framesDeepRange(from, until));

@@ -1,4 +1,5 @@
 import { percent } from "./numbers.ts";
+import * as strings from "../strings/depthStrings.tsx";
 
 /** Sums over one side's stack depths: `depth[i]` frames deep, `samples[i]` samples. */
 export interface DepthSamples {
@@ -48,6 +49,6 @@ export function describeGap(sides: readonly DepthSamples[], depth: number): stri
     const within = side.samples.reduce((sum, samples, i) => (side.depth[i] <= depth ? sum + samples : sum), 0);
     return all > 0 ? within / all : 0;
   });
-  if (a === b) return "Both sides have the same depths.";
-  return `Largest gap: ${percent(a)} of A's samples and ${percent(b)} of B's are at most ${depth} frames deep (${(Math.abs(a - b) * 100).toFixed(1)} points apart).`;
+  if (a === b) return strings.bothSidesHaveSame;
+  return strings.largestGap(percent(a), percent(b), depth, (Math.abs(a - b) * 100).toFixed(1));
 }

@@ -1,8 +1,6 @@
 /** Numbers as people read them; every function takes one unit and says it in its name. */
 
-export const count = (value: number): string => Math.round(value).toLocaleString("en-US");
-
-export const plural = (value: number, one: string, many = `${one}s`): string => `${count(value)} ${value === 1 ? one : many}`;
+import { count } from "../strings/counts.ts";
 
 /** Three significant digits, no exponent for what a profile holds. */
 export function short(value: number): string {

@@ -1,5 +1,7 @@
 /** Prometheus matchers as text. */
 
+import * as strings from "../strings/timelineStrings.tsx";
+
 export const quote = (value: string): string => `"${value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n")}"`;
 
 export const equals = (label: string, value: string): string => `${label}=${quote(value)}`;
@@ -25,7 +27,7 @@ export function sideMatchers(side: string): string {
 }
 
 export function sideName(side: string): string {
-  if (side.startsWith("version:")) return side.slice(8) || "(no version)";
+  if (side.startsWith("version:")) return side.slice(8) || strings.noVersionLabelled;
   return side.startsWith("match:") ? side.slice(6) || "everything" : "everything";
 }
 

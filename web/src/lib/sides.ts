@@ -1,6 +1,7 @@
 import { formatMatcher, joinMatchers, onlyLabel, parseMatchers, selectorOf, sideMatchers } from "./selectors.ts";
 import { parseTime, rfc3339, toEpochSeconds, type Range } from "./times.ts";
 import { START, type Place } from "./url.ts";
+import * as strings from "../strings/comparisonStrings.tsx";
 
 /** The sides of a comparison, as addresses name them. */
 export type SideName = "baseline" | "comparison";
@@ -94,7 +95,7 @@ export function earlierRanges(range: Range, now: number): (Range & { readonly na
   const [from, until] = [parseTime(range.from, now), parseTime(range.until, now)];
   if (from === null || until === null) return [];
   const shifted = (name: string, seconds: number) => ({ name, from: rfc3339(Math.floor(from - seconds)), until: rfc3339(Math.floor(until - seconds)) });
-  return [shifted("just before", until - from), shifted("the day before", 86_400), shifted("the week before", 604_800)];
+  return [shifted(strings.justBefore, until - from), shifted(strings.dayBefore, 86_400), shifted(strings.weekBefore, 604_800)];
 }
 
 /** The same place with its sides exchanged. */

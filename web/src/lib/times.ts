@@ -1,5 +1,7 @@
 /** Time expressions as the API reads them: RFC 3339, epoch seconds, `now`, `-15m`, `now-15m`. */
 
+import * as strings from "../strings/timelineStrings.tsx";
+
 const UNIT_SECONDS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 };
 
 /** Epoch seconds of a time expression; null if it is invalid. */
@@ -24,7 +26,7 @@ export interface Range {
 
 export const PRESETS: readonly (Range & { readonly name: string })[] = [
   { name: "last 15 minutes", from: "-15m", until: "now" },
-  { name: "last hour", from: "-1h", until: "now" },
+  { name: strings.lastHour, from: "-1h", until: "now" },
   { name: "last 6 hours", from: "-6h", until: "now" },
   { name: "last 24 hours", from: "-1d", until: "now" },
   { name: "last 7 days", from: "-7d", until: "now" },
@@ -45,7 +47,7 @@ export function formatRange(range: Range): string {
   const preset = PRESETS.find(({ from, until }) => from === range.from && until === range.until);
   if (preset) return preset.name;
   const duration = formatDuration(range.from);
-  if (duration !== null && range.until === "now") return `last ${duration}`;
+  if (duration !== null && range.until === "now") return strings.last(duration);
   const [from, until] = [range.from, range.until].map((text) => (isRelativeTime(text) ? null : parseTime(text, 0)));
   if (from === null || until === null) return `${formatMoment(range.from)} – ${formatMoment(range.until)}`;
   const [start, end] = [formatClock(from), formatClock(until)];
@@ -55,7 +57,7 @@ export function formatRange(range: Range): string {
 
 function formatMoment(text: string): string {
   const duration = formatDuration(text);
-  if (duration !== null) return `${duration} ago`;
+  if (duration !== null) return strings.ago(duration);
   const at = isRelativeTime(text) ? null : parseTime(text, 0);
   return at === null ? text : formatWithZone(at);
 }
@@ -98,10 +100,10 @@ export function formatClock(seconds: number): string {
 /** "4 min ago" and the like. */
 export function formatAgo(seconds: number, now: number): string {
   const elapsed = Math.max(now - seconds, 0);
-  if (elapsed < 60) return `${Math.round(elapsed)} s ago`;
-  if (elapsed < 3600) return `${Math.round(elapsed / 60)} min ago`;
-  if (elapsed < 172_800) return `${Math.round(elapsed / 3600)} h ago`;
-  return `${Math.round(elapsed / 86_400)} days ago`;
+  if (elapsed < 60) return strings.sAgo(Math.round(elapsed));
+  if (elapsed < 3600) return strings.minAgo(Math.round(elapsed / 60));
+  if (elapsed < 172_800) return strings.hAgo(Math.round(elapsed / 3600));
+  return strings.daysAgo(Math.round(elapsed / 86_400));
 }
 const TIMELINE_STEPS = [10, 60, 300, 900, 3600, 7200, 21_600, 86_400];
 

@@ -1,13 +1,14 @@
 import type { Tree } from "../flamegraph/tree/tree.ts";
 import { change, place } from "../lib/location.ts";
+import * as strings from "../strings/offlineStrings.tsx";
 
 /** Stands in the file for the view of one function's lines, which asks the collector. */
 export function LinesView(_: { tree: Tree; names: readonly string[] }) {
   return (
     <div class="card zero">
-      <h2>The lines of one function are not in this file</h2>
-      <p>The collector has them: open the same view there. A file that was exported with frames by line has all lines in its graph.</p>
-      <button type="button" class="primary" onClick={() => change({ view: place.peek().fn === "" ? "flame" : "sandwich" })}>Back</button>
+      <h2>{strings.linesOfOneFunction}</h2>
+      <p>{strings.collectorHasThemOpen}</p>
+      <button type="button" class="primary" onClick={() => change({ view: place.peek().fn === "" ? "flame" : "sandwich" })}>{strings.back}</button>
     </div>
   );
 }

@@ -2,7 +2,6 @@ import { render } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import type { FlameAnswer } from "../api/answers.ts";
 import { dataQualityNotices } from "../viewmodels/dataQualityNotices.ts";
-import { plural } from "../lib/numbers.ts";
 import { SegmentedControl } from "../components/ui/Controls.tsx";
 import { CopyDialog } from "../components/ui/CopyButton.tsx";
 import { ComparisonControls } from "../components/profile/ComparisonControls.tsx";
@@ -18,10 +17,11 @@ import { distinguishingMatchers } from "../lib/selectors.ts";
 import { startRendering } from "../lib/signals.ts";
 import { theme } from "../lib/theme.ts";
 import { formatRange } from "../lib/times.ts";
-import { keys } from "../components/controls/help.json";
+import { keys } from "../strings/help.json";
 import { setContent, change, followHistory, place } from "./fragmentLocation.ts";
 import type { ProfileType, ViewName } from "../lib/viewOptions.ts";
 import { BasisLine, Notices } from "../components/answer/Notices.tsx";
+import * as strings from "../strings/offlineStrings.tsx";
 import "../styles/tokens.css";
 import "../styles/page.css";
 import "../styles/components.css";
@@ -59,10 +59,10 @@ function Page({ about, flame }: OfflineFile) {
   return (
     <>
       <header class="top">
-        <strong class="brand">Sidelight</strong>
-        <span class="quiet">profile file, exported by {about.exporter}</span>
+        <strong class="brand">{strings.sidelight}</strong>
+        <span class="quiet">{strings.profileFileExportedBy(about.exporter)}</span>
         <div class="right">
-          <button type="button" onClick={() => change({ theme: other }, "replace")}>{other === "dark" ? "Dark" : "Light"}</button>
+          <button type="button" onClick={() => change({ theme: other }, "replace")}>{other === "dark" ? strings.dark : strings.light}</button>
         </div>
       </header>
       <main id="main" class={isComparison ? "compare" : ""}>
@@ -71,7 +71,7 @@ function Page({ about, flame }: OfflineFile) {
           ? <>
               <VerdictLine verdict={verdict}>
                 <span>{BASIS_NAMES[verdict.basis]}</span>
-                <Dropdown isText text="Why ▾" label="Why, and how sure"><VerdictReasons verdict={verdict} ranges={flame.ranges} /></Dropdown>
+                <Dropdown isText text={strings.whyMenu} label={strings.whyAndHowSure}><VerdictReasons verdict={verdict} ranges={flame.ranges} /></Dropdown>
                 <span class="gap" />
                 <ChecksButton verdict={verdict} notices={notices} isOffline />
               </VerdictLine>
@@ -89,17 +89,17 @@ function Page({ about, flame }: OfflineFile) {
           </div>
         ))}
         {!verdict && <Notices notices={notices} />}
-        {flame.pruned.nodes > 0 && <p class="notices single">{plural(flame.pruned.nodes, "tiny call path")} grouped into <code>(other)</code>; totals are exact.</p>}
+        {flame.pruned.nodes > 0 && <p class="notices single">{strings.tinyCallPathGrouped(flame.pruned.nodes, <code>(other)</code>)}</p>}
         {!isComparison && (
           <div class="viewbar">
-            <SegmentedControl<ViewName> label="View" value={view === "sides" ? "flame" : view} onSelect={(next) => change({ view: next })} options={[["flame", "Flame graph"], ["table", "Table"], ["sandwich", "Sandwich"]]} />
+            <SegmentedControl<ViewName> label={strings.view} value={view === "sides" ? "flame" : view} onSelect={(next) => change({ view: next })} options={[["flame", strings.flameGraph], ["table", strings.table], ["sandwich", strings.sandwich]]} />
           </div>
         )}
         {flame.sides.every(({ samples }) => samples === 0)
-          ? <div class="card zero"><h2>No {about.type} samples in this file</h2><p>Export another type, selector or range.</p></div>
+          ? <div class="card zero"><h2>{strings.noSamplesInFile(about.type)}</h2><p>{strings.exportAnotherTypeSelector}</p></div>
           : <ProfileView answer={flame} names={isComparison ? names : [""]} controls={isComparison ? <ComparisonControls verdict={verdict} isOffline /> : undefined} />}
         <details class="numbers card">
-          <summary>Keyboard</summary>
+          <summary>{strings.keyboard}</summary>
           <dl class="keys">{keys.filter(([key]) => !["x", "l", "?"].includes(key)).map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl>
         </details>
       </main>
@@ -111,8 +111,8 @@ function Page({ about, flame }: OfflineFile) {
 function DamagedFile() {
   return (
     <main><div class="card zero" role="alert">
-      <h1>This file cannot be shown</h1>
-      <p>The profile is damaged or incomplete, or this browser is too old. Export it again, or open it in a newer browser.</p>
+      <h1>{strings.fileCannotBeShown}</h1>
+      <p>{strings.profileDamagedOrIncomplete}</p>
     </div></main>
   );
 }

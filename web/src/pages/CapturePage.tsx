@@ -3,7 +3,8 @@ import { apiUrl, type Failure } from "../api/request.ts";
 import { isFinal, sendRequest, usePolling, type CaptureAnswer, type CapturePart, type RecordingsAnswer } from "../api/captures.ts";
 import { captureProfile, topFunctions, compareWithYesterday } from "../viewmodels/captureRequest.ts";
 import { place, PREFIX, visit } from "../lib/location.ts";
-import { count, plural, seconds } from "../lib/numbers.ts";
+import { seconds } from "../lib/numbers.ts";
+import { count } from "../strings/counts.ts";
 import { Bar, Link } from "../components/ui/Controls.tsx";
 import { SubsecondHeatmap } from "../components/heatmap/SubsecondHeatmap.tsx";
 import { ErrorCard } from "../components/answer/ErrorCard.tsx";
@@ -11,6 +12,7 @@ import { Table } from "../components/ui/Table.tsx";
 import { formatWithZone, toEpochSeconds } from "../lib/times.ts";
 import { onPage, START } from "../lib/url.ts";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
+import * as strings from "../strings/captureStrings.tsx";
 
 const STEPS = ["queued", "scheduled", "sampling", "uploading", "ready"] as const;
 
@@ -24,9 +26,9 @@ export function CapturePage({ refreshCount }: { refreshCount: number }) {
   const capture = request.answer;
   return (
     <>
-      <h1>Capture {capture && <>of <bdi>{capture.service.slice(0, 200)}</bdi></>}</h1>
-      <p class="quiet"><code>{id.slice(0, 80)}</code> · <Link to={captureListPlace(capture?.service)}>{capture ? <>All captures of <bdi>{capture.service.slice(0, 100)}</bdi></> : "All captures"}</Link></p>
-      <AnswerView request={request} what="the capture">{(answer) => <CaptureView capture={answer} path={path} reload={request.reload} />}</AnswerView>
+      <h1>{capture ? strings.captureOf(<bdi>{capture.service.slice(0, 200)}</bdi>) : strings.captureHeading}</h1>
+      <p class="quiet"><code>{id.slice(0, 80)}</code> · <Link to={captureListPlace(capture?.service)}>{capture ? strings.allCapturesOf(<bdi>{capture.service.slice(0, 100)}</bdi>) : strings.allCaptures}</Link></p>
+      <AnswerView request={request} what={strings.theCapture}>{(answer) => <CaptureView capture={answer} path={path} reload={request.reload} />}</AnswerView>
     </>
   );
 }
@@ -37,25 +39,25 @@ function CaptureView({ capture, path, reload }: { capture: CaptureAnswer; path: 
   const hasProfile = capture.state === "ready" || (capture.state === "stopped" && capture.samples > 0);
   return (
     <>
-      <section class="panel" aria-label="Progress">
+      <section class="panel" aria-label={strings.progress}>
         <CaptureSteps capture={capture} />
         {capture.state === "sampling" && (
           <div class="row">
-            <progress max={capture.seconds} value={capture.elapsed_seconds} aria-label="Sampled so far" />
-            <span>{capture.elapsed_seconds.toFixed(0)}/{capture.seconds} s · {plural(capture.samples, "sample")}</span>
+            <progress max={capture.seconds} value={capture.elapsed_seconds} aria-label={strings.sampledSoFar} />
+            <span>{capture.elapsed_seconds.toFixed(0)}/{capture.seconds} s · {strings.sampleCount(capture.samples)}</span>
           </div>
         )}
-        {isOver && <p>{plural(capture.samples, "sample")} of {plural(capture.pods, "pod")} in {seconds(capture.elapsed_seconds)} · started {formatWithZone(toEpochSeconds(capture.created))}{capture.requested_by && ` by ${capture.requested_by}`} · expires {formatWithZone(toEpochSeconds(capture.expires))}</p>}
-        <p class="quiet">{capture.seconds} s at {capture.rate} Hz, mode {capture.mode}{capture.query !== "" && <>, only <code>{capture.query}</code></>}</p>
+        {isOver && <p>{strings.result(capture.samples, capture.pods, seconds(capture.elapsed_seconds), formatWithZone(toEpochSeconds(capture.created)), capture.requested_by, formatWithZone(toEpochSeconds(capture.expires)))}</p>}
+        <p class="quiet">{strings.settings(capture.seconds, capture.rate, capture.mode)}{capture.query !== "" && strings.only(<code>{capture.query}</code>)}</p>
         {capture.problem !== "" && (
           <ErrorCard message={capture.problem} hint={capture.hint} isWarning={capture.state !== "failed"}>
-            {capture.state === "failed" && <p><Link to={captureListPlace(capture.service)}>Start another</Link></p>}
+            {capture.state === "failed" && <p><Link to={captureListPlace(capture.service)}>{strings.startAnother}</Link></p>}
           </ErrorCard>
         )}
         {hasProfile && (
           <p class="row">
-            <Link class="button primary" to={onPage(place.value, "service", captureProfile(capture))}>Open flame graph</Link>
-            <Link class="button" to={onPage(place.value, "compare", compareWithYesterday(capture))}>Compare with the same window yesterday</Link>
+            <Link class="button primary" to={onPage(place.value, "service", captureProfile(capture))}>{strings.openFlameGraph}</Link>
+            <Link class="button" to={onPage(place.value, "compare", compareWithYesterday(capture))}>{strings.compareWithYesterday}</Link>
           </p>
         )}
         <CaptureActions capture={capture} path={path} reload={reload} />
@@ -104,18 +106,18 @@ function CaptureActions({ capture, path, reload }: { capture: CaptureAnswer; pat
   return (
     <>
       <p class="row">
-        {!isOver && <button type="button" disabled={capture.stopping} onClick={() => void send("POST", `${path}/stop`, reload)}>{capture.stopping ? "Ending…" : "Stop and keep"}</button>}
-        <button type="button" onClick={() => dialog.current?.showModal()}>Delete</button>
+        {!isOver && <button type="button" disabled={capture.stopping} onClick={() => void send("POST", `${path}/stop`, reload)}>{capture.stopping ? strings.ending : strings.stopAndKeep}</button>}
+        <button type="button" onClick={() => dialog.current?.showModal()}>{strings.deleteLabel}</button>
       </p>
       {failure && <ErrorCard message={failure.message} hint={failure.hint} />}
       <dialog ref={dialog} aria-labelledby="delete-title">
-        <h2 id="delete-title">Delete this capture?</h2>
-        <p>{isOver ? "" : "It ends. "}Its page and timeline recordings are deleted; its windows stay.</p>
+        <h2 id="delete-title">{strings.deleteCapture}</h2>
+        <p>{isOver ? strings.deleteOver : strings.deleteRunning}</p>
         <form method="dialog" class="row" onSubmit={(event) => {
           if ((event.submitter as HTMLButtonElement).value === "yes") void send("DELETE", path, () => visit(captureListPlace(capture.service)));
         }}>
-          <button value="no">Keep it</button>
-          <button class="primary" value="yes">Delete</button>
+          <button value="no">{strings.keepIt}</button>
+          <button class="primary" value="yes">{strings.deleteLabel}</button>
         </form>
       </dialog>
     </>
@@ -127,16 +129,16 @@ function Recordings({ path }: { path: string }) {
   const recordings = request.answer?.recordings ?? [];
   return (
     <section class="panel" aria-labelledby="order-title">
-      <h2 id="order-title">Timeline recordings</h2>
-      {request.answer && recordings.length === 0 && <p>No recordings. The pods below state the reason; older sidecars do not record.</p>}
+      <h2 id="order-title">{strings.timelineRecordings}</h2>
+      {request.answer && recordings.length === 0 && <p>{strings.noRecordings}</p>}
       <ul class="recordings">
         {recordings.map((recording) => {
           const profile = apiUrl(`${path}/${encodeURIComponent(recording.name)}.speedscope.json`);
-          const title = encodeURIComponent(`${recording.labels.pod ?? recording.labels.service}, process ${recording.pid}`);
+          const title = encodeURIComponent(strings.recordingTitle(recording.labels.pod ?? recording.labels.service, recording.pid));
           return (
             <li key={recording.name} class="row">
-              <a class="button" target="_blank" rel="noopener" href={`${PREFIX}speedscope/index.html#profileURL=${encodeURIComponent(profile)}&title=${title}&view=time-ordered`}>Open time order in speedscope ↗</a>
-              <span><bdi>{recording.labels.pod ?? ""}</bdi> process {recording.pid}: {plural(recording.samples, "sample")} in {seconds(recording.seconds)}{recording.dropped > 0 && ` · first ${count(recording.dropped)} samples dropped`}</span>
+              <a class="button" target="_blank" rel="noopener" href={`${PREFIX}speedscope/index.html#profileURL=${encodeURIComponent(profile)}&title=${title}&view=time-ordered`}>{strings.openInSpeedscope}</a>
+              <span>{strings.recordingSummary(<bdi>{recording.labels.pod ?? ""}</bdi>, recording.pid, recording.samples, seconds(recording.seconds), recording.dropped > 0 ? strings.firstSamplesDropped(recording.dropped) : "")}</span>
             </li>
           );
         })}
@@ -152,22 +154,22 @@ function PodTable({ parts, isOver }: { parts: readonly CapturePart[]; isOver: bo
   return (
     <>
       <section class="panel" aria-labelledby="parts-title">
-        <h2 id="parts-title">Pods</h2>
-        <Table label="Table of pods" heads={["Pod", "State", "#Samples", "Failed ticks", "What happened"]}>
+        <h2 id="parts-title">{strings.pods}</h2>
+        <Table label={strings.tableOfPods} heads={[strings.pod, strings.state, strings.samplesColumn, strings.failedTicks, strings.whatHappened]}>
               {parts.map((part) => (
                 <tr key={part.agent}>
                   <th scope="row"><bdi>{(part.labels.pod ?? part.agent).slice(0, 200)}</bdi></th>
                   <td>{part.state === "failed" ? "⚠ failed" : part.state}</td>
                   <td class="number">{count(part.samples ?? 0)}</td>
-                  <td>{Object.entries(part.errors ?? {}).map(([kind, times]) => `${count(times)} ${kind}`).join(", ") || "none"}</td>
-                  <td>{part.ephemeral_container && <span class="quiet">attached as {part.ephemeral_container} </span>}{part.problem}{part.hint !== "" && <span class="quiet"> {part.hint}</span>}</td>
+                  <td>{Object.entries(part.errors ?? {}).map(([kind, times]) => `${count(times)} ${kind}`).join(", ") || strings.none}</td>
+                  <td>{part.ephemeral_container && <span class="quiet">{strings.attachedAs(part.ephemeral_container)} </span>}{part.problem}{part.hint !== "" && <span class="quiet"> {part.hint}</span>}</td>
                 </tr>
               ))}
         </Table>
       </section>
       {top.length > 0 && (
         <section class="panel" aria-labelledby="top-title">
-          <h2 id="top-title">{isOver ? "Hottest functions (self)" : "Hottest functions (self) so far"}</h2>
+          <h2 id="top-title">{isOver ? strings.hottestFunctions : strings.hottestFunctionsSoFar}</h2>
           <ol class="live">
             {top.map(([name, samples]) => <li key={name}><Bar part={samples / maximum}>{count(samples)}</Bar> <bdi>{name.slice(0, 300)}</bdi></li>)}
           </ol>

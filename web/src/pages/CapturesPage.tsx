@@ -3,7 +3,7 @@ import { apiUrl, type Failure } from "../api/request.ts";
 import { sendRequest, usePolling, type Agent, type AgentsAnswer, type CaptureAnswer, type CapturesAnswer } from "../api/captures.ts";
 import { captureCommand, describeCost, captureCurl, MODES, describeObstacle, parsePods, type CaptureRequest } from "../viewmodels/captureRequest.ts";
 import { change, place, PREFIX, visit } from "../lib/location.ts";
-import { count, plural } from "../lib/numbers.ts";
+import { count } from "../strings/counts.ts";
 import { Link } from "../components/ui/Controls.tsx";
 import { CopyButton } from "../components/ui/CopyButton.tsx";
 import { ErrorCard } from "../components/answer/ErrorCard.tsx";
@@ -12,6 +12,7 @@ import { withoutLabel } from "../lib/selectors.ts";
 import { formatAgo, formatWithZone, toEpochSeconds } from "../lib/times.ts";
 import { onPage, START } from "../lib/url.ts";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
+import * as strings from "../strings/captureStrings.tsx";
 
 const POLL_SECONDS = 3;
 
@@ -24,19 +25,19 @@ export function CapturesPage({ refreshCount }: { refreshCount: number }) {
   useEffect(() => { if (refreshCount > 0) { agents.reload(); past.reload(); } }, [refreshCount]);
   return (
     <>
-      <h1>Captures</h1>
-      <p class="quiet">Profile selected pods now, at higher resolution, keeping sample order.</p>
+      <h1>{strings.captures}</h1>
+      <p class="quiet">{strings.capturesIntroduction}</p>
       <StartForm services={agents.answer?.services ?? []} />
       <section class="panel" aria-labelledby="agents-title">
-        <h2 id="agents-title">Connected sidecars</h2>
-        <AnswerView request={agents} what="sidecars">{(answer) => <SidecarTable answer={answer} />}</AnswerView>
+        <h2 id="agents-title">{strings.connectedSidecars}</h2>
+        <AnswerView request={agents} what={strings.sidecars}>{(answer) => <SidecarTable answer={answer} />}</AnswerView>
       </section>
       <section class="panel" aria-labelledby="past-title">
         <div class="row">
-          <h2 id="past-title">Captures {service !== "" && <>of <bdi>{service.slice(0, 100)}</bdi></>}</h2>
-          {service !== "" && <button type="button" onClick={() => change({ service: "" })}>Show all services</button>}
+          <h2 id="past-title">{service === "" ? strings.captures : strings.capturesOf(<bdi>{service.slice(0, 100)}</bdi>)}</h2>
+          {service !== "" && <button type="button" onClick={() => change({ service: "" })}>{strings.showAllServices}</button>}
         </div>
-        <AnswerView request={past} what="captures">{({ captures }) => <CaptureTable captures={captures} />}</AnswerView>
+        <AnswerView request={past} what={strings.capturesSubject}>{({ captures }) => <CaptureTable captures={captures} />}</AnswerView>
       </section>
     </>
   );
@@ -69,35 +70,35 @@ function StartForm({ services }: { services: AgentsAnswer["services"] }) {
     </label>
   );
   return (
-    <form class="panel starting" aria-label="Start a capture" onSubmit={start}>
+    <form class="panel starting" aria-label={strings.startCapture} onSubmit={start}>
       <div class="fields">
-        <label>Service
+        <label>{strings.service}
           <input list="services" required value={form.service} spellcheck={false} autocomplete="off" onInput={(event) => setForm({ ...form, service: event.currentTarget.value })} />
           <datalist id="services">{services.map(({ service }) => <option key={service} value={service} />)}</datalist>
         </label>
-        <label>Pods
+        <label>{strings.pods}
           <input value={form.pods} required spellcheck={false} autocomplete="off" aria-describedby="pods-help" onInput={(event) => setForm({ ...form, pods: event.currentTarget.value })} />
         </label>
-        {numberField("seconds", "Seconds", 86_400)}
-        {numberField("rate", "Rate (Hz)", 10_000)}
-        <label>Mode
+        {numberField("seconds", strings.seconds, 86_400)}
+        {numberField("rate", strings.rateHz, 10_000)}
+        <label>{strings.mode}
           <select value={form.mode} onChange={(event) => setForm({ ...form, mode: event.currentTarget.value })}>
             {MODES.map((mode) => <option key={mode} value={mode}>{mode}</option>)}
           </select>
         </label>
-        <label>Filter
-          <input class="matchers" value={form.query} spellcheck={false} autocomplete="off" placeholder='version="2", node!="n3"' onInput={(event) => setForm({ ...form, query: event.currentTarget.value })} />
+        <label>{strings.filter}
+          <input class="matchers" value={form.query} spellcheck={false} autocomplete="off" placeholder={strings.filterPlaceholder} onInput={(event) => setForm({ ...form, query: event.currentTarget.value })} />
         </label>
-        <label class="check"><input type="checkbox" checked={form.timeline} onChange={(event) => setForm({ ...form, timeline: event.currentTarget.checked })} /> Keep timeline</label>
-        <label class="check" title="As an ephemeral container, which stays in the pod's list. The collector must be allowed to."><input type="checkbox" checked={form.attach} onChange={(event) => setForm({ ...form, attach: event.currentTarget.checked })} /> Attach to pods without a sidecar</label>
+        <label class="check"><input type="checkbox" checked={form.timeline} onChange={(event) => setForm({ ...form, timeline: event.currentTarget.checked })} />{" "}{strings.keepTimeline}</label>
+        <label class="check" title={strings.attachHint}><input type="checkbox" checked={form.attach} onChange={(event) => setForm({ ...form, attach: event.currentTarget.checked })} />{" "}{strings.attachToPodsWithout}</label>
       </div>
-      <p class="quiet" id="pods-help">Pods: a number (chosen at random), names separated by commas, or all.</p>
+      <p class="quiet" id="pods-help">{strings.podsHint}</p>
       <p>{describeCost(request)}</p>
       <Availability services={services} service={request.service} />
       <p class="row">
-        <button class="primary" disabled={isSending || request.service === ""}>Start</button>
-        <CopyButton text={() => captureCommand(request, collector)} what="Command">Copy CLI command</CopyButton>
-        <CopyButton text={() => captureCurl(request, collector)} what="curl">Copy as curl</CopyButton>
+        <button class="primary" disabled={isSending || request.service === ""}>{strings.start}</button>
+        <CopyButton text={() => captureCommand(request, collector)} what={strings.command}>{strings.copyCliCommand}</CopyButton>
+        <CopyButton text={() => captureCurl(request, collector)} what={strings.curl}>{strings.copyAsCurl}</CopyButton>
       </p>
       {failure && <ErrorCard message={failure.message} hint={failure.hint} />}
     </form>
@@ -109,9 +110,9 @@ function Availability({ services, service }: { services: AgentsAnswer["services"
   const current = services.find((row) => row.service === service);
   return (
     <p role="status">
-      {!current ? <>⚠ No sidecar of <bdi>{service.slice(0, 100)}</bdi> is connected; the capture would wait.</>
-        : current.available === 0 ? `⚠ No sidecar can take a capture now: ${current.problem}.`
-          : `✓ ${plural(current.available, "sidecar")} can take a capture now${current.available < current.sidecars ? ` (of ${current.sidecars})` : ""}.`}
+      {!current ? strings.noSidecarConnectedOf(<bdi>{service.slice(0, 100)}</bdi>)
+        : current.available === 0 ? strings.noneCanTakeCapture(current.problem)
+          : strings.canTakeCapture(current.available, current.sidecars)}
     </p>
   );
 }
@@ -119,32 +120,32 @@ function Availability({ services, service }: { services: AgentsAnswer["services"
 function SidecarTable({ answer: { agents, total } }: { answer: AgentsAnswer }) {
   const now = Date.now() / 1000;
   if (total === 0) {
-    return <p>No sidecar {place.value.service !== "" && "of this service "}is connected. Start one with <code>--collector {window.location.origin}</code> and without <code>--no-captures-from-collector</code>.</p>;
+    return <p>{strings.noSidecarConnected(place.value.service !== "", <code>--collector {window.location.origin}</code>, <code>--no-captures-from-collector</code>)}</p>;
   }
   const name = ({ labels }: Agent) => labels.service + labels.pod;
   return (
     <>
-      <Table label="Table of sidecars" heads={["Service", "Pod", "Version", "Status", "Last seen"]}>
+      <Table label={strings.tableOfSidecars} heads={[strings.service, strings.pod, strings.version, strings.status, strings.lastSeen]}>
         {[...agents].sort((a, b) => (name(a) < name(b) ? -1 : 1)).map((agent) => (
           <tr key={agent.agent}>
             <th scope="row"><bdi>{agent.labels.service.slice(0, 200)}</bdi></th>
             <td><bdi>{agent.labels.pod ?? agent.agent}</bdi></td>
             <td><bdi>{agent.labels.version}</bdi></td>
-            <td>{describeObstacle(agent) === "" ? "✓ ready" : <>⚠ {describeObstacle(agent)} <span class="quiet">{agent.hint}</span></>}</td>
+            <td>{describeObstacle(agent) === "" ? strings.ready : <>⚠ {describeObstacle(agent)} <span class="quiet">{agent.hint}</span></>}</td>
             <td class="line">{formatAgo(toEpochSeconds(agent.last_seen), now)}</td>
           </tr>
         ))}
       </Table>
-      {total > agents.length && <p class="quiet">and {count(total - agents.length)} more, last seen earlier</p>}
+      {total > agents.length && <p class="quiet">{strings.moreSidecars(total - agents.length)}</p>}
     </>
   );
 }
 
 function CaptureTable({ captures }: { captures: readonly CaptureAnswer[] }) {
-  if (captures.length === 0) return <p>No captures yet.</p>;
+  if (captures.length === 0) return <p>{strings.noCapturesYet}</p>;
   const now = Date.now() / 1000;
   return (
-    <Table label="Table of captures" heads={["Started", "Service", "State", "#Pods", "#Seconds", "#Samples"]}>
+    <Table label={strings.tableOfCaptures} heads={[strings.started, strings.service, strings.state, strings.podsColumn, strings.secondsColumn, strings.samplesColumn]}>
       {captures.map((capture) => (
         <tr key={capture.id}>
           <th scope="row" class="line" title={formatWithZone(toEpochSeconds(capture.created))}><Link to={capturePlace(capture.id)}>{formatAgo(toEpochSeconds(capture.created), now)}</Link></th>

@@ -22,6 +22,7 @@ import { pageRange } from "../lib/url.ts";
 import { EmptyComparison, MissingVersion } from "./EmptyComparison.tsx";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
 import { compareQuery } from "../lib/queryParameters.ts";
+import * as strings from "../strings/comparisonStrings.tsx";
 
 export function ComparePage({ refreshCount }: { refreshCount: number }) {
   const here = place.value;
@@ -35,7 +36,7 @@ export function ComparePage({ refreshCount }: { refreshCount: number }) {
   useEffect(() => { if (refreshCount > 0) request.reload(); }, [refreshCount]);
   return (
     <div class="compare">
-      <h1 class="unseen">Compare <bdi>{here.service.slice(0, 200)}</bdi></h1>
+      <h1 class="unseen">{strings.compare(<bdi>{here.service.slice(0, 200)}</bdi>)}</h1>
       <div class="comparebar">
         <SidePickers range={range} sides={answered} isSettled={answered !== null || failure !== null} />
         {answered && <ComparedTimes sides={answered} ranges={request.answer?.ranges} />}
@@ -46,7 +47,7 @@ export function ComparePage({ refreshCount }: { refreshCount: number }) {
         <Share query={query} sides={answered} />
       </div>
       {isWithoutSides ? <MissingVersion reason={failure.reason} message={failure.message} />
-        : <AnswerView request={request} what="the comparison">{(answer) => <ComparisonView answer={answer} isCurrent={request.isCurrent} />}</AnswerView>}
+        : <AnswerView request={request} what={strings.comparison}>{(answer) => <ComparisonView answer={answer} isCurrent={request.isCurrent} />}</AnswerView>}
     </div>
   );
 }
@@ -61,7 +62,7 @@ function ComparisonView({ answer, isCurrent }: { answer: FlameAnswer; isCurrent:
   if (isCurrent && (sides.some(({ pods }) => pods === 0) || sides.every(({ samples }) => samples === 0))) {
     const isUnseen = sides.every(({ pods }) => pods === 0);
     const missing = sides.flatMap(({ pods, samples }, at) => (pods === 0 || samples === 0 ? [names[at]] : []));
-    return <EmptyComparison title={`No ${TYPE_NAMES[type]} samples of ${missing.join(" and ")}`} text={isUnseen ? "neither side has windows in these times" : (verdict?.summary ?? "")} hint={ranges?.text} isUnseen={isUnseen} hasOtherTypes={!isUnseen} />;
+    return <EmptyComparison title={strings.noSamplesOf(TYPE_NAMES[type], missing.join(" and "))} text={isUnseen ? strings.neitherSideHasWindows : (verdict?.summary ?? "")} hint={ranges?.text} isUnseen={isUnseen} hasOtherTypes={!isUnseen} />;
   }
   const notices = dataQualityNotices(verdict ? [] : sides, verdict ? [] : ["A", "B"], answer.basis);
   const isNotComparable = verdict?.direction === "not_comparable";
@@ -70,7 +71,7 @@ function ComparisonView({ answer, isCurrent }: { answer: FlameAnswer; isCurrent:
       {isCurrent ? <VerdictCard verdict={verdict} notices={notices} /> : <VerdictLine verdict={undefined} />}
       {isCurrent && verdict && <><CulpritTable verdict={verdict} /><SecondaryEffects verdict={verdict} /></>}
       <DepthRangeNotice />
-      {isNotComparable && !raw && <p class="notices single">Not colour-coded: A and B are not comparable. <button type="button" onClick={() => change({ raw: true })}>Colour all differences</button></p>}
+      {isNotComparable && !raw && <p class="notices single">{strings.notColourCoded}{" "}<button type="button" onClick={() => change({ raw: true })}>{strings.colourAllDifferences}</button></p>}
       <ProfileView answer={answer} names={names} controls={<ComparisonControls verdict={verdict} />} />
       <PrunedNotice pruned={answer.pruned} />
     </>

@@ -9,7 +9,8 @@ import { describeGap } from "../lib/distribution.ts";
 import { pathKeyName } from "../flamegraph/tree/focus.ts";
 import { change, place } from "../lib/location.ts";
 import { dataQualityNotices } from "../viewmodels/dataQualityNotices.ts";
-import { count, percent, short, confidenceLabel } from "../lib/numbers.ts";
+import { percent, short, confidenceLabel } from "../lib/numbers.ts";
+import { count } from "../strings/counts.ts";
 import { StackComposition } from "../components/depth/StackComposition.tsx";
 import { Link } from "../components/ui/Controls.tsx";
 import { ChartBrush } from "../components/depth/ChartBrush.tsx";
@@ -30,6 +31,7 @@ import { onPage, pageRange } from "../lib/url.ts";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
 import { BasisLine, Notices } from "../components/answer/Notices.tsx";
 import { comparisonParameters, sampleFilterParameters, treeParameters } from "../lib/queryParameters.ts";
+import * as strings from "../strings/depthStrings.tsx";
 
 /** How deep the stacks of samples are: of one profile, or of two sides. */
 export function DepthPage({ refreshCount }: { refreshCount: number }) {
@@ -49,16 +51,16 @@ export function DepthPage({ refreshCount }: { refreshCount: number }) {
   return (
     <>
       <div class="heading">
-        <h1>Stack depth of <bdi>{here.service.slice(0, 200)}</bdi></h1>
-        {isComparison && <Link to={onPage(here, "compare", { focus: here.focus })} class="button">Compare A and B</Link>}
-        {isComparison && <button type="button" onClick={() => change({ baseline: "", comparison: "", baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "" })}>One profile</button>}
-        {!isComparison && sides && <Link to={onPage(here, "depth", sides)} class="button primary">Compare with previous version</Link>}
+        <h1>{strings.stackDepthOf(<bdi>{here.service.slice(0, 200)}</bdi>)}</h1>
+        {isComparison && <Link to={onPage(here, "compare", { focus: here.focus })} class="button">{strings.compareAndB}</Link>}
+        {isComparison && <button type="button" onClick={() => change({ baseline: "", comparison: "", baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "" })}>{strings.oneProfile}</button>}
+        {!isComparison && sides && <Link to={onPage(here, "depth", sides)} class="button primary">{strings.compareWithPreviousVersion}</Link>}
         <Share query={query} sides={request.isCurrent ? request.answer?.sides : null} />
       </div>
       <div class="controls"><TypePicker /><Filters range={range} /></div>
       {isComparison && <SidePickers range={range} sides={request.isCurrent ? (request.answer?.sides ?? null) : null} isSettled={request.isCurrent} />}
       <DepthScope parameters={scope} />
-      <AnswerView request={request} what="stack depths">
+      <AnswerView request={request} what={strings.stackDepths}>
         {(answer) => (answer.sides.some((side) => side.depth.length > 0)
           ? <DepthDistribution answer={answer} isCurrent={request.isCurrent} url={apiUrl(isComparison ? "compare" : "flamegraph", { ...parameters, ...depths, ...treeParameters(here) })} parts={parameters} verdict={verdictRequest.isCurrent ? verdictRequest.answer?.verdict : undefined} />
           : fn !== "" || focus !== "" ? <NoMatchingSamples fn={fn} focus={focus} /> : <EmptyState what={here.type} />)}
@@ -71,9 +73,9 @@ export function DepthPage({ refreshCount }: { refreshCount: number }) {
 function NoMatchingSamples({ fn, focus }: { fn: string; focus: string }) {
   return (
     <div class="card zero">
-      <h2>{fn !== "" ? <>No samples with <bdi><code>{fn.slice(0, 300)}</code></bdi> on the stack</> : <>No samples below <bdi><code>{pathKeyName(focus)}</code></bdi></>}</h2>
-      <p>{fn !== "" ? "A name without a file matches it in any file." : "Call paths change with deployments: try another range or side."}</p>
-      <button type="button" class="primary" onClick={() => change({ scope: "" })}>All samples</button>
+      <h2>{fn !== "" ? <>{strings.noSamplesWithOn(<bdi><code>{fn.slice(0, 300)}</code></bdi>)}</> : <>{strings.noSamplesBelow(<bdi><code>{pathKeyName(focus)}</code></bdi>)}</>}</h2>
+      <p>{fn !== "" ? strings.nameWithoutFileMatches : strings.callPathsChangeWith}</p>
+      <button type="button" class="primary" onClick={() => change({ scope: "" })}>{strings.allSamples}</button>
     </div>
   );
 }
@@ -86,7 +88,7 @@ function DepthDistribution({ answer, isCurrent, url, parts, verdict }: {
   const { sides, largest_gap: gap } = answer;
   const isComparison = sides.length === 2;
   const sideNames = isCurrent ? [`A ${sideName(here.baseline).slice(0, 60)}`, `B ${sideName(here.comparison).slice(0, 60)}`] : ["A …", "B …"];
-  const names = isComparison ? sideNames : ["all samples"];
+  const names = isComparison ? sideNames : [strings.allSamplesWord];
   const depths = sides.map((side) => ({ depth: side.depth, samples: side.samples_at }));
   const deepest = Math.max(...sides.map((side) => side.max ?? 0), 1);
   const [draft, setDraft] = useState<DepthRange | null>(null);
@@ -95,7 +97,7 @@ function DepthDistribution({ answer, isCurrent, url, parts, verdict }: {
   const select = (next: DepthRange | null, how?: "replace") => change(next ? depthRangeParameters(next) : { min_depth: "", max_depth: "" }, how);
   const brush = { deepest, range: selected, onDraft: setDraft, onSelect: select };
   const chart = { sides: depths, names, deepest, range };
-  const summary = sides.map((side, at) => `${names[at]}: mean ${short(side.mean ?? 0)}, median ${side.p50 ?? 0}, 95th percentile ${side.p95 ?? 0}, deepest ${side.max ?? 0}`).join("; ");
+  const summary = sides.map((side, at) => strings.depthSummary(names[at], short(side.mean ?? 0), side.p50 ?? 0, side.p95 ?? 0, side.max ?? 0)).join("; ");
   const depthEffects = isCurrent ? verdict?.depth : null;
   const gapText = gap && isComparison ? describeGap(depths, gap.depth) : "";
   return (
@@ -103,18 +105,18 @@ function DepthDistribution({ answer, isCurrent, url, parts, verdict }: {
       <Notices notices={dataQualityNotices(sides, ["A", "B"], answer.basis)} />
       {!isComparison && <BasisLine basis={sides[0]} sampled={sides[0].seconds} />}
       {!isComparison && <QualityLine source={sides[0]} />}
-      {gapText !== "" && <p class="verdict">{isCurrent ? gapText : "Loading stack depths…"}</p>}
-      {depthEffects && <p class="quiet">Its {confidenceLabel(verdict?.method.alpha_spent ?? 0)} is {percent(depthEffects.gap.low)} to {percent(depthEffects.gap.high)}.</p>}
+      {gapText !== "" && <p class="verdict">{isCurrent ? gapText : strings.loadingStackDepths}</p>}
+      {depthEffects && <p class="quiet">{strings.intervalOf(confidenceLabel(verdict?.method.alpha_spent ?? 0), percent(depthEffects.gap.low), percent(depthEffects.gap.high))}</p>}
       {verdict && <ComparabilityChecks verdict={verdict} />}
       <div class="charts">
-        <figure class="card"><figcaption>Histogram <ChartKey isComparison={isComparison} names={names} /></figcaption>
-          <ChartBrush name="Histogram of stack depth" {...histogramBins(deepest)} {...brush}><Histogram {...chart} summary={`Histogram of stack depth. ${summary}.`} /></ChartBrush></figure>
-        <figure class="card"><figcaption>Cumulative distribution <ChartKey isComparison={isComparison} names={names} /></figcaption>
-          <ChartBrush name="Cumulative distribution of stack depth" bins={deepest + 1} width={1} {...brush}>
-            <Ecdf {...chart} gapAt={gap?.depth ?? null} summary={`Cumulative distribution of stack depth. ${summary}. ${gapText}`} />
+        <figure class="card"><figcaption>{strings.histogram}{" "}<ChartKey isComparison={isComparison} names={names} /></figcaption>
+          <ChartBrush name={strings.histogramName} {...histogramBins(deepest)} {...brush}><Histogram {...chart} summary={strings.histogramDescription(summary)} /></ChartBrush></figure>
+        <figure class="card"><figcaption>{strings.cumulativeDistribution}{" "}<ChartKey isComparison={isComparison} names={names} /></figcaption>
+          <ChartBrush name={strings.cumulativeDistributionName} bins={deepest + 1} width={1} {...brush}>
+            <Ecdf {...chart} gapAt={gap?.depth ?? null} summary={strings.cumulativeDistributionDescription(summary, gapText)} />
           </ChartBrush></figure>
       </div>
-      <Table label="Depth numbers" className="depths" heads={["Side", "#mean", "#p50", "#p95", "#p99", "#max", "#truncated", "#samples"]}>
+      <Table label={strings.depthNumbers} className="depths" heads={[strings.side, ...strings.depthColumns]}>
         {sides.map((side, at) => <DepthRow key={names[at]} side={side} name={names[at]} />)}
         {depthEffects && <tr><th scope="row">B − A, {confidenceLabel(verdict?.method.alpha_spent ?? 0)}</th>{(["mean", "p50", "p95", "p99"] as const).map((name) => <td key={name} class="number"><Delta effect={depthEffects[name]} format={(value) => value.toFixed(1)} /></td>)}</tr>}
       </Table>
@@ -122,7 +124,7 @@ function DepthDistribution({ answer, isCurrent, url, parts, verdict }: {
       <DepthRangePanel range={selected} sides={sides} names={names} deepest={deepest} onSelect={select} url={url} />
       <StackComposition request={parts} />
       <details class="numbers card">
-        <summary>All depths as a table</summary>
+        <summary>{strings.allDepthsAsTable}</summary>
         <DepthTable sides={sides} names={names} />
       </details>
     </>
@@ -137,8 +139,7 @@ function TruncationNotice({ sides }: { sides: readonly DepthSide[] }) {
   if (a === b) return null;
   return (
     <p class="notices single">
-      Truncation differs (A {a}, B {b}): stacks deeper than the sampler's limit lost their middle, so p99, max and the right end of both charts are not
-      comparable. A higher <code>--max-depth</code> of the sidecar reads whole stacks.
+      {strings.truncationDiffers(a, b, <code>--max-depth</code>)}
     </p>
   );
 }
@@ -156,7 +157,7 @@ function DepthRow({ side, name }: { side: DepthSide; name: string }) {
     <tr>
       <th scope="row"><bdi>{name}</bdi></th>
       {number(side.mean)}{integer(side.p50)}{integer(side.p95)}{integer(side.p99)}
-      <td class="number">{side.max === null ? "–" : count(side.max)}{truncated > 0 && <span title="deeper stacks were truncated">+</span>}</td>
+      <td class="number">{side.max === null ? "–" : count(side.max)}{truncated > 0 && <span title={strings.deeperStacksWereTruncated}>+</span>}</td>
       <td class="number">{percent(truncated)}</td>{integer(side.samples_at.reduce((all, value) => all + value, 0))}
     </tr>
   );
@@ -166,7 +167,7 @@ function DepthTable({ sides, names }: { sides: readonly DepthSide[]; names: read
   const depths = [...new Set(sides.flatMap((side) => [...side.depth]))].sort((a, b) => a - b);
   const at = sides.map((side) => new Map(side.depth.map((depth, i) => [depth, side.samples_at[i]])));
   return (
-    <Table label="Samples by depth" className="short" heads={["#depth", ...names.map((name) => `#${name}`)]}>
+    <Table label={strings.samplesByDepth} className="short" heads={[strings.depthColumn, ...names.map((name) => `#${name}`)]}>
       {depths.map((depth) => <tr key={depth}><th scope="row" class="number">{depth}</th>{at.map((side, i) => <td key={i} class="number">{count(side.get(depth) ?? 0)}</td>)}</tr>)}
     </Table>
   );

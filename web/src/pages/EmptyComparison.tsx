@@ -4,6 +4,7 @@ import { Link } from "../components/ui/Controls.tsx";
 import { change, place } from "../lib/location.ts";
 import { CHOSEN_RANGE, sameTimeYesterday } from "../lib/sides.ts";
 import { isRangeChosen, onPage, pageRange } from "../lib/url.ts";
+import * as strings from "../strings/comparisonStrings.tsx";
 
 /** Nothing to compare: why, and every way out. */
 export function EmptyComparison({ title, text, hint, isUnseen = false, hasOtherTypes = false }: {
@@ -16,11 +17,11 @@ export function EmptyComparison({ title, text, hint, isUnseen = false, hasOtherT
       <h2>{title}</h2>
       <p>{text.slice(0, 1).toUpperCase() + text.slice(1).replace(/\.?$/, ".")} {hint}</p>
       <p class="row">
-        {!isChosen && <button type="button" class="primary" onClick={() => change(CHOSEN_RANGE)}>Choose the times automatically</button>}
-        <Link class={isChosen ? "button primary" : "button"} to={onPage(here, "compare", sameTimeYesterday(here.comparison || "match:", pageRange(here)))}>Compare with the same time yesterday</Link>
-        <Link class="button" to={onPage(here, "compare", { baseline: here.baseline || "match:", comparison: here.comparison || "match:" })}>Choose two sides by label</Link>
-        {hasOtherTypes && here.type !== "wall" && <button type="button" onClick={() => change({ type: "wall" })}>Show wall time</button>}
-        {here.query !== "" && <button type="button" onClick={() => change({ query: "" })}>Remove the filter</button>}
+        {!isChosen && <button type="button" class="primary" onClick={() => change(CHOSEN_RANGE)}>{strings.chooseTimesAutomatically}</button>}
+        <Link class={isChosen ? "button primary" : "button"} to={onPage(here, "compare", sameTimeYesterday(here.comparison || "match:", pageRange(here)))}>{strings.compareWithYesterday}</Link>
+        <Link class="button" to={onPage(here, "compare", { baseline: here.baseline || "match:", comparison: here.comparison || "match:" })}>{strings.chooseTwoSidesBy}</Link>
+        {hasOtherTypes && here.type !== "wall" && <button type="button" onClick={() => change({ type: "wall" })}>{strings.showWallTime}</button>}
+        {here.query !== "" && <button type="button" onClick={() => change({ query: "" })}>{strings.removeFilter}</button>}
       </p>
       {isUnseen && <LastSeen key={here.service} />}
     </div>
@@ -31,7 +32,7 @@ export function EmptyComparison({ title, text, hint, isUnseen = false, hasOtherT
 export function MissingVersion({ reason, message }: { reason: string; message: string }) {
   const isUnlabelled = reason === "no_version_label";
   return (
-    <EmptyComparison title={isUnlabelled ? "Nothing to compare yet: no version label" : "Nothing to compare yet: one version"} text={message}
-      hint={isUnlabelled ? <>Start the sidecar with <code>--version</code> (or set <code>SIDELIGHT_VERSION</code>), for example to the image tag.</> : "The next deployment appears here by itself."} />
+    <EmptyComparison title={isUnlabelled ? strings.noVersionLabel : strings.onlyOneVersion} text={message}
+      hint={isUnlabelled ? <>{strings.howToAddVersion(<code>--version</code>, <code>SIDELIGHT_VERSION</code>)}</> : strings.waitForDeployment} />
   );
 }

@@ -6,6 +6,7 @@ import { HourRows, hourRowParameters, PodRows, podRowParameters } from "../compo
 import { selectorOf } from "../lib/selectors.ts";
 import { onPage, pageRange } from "../lib/url.ts";
 import type { HeatRows } from "../lib/viewOptions.ts";
+import * as strings from "../strings/heatmapStrings.tsx";
 
 /** What a service took, row by row over time; each kind of rows is a part of its own over the same grid. */
 export function HeatmapPage({ refreshCount }: { refreshCount: number }) {
@@ -15,13 +16,13 @@ export function HeatmapPage({ refreshCount }: { refreshCount: number }) {
   return (
     <>
       <div class="heading">
-        <h1>Heatmap of <bdi>{service.slice(0, 200)}</bdi></h1>
+        <h1>{strings.heatmapOf(<bdi>{service.slice(0, 200)}</bdi>)}</h1>
         <Share query={["heatmap", parameters]} />
       </div>
       <div class="controls">
-        <SegmentedControl<HeatRows> label="Rows" value={rows === "hours" ? "hours" : "pods"} options={[["pods", "Pods × time"], ["hours", "Hour × day"]]}
+        <SegmentedControl<HeatRows> label={strings.rows} value={rows === "hours" ? "hours" : "pods"} options={[["pods", strings.podsTime], ["hours", strings.hourDay]]}
           onSelect={(next) => change({ rows: next, cells: "", ...(next === "hours" && from === "" ? { from: "-7d" } : {}) })} />
-        <Link class="button" to={onPage(place.value, "captures")} title="Captures have every sample with its time: their pages show where in each second">Offset in the second: captures</Link>
+        <Link class="button" to={onPage(place.value, "captures")} title={strings.capturesHint}>{strings.capturesLink}</Link>
         <TypePicker />
         <Filters range={range} />
       </div>

@@ -4,7 +4,7 @@ import { apiUrl } from "../api/request.ts";
 import type { FlameAnswer, Side, TimelineAnswer } from "../api/answers.ts";
 import { change, place } from "../lib/location.ts";
 import { dataQualityNotices } from "../viewmodels/dataQualityNotices.ts";
-import { percent, plural, seconds } from "../lib/numbers.ts";
+import { percent, seconds } from "../lib/numbers.ts";
 import { Link, SegmentedControl } from "../components/ui/Controls.tsx";
 import { DepthRangeNotice } from "../components/depth/DepthRangePanel.tsx";
 import { DeployList } from "../components/services/DeployList.tsx";
@@ -26,6 +26,7 @@ import { AnswerView } from "../components/answer/AnswerView.tsx";
 import { Notices } from "../components/answer/Notices.tsx";
 import { sampleFilterParameters, treeParameters } from "../lib/queryParameters.ts";
 import { staleNotices } from "../viewmodels/staleness.ts";
+import * as strings from "../strings/serviceStrings.tsx";
 
 export function ServicePage({ refreshCount }: { refreshCount: number }) {
   const here = place.value;
@@ -43,14 +44,14 @@ export function ServicePage({ refreshCount }: { refreshCount: number }) {
     <>
       <div class="heading">
         <h1><bdi>{here.service.slice(0, 200)}</bdi></h1>
-        <Link to={onPage(here, "captures")} class="button" title="Profile at a higher rate for a minute">Capture now</Link>
+        <Link to={onPage(here, "captures")} class="button" title={strings.captureNowHint}>{strings.captureNow}</Link>
         <CompareLink timeline={timeline.answer} />
         <Share query={query} sides={flame.isCurrent ? flame.answer?.sides : null} />
       </div>
       <div class="controls"><TypePicker /><Filters range={range} /></div>
       <ServicePods service={here.service} refreshCount={refreshCount} />
       <DeployList service={here.service} refreshCount={refreshCount} />
-      {flame.failure?.kind !== "final" && <AnswerView request={timeline} what="the timeline">
+      {flame.failure?.kind !== "final" && <AnswerView request={timeline} what={strings.timeline}>
         {(answer) => answer.basis.samples > 0 && (
           <>
             {answer.versions.every(({ version }) => version === "") && <MissingVersionNotice />}
@@ -59,7 +60,7 @@ export function ServicePage({ refreshCount }: { refreshCount: number }) {
           </>
         )}
       </AnswerView>}
-      <AnswerView request={flame} what="the profile">
+      <AnswerView request={flame} what={strings.profile}>
         {(answer) => (answer.basis.samples === 0 ? <EmptyState what={here.type} /> : <ServiceProfile answer={answer} />)}
       </AnswerView>
     </>
@@ -91,11 +92,11 @@ function ViewPicker() {
   const here = place.value;
   const noSides = { a: "", b: "", baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "" };
   return (
-    <nav class="views" aria-label="Views of this profile">
-      <SegmentedControl<ViewName> label="View" value={here.view === "sides" ? "flame" : here.view} onSelect={(next) => change({ view: next })}
-        options={[["flame", "Flame graph"], ["table", "Table"], ["sandwich", "Sandwich"], ["lines", "Lines"]]} />
-      <Link to={onPage(here, "depth", { ...noSides, focus: here.focus })} class="button">Depth</Link>
-      <Link to={onPage(here, "heatmap", noSides)} class="button">Heatmap</Link>
+    <nav class="views" aria-label={strings.viewsOfProfile}>
+      <SegmentedControl<ViewName> label={strings.view} value={here.view === "sides" ? "flame" : here.view} onSelect={(next) => change({ view: next })}
+        options={[["flame", strings.flameGraph], ["table", strings.table], ["sandwich", strings.sandwich], ["lines", strings.lines]]} />
+      <Link to={onPage(here, "depth", { ...noSides, focus: here.focus })} class="button">{strings.depth}</Link>
+      <Link to={onPage(here, "heatmap", noSides)} class="button">{strings.heatmap}</Link>
     </nav>
   );
 }
@@ -105,12 +106,12 @@ function SampleSummary({ on: side }: { on: Side }) {
   const truncated = side.truncated_samples;
   return (
     <div class="basis">
-      {plural(side.samples, "sample")} · {plural(side.pods, "pod")} · {plural(side.windows, "window")} · sampled time {seconds(side.seconds)}
+      {strings.profileData(side.samples, side.pods, side.windows, seconds(side.seconds))}
       {side.sampling_periods_us.length > 0 && <> · {formatRates(side.sampling_periods_us)}</>}
-      {side.idle_share !== null && !side.missing_states.includes("idle") && <> · {percent(side.idle_share)} of wall samples idle</>}
+      {side.idle_share !== null && !side.missing_states.includes("idle") && <>{" "}{strings.ofWallSamplesIdle(percent(side.idle_share))}</>}
       {truncated > 0 && (
-        <> · {percent(truncated / Math.max(totalSamples(side.states), truncated))} truncated stacks
-          <HintDetails label="why?" hint="truncated" />
+        <>{" "}{strings.truncatedStacks(percent(truncated / Math.max(totalSamples(side.states), truncated)))}
+          <HintDetails label={strings.why} hint="truncated" />
         </>
       )}
     </div>
@@ -121,14 +122,14 @@ function SampleSummary({ on: side }: { on: Side }) {
 function CompareLink({ timeline }: { timeline: TimelineAnswer | null }) {
   const here = place.value;
   const hasBoth = (timeline?.versions.length ?? 0) > 1;
-  return <Link to={onPage(here, "compare", { baseline: "", comparison: "", ...CHOSEN_RANGE, ...(hasBoth ? { from: here.from, until: here.until } : {}) })} class="button primary">Compare with previous version</Link>;
+  return <Link to={onPage(here, "compare", { baseline: "", comparison: "", ...CHOSEN_RANGE, ...(hasBoth ? { from: here.from, until: here.until } : {}) })} class="button primary">{strings.compareWithPreviousVersion}</Link>;
 }
 
 function MissingVersionNotice() {
   return (
     <div class="notices single">
-      These windows carry no version, so deployments cannot be distinguished. Start the sidecar with <code>--version</code>, for example the image tag.
-      <HintDetails label="how?" hint="version" />
+      {strings.noVersionNotice(<code>--version</code>)}
+      <HintDetails label={strings.how} hint="version" />
     </div>
   );
 }
@@ -139,4 +140,4 @@ function HintDetails({ label, hint }: { label: string; hint: keyof HelpTexts["as
   return <details class="why" onToggle={() => setOpened(true)}><summary>{label}</summary>{isOpened && <HintText hint={hint} />}</details>;
 }
 
-const HintText = ({ hint }: { hint: keyof HelpTexts["aside"] }) => <AnswerView request={useHelp()} what="the help">{({ aside }) => <p>{aside[hint]}</p>}</AnswerView>;
+const HintText = ({ hint }: { hint: keyof HelpTexts["aside"] }) => <AnswerView request={useHelp()} what={strings.help}>{({ aside }) => <p>{aside[hint]}</p>}</AnswerView>;

@@ -7,7 +7,6 @@ import type { OverviewAnswer } from "../api/grids.ts";
 import { labelValue as value, withLabelValue, filterByName, compareVersions, currentDeploys, sortServices } from "../viewmodels/serviceList.ts";
 import { change, place } from "../lib/location.ts";
 import { dataQualityNotices } from "../viewmodels/dataQualityNotices.ts";
-import { count, plural } from "../lib/numbers.ts";
 import { Share } from "../components/controls/Exports.tsx";
 import { useKeys } from "../components/ui/useKeys.ts";
 import { ServiceTable } from "../components/services/ServiceTable.tsx";
@@ -19,6 +18,7 @@ import { pageRange } from "../lib/url.ts";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
 import { BasisLine, Notices } from "../components/answer/Notices.tsx";
 import { STALE_SECONDS } from "../viewmodels/staleness.ts";
+import * as strings from "../strings/serviceStrings.tsx";
 
 /** Labels that distinguish services of a cluster, with a filter for each. */
 const FILTER_LABELS = ["cluster", "namespace"];
@@ -31,8 +31,8 @@ export function ServicesPage({ refreshCount }: { refreshCount: number }) {
   useEffect(() => { if (refreshCount > 0) request.reload(); }, [refreshCount]);
   return (
     <>
-      <div class="heading"><h1>Services</h1><Share query={apiQuery} /></div>
-      <AnswerView request={request} what="services">
+      <div class="heading"><h1>{strings.services}</h1><Share query={apiQuery} /></div>
+      <AnswerView request={request} what={strings.servicesSubject}>
         {(answer) => <><UnprofiledPods refreshCount={refreshCount} />{answer.service.length === 0 && query === "" ? <Welcome onArrival={request.reload} /> : <ServiceList answer={answer} range={range} refreshCount={refreshCount} />}</>}
       </AnswerView>
     </>
@@ -52,30 +52,29 @@ function ServiceList({ answer, range, refreshCount }: { answer: OverviewAnswer; 
   const order = useMemo(() => filterByName(sorted, lower, q), [sorted, q]);
   const pods = order.reduce((sum, at) => sum + answer.pods_now[at], 0);
   const staleCount = order.filter((at) => answer.until - answer.last_seen[at] > STALE_SECONDS).length;
-  const omittedNotice = answer.omitted > 0 ? [`${plural(answer.omitted, "service")} with less CPU time ${answer.omitted === 1 ? "is" : "are"} not listed. Filter, or raise the collector's --max-rows.`] : [];
+  const omittedNotice = answer.omitted > 0 ? [strings.omittedServices(answer.omitted)] : [];
   return (
-    <section class="panel" aria-label="List of services">
+    <section class="panel" aria-label={strings.listOfServices}>
       <Notices notices={[...dataQualityNotices([], [], answer.basis), ...omittedNotice]} />
       <div class="tools">
         <label class="search">
-          <span class="unseen">Search services</span>
-          <input id="search" type="search" value={q} placeholder="Search services  /" spellcheck={false} autocomplete="off"
+          <span class="unseen">{strings.searchServices}</span>
+          <input id="search" type="search" value={q} placeholder={strings.searchServicesPlaceholder} spellcheck={false} autocomplete="off"
             onInput={(event) => change({ q: event.currentTarget.value }, "replace")} />
         </label>
         {FILTER_LABELS.map((label) => <LabelFilter key={label} label={label} range={range} refreshCount={refreshCount} />)}
         <span class="quiet" role="status">
-          {order.length < answer.service.length ? `${count(order.length)} of ${plural(answer.service.length, "service")}` : plural(order.length, "service")}
-          {" · "}{plural(pods, "pod")} now{staleCount > 0 && ` · ${count(staleCount)} stale`}
+          {strings.listSummary(order.length < answer.service.length ? strings.servicesShown(order.length, answer.service.length) : strings.serviceCount(order.length), pods, staleCount > 0 ? strings.staleServices(staleCount) : "")}
         </span>
         <span class="gap" />
         <BasisLine basis={answer.basis} />
       </div>
       {order.length > 0 && <ServiceTable answer={answer} order={order} changes={changes} deploys={deploys} sort={key} range={range} />}
       {order.length === 0 && answer.service.length > 0 && (
-        <p>No service matches “<bdi>{q}</bdi>”. <button type="button" onClick={() => change({ q: "" }, "replace")}>Show all</button></p>
+        <p>{strings.noServiceMatches(<bdi>{q}</bdi>)}{" "}<button type="button" onClick={() => change({ q: "" }, "replace")}>{strings.showAll}</button></p>
       )}
       {answer.service.length === 0 && (
-        <p>No service has windows with <code>{query}</code> in this range. <button type="button" onClick={() => change({ query: "" })}>Remove the filter</button></p>
+        <p>{strings.noServiceHasWindows(<code>{query}</code>)}{" "}<button type="button" onClick={() => change({ query: "" })}>{strings.removeFilter}</button></p>
       )}
     </section>
   );
@@ -93,7 +92,7 @@ function LabelFilter({ label, range, refreshCount }: { label: string; range: Ran
     <label>
       <span class="unseen">{label}</span>
       <select aria-label={label} value={selected} onChange={(event) => change({ query: withLabelValue(query, label, event.currentTarget.value) })}>
-        <option value="">any {label}</option>
+        <option value="">{strings.any(label)}</option>
         {selected !== "" && !options.includes(selected) && <option value={selected}>{selected.slice(0, 60)}</option>}
         {options.map((option) => <option key={option} value={option}>{option.slice(0, 60)}</option>)}
       </select>

@@ -1,9 +1,9 @@
 import type { Agent, CaptureAnswer, CapturePart } from "../api/captures.ts";
 import { shellQuoted } from "./shellCommands.ts";
-import { count } from "../lib/numbers.ts";
 import { equals, joinMatchers } from "../lib/selectors.ts";
 import { rfc3339, toEpochSeconds } from "../lib/times.ts";
 import type { Place } from "../lib/url.ts";
+import * as strings from "../strings/captureStrings.tsx";
 
 export interface CaptureRequest {
   readonly service: string;
@@ -42,14 +42,14 @@ export const captureCurl = (request: CaptureRequest, collector: string): string 
 
 /** Describes the cost of a capture. */
 export function describeCost({ pods, seconds, rate, mode }: CaptureRequest): string {
-  const subject = pods === "all" ? "Each pod" : pods === 1 || (typeof pods === "object" && pods.length === 1) ? "The pod" : "Each of the pods";
-  const stop = mode === "nonblocking" ? "No thread stops, so stacks may be wrong." : mode === "blocking" ? "All threads stop during a tick." : "Only the thread with the GIL stops during a tick.";
-  return `${subject} is sampled ${count(rate)} times a second for ${seconds} s: ${count(rate * seconds)} ticks. ${stop} The sidecar lowers the rate to stay within --capture-budget-percent (default: 10 % of a core and of the process's time).`;
+  const subject = pods === "all" ? strings.eachPod : pods === 1 || (typeof pods === "object" && pods.length === 1) ? strings.theNamedPod : strings.eachOfThePods;
+  const stop = mode === "nonblocking" ? strings.noThreadStops : mode === "blocking" ? strings.allThreadsStop : strings.gilThreadStops;
+  return strings.captureCost(subject, rate, seconds, stop);
 }
 
 /** Why a sidecar cannot take a capture now; empty if it can. */
 export const describeObstacle = (agent: Agent): string =>
-  agent.paused ? "paused" : !agent.ready ? agent.problem || "not ready" : agent.active_capture !== "" ? "busy with another capture" : "";
+  agent.paused ? "paused" : !agent.ready ? agent.problem || strings.notReady : agent.active_capture !== "" ? strings.busyWithAnotherCapture : "";
 
 /** The functions with the most self samples in all parts so far. */
 export function topFunctions(parts: readonly CapturePart[], limit = 5): readonly (readonly [string, number])[] {

@@ -3,6 +3,7 @@ import { pathKey, nameKey } from "../flamegraph/tree/focus.ts";
 import { frameParts, packageOf, withoutLine } from "../flamegraph/tree/packages.ts";
 import { transform, appendTransform, type Subject, type Verb } from "../flamegraph/tree/transforms.ts";
 import type { Tree } from "../flamegraph/tree/tree.ts";
+import * as strings from "../strings/frameStrings.ts";
 
 /** An action on a frame: pass `changes` to `change()`. */
 export interface FrameAction {
@@ -30,26 +31,26 @@ export function nameActions(tree: Tree, name: number, here: Place, path = ""): r
   const add = (label: string, verb: Verb, subject: Subject, about: string): FrameAction =>
     ({ label, key: "", changes: { t: appendTransform(here.t, transform(verb, subject, about)), focus: "" } });
   const actions: FrameAction[] = [
-    { label: "Callers and callees", key: "s", changes: sandwichPlace(fn) },
-    ...(tree.by ? [] : [{ label: "Lines", key: "l", changes: linesPlace(fn) }]),
-    add(`Focus on ${subject}`, "focus", subject, fn),
-    ...(path === "" ? [] : [add("Focus on this call path", "path", "function", path)]),
-    add("Keep stacks containing it", "with", subject, fn),
-    add("Hide stacks containing it", "drop", subject, fn),
-    add("Merge into callers", "fold", subject, fn),
-    add("Merge callees", "below", subject, fn),
-    ...(tree.by ? [] : [add("Fold recursion", "collapse", "function", fn)]),
+    { label: strings.callersAndCallees, key: "s", changes: sandwichPlace(fn) },
+    ...(tree.by ? [] : [{ label: strings.lines, key: "l", changes: linesPlace(fn) }]),
+    add(strings.focusOn(subject), "focus", subject, fn),
+    ...(path === "" ? [] : [add(strings.focusOnCallPath, "path", "function", path)]),
+    add(strings.keepStacksContainingIt, "with", subject, fn),
+    add(strings.hideStacksContainingIt, "drop", subject, fn),
+    add(strings.mergeIntoCallers, "fold", subject, fn),
+    add(strings.mergeCallees, "below", subject, fn),
+    ...(tree.by ? [] : [add(strings.foldRecursion, "collapse", "function", fn)]),
   ];
   const packageName = packageOf(tree.names[name]).name;
   if (tree.by || packageName === "") return actions;
   const short = [...packageName.slice(0, 80)].slice(0, 40).join("");
   return [
     ...actions,
-    add(`Keep stacks containing package ${short}`, "with", "package", packageName),
-    add(`Hide stacks containing package ${short}`, "drop", "package", packageName),
-    add(`Merge package ${short} into callers`, "fold", "package", packageName),
-    add(`Group package ${short}`, "one", "package", packageName),
-    add("Group file", "one", "file", frameParts(fn).file),
+    add(strings.keepStacksContainingPackage(short), "with", "package", packageName),
+    add(strings.hideStacksContainingPackage(short), "drop", "package", packageName),
+    add(strings.mergePackageIntoCallers(short), "fold", "package", packageName),
+    add(strings.groupPackage(short), "one", "package", packageName),
+    add(strings.groupFile, "one", "file", frameParts(fn).file),
   ];
 }
 

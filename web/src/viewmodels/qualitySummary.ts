@@ -1,5 +1,7 @@
 import type { Quality, Side } from "../api/answers.ts";
-import { count, microseconds, percent, plural, seconds } from "../lib/numbers.ts";
+import { microseconds, percent, seconds } from "../lib/numbers.ts";
+import { count } from "../strings/counts.ts";
+import * as strings from "../strings/qualityStrings.ts";
 
 /** The source of a quality line: a side of an answer, or a timeline. */
 export interface QualitySource {
@@ -18,19 +20,19 @@ export interface QualityRemark {
 }
 
 const MODE_REMARKS: Record<string, Omit<QualityRemark, "text">> = {
-  gil: { why: "At most the thread that held the GIL was stopped while stacks were read, so no stack could change." },
-  blocking: { why: "Every thread was stopped while stacks were read, so no stack could change." },
-  nonblocking: { why: "Nothing was stopped while stacks were read: a stack may mix frames of different moments, and these cannot be identified.", isDoubtful: true },
-  command: { why: "py-spy record ran once per window, without the sampler's extension: gaps between windows, waiting threads not recorded, overhead unknown.", isDoubtful: true },
+  gil: { why: strings.gilMode },
+  blocking: { why: strings.blockingMode },
+  nonblocking: { why: strings.nonblockingMode, isDoubtful: true },
+  command: { why: strings.commandMode, isDoubtful: true },
 };
 
-const MODE_MARKS: Record<string, string> = { nonblocking: ": stacks may be wrong", command: ": fallback" };
+const MODE_MARKS: Record<string, string> = { nonblocking: strings.wrongStacksNote, command: ": fallback" };
 
 const REASONS: Record<string, string> = {
-  cpu: "CPU budget",
-  stops: "stop budget",
-  cgroup: "CPU limit",
-  paused: "switched off",
+  cpu: strings.cpuBudget,
+  stops: strings.stopBudget,
+  cgroup: strings.cpuLimit,
+  paused: strings.switchedOff,
 };
 
 const LOW_COVERAGE = 0.9;
@@ -43,10 +45,10 @@ export function qualityRemarks(of: QualitySource): QualityRemark[] {
 
 /** The sampling modes, each with its effect on stacks. */
 export function modeRemarks({ modes: names, quality: { readers } }: QualitySource): QualityRemark[] {
-  if (names.length === 0) return [{ text: "mode unknown", why: "The sender did not report the sampling mode." }];
+  if (names.length === 0) return [{ text: strings.modeUnknown, why: strings.modeUnknownMeaning }];
   return names.map((mode, at) => {
-    const reader = at === 0 && readers.length > 0 ? `, ${readers.join(" and ")} reader` : "";
-    const remark = MODE_REMARKS[mode] ?? { why: "This UI does not know the mode." };
+    const reader = at === 0 && readers.length > 0 ? strings.reader(readers.join(" and ")) : "";
+    const remark = MODE_REMARKS[mode] ?? { why: strings.unfamiliarMode };
     return { ...remark, text: `mode ${mode}${MODE_MARKS[mode] ?? ""}${reader}` };
   });
 }
@@ -58,39 +60,39 @@ export function formatRates(periods: readonly number[]): string {
 }
 
 function rateRemarks({ sampling_periods_us: periods = [], quality: { reduced } }: QualitySource): QualityRemark[] {
-  const remarks = periods.length > 0 ? [{ text: formatRates(periods), why: "Ticks per second of each process; time is samples × period, so different rates add up." }] : [];
+  const remarks = periods.length > 0 ? [{ text: formatRates(periods), why: strings.rateMeaning }] : [];
   if (reduced.length === 0) return remarks;
   const reasons = reduced.map((word) => REASONS[word] ?? word).join(", ");
-  return [...remarks, { text: `fewer ticks than requested (${reasons})`, why: "The sidecar lowered its rate or skipped windows. The samples are correct, but there are fewer." }];
+  return [...remarks, { text: strings.fewerTicksThanRequested(reasons), why: strings.fewerTicksMeaning }];
 }
 
 export function coverageRemark({ coverage: part }: Pick<Quality, "coverage">): QualityRemark {
-  if (part === null) return { text: "coverage unknown", why: "The windows do not report their ticks. They count as sampled all the time." };
+  if (part === null) return { text: strings.coverageUnknown, why: strings.coverageUnknownMeaning };
   const isLow = part < LOW_COVERAGE;
   return {
     text: `coverage ${formatShare(part)}${isLow ? " (low)" : ""}`,
-    why: `Share of time with successful ticks. Rates are divided by it${isLow ? "; the missed time may differ from the sampled time" : ""}.`,
+    why: strings.coverageMeaning(isLow),
     isDoubtful: isLow,
   };
 }
 
 export function stopRemark({ stopped_share: part, stopped_seconds: stood, stops, longest_stop_seconds: longest }: Quality): QualityRemark {
-  if (part === null) return { text: "overhead unknown", why: "This sampler stops the process but does not report for how long." };
+  if (part === null) return { text: strings.overheadUnknown, why: strings.overheadUnknownMeaning };
   return {
-    text: stops > 0 ? `overhead: paused ${percent(part, 2)}, max ${microseconds(longest * 1e6)}` : "overhead: no pauses",
-    why: `Processes paused for ${seconds(stood)} in ${plural(stops, "stop")} while their stacks were read.`,
+    text: stops > 0 ? strings.overheadPausedMax(percent(part, 2), microseconds(longest * 1e6)) : strings.overheadNoPauses,
+    why: strings.overheadMeaning(seconds(stood), stops),
   };
 }
 
 function lossRemarks({ quality, states, truncated_samples: cut = 0 }: QualitySource): QualityRemark[] {
-  const part = (samples: number) => (states ? percent(samples / Math.max(totalSamples(states), samples)) : plural(samples, "sample"));
+  const part = (samples: number) => (states ? percent(samples / Math.max(totalSamples(states), samples)) : strings.sampleCount(samples));
   const { failed_share: failed, errors, other_samples: other, preempted_seconds: paused } = quality;
   const kinds = Object.entries(errors).map(([kind, times]) => `${kind} ${count(times)}`).join(", ");
   return [
-    ...(failed ? [{ text: `${percent(failed)} of ticks failed`, why: `They gave no stacks and lower the coverage: ${kinds || "kinds unknown"}.` }] : []),
-    ...(cut > 0 ? [{ text: `${part(cut)} truncated`, why: "These stacks were deeper than the sampler's limit and lost their middle." }] : []),
-    ...(other > 0 ? [{ text: `${part(other)} under (other)`, why: "Windows had more different stacks than the sidecar keeps; the rest is counted as (other)." }] : []),
-    ...(paused > 0 ? [{ text: `preempted ${seconds(paused)}`, why: "Time without samples between windows: a capture ran, or the rate was 0." }] : []),
+    ...(failed ? [{ text: strings.ofTicksFailed(percent(failed)), why: strings.failedTicksMeaning(kinds || strings.kindsUnknown) }] : []),
+    ...(cut > 0 ? [{ text: strings.truncated(part(cut)), why: strings.truncatedMeaning }] : []),
+    ...(other > 0 ? [{ text: strings.underOther(part(other)), why: strings.otherMeaning }] : []),
+    ...(paused > 0 ? [{ text: `preempted ${seconds(paused)}`, why: strings.preemptedMeaning }] : []),
   ];
 }
 

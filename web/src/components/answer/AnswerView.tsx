@@ -5,6 +5,7 @@ import { place } from "../../lib/location.ts";
 import { joinMatchers, selectorOf, errorPosition } from "../../lib/selectors.ts";
 import { ErrorCard } from "./ErrorCard.tsx";
 import { RetryLater, Loading } from "./Loading.tsx";
+import * as strings from "../../strings/answerStrings.tsx";
 
 export function FailureCard({ failure, retry }: { failure: Failure; retry: () => void }) {
   const { service, query } = place.value;
@@ -19,12 +20,12 @@ export function FailureCard({ failure, retry }: { failure: Failure; retry: () =>
   return (
     <ErrorCard message={failure.message} hint={failure.hint}>
       {at !== null && at <= selector.length && (
-        <p class="selector">Selector: <code>{selector.slice(0, at)}<mark>{selector[at] ?? "␣"}</mark>{selector.slice(at + 1)}</code></p>
+        <p class="selector">{strings.selector(<code>{selector.slice(0, at)}<mark>{selector[at] ?? "␣"}</mark>{selector.slice(at + 1)}</code>)}</p>
       )}
-      <p class="quiet">reason: <code>{failure.reason}</code></p>
+      <p class="quiet">{strings.reason(<code>{failure.reason}</code>)}</p>
       <p class="row">
-        {at !== null && <button type="button" class="primary" onClick={focusError}>Edit the filter there</button>}
-        <button type="button" class={at === null ? "primary" : ""} onClick={retry}>Try again</button>
+        {at !== null && <button type="button" class="primary" onClick={focusError}>{strings.editFilterThere}</button>}
+        <button type="button" class={at === null ? "primary" : ""} onClick={retry}>{strings.tryAgain}</button>
       </p>
     </ErrorCard>
   );

@@ -8,8 +8,9 @@ import { START, pageRange } from "../../lib/url.ts";
 import { Link } from "../ui/Controls.tsx";
 import type { ProfileType } from "../../lib/viewOptions.ts";
 import { TROUBLESHOOTING, STALE_SECONDS } from "../../viewmodels/staleness.ts";
+import * as strings from "../../strings/answerStrings.tsx";
 
-export const TYPE_NAMES: Record<ProfileType, string> = { cpu: "CPU", wall: "wall", gil: "GIL" };
+export const TYPE_NAMES: Record<ProfileType, string> = { cpu: strings.cpu, wall: "wall", gil: strings.gil };
 
 /** No samples, of one type or (`what` left out) of any: say what was asked for and offer the ways out. */
 export function EmptyState({ what }: { what?: ProfileType }) {
@@ -18,12 +19,12 @@ export function EmptyState({ what }: { what?: ProfileType }) {
   const wider = widerPreset(range, Date.now() / 1000);
   return (
     <div class="card zero">
-      <h2>No {what ? `${TYPE_NAMES[what]} samples` : "samples"} in this range</h2>
-      <p>Range: {formatRange(range)}{query !== "" && <> · filter: <code>{query}</code></>}</p>
+      <h2>{strings.noneInRange(what ? strings.samples(TYPE_NAMES[what]) : "samples")}</h2>
+      <p>{strings.range(formatRange(range))}{query !== "" && <>{" "}{strings.filter(<code>{query}</code>)}</>}</p>
       <p class="row">
-        {wider && <button type="button" class="primary" onClick={() => change({ from: wider.from, until: wider.until })}>Show the {wider.name}</button>}
-        {query !== "" && <button type="button" onClick={() => change({ query: "" })}>Remove the filter</button>}
-        {what && what !== "wall" && <button type="button" onClick={() => change({ type: "wall" })}>Show wall time</button>}
+        {wider && <button type="button" class="primary" onClick={() => change({ from: wider.from, until: wider.until })}>{strings.showRange(wider.name)}</button>}
+        {query !== "" && <button type="button" onClick={() => change({ query: "" })}>{strings.removeFilter}</button>}
+        {what && what !== "wall" && <button type="button" onClick={() => change({ type: "wall" })}>{strings.showWallTime}</button>}
       </p>
       <LastSeen key={service} />
     </div>
@@ -34,15 +35,15 @@ export function EmptyState({ what }: { what?: ProfileType }) {
 export function LastSeen() {
   const { service } = place.value;
   const request = useAnswer<ServicesAnswer>(apiUrl("services", { query: selectorOf(service, ""), from: "-30d", until: "now" }));
-  if (!request.answer) return request.failure ? null : <p class="quiet" role="status">Looking for the last data…</p>;
+  if (!request.answer) return request.failure ? null : <p class="quiet" role="status">{strings.lookingForLastData}</p>;
   const row = request.answer.services.find((row) => row.service === service);
-  if (!row) return <p role="status">No data for <bdi>{service.slice(0, 100)}</bdi> in 30 days – check the name. <Link to={{ ...START, theme: place.value.theme, keys: place.value.keys, from: "-30d" }}>Show all services</Link></p>;
+  if (!row) return <p role="status">{strings.noDataInThirtyDays(<bdi>{service.slice(0, 100)}</bdi>, <Link to={{ ...START, theme: place.value.theme, keys: place.value.keys, from: "-30d" }}>{strings.showAllServices}</Link>)}</p>;
   const lastSeen = toEpochSeconds(row.last_seen);
   const now = Date.now() / 1000;
   return (
     <>
-      <p role="status">Last seen {formatAgo(lastSeen, now)} ({formatWithZone(lastSeen)}).{now - lastSeen > STALE_SECONDS && ` ${TROUBLESHOOTING}`}</p>
-      <button type="button" onClick={() => change({ from: rfc3339(Math.floor(lastSeen) - 3600), until: rfc3339(Math.ceil(lastSeen)), query: "" })}>Jump to last data</button>
+      <p role="status">{strings.lastSeen(formatAgo(lastSeen, now), formatWithZone(lastSeen), now - lastSeen > STALE_SECONDS ? TROUBLESHOOTING : "")}</p>
+      <button type="button" onClick={() => change({ from: rfc3339(Math.floor(lastSeen) - 3600), until: rfc3339(Math.ceil(lastSeen)), query: "" })}>{strings.jumpToLastData}</button>
     </>
   );
 }

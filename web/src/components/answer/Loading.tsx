@@ -4,6 +4,7 @@ import type { Failure } from "../../api/request.ts";
 import { retryNow, outage, ignoreBuild, buildMismatch } from "../../api/connection.ts";
 import { formatClock } from "../../lib/times.ts";
 import { ErrorCard } from "./ErrorCard.tsx";
+import * as strings from "../../strings/answerStrings.tsx";
 
 const SHOW_DETAILS_SECONDS = 1;
 const SHOW_HINT_SECONDS = 8;
@@ -29,10 +30,9 @@ export function Loading<Answer>({ request, what }: { request: AnswerRequest<Answ
   return (
     <div class="card waiting row">
       <span class="spinner" aria-hidden="true" />
-      <span role="status">Loading {what}…{showDetails && (request.isReceiving ? " The answer is arriving." : " The collector is reading and merging stored windows.")}
-        {elapsed >= SHOW_HINT_SECONDS && " The first query of a range is slow; later ones use the cache."}</span>
+      <span role="status">{strings.loading(what, [...(showDetails ? [request.isReceiving ? strings.receiving : strings.merging] : []), ...(elapsed >= SHOW_HINT_SECONDS ? [strings.slowFirstQuery] : [])])}</span>
       {showDetails && <span class="quiet" aria-hidden="true">{Math.round(elapsed)} s</span>}
-      {showDetails && <button type="button" onClick={request.cancel}>Stop waiting</button>}
+      {showDetails && <button type="button" onClick={request.cancel}>{strings.stopWaiting}</button>}
     </div>
   );
 }
@@ -42,15 +42,15 @@ export function RetryLater<Answer>({ request, failure, what }: { request: Answer
   const { answer, retryAt, receivedAt } = request;
   // For a current answer the banner is enough.
   if (failure.kind === "unreachable" && request.isCurrent) return null;
-  const staleText = answer !== null && (request.isCurrent ? `Showing data from ${formatClock(receivedAt / 1000)}.` : "Showing the previous result.");
-  if (failure.kind === "unreachable") return <p class="card waiting" role="status">{staleText || `Waiting for the collector to load ${what}.`}</p>;
+  const staleText = answer !== null && (request.isCurrent ? strings.showingDataFrom(formatClock(receivedAt / 1000)) : strings.showingPreviousResult);
+  if (failure.kind === "unreachable") return <p class="card waiting" role="status">{staleText || strings.waitingForCollector(what)}</p>;
   return (
     <ErrorCard message={failure.message} hint={failure.hint}>
       {staleText && <p>{staleText}</p>}
       <p class="row">
-        {retryAt !== null && <span class="quiet">Retrying <Countdown to={retryAt} />.</span>}
-        <button type="button" class={retryAt === null ? "primary" : ""} onClick={request.reload}>{retryAt === null ? "Try again" : "Retry now"}</button>
-        <span class="quiet">reason: <code>{failure.reason}</code></span>
+        {retryAt !== null && <span class="quiet">{strings.retrying(<Countdown to={retryAt} />)}</span>}
+        <button type="button" class={retryAt === null ? "primary" : ""} onClick={request.reload}>{retryAt === null ? strings.tryAgain : strings.retryNow}</button>
+        <span class="quiet">{strings.reason(<code>{failure.reason}</code>)}</span>
       </p>
     </ErrorCard>
   );
@@ -59,7 +59,7 @@ export function RetryLater<Answer>({ request, failure, what }: { request: Answer
 /** Seconds that are left. They are seen and not read aloud: a number that changes each second would drown the page. */
 function Countdown({ to }: { to: number }) {
   const remaining = Math.ceil((to - useClock(250, true)) / 1000);
-  return <span class="countdown" aria-hidden="true">{remaining > 0 ? `in ${remaining} s` : "now"}</span>;
+  return <span class="countdown" aria-hidden="true">{remaining > 0 ? strings.inSeconds(remaining) : strings.now}</span>;
 }
 
 /** Banners of the whole page: the collector does not answer, or runs another build than this page. */
@@ -71,18 +71,17 @@ export function ConnectionBanner() {
       {current && (
         <div class="band">
           <span role="alert">
-            {current.offline ? "This browser is offline." : "The collector does not answer."} {current.offline ? "" : "It may be restarting: check that it runs and that this page was opened from it. "}
-            Showing data from before {formatClock(current.since / 1000)}. The page reconnects automatically.
+            {strings.outage(current.offline ? strings.browserOffline : `${strings.collectorDoesNotAnswer} ${strings.itMayBeRestarting}`, formatClock(current.since / 1000))}
           </span>
-          <span class="quiet">Next try <Countdown to={current.retryAt} /></span>
-          <button type="button" onClick={retryNow}>Try again</button>
+          <span class="quiet">{strings.nextTry(<Countdown to={current.retryAt} />)}</span>
+          <button type="button" onClick={retryNow}>{strings.tryAgain}</button>
         </div>
       )}
       {mismatch && (
         <div class="band" role="status">
-          <span>The collector was updated: this page is build <code>{mismatch.loaded.slice(0, 40)}</code>, the collector is build <code>{mismatch.served.slice(0, 40)}</code>. Reload the page to avoid wrong numbers.</span>
-          <button type="button" class="primary" onClick={() => window.location.reload()}>Reload</button>
-          <button type="button" onClick={ignoreBuild}>Not now</button>
+          <span>{strings.collectorWasUpdated(<code>{mismatch.loaded.slice(0, 40)}</code>, <code>{mismatch.served.slice(0, 40)}</code>)}</span>
+          <button type="button" class="primary" onClick={() => window.location.reload()}>{strings.reload}</button>
+          <button type="button" onClick={ignoreBuild}>{strings.notNow}</button>
         </div>
       )}
     </>

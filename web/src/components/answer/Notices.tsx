@@ -1,12 +1,13 @@
 import type { ComponentChildren } from "preact";
 import type { AnswerBasis } from "../../api/answers.ts";
-import { plural, seconds as duration } from "../../lib/numbers.ts";
+import { seconds as duration } from "../../lib/numbers.ts";
+import * as strings from "../../strings/answerStrings.tsx";
 
 export function BasisLine({ basis, sampled, children }: { basis: Pick<AnswerBasis, "windows" | "pods" | "samples">; sampled?: number; children?: ComponentChildren }) {
   return (
     <p class="basis">
-      {plural(basis.samples, "sample")} · {plural(basis.pods, "pod")} · {plural(basis.windows, "window")}
-      {sampled !== undefined && <> · sampled time {duration(sampled)}</>}
+      {strings.sampleCount(basis.samples)} · {strings.podCount(basis.pods)} · {strings.windowCount(basis.windows)}
+      {sampled !== undefined && <>{" "}{strings.sampledTime(duration(sampled))}</>}
       {children}
     </p>
   );
@@ -15,7 +16,7 @@ export function BasisLine({ basis, sampled, children }: { basis: Pick<AnswerBasi
 export function Notices({ notices }: { notices: readonly string[] }) {
   if (notices.length === 0) return null;
   return (
-    <ul class="notices" aria-label="Before you read this">
+    <ul class="notices" aria-label={strings.beforeYouRead}>
       {notices.map((sentence) => <li key={sentence}>{sentence}</li>)}
     </ul>
   );

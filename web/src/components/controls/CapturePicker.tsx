@@ -5,6 +5,7 @@ import type { CapturesAnswer } from "../../api/captures.ts";
 import { place } from "../../lib/location.ts";
 import { selectorOf } from "../../lib/selectors.ts";
 import { formatAgo, toEpochSeconds, type Range } from "../../lib/times.ts";
+import * as strings from "../../strings/comparisonStrings.tsx";
 
 /** Picks a capture of this service: those the collector keeps, and those that windows of the range name. */
 export function CapturePicker({ letter, value, range, onSelect }: { letter: string; value: string; range: Range; onSelect: (id: string) => void }) {
@@ -17,9 +18,9 @@ export function CapturePicker({ letter, value, range, onSelect }: { letter: stri
   const waiting = stored.loading || referenced.loading;
   return (
     <label>
-      <span class="unseen">Capture of side {letter}</span>
+      <span class="unseen">{strings.captureOfSide(letter)}</span>
       <select value={value} onChange={(event) => onSelect(event.currentTarget.value)}>
-        <option value="">{labels.size > 0 ? "choose a capture…" : waiting ? "loading captures…" : "no captures of this service in this range"}</option>
+        <option value="">{labels.size > 0 ? strings.chooseCapture : waiting ? strings.loadingCaptures : strings.noCaptures}</option>
         {[...labels].map(([id, text]) => <option key={id} value={id}>{text.slice(0, 120)}</option>)}
       </select>
     </label>

@@ -3,7 +3,6 @@ import type { Side } from "../../api/answers.ts";
 import type { components } from "../../api/schema.ts";
 import { cliCommand, curlCommand, pinTimes, type ApiQuery } from "../../viewmodels/shellCommands.ts";
 import { place, PREFIX } from "../../lib/location.ts";
-import { count } from "../../lib/numbers.ts";
 import { signal } from "../../lib/signals.ts";
 import { sideInForce } from "../../lib/sides.ts";
 import { toAbsolute, rfc3339, toEpochSeconds } from "../../lib/times.ts";
@@ -11,15 +10,16 @@ import { formatPlace, isRangeChosen, pageRange, type Place } from "../../lib/url
 import { Dropdown } from "../ui/Dropdown.tsx";
 import { copy, CopyButton } from "../ui/CopyButton.tsx";
 import { sampleFilterParameters } from "../../lib/queryParameters.ts";
+import * as strings from "../../strings/applicationStrings.ts";
 
 /** What speedscope takes without a long wait. */
 const SPEEDSCOPE_NODES = 100_000;
 
 type Format = readonly [format: string, text: string, ending: string];
-const HTML: Format = ["html", "HTML page, opens offline", "html"];
-const CSV: Format = ["csv", "CSV table of functions", "csv"];
-const FOLDED: Format = ["folded", "Folded text", "folded"];
-const SINGLE_PROFILE_FORMATS: readonly Format[] = [FOLDED, ["speedscope", "Speedscope file", "speedscope.json"], ["pprof", "pprof profile", "pb.gz"], ["svg", "SVG flame graph", "svg"]];
+const HTML: Format = ["html", strings.htmlPageOpensOffline, "html"];
+const CSV: Format = ["csv", strings.csvTableOfFunctions, "csv"];
+const FOLDED: Format = ["folded", strings.foldedText, "folded"];
+const SINGLE_PROFILE_FORMATS: readonly Format[] = [FOLDED, ["speedscope", strings.speedscopeFile, "speedscope.json"], ["pprof", strings.pprofProfile, "pb.gz"], ["svg", strings.svgFlameGraph, "svg"]];
 
 /** Files that take away exactly the profile in view: the range the answer covered, not "the last hour". */
 export function Exports({ side, name, nodeCount = 0 }: { side: Side; name: string; nodeCount?: number }) {
@@ -31,12 +31,12 @@ export function Exports({ side, name, nodeCount = 0 }: { side: Side; name: strin
   const isTooLarge = nodeCount > SPEEDSCOPE_NODES;
   return (
     <span class="exports">
-      <Dropdown text="Export ▾">
+      <Dropdown text={strings.exportMenu}>
         {[HTML, CSV, ...SINGLE_PROFILE_FORMATS].map((format) => <ExportLink key={format[0]} path="export" parameters={parameters} format={format} name={name} />)}
       </Dropdown>
       <ExportStatus />
-      <a class="button" target="_blank" rel="noopener" href={`${PREFIX}speedscope/index.html#profileURL=${encodeURIComponent(profile)}&title=${title}&view=left-heavy`}>Open in speedscope ↗</a>
-      {isTooLarge && <span class="quiet">speedscope shows the {count(SPEEDSCOPE_NODES)} heaviest of {count(nodeCount)} call paths. The file has all.</span>}
+      <a class="button" target="_blank" rel="noopener" href={`${PREFIX}speedscope/index.html#profileURL=${encodeURIComponent(profile)}&title=${title}&view=left-heavy`}>{strings.openInSpeedscope}</a>
+      {isTooLarge && <span class="quiet">{strings.heaviestInSpeedscope(SPEEDSCOPE_NODES, nodeCount)}</span>}
     </span>
   );
 }
@@ -46,12 +46,12 @@ export function ComparisonExports({ sides, query, name }: { sides: readonly Side
   const [, { states: _, ...parameters }] = pinTimes(query, sides, 0);
   return (
     <span class="exports">
-      <Dropdown text="Export ▾">
-        <strong>A and B</strong>
+      <Dropdown text={strings.exportMenu}>
+        <strong>{strings.bothSides}</strong>
         {[HTML, CSV, FOLDED].map((format) => <ExportLink key={format[0]} path="export/compare" parameters={parameters} format={format} name={`${name}-compare`} />)}
         {sides.map((side, at) => (
-          <div key={at} class="group" role="group" aria-label={`${"AB"[at]} alone`}>
-            <strong>{"AB"[at]} alone</strong>
+          <div key={at} class="group" role="group" aria-label={strings.alone("AB"[at])}>
+            <strong>{strings.alone("AB"[at])}</strong>
             {SINGLE_PROFILE_FORMATS.map((format) => <ExportLink key={format[0]} path="export" parameters={sideParameters(side)} format={format} name={`${name}-${"ab"[at]}`} />)}
           </div>
         ))}
@@ -84,7 +84,7 @@ function ExportLink({ path, parameters, format: [format, text, ending], name }: 
 }
 
 async function saveExport(url: string, file: string): Promise<void> {
-  exportStatus.value = "Preparing the file…";
+  exportStatus.value = strings.preparingFile;
   try {
     const response = await fetch(url);
     if (!response.ok) {
@@ -99,7 +99,7 @@ async function saveExport(url: string, file: string): Promise<void> {
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
     exportStatus.value = "";
   } catch {
-    exportStatus.value = "The collector does not answer. Check that it runs, then export again.";
+    exportStatus.value = strings.exportUnanswered;
   }
 }
 
@@ -117,16 +117,16 @@ export function Share({ query, sides = null }: { query: ApiQuery; sides?: readon
   const longLink = () => collector() + absolutePath(sides);
   const copyShortLink = async () => {
     const link = await createShortLink(absolutePath(sides));
-    await copy(link === null ? longLink() : collector() + link, link === null ? "Full URL" : "Link");
+    await copy(link === null ? longLink() : collector() + link, link === null ? strings.fullUrl : strings.link);
   };
   const pinnedQuery = () => pinTimes(query, sides, Date.now() / 1000);
   return (
     <span class="exports">
-      <button type="button" onClick={() => void copyShortLink()} title="Copy a short link to this view, with fixed times">Share</button>
-      <Dropdown text="▾" label="More ways to share">
-        <CopyButton text={longLink} what="Full URL">Copy full URL</CopyButton>
-        <CopyButton text={() => curlCommand(collector(), pinnedQuery())} what="curl command">Copy as curl</CopyButton>
-        <CopyButton text={() => cliCommand(collector(), pinnedQuery())} what="Command">Copy CLI command</CopyButton>
+      <button type="button" onClick={() => void copyShortLink()} title={strings.copyShortLinkTo}>{strings.share}</button>
+      <Dropdown text="▾" label={strings.moreWaysToShare}>
+        <CopyButton text={longLink} what={strings.fullUrl}>{strings.copyFullUrl}</CopyButton>
+        <CopyButton text={() => curlCommand(collector(), pinnedQuery())} what={strings.curlCommand}>{strings.copyAsCurl}</CopyButton>
+        <CopyButton text={() => cliCommand(collector(), pinnedQuery())} what={strings.command}>{strings.copyCliCommand}</CopyButton>
       </Dropdown>
     </span>
   );

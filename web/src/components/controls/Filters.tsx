@@ -5,18 +5,19 @@ import type { Range } from "../../lib/times.ts";
 import { SegmentedControl } from "../ui/Controls.tsx";
 import { MatcherEditor } from "./MatcherEditor.tsx";
 import type { ProfileType } from "../../lib/viewOptions.ts";
+import * as strings from "../../strings/timelineStrings.tsx";
 
 export function TypePicker() {
   return (
-    <SegmentedControl<ProfileType> label="Profile type" value={place.value.type} onSelect={(type) => change({ type })} options={[
-      ["cpu", "CPU", "Time on a CPU"],
-      ["wall", "Wall", "All time of all threads, waiting included"],
-      ["gil", "GIL", "Time holding the global interpreter lock"],
+    <SegmentedControl<ProfileType> label={strings.profileType} value={place.value.type} onSelect={(type) => change({ type })} options={[
+      ["cpu", strings.cpu, strings.cpuHint],
+      ["wall", strings.wall, strings.wallHint],
+      ["gil", strings.gil, strings.gilHint],
     ]} />
   );
 }
 
-export const OPERATOR_LABELS = { "=": "is", "!=": "is not", "=~": "matches", "!~": "does not match" } as const;
+export const OPERATOR_LABELS = { "=": "is", "!=": strings.operatorIsNot, "=~": "matches", "!~": strings.operatorDoesNotMatch } as const;
 
 const apply = (matchers: readonly Matcher[]) => change({ query: joinMatchers(...matchers.map(formatMatcher)) });
 
@@ -33,17 +34,17 @@ export function Filters({ range, isCompact = false }: { range: Range; isCompact?
     apply([...matchers.slice(0, at), ...(matcher ? [matcher] : []), ...matchers.slice(at + 1)]);
   };
   return (
-    <div class="filters" role="group" aria-label="Filters">
+    <div class="filters" role="group" aria-label={strings.filters}>
       {matchers.map((matcher, at) => (
         <span class="chip" key={formatMatcher(matcher)}>
-          <button type="button" title={`${formatMatcher(matcher)}: edit`} aria-expanded={open === at} onClick={() => setOpen(open === at ? null : at)}>
+          <button type="button" title={strings.edit(formatMatcher(matcher))} aria-expanded={open === at} onClick={() => setOpen(open === at ? null : at)}>
             <bdi>{matcher.name}</bdi> <span aria-hidden="true">{matcher.op}</span><span class="unseen">{OPERATOR_LABELS[matcher.op]}</span> <bdi>{matcher.value.slice(0, 60) || "(empty)"}</bdi>
           </button>
-          <button type="button" class="square" aria-label={`Remove the filter ${formatMatcher(matcher).slice(0, 80)}`} onClick={() => replaceAt(at, null)}>×</button>
+          <button type="button" class="square" aria-label={strings.removeFilter(formatMatcher(matcher).slice(0, 80))} onClick={() => replaceAt(at, null)}>×</button>
         </span>
       ))}
-      <button type="button" aria-expanded={open === matchers.length} onClick={() => setOpen(open === matchers.length ? null : matchers.length)}>+ filter</button>
-      {(!isCompact || matchers.length > 0) && <button type="button" title="Edit all filters as text" onClick={() => setAsText(true)}>Edit as query</button>}
+      <button type="button" aria-expanded={open === matchers.length} onClick={() => setOpen(open === matchers.length ? null : matchers.length)}>{strings.addFilter}</button>
+      {(!isCompact || matchers.length > 0) && <button type="button" title={strings.editAsQueryHint} onClick={() => setAsText(true)}>{strings.editAsQuery}</button>}
       {open !== null && <MatcherEditor key={open} range={range} matcher={matchers[open] ?? null} operatorLabels={OPERATOR_LABELS} onCancel={() => setOpen(null)} onDone={(matcher) => replaceAt(open, matcher)} />}
     </div>
   );
@@ -60,13 +61,13 @@ function TextFilter({ query, isInvalid, onDone }: { query: string; isInvalid: bo
   return (
     <form class="filters" onSubmit={submit}>
       <label>
-        <span class="unseen">Filter by labels</span>
+        <span class="unseen">{strings.filterByLabels}</span>
         <input id="filter-text" class="matchers" value={typed} spellcheck={false} autocomplete="off" aria-invalid={isInvalid && typed === query}
-          placeholder='filter, e.g. pod=~"web-.*", node!="n3"' onInput={(event) => setTyped(event.currentTarget.value)} />
+          placeholder={strings.filterPlaceholder} onInput={(event) => setTyped(event.currentTarget.value)} />
       </label>
-      <button class="primary">Apply</button>
-      {query !== "" && <button type="button" onClick={() => { change({ query: "" }); onDone(); }}>Clear</button>}
-      {!isInvalid && <button type="button" onClick={onDone}>Back to filters</button>}
+      <button class="primary">{strings.apply}</button>
+      {query !== "" && <button type="button" onClick={() => { change({ query: "" }); onDone(); }}>{strings.clear}</button>}
+      {!isInvalid && <button type="button" onClick={onDone}>{strings.backToFilters}</button>}
     </form>
   );
 }

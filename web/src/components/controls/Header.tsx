@@ -5,6 +5,7 @@ import { START, onPage, type Page } from "../../lib/url.ts";
 import { Link } from "../ui/Controls.tsx";
 import { HelpDialog, openHelp } from "./HelpDialog.tsx";
 import { RangePicker } from "./RangePicker.tsx";
+import * as strings from "../../strings/applicationStrings.ts";
 
 /** The place, with the appearance a person chose kept and all else at its start. */
 const homePlace = () => ({ ...START, theme: place.value.theme, keys: place.value.keys, from: place.value.from, until: place.value.until });
@@ -16,27 +17,27 @@ export function Header({ refresh }: { refresh: () => void }) {
   );
   return (
     <header class="top">
-      <Link to={homePlace()} class="brand"><Logo /> Sidelight</Link>
-      <nav aria-label="Pages">
-        <Link to={homePlace()} current={here.page === "services"}>Services</Link>
-        <Link to={{ ...homePlace(), page: "captures" }} current={here.page === "captures" || here.page === "capture"}>Captures</Link>
+      <Link to={homePlace()} class="brand"><Logo />{" "}{strings.sidelight}</Link>
+      <nav aria-label={strings.pages}>
+        <Link to={homePlace()} current={here.page === "services"}>{strings.services}</Link>
+        <Link to={{ ...homePlace(), page: "captures" }} current={here.page === "captures" || here.page === "capture"}>{strings.captures}</Link>
         {here.service !== "" && (
           <>
             <span class="crumb" aria-hidden="true">/</span>
             <bdi class="crumb name" title={here.service}>{here.service}</bdi>
-            {tab("service", "Profile")}
-            {tab("compare", "Compare")}
-            {tab("depth", "Depth")}
-            {tab("heatmap", "Heatmap")}
+            {tab("service", strings.profile)}
+            {tab("compare", strings.compare)}
+            {tab("depth", strings.depth)}
+            {tab("heatmap", strings.heatmap)}
           </>
         )}
       </nav>
       <div class="right">
         <RangePicker />
-        <button type="button" onClick={refresh} title="Refresh the data">Refresh</button>
+        <button type="button" onClick={refresh} title={strings.refreshData}>{strings.refresh}</button>
         <ThemeSwitch />
-        <Link to={{ ...homePlace(), page: "settings" }} class="button square" current={here.page === "settings"} title="Settings and help"><span aria-hidden="true">⚙</span><span class="unseen">Settings and help</span></Link>
-        <button type="button" class="square" onClick={openHelp} aria-label="Keyboard and help" title="Keyboard and help (?)">?</button>
+        <Link to={{ ...homePlace(), page: "settings" }} class="button square" current={here.page === "settings"} title={strings.settingsAndHelp}><span aria-hidden="true">⚙</span><span class="unseen">{strings.settingsAndHelp}</span></Link>
+        <button type="button" class="square" onClick={openHelp} aria-label={strings.keyboardAndHelp} title={strings.keyboardAndHelpHint}>?</button>
       </div>
       <HelpDialog />
     </header>
@@ -58,7 +59,7 @@ function ThemeSwitch() {
     document.documentElement.dataset.theme = current;
   }, [current]);
   return (
-    <button type="button" class="square" aria-label={`Use the ${other} theme`} title={`Use the ${other} theme`}
+    <button type="button" class="square" aria-label={strings.useTheme(other)} title={strings.useTheme(other)}
       onClick={() => change({ theme: other }, "replace")}>{current === "dark" ? "☀" : "☾"}</button>
   );
 }

@@ -4,6 +4,7 @@ import { onPage } from "../../lib/url.ts";
 import { useHelp } from "./useHelp.ts";
 import { Link } from "../ui/Controls.tsx";
 import { AnswerView } from "../answer/AnswerView.tsx";
+import * as strings from "../../strings/applicationStrings.ts";
 
 const dialog = () => document.querySelector<HTMLDialogElement>("#help");
 
@@ -17,7 +18,7 @@ export function openHelp(): void {
 
 export function KeyTable() {
   return (
-    <AnswerView request={useHelp()} what="the shortcuts">
+    <AnswerView request={useHelp()} what={strings.shortcuts}>
       {({ keys, aside }) => <><dl class="keys">{keys.map(([key, meaning]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{meaning}</dd></div>)}</dl><p class="quiet">{aside.address}</p></>}
     </AnswerView>
   );
@@ -27,7 +28,7 @@ export function KeySwitch() {
   const on = place.value.keys;
   return (
     <label class="check">
-      <input type="checkbox" checked={on} onChange={() => change({ keys: !on }, "replace")} /> Single-key shortcuts on
+      <input type="checkbox" checked={on} onChange={() => change({ keys: !on }, "replace")} />{" "}{strings.singleKeyShortcutsOn}
     </label>
   );
 }
@@ -35,13 +36,13 @@ export function KeySwitch() {
 export function HelpDialog() {
   return (
     <dialog id="help" aria-labelledby="help-title">
-      <h2 id="help-title">Keyboard</h2>
+      <h2 id="help-title">{strings.keyboard}</h2>
       {wasOpened.value && <KeyTable />}
       <KeySwitch />
       <p onClick={(event) => { if (event.target instanceof HTMLAnchorElement) dialog()?.close(); }}>
-        <Link to={onPage(place.value, "settings")}>Settings, and how to read the numbers</Link>
+        <Link to={onPage(place.value, "settings")}>{strings.settingsAndNumbers}</Link>
       </p>
-      <form method="dialog"><button class="primary">Close</button></form>
+      <form method="dialog"><button class="primary">{strings.close}</button></form>
     </dialog>
   );
 }

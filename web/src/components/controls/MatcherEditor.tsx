@@ -3,10 +3,10 @@ import { apiUrl } from "../../api/request.ts";
 import { useAnswer } from "../../api/useAnswer.ts";
 import type { LabelsAnswer, ValuesAnswer } from "../../api/answers.ts";
 import { place } from "../../lib/location.ts";
-import { count } from "../../lib/numbers.ts";
 import { exactAlternatives, MATCH_OPERATORS, selectorOf, type Matcher, type MatchOperator } from "../../lib/selectors.ts";
 import { lastAlternative, suggest } from "../../lib/suggest.ts";
 import type { Range } from "../../lib/times.ts";
+import * as strings from "../../strings/timelineStrings.tsx";
 
 const MAX_SUGGESTIONS = 50;
 
@@ -44,33 +44,33 @@ export function MatcherEditor({ range, matcher, operatorLabels, onCancel, onDone
   };
   const failure = labels.failure ?? values.failure;
   return (
-    <form class="editor" aria-label={matcher ? "Edit the filter" : "New filter"} onSubmit={(event) => { event.preventDefault(); finish(typed); }}
+    <form class="editor" aria-label={matcher ? strings.editFilter : strings.newFilter} onSubmit={(event) => { event.preventDefault(); finish(typed); }}
       onKeyDown={(event) => { if (event.key === "Escape") { event.preventDefault(); onCancel(); } }}>
-      <select ref={labelSelect} aria-label="Label" value={name} onChange={(event) => { setName(event.currentTarget.value); setTyped(""); valueInput.current?.focus(); }}>
-        <option value="">{labels.loading ? "loading…" : "label…"}</option>
+      <select ref={labelSelect} aria-label={strings.label} value={name} onChange={(event) => { setName(event.currentTarget.value); setTyped(""); valueInput.current?.focus(); }}>
+        <option value="">{labels.loading ? strings.loading : strings.labelPlaceholder}</option>
         {name !== "" && !names.includes(name) && <option value={name}>{name}</option>}
         {names.map((label) => <option key={label} value={label}>{label}</option>)}
       </select>
-      <select aria-label="Operator" value={op} onChange={(event) => setOp(event.currentTarget.value as MatchOperator)}>
+      <select aria-label={strings.operator} value={op} onChange={(event) => setOp(event.currentTarget.value as MatchOperator)}>
         {MATCH_OPERATORS.map((operator) => <option key={operator} value={operator}>{operator} {operatorLabels[operator]}</option>)}
       </select>
       <div class="values">
-        <input ref={valueInput} class="matchers" role="combobox" aria-label="Value of the label" aria-expanded={shown.length > 0} aria-controls="label-values" aria-autocomplete="list"
+        <input ref={valueInput} class="matchers" role="combobox" aria-label={strings.valueOfLabel} aria-expanded={shown.length > 0} aria-controls="label-values" aria-autocomplete="list"
           aria-activedescendant={active >= 0 ? `label-value-${active}` : undefined} value={typed} spellcheck={false} autocomplete="off"
-          placeholder={pattern ? "regular expression (RE2), whole value" : "value; empty: without the label"} onInput={(event) => setTyped(event.currentTarget.value)} onKeyDown={press} />
+          placeholder={pattern ? strings.regularExpressionHint : strings.valueHint} onInput={(event) => setTyped(event.currentTarget.value)} onKeyDown={press} />
         <div class="offered" hidden={name === ""}>
-          <ul id="label-values" role="listbox" aria-label="Values in this range">
+          <ul id="label-values" role="listbox" aria-label={strings.valuesInRange}>
             {shown.map((value, at) => (
               <li key={value} id={`label-value-${at}`} role="option" aria-selected={at === active} onPointerDown={(event) => event.preventDefault()} onClick={() => pick(value)}><bdi>{value}</bdi></li>
             ))}
           </ul>
           <span class="quiet" role="status">
-            {values.loading ? "loading values…" : shown.length === 0 ? "no such value in this range" : omitted > 0 ? `and ${count(omitted)} more: type to narrow them down` : ""}
+            {values.loading ? strings.loadingValues : shown.length === 0 ? strings.noSuchValueIn : omitted > 0 ? strings.moreValues(omitted) : ""}
           </span>
         </div>
       </div>
-      <button class="primary" disabled={name === ""}>Apply</button>
-      <button type="button" onClick={onCancel}>Cancel</button>
+      <button class="primary" disabled={name === ""}>{strings.apply}</button>
+      <button type="button" onClick={onCancel}>{strings.cancel}</button>
       {failure && <span role="alert">{failure.message}</span>}
     </form>
   );

@@ -3,6 +3,7 @@ import { change, place } from "../../lib/location.ts";
 import { parseTime, PRESETS, formatRange, rfc3339, formatUtcOffset, type Range } from "../../lib/times.ts";
 import { CHOSEN_RANGE } from "../../lib/sides.ts";
 import { isRangeChosen, pageRange } from "../../lib/url.ts";
+import * as strings from "../../strings/timelineStrings.tsx";
 
 /** `datetime-local` fields speak local time without a zone. */
 function field(text: string, now: number): string {
@@ -16,7 +17,7 @@ export function RangePicker() {
   const here = place.value;
   const range = pageRange(here);
   const isChosen = isRangeChosen(here);
-  const name = isChosen ? "automatic times" : formatRange(range);
+  const name = isChosen ? strings.automaticTimes : formatRange(range);
   const now = Date.now() / 1000;
   useEffect(() => {
     const close = (event: Event) => {
@@ -45,10 +46,10 @@ export function RangePicker() {
   };
   return (
     <details class="menu" ref={menu} onKeyDown={escape}>
-      <summary aria-label={`Time range: ${name}`}>{name}</summary>
+      <summary aria-label={strings.timeRange(name)}>{name}</summary>
       <div class="sheet">
         <ul>
-          {here.page === "compare" && <li><button type="button" aria-pressed={isChosen} onClick={() => choose(CHOSEN_RANGE)}>automatic times</button></li>}
+          {here.page === "compare" && <li><button type="button" aria-pressed={isChosen} onClick={() => choose(CHOSEN_RANGE)}>{strings.automaticTimes}</button></li>}
           {PRESETS.map((preset) => (
             <li key={preset.name}>
               <button type="button" aria-pressed={!isChosen && preset.from === range.from && preset.until === range.until} onClick={() => choose(preset)}>{preset.name}</button>
@@ -56,10 +57,10 @@ export function RangePicker() {
           ))}
         </ul>
         <form onSubmit={submit}>
-          <label>from <input type="datetime-local" name="from" step="1" required defaultValue={field(range.from, now)} /></label>
-          <label>until <input type="datetime-local" name="until" step="1" required defaultValue={field(range.until, now)} /></label>
-          <p class="quiet">Time zone of this browser: {formatUtcOffset(now)}.</p>
-          <button class="primary">Show this range</button>
+          <label>{strings.fromLabel}{" "}<input type="datetime-local" name="from" step="1" required defaultValue={field(range.from, now)} /></label>
+          <label>{strings.until}{" "}<input type="datetime-local" name="until" step="1" required defaultValue={field(range.until, now)} /></label>
+          <p class="quiet">{strings.timeZoneOfBrowser(formatUtcOffset(now))}</p>
+          <button class="primary">{strings.showRange}</button>
         </form>
       </div>
     </details>

@@ -3,7 +3,7 @@ import { useAnswer } from "../../api/useAnswer.ts";
 import { apiUrl } from "../../api/request.ts";
 import type { ServicesAnswer, Side, VersionSummary } from "../../api/answers.ts";
 import { change, place } from "../../lib/location.ts";
-import { percent, plural, seconds } from "../../lib/numbers.ts";
+import { percent, seconds } from "../../lib/numbers.ts";
 import { equals, joinMatchers, selectorOf, sideMatchers, sideName, formatMatcher } from "../../lib/selectors.ts";
 import { singleSide, captureOfSide, earlierRanges, LETTERS, sideInForce, swapSides, versionSide, type SideName } from "../../lib/sides.ts";
 import { formatAgo, parseTime, formatRange, rfc3339, toEpochSeconds, type Range } from "../../lib/times.ts";
@@ -15,6 +15,7 @@ import { MatcherEditor } from "./MatcherEditor.tsx";
 import { CapturePicker } from "./CapturePicker.tsx";
 import { useKeys } from "../ui/useKeys.ts";
 import { QualityLine } from "../answer/QualityLine.tsx";
+import * as strings from "../../strings/comparisonStrings.tsx";
 
 /** How far back versions are offered: one may have ended before the page's range begins. */
 const VERSION_HISTORY = "-7d";
@@ -42,7 +43,7 @@ export function SidePickers({ range, sides, isSettled }: { range: Range; sides: 
   return (
     <div class="sides">
       {picker("baseline", 0)}
-      <button type="button" class="swap" title="Swap the sides (x)" aria-label="Swap the sides" onClick={swap}>⇄</button>
+      <button type="button" class="swap" title={strings.swapSidesHint} aria-label={strings.swapSides} onClick={swap}>⇄</button>
       {picker("comparison", 1)}
     </div>
   );
@@ -71,36 +72,36 @@ function SidePicker({ which, inForce, versions, range, answer }: { which: SideNa
     section.current?.querySelector("details.drop")?.setAttribute("open", "");
   };
   return (
-    <section class="picker" aria-label={`Side ${letter}`} ref={section}>
+    <section class="picker" aria-label={strings.side(letter)} ref={section}>
       <span class={`side side-${letter.toLowerCase()}`}>{letter}</span>
       <label>
-        <span class="unseen">Version of side {letter}</span>
+        <span class="unseen">{strings.versionOfSide(letter)}</span>
         <select value={kind === "match" ? "match:" : kind} onChange={(event) => choose(event.currentTarget.value)}>
           {side === "" && <option value="">…</option>}
           {versions.map((row) => (
             <option key={row.version} value={`version:${row.version}`}>
-              {row.version.slice(0, 80) || "(no version)"}{`version:${row.version}` !== kind && ` · since ${formatAgo(toEpochSeconds(row.first_seen), now)} · ${plural(row.pods, "pod")}`}
+              {row.version.slice(0, 80) || strings.noVersionLabelled}{`version:${row.version}` !== kind && strings.sincePod(formatAgo(toEpochSeconds(row.first_seen), now), row.pods)}
             </option>
           ))}
           {kind === side && side !== "" && !versions.some(({ version }) => `version:${version}` === side) && <option value={side}>{sideName(side).slice(0, 80)}</option>}
-          <option value="capture">{capture ? `capture ${capture}` : "a capture…"}</option>
-          <option value="match:">{kind === "match" ? sideName(side).slice(0, 80) : "other labels…"}</option>
+          <option value="capture">{capture ? strings.captureNamed(capture) : strings.captureOption}</option>
+          <option value="match:">{kind === "match" ? sideName(side).slice(0, 80) : strings.otherLabelsOption}</option>
         </select>
       </label>
-      <Dropdown isText text="⋯" label={`Details of side ${letter}`}>
+      <Dropdown isText text="⋯" label={strings.detailsOfSide(letter)}>
         <p class="row">
           <Link to={onPage(inForce, "service", { baseline: "", comparison: "", baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "", ...singleSide(inForce, which, range) })} class="button"
-            title="This side alone, with the same focus">Open {letter}</Link>
+            title={strings.openSideHint}>{strings.open(letter)}</Link>
         </p>
         {kind === "capture" && <CapturePicker letter={letter} value={capture ?? ""} range={range} onSelect={(id) => set({ [which]: `match:${equals("capture", id)}` })} />}
         {kind === "match" && (
           <>
             <form class="row" onSubmit={(event) => { event.preventDefault(); set({ [which]: `match:${joinMatchers(typed)}` }); }}>
-              <label class="grow"><span class="unseen">Matchers of side {letter}</span>
-                <input class="matchers" value={typed} spellcheck={false} autocomplete="off" placeholder='e.g. node="n3" (empty: everything)' onInput={(event) => setTyped(event.currentTarget.value)} />
+              <label class="grow"><span class="unseen">{strings.matchersOfSide(letter)}</span>
+                <input class="matchers" value={typed} spellcheck={false} autocomplete="off" placeholder={strings.matchersPlaceholder} onInput={(event) => setTyped(event.currentTarget.value)} />
               </label>
-              <button>Set</button>
-              <button type="button" aria-expanded={adding} onClick={() => setAdding(!adding)}>+ label</button>
+              <button>{strings.set}</button>
+              <button type="button" aria-expanded={adding} onClick={() => setAdding(!adding)}>{strings.addLabel}</button>
             </form>
             {adding && <MatcherEditor range={range} matcher={null} operatorLabels={OPERATOR_LABELS} onCancel={() => setAdding(false)}
               onDone={(matcher) => { setAdding(false); set({ [which]: `match:${joinMatchers(sideMatchers(side), formatMatcher(matcher))}` }); }} />}
@@ -109,12 +110,12 @@ function SidePicker({ which, inForce, versions, range, answer }: { which: SideNa
         <SideRange which={which} ownRange={ownRange} range={answer ? { from: rfc3339(toEpochSeconds(answer.from)), until: rfc3339(toEpochSeconds(answer.until)) } : range} />
         <p class="basis">
           {answer ? <>
-            {plural(answer.samples, "sample")} · {plural(answer.pods, "pod")} · {plural(answer.windows, "window")} · sampled time {seconds(answer.seconds)}
-            {answer.idle_share !== null && !answer.missing_states.includes("idle") && <> · {percent(answer.idle_share)} idle</>}
+            {strings.sideData(answer.samples, answer.pods, answer.windows, seconds(answer.seconds))}
+            {answer.idle_share !== null && !answer.missing_states.includes("idle") && <>{" "}{strings.idle(percent(answer.idle_share))}</>}
           </> : "–"}
         </p>
         {answer && answer.pods > 0 && <QualityLine source={answer} />}
-        {answer?.pods === 0 && <p>No windows in this range.</p>}
+        {answer?.pods === 0 && <p>{strings.noWindowsInRange}</p>}
       </Dropdown>
     </section>
   );
@@ -129,12 +130,12 @@ function SideRange({ which, ownRange, range }: { which: SideName; ownRange: Rang
   return (
     <form class="row" onSubmit={(event) => { event.preventDefault(); applyRange({ from, until }); }}>
       <span>{formatRange({ from: ownRange.from || range.from, until: ownRange.until || range.until })}</span>
-      <label>from <input value={from} placeholder={range.from} onInput={(event) => setFrom(event.currentTarget.value)} size={20} /></label>
-      <label>until <input value={until} placeholder={range.until} onInput={(event) => setUntil(event.currentTarget.value)} size={20} /></label>
-      <button>Set range</button>
+      <label>{strings.fromLabel}{" "}<input value={from} placeholder={range.from} onInput={(event) => setFrom(event.currentTarget.value)} size={20} /></label>
+      <label>{strings.until}{" "}<input value={until} placeholder={range.until} onInput={(event) => setUntil(event.currentTarget.value)} size={20} /></label>
+      <button>{strings.setRange}</button>
       {earlierRanges(range, Date.now() / 1000).map((preset) => <button key={preset.name} type="button" onClick={() => applyRange(preset)}>{preset.name}</button>)}
-      {(ownRange.from !== "" || ownRange.until !== "") && <button type="button" onClick={() => applyRange({ from: "", until: "" })}>Use the page's range</button>}
-      <p class="quiet">now, -15m, -1d, or 2026-11-20T10:00:00Z; empty follows the page's range.</p>
+      {(ownRange.from !== "" || ownRange.until !== "") && <button type="button" onClick={() => applyRange({ from: "", until: "" })}>{strings.usePagesRange}</button>}
+      <p class="quiet">{strings.rangeSyntax}</p>
     </form>
   );
 }

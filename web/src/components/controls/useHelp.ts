@@ -1,5 +1,5 @@
 import { useAnswer, type AnswerRequest } from "../../api/useAnswer.ts";
-import url from "./help.json?url";
+import url from "../../strings/help.json?url";
 
 /** Help texts. Few visits need them, so they are loaded on demand. */
 export interface HelpTexts {

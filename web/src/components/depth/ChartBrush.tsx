@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
 import { formatDepthRange, dragDepthRange, stepDepthRange, type DepthRange } from "../../lib/depthRange.ts";
 import { axisPosition } from "../../charts/DepthCharts.tsx";
+import * as strings from "../../strings/depthStrings.tsx";
 
 /**
  * A chart of depths on which a range is dragged with a mouse or a finger, or moved with the arrow keys. `onDraft`
@@ -24,7 +25,7 @@ export function ChartBrush({ name, bins, width, deepest, range, onDraft, onSelec
   };
   return (
     <div class="brush" role="group" tabIndex={0}
-      aria-label={`${name}. ${range ? `Selected: ${formatDepthRange(range)}.` : "Nothing selected."} Drag or use the arrow keys to select depths. Shift extends, Escape clears.`}
+      aria-label={strings.brushInstructions(name, range ? `Selected: ${formatDepthRange(range)}.` : strings.nothingSelected)}
       onPointerDown={(event) => {
         if (event.button !== 0) return;
         event.currentTarget.setPointerCapture(event.pointerId);

@@ -3,19 +3,20 @@ import { useAnswer } from "../../api/useAnswer.ts";
 import type { DepthSide, FlameAnswer } from "../../api/answers.ts";
 import { formatDepthRange, parseDepthRange, type DepthRange } from "../../lib/depthRange.ts";
 import { change, place } from "../../lib/location.ts";
-import { count, percent } from "../../lib/numbers.ts";
+import { percent } from "../../lib/numbers.ts";
 import { onPage } from "../../lib/url.ts";
 import { Link } from "../ui/Controls.tsx";
 import { ProfileView } from "../profile/ProfileView.tsx";
 import { PrunedNotice } from "../answer/PrunedNotice.tsx";
 import { AnswerView } from "../answer/AnswerView.tsx";
+import * as strings from "../../strings/depthStrings.tsx";
 
 /** The chosen depths in numbers, where they can be typed, and the flame graph of their samples. */
 export function DepthRangePanel({ range, sides, names, deepest, onSelect, url }: {
   range: DepthRange | null; sides: readonly DepthSide[]; names: readonly string[]; deepest: number; onSelect: (next: DepthRange | null) => void; url: string;
 }) {
   return (
-    <section class="card" aria-label="Selected depths">
+    <section class="card" aria-label={strings.selectedDepths}>
       <DepthRangeForm range={range} deepest={deepest} onSelect={onSelect} />
       {range && (
         <>
@@ -23,7 +24,7 @@ export function DepthRangePanel({ range, sides, names, deepest, onSelect, url }:
             {sides.map((side, at) => {
               const all = side.samples_at.reduce((sum, samples) => sum + samples, 0);
               const inside = side.samples_at.reduce((sum, samples, i) => (side.depth[i] >= range.from && side.depth[i] <= range.until ? sum + samples : sum), 0);
-              return <span key={names[at]}>{at > 0 && " · "}<bdi>{names[at]}</bdi>: {count(inside)} samples, {percent(all > 0 ? inside / all : 0)}</span>;
+              return <span key={names[at]}>{at > 0 && " · "}{strings.samples(<bdi>{names[at]}</bdi>, inside, percent(all > 0 ? inside / all : 0))}</span>;
             })} {formatDepthRange(range)}
           </p>
           <DepthFlameGraph url={url} names={names} />
@@ -42,11 +43,11 @@ function DepthRangeForm({ range, deepest, onSelect }: { range: DepthRange | null
   );
   return (
     <form class="row ends" onSubmit={(event) => { event.preventDefault(); onSelect(parseDepthRange({ min_depth: from, max_depth: until }, deepest)); }}>
-      <label>Depth from {field(from, setFrom)}</label>
-      <label>until {field(until, setUntil)}</label>
-      <button>Show these samples</button>
-      {range ? <button type="button" onClick={() => onSelect(null)}>All depths</button>
-        : <span class="quiet">Drag across a chart or enter depths to see the flame graph of those samples.</span>}
+      <label>{strings.depthFrom}{" "}{field(from, setFrom)}</label>
+      <label>{strings.until}{" "}{field(until, setUntil)}</label>
+      <button>{strings.showTheseSamples}</button>
+      {range ? <button type="button" onClick={() => onSelect(null)}>{strings.allDepths}</button>
+        : <span class="quiet">{strings.depthRangeHint}</span>}
     </form>
   );
 }
@@ -56,16 +57,16 @@ function DepthFlameGraph({ url, names }: { url: string; names: readonly string[]
   const here = place.value;
   const isComparison = names.length === 2;
   return (
-    <AnswerView request={request} what="the flame graph of these depths">
+    <AnswerView request={request} what={strings.flameGraphOfThese}>
       {(answer) => (
         <>
           <p class="row">
             <Link class="button" to={onPage(here, isComparison ? "compare" : "service", { min_depth: here.min_depth, max_depth: here.max_depth, focus: here.focus })}>
-              {isComparison ? "Compare these samples" : "Open in the profile"}
+              {isComparison ? strings.compareTheseSamples : strings.openInProfile}
             </Link>
           </p>
           <PrunedNotice pruned={answer.pruned} />
-          {answer.sides.every(({ samples }) => samples === 0) ? <p>No samples at these depths.</p> : <ProfileView answer={answer} names={isComparison ? names : [""]} />}
+          {answer.sides.every(({ samples }) => samples === 0) ? <p>{strings.noSamplesAtThese}</p> : <ProfileView answer={answer} names={isComparison ? names : [""]} />}
         </>
       )}
     </AnswerView>
@@ -77,10 +78,10 @@ export function DepthRangeNotice() {
   const range = parseDepthRange(place.value, 0);
   if (!range) return null;
   const { min_depth, max_depth } = place.value;
-  const description = max_depth === "" ? `at least ${min_depth} frames deep` : min_depth === "" ? `at most ${max_depth} frames deep` : formatDepthRange(range);
+  const description = max_depth === "" ? strings.atLeastFramesDeep(min_depth) : min_depth === "" ? strings.atMostFramesDeep(max_depth) : formatDepthRange(range);
   return (
     <p class="notices single">
-      Only samples whose stacks are {description}. <button type="button" onClick={() => change({ min_depth: "", max_depth: "" })}>All depths</button>
+      {strings.onlySamplesWhoseStacks(description)}{" "}<button type="button" onClick={() => change({ min_depth: "", max_depth: "" })}>{strings.allDepths}</button>
     </p>
   );
 }

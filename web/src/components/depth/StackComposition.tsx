@@ -6,12 +6,14 @@ import { foldCycles, type FrameRun } from "../../flamegraph/tree/cycles.ts";
 import { pathKeyOfNames } from "../../flamegraph/tree/focus.ts";
 import { frameParts } from "../../flamegraph/tree/packages.ts";
 import { place } from "../../lib/location.ts";
-import { count, percent, plural, short, signed } from "../../lib/numbers.ts";
+import { percent, short, signed } from "../../lib/numbers.ts";
+import { count } from "../../strings/counts.ts";
 import { searchable } from "../../flamegraph/analysis/search.ts";
 import { onPage } from "../../lib/url.ts";
 import { Bar, Link } from "../ui/Controls.tsx";
 import { Table } from "../ui/Table.tsx";
 import { AnswerView } from "../answer/AnswerView.tsx";
+import * as strings from "../../strings/depthStrings.tsx";
 
 const MAX_ROWS = 20;
 
@@ -19,7 +21,7 @@ const MAX_ROWS = 20;
 export function StackComposition({ request: parameters }: { request: Record<string, string> }) {
   const request = useAnswer<StackCompositionAnswer>(apiUrl("stack-composition", { ...parameters, limit: String(MAX_ROWS) }));
   return (
-    <AnswerView request={request} what="the stack composition">
+    <AnswerView request={request} what={strings.stackComposition}>
       {(answer) => <><PackageTable answer={answer} /><RecursionTable answer={answer} /><DeepestStacks answer={answer} /></>}
     </AnswerView>
   );
@@ -31,7 +33,7 @@ function Section({ title, summary, total, rowCount, children }: { title: string;
   return (
     <section class="card" aria-label={title}>
       <h2>{title}</h2>
-      <p class="quiet">{summary}{total > rowCount && ` Showing the first ${count(rowCount)} of ${count(total)}.`}</p>
+      <p class="quiet">{summary} {total > rowCount && strings.showingFirstOf(rowCount, total)}</p>
       {children}
     </section>
   );
@@ -42,13 +44,13 @@ function PackageTable({ answer }: { answer: StackCompositionAnswer }) {
   const isComparison = sides.length === 2;
   const maximum = Math.max(...sides.flatMap((side) => [...side.package_frames]), 1e-9);
   return (
-    <Section title="Frames per package" summary="Average frames per stack, by package." total={totals.packages} rowCount={names.length}>
-      <Table label="Frames per package, as a table" className="anatomy" heads={["Package", ...letters(answer).map((letter) => `#Frames ${letter}`.trim()), ...(isComparison ? ["#Δ frames"] : [])]}>
+    <Section title={strings.framesPerPackage} summary={strings.packagesSummary} total={totals.packages} rowCount={names.length}>
+      <Table label={strings.framesPerPackageTable} className="anatomy" heads={[strings.packageLabel, ...letters(answer).map((letter) => strings.framesColumn(letter).trim()), ...(isComparison ? [strings.framesDifference] : [])]}>
         {names.map((name, row) => {
           const delta = isComparison ? sides[1].package_frames[row] - sides[0].package_frames[row] : 0;
           return (
             <tr key={`${name} ${kind[row]}`}>
-              <th scope="row"><bdi>{name.slice(0, 200) || "(frames without a file)"}</bdi>{kind[row] === "stdlib" && <span class="quiet"> standard library</span>}</th>
+              <th scope="row"><bdi>{name.slice(0, 200) || strings.framesWithoutFile}</bdi>{kind[row] === "stdlib" && <span class="quiet">{" "}{strings.standardLibrary}</span>}</th>
               {sides.map((side, at) => <td key={at} class="number"><Bar part={side.package_frames[row] / maximum}>{side.package_frames[row].toFixed(2)}</Bar></td>)}
               {isComparison && <td class="number">{Math.abs(delta) < 0.005 ? "≈ 0" : `${delta > 0 ? "▲" : "▼"} ${signed(delta.toFixed(2), delta)}`}</td>}
             </tr>
@@ -64,13 +66,13 @@ function RecursionTable({ answer }: { answer: StackCompositionAnswer }) {
   const here = place.value;
   const page = sides.length === 2 ? "compare" : "service";
   return (
-    <Section title="Recursion" summary={names.length > 0 ? "Functions that recur within one stack." : "No function recurs within one stack."} total={totals.functions} rowCount={names.length}>
+    <Section title={strings.recursion} summary={names.length > 0 ? strings.functionsRecurWithinOne : strings.noFunctionRecursWithin} total={totals.functions} rowCount={names.length}>
       {names.length > 0 && (
-        <Table label="Functions that recur" className="anatomy" heads={["Function", ...letters(answer).flatMap((letter) => ["samples", "avg repeats", "max"].map((what) => `#${`${letter} ${what}`.trim()}`))]}>
+        <Table label={strings.functionsRecur} className="anatomy" heads={[strings.functionLabel, ...letters(answer).flatMap((letter) => ["samples", strings.avgRepeats, "max"].map((what) => `#${`${letter} ${what}`.trim()}`))]}>
           {names.map((name, row) => (
             <tr key={`${name} ${file[row]}`}>
               <th scope="row">
-                <Link to={onPage(here, page, { q: searchable(file[row] ? `${name} (${file[row]})` : name) })} title="Find in the flame graph"><bdi>{name.slice(0, 200)}</bdi></Link>{" "}
+                <Link to={onPage(here, page, { q: searchable(file[row] ? `${name} (${file[row]})` : name) })} title={strings.findInFlameGraph}><bdi>{name.slice(0, 200)}</bdi></Link>{" "}
                 <bdi class="quiet">{file[row].slice(0, 200)}</bdi>
               </th>
               {sides.map((side, at) => {
@@ -95,10 +97,10 @@ function DeepestStacks({ answer }: { answer: StackCompositionAnswer }) {
   const { deepest, names, sides, totals } = answer;
   const isComparison = sides.length === 2;
   const here = place.value;
-  const title = isComparison ? "Deepest new stacks" : "Deepest stacks";
-  const summary = !isComparison ? "Whole stacks from the root; repeated parts are folded."
-    : deepest.length > 0 ? "Call paths only in B, from the root; repeated parts are folded."
-    : "No call path is only in B.";
+  const title = isComparison ? strings.deepestNewStacks : strings.deepestStacks;
+  const summary = !isComparison ? strings.wholeStacksFromRoot
+    : deepest.length > 0 ? strings.callPathsOnlyIn
+    : strings.noCallPathOnly;
   return (
     <Section title={title} summary={summary} total={totals.stacks} rowCount={deepest.length}>
       <ol class="stacks">
@@ -107,9 +109,9 @@ function DeepestStacks({ answer }: { answer: StackCompositionAnswer }) {
           const band = String(depth);
           return (
             <li key={at}>
-              <strong>{plural(depth, "frame")}</strong> <span class="quiet">{plural(samples, "sample")}</span>{" "}
+              <strong>{strings.frameCount(depth)}</strong> <span class="quiet">{strings.sampleCount(samples)}</span>{" "}
               <Link class="button" to={onPage(here, isComparison ? "compare" : "service", { focus: pathKeyOfNames(path), min_depth: band, max_depth: band, by: "function" })}
-                title="This path in the flame graph">open</Link>
+                title={strings.pathInFlameGraph}>{strings.open}</Link>
               <span class="path">{shortenRuns(foldCycles(path)).map((run, i) => <Fragment key={i}>{i > 0 && " › "}<RepeatedFrames run={run} /></Fragment>)}</span>
             </li>
           );
@@ -125,12 +127,12 @@ const END_FRAMES = 4;
 const shortenRuns = (runs: readonly FrameRun[]): FrameRun[] => runs.flatMap((run) => {
   const hidden = run.frames.length - 2 * END_FRAMES;
   if (run.count > 1 || hidden < 2) return [run];
-  return [{ frames: run.frames.slice(0, END_FRAMES), count: 1 }, { frames: [`… ${hidden} more …`], count: 1 }, { frames: run.frames.slice(-END_FRAMES), count: 1 }];
+  return [{ frames: run.frames.slice(0, END_FRAMES), count: 1 }, { frames: [strings.more(hidden)], count: 1 }, { frames: run.frames.slice(-END_FRAMES), count: 1 }];
 });
 
 function RepeatedFrames({ run: { frames, count: times } }: { run: FrameRun }) {
   const functionName = (frame: string) => frameParts(frame).function.slice(0, 120);
-  const names = times > 1 && frames.length > 4 ? [...frames.slice(0, 2).map(functionName), `… ${frames.length - 3} more …`, functionName(frames[frames.length - 1])] : frames.map(functionName);
+  const names = times > 1 && frames.length > 4 ? [...frames.slice(0, 2).map(functionName), strings.moreFrames(frames.length - 3), functionName(frames[frames.length - 1])] : frames.map(functionName);
   const labels = names.map((name, i) => <Fragment key={i}>{i > 0 && " › "}<bdi>{name}</bdi></Fragment>);
-  return times > 1 ? <strong class="cycle" title={`${plural(frames.length, "frame")} in a row, ${count(times)} times`}>{frames.length > 1 ? <>({labels})</> : labels} ×{count(times)}</strong> : <>{labels}</>;
+  return times > 1 ? <strong class="cycle" title={strings.repeatedFrames(frames.length, times)}>{frames.length > 1 ? <>({labels})</> : labels} ×{count(times)}</strong> : <>{labels}</>;
 }

@@ -7,8 +7,9 @@ import { short } from "../../lib/numbers.ts";
 import { theme } from "../../lib/theme.ts";
 import { Toggle } from "../ui/Controls.tsx";
 import { useElementWidth } from "../ui/useElementWidth.ts";
+import * as strings from "../../strings/heatmapStrings.tsx";
 
-const HINT = "Hover a cell for its value, drag to select cells. Click a name for its row, a time for its column.";
+const HINT = strings.hoverHint;
 
 /**
  * A grid that is drawn, pointed at and selected from by mouse, touch and keyboard. What is selected is in the
@@ -97,15 +98,15 @@ export function HeatmapGrid({ grid, actions, onOpen }: {
     <section class="card heat" aria-label={grid.title}>
       <div class="caption">
         <h2>{grid.title}</h2>
-        <p class="legend" aria-label="Legend">
+        <p class="legend" aria-label={strings.legend}>
           <span>0</span> <span class="heat-scale" aria-hidden="true" /> <span>{short(maximum)} {grid.unit}</span>
-          <span><span class="swatch heat-missing" aria-hidden="true" /> no data</span>
-          {grid.rows.some(({ marks }) => marks.length > 0) && <span><span class="heat-mark" aria-hidden="true" /> new version</span>}
+          <span>{strings.noData(<span class="swatch heat-missing" aria-hidden="true" />)}</span>
+          {grid.rows.some(({ marks }) => marks.length > 0) && <span>{strings.newVersion(<span class="heat-mark" aria-hidden="true" />)}</span>}
         </p>
       </div>
       <div class="heat-host" ref={host}>
-        <canvas ref={canvas} tabIndex={0} role="application" aria-roledescription="heatmap" aria-describedby="heat-line"
-          aria-label={`${grid.title}: ${grid.rows.length} rows, ${grid.columns.length} columns, max ${short(maximum)} ${grid.unit}. Arrow keys move, Shift extends, Enter opens the selection, Escape clears it. The table below has the same numbers.`}
+        <canvas ref={canvas} tabIndex={0} role="application" aria-roledescription={strings.heatmap} aria-describedby="heat-line"
+          aria-label={strings.gridDescription(grid.title, grid.rows.length, grid.columns.length, short(maximum), grid.unit)}
           onPointerDown={down} onPointerMove={over} onPointerUp={up} onPointerCancel={() => setDraft(null)} onPointerLeave={() => setPointed(null)} onKeyDown={press} onBlur={() => setCursor(null)} />
       </div>
       <p class="heat-line" id="heat-line" role="status">{described && described.row < grid.rows.length && described.column < grid.columns.length ? grid.describe(described) : selected ? "" : HINT}</p>
@@ -115,11 +116,11 @@ export function HeatmapGrid({ grid, actions, onOpen }: {
           <Toggle isOn={extending} onToggle={() => {
             anchor.current ??= { row: selected.rows[0], column: selected.first };
             setExtending(!extending);
-          }} title="The next cell you tap becomes the other corner">Extend selection</Toggle>
-          <button type="button" onClick={() => store(null, "push")}>Clear</button>
+          }} title={strings.extendHint}>{strings.extendSelection}</Toggle>
+          <button type="button" onClick={() => store(null, "push")}>{strings.clear}</button>
         </div>
       )}
-      {!selected && place.value.cells !== "" && <p class="notices single">The selected cells are not in view. Change the range or the filters.</p>}
+      {!selected && place.value.cells !== "" && <p class="notices single">{strings.selectionOutOfView}</p>}
     </section>
   );
 }

@@ -7,7 +7,7 @@ import { sumCells, hourSpan, matchSide, podMatchers, complementSide, type Compar
 import type { Grid, Mark } from "../../charts/heatmapDrawing.ts";
 import { change, place, visit } from "../../lib/location.ts";
 import { dataQualityNotices } from "../../viewmodels/dataQualityNotices.ts";
-import { count, plural, short } from "../../lib/numbers.ts";
+import { short } from "../../lib/numbers.ts";
 import { joinMatchers, selectorOf } from "../../lib/selectors.ts";
 import { formatClock, parseTime, rfc3339, timelineStepSeconds, formatUtcOffset, type Range } from "../../lib/times.ts";
 import { onPage, type Place } from "../../lib/url.ts";
@@ -18,8 +18,9 @@ import { Table } from "../ui/Table.tsx";
 import type { ProfileType } from "../../lib/viewOptions.ts";
 import { AnswerView } from "../answer/AnswerView.tsx";
 import { BasisLine, Notices } from "../answer/Notices.tsx";
+import * as strings from "../../strings/heatmapStrings.tsx";
 
-const UNIT: Record<ProfileType, string> = { cpu: "CPU cores per pod", wall: "threads per pod", gil: "of a core holding the GIL, per pod" };
+const UNIT: Record<ProfileType, string> = { cpu: strings.cpuCoresPerPod, wall: strings.threadsPerPod, gil: strings.gilPerPod };
 const MAX_MATCHER_CHARACTERS = 3600;
 
 interface HeatmapProps {
@@ -37,7 +38,7 @@ export function PodRows({ range, refreshCount }: HeatmapProps) {
   const byName = sort === "+name";
   return (
     <HeatmapAnswerView range={range} refreshCount={refreshCount} parameters={podRowParameters(range)}
-      tools={<SegmentedControl label="Order of pods" value={byName ? "+name" : "-cost"} onSelect={(next) => change({ sort: next }, "replace")} options={[["-cost", "By cost"], ["+name", "By name"]]} />}>
+      tools={<SegmentedControl label={strings.orderOfPods} value={byName ? "+name" : "-cost"} onSelect={(next) => change({ sort: next }, "replace")} options={[["-cost", strings.byCost], ["+name", strings.byName]]} />}>
       {(answer) => <PodHeatmap answer={answer} byName={byName} />}
     </HeatmapAnswerView>
   );
@@ -50,7 +51,7 @@ export function HourRows({ range, refreshCount }: HeatmapProps) {
   const days = ((parseTime(range.until, now) ?? now) - (parseTime(range.from, now) ?? now)) / 86_400;
   return (
     <HeatmapAnswerView range={range} refreshCount={refreshCount} parameters={more}
-      tools={<><span class="quiet">hours of {more.zone}</span>{days < 2 && <button type="button" onClick={() => change({ from: "-7d", until: "now", cells: "" })}>Show 7 days</button>}</>}>
+      tools={<><span class="quiet">{strings.hoursOf(more.zone)}</span>{days < 2 && <button type="button" onClick={() => change({ from: "-7d", until: "now", cells: "" })}>{strings.showSevenDays}</button>}</>}>
       {(answer) => <HourHeatmap answer={answer} />}
     </HeatmapAnswerView>
   );
@@ -61,7 +62,7 @@ function HeatmapAnswerView({ range, refreshCount, parameters, tools, children }:
   const request = useAnswer<HeatmapAnswer>(apiUrl("heatmap", { query: selectorOf(here.service, here.query), ...range, type: here.type, ...parameters }));
   useEffect(() => { if (refreshCount > 0) request.reload(); }, [refreshCount]);
   return (
-    <AnswerView request={request} what="the heatmap">
+    <AnswerView request={request} what={strings.theHeatmap}>
       {(answer) => answer.basis.windows === 0 ? <EmptyState /> : (
         <>
           <Notices notices={dataQualityNotices([], [], answer.basis)} />
@@ -88,7 +89,7 @@ function columnSpan(answer: HeatmapAnswer, at: number): Span {
 const formatSpan = (span: Span) => `${formatClock(span.from).slice(0, -3)} – ${formatClock(span.until).slice(formatClock(span.from).slice(0, 10) === formatClock(span.until).slice(0, 10) ? 11 : 0, -3)}`;
 
 function describeCell(rate: number | null, samples: number | null, type: ProfileType): string {
-  return rate === null ? "no data" : `${short(rate)} ${UNIT[type]} · ${plural(samples ?? 0, "sample")}`;
+  return rate === null ? strings.noDataWord : strings.sample(short(rate), UNIT[type], samples ?? 0);
 }
 
 function PodHeatmap({ answer, byName }: { answer: HeatmapAnswer; byName: boolean }) {
@@ -104,18 +105,18 @@ function PodHeatmap({ answer, byName }: { answer: HeatmapAnswer; byName: boolean
     const length = answer.start.length > 1 ? answer.start[1] - answer.start[0] : 1;
     const marks = (row: number): Mark[] => answer.versions[row].flatMap(({ version, first_seen }, i) =>
       version === "" || (i === 0 && !hasSeveralVersions) ? [] : [{ column: Math.max(Math.floor((first_seen - answer.start[0]) / length), 0), text: version.slice(0, 24) }]);
-    const name = (row: number) => (hasNamespaces ? `${answer.namespace[row] || "(no namespace)"}/` : "") + (answer.row[row] || "(no pod)");
+    const name = (row: number) => (hasNamespaces ? `${answer.namespace[row] || strings.noNamespace}/` : "") + (answer.row[row] || strings.noPod);
     const value = order.map((row) => cellRates(answer, row));
     const long = answer.until - answer.from > 172_800;
     return {
-      title: `${UNIT[type]}, by pod and time`,
+      title: strings.byPodAndTime(UNIT[type]),
       rows: order.map((row) => ({ key: `${answer.namespace[row]}/${answer.row[row]}`, name: name(row), marks: marks(row) })),
       columns: answer.start.map((start) => ({ start, text: formatClock(start).slice(long ? 5 : 11, -3) })),
       value,
       unit: UNIT[type],
       describe: ({ row, column }) => {
         const began = answer.versions[order[row]].filter(({ first_seen }) => first_seen < columnSpan(answer, column).until).at(-1)?.version;
-        return `${name(order[row])} · ${formatSpan(columnSpan(answer, column))} · ${describeCell(value[row][column], answer.samples[order[row]][column], type)}${began ? ` · version ${began.slice(0, 60)}` : ""}`;
+        return `${name(order[row])} · ${formatSpan(columnSpan(answer, column))} · ${describeCell(value[row][column], answer.samples[order[row]][column], type)}${began ? strings.version(began.slice(0, 60)) : ""}`;
       },
     };
   }, [answer, order, type, hasNamespaces]);
@@ -137,14 +138,14 @@ function PodHeatmap({ answer, byName }: { answer: HeatmapAnswer; byName: boolean
         const hasNameCollision = pods.some(({ name, namespace }) => answer.row.some((other, i) => other === name && answer.namespace[i] !== namespace));
         return (
           <>
-            <span class="heat-sum">{plural(pods.length, "pod")} · {formatSpan(span)} · {sum.podSeconds > 0 ? `${short(sum.seconds / sum.podSeconds)} ${UNIT[type]} · ${plural(sum.samples, "sample")}` : "no data"}</span>
+            <span class="heat-sum">{strings.podCount(pods.length)} · {formatSpan(span)} · {sum.podSeconds > 0 ? strings.sampleText(short(sum.seconds / sum.podSeconds), UNIT[type], sum.samples) : strings.noDataWord}</span>
             <SelectionActions match={match} span={span} other={against} />
-            {hasNameCollision && match !== "" && <span class="quiet">Includes pods of the same name in other namespaces. Filter by namespace.</span>}
+            {hasNameCollision && match !== "" && <span class="quiet">{strings.sameNameNotice}</span>}
           </>
         );
       }} />
-      {answer.others.rows > 0 && <p class="quiet">{plural(answer.others.rows, "cheaper pod")} hidden. A comparison with the rest includes them. Filter by labels to see them.</p>}
-      <CellTable grid={grid} rowLabel="pod" />
+      {answer.others.rows > 0 && <p class="quiet">{strings.hiddenPods(answer.others.rows)}</p>}
+      <CellTable grid={grid} rowLabel={strings.pod} />
     </>
   );
 }
@@ -156,7 +157,7 @@ function HourHeatmap({ answer }: { answer: HeatmapAnswer }) {
     const long = answer.start.length > 14;
     const day = (start: number) => new Date(start * 1000).toLocaleDateString("en-GB", { weekday: long ? undefined : "short", day: "numeric", month: "short" });
     return {
-      title: `${UNIT[type]}, by hour and day`,
+      title: strings.byHourAndDay(UNIT[type]),
       rows: answer.row.map((hour) => ({ key: hour, name: `${hour}:00`, marks: [] })),
       columns: answer.start.map((start) => ({ start, text: day(start) })),
       value,
@@ -178,7 +179,7 @@ function HourHeatmap({ answer }: { answer: HeatmapAnswer }) {
   };
   const against = (selected: CellSelection, span: Span) => {
     const previousDay = selected.rows.length < 24 && selected.first > 0 ? hours(selected, selected.first - 1) : null;
-    return previousDay ? { side: { match: "", ...previousDay }, name: "the same hours of the day before" } : complementSide([], true, span, { from: answer.from, until: answer.until });
+    return previousDay ? { side: { match: "", ...previousDay }, name: strings.sameHoursOfDay } : complementSide([], true, span, { from: answer.from, until: answer.until });
   };
   return (
     <>
@@ -190,14 +191,14 @@ function HourHeatmap({ answer }: { answer: HeatmapAnswer }) {
         const sum = sumCells(selected, answer.seconds, answer.pod_seconds, answer.samples);
         return (
           <>
-            <span class="heat-sum">{span ? formatSpan(span) : `${plural(selected.rows.length, "hour")} of ${plural(selected.last - selected.first + 1, "day")}`} · {sum.podSeconds > 0 ? `${short(sum.seconds / sum.podSeconds)} ${UNIT[type]} · ${plural(sum.samples, "sample")}` : "no data"}</span>
+            <span class="heat-sum">{span ? formatSpan(span) : strings.hourOfDay(selected.rows.length, selected.last - selected.first + 1)} · {sum.podSeconds > 0 ? strings.sampleText(short(sum.seconds / sum.podSeconds), UNIT[type], sum.samples) : strings.noDataWord}</span>
             {span ? <SelectionActions match="" span={span} other={against(selected, span)} /> : (
-              <span class="quiet">A profile covers one time range: select hours of one day, or <button type="button" onClick={() => change({ cells: wholeDays(answer, selected) })}>these days whole</button></span>
+              <span class="quiet">{strings.oneRangeOnly}{" "}<button type="button" onClick={() => change({ cells: wholeDays(answer, selected) })}>{strings.theseDaysWhole}</button></span>
             )}
           </>
         );
       }} />
-      <CellTable grid={grid} rowLabel="hour" />
+      <CellTable grid={grid} rowLabel={strings.hour} />
     </>
   );
 }
@@ -211,17 +212,17 @@ function profilePlace(match: string, span: Span): Place {
 }
 
 function SelectionActions({ match, span, other }: { match: string; span: Span; other: { side: ComparedSide; name: string } | null }) {
-  if (match.length > MAX_MATCHER_CHARACTERS) return <span class="quiet">Too many pods for one URL: select fewer, or all.</span>;
+  if (match.length > MAX_MATCHER_CHARACTERS) return <span class="quiet">{strings.tooManyPods}</span>;
   const baseline = other && { ...spanToRange(other.side) };
   const selected = spanToRange(span);
   const isSameTime = baseline?.from === selected.from && baseline.until === selected.until;
   const times = !baseline ? {} : isSameTime ? { ...selected, baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "" } : { ...selected, baseline_from: baseline.from, baseline_until: baseline.until, comparison_from: selected.from, comparison_until: selected.until };
   return (
     <>
-      <Link class="button primary" to={profilePlace(match, span)} title="Enter">Open flame graph</Link>
+      <Link class="button primary" to={profilePlace(match, span)} title={strings.enter}>{strings.openFlameGraph}</Link>
       {other
-        ? <Link class="button" to={onPage(place.value, "compare", { baseline: matchSide(other.side.match), comparison: matchSide(match), ...times })} title={`A: ${other.name}; B: the selection`}>Compare with {other.name}</Link>
-        : <span class="quiet">Everything is selected: nothing left to compare with.</span>}
+        ? <Link class="button" to={onPage(place.value, "compare", { baseline: matchSide(other.side.match), comparison: matchSide(match), ...times })} title={strings.compareSelectionHint(other.name)}>{strings.compareWith(other.name)}</Link>
+        : <span class="quiet">{strings.nothingLeft}</span>}
     </>
   );
 }
@@ -231,11 +232,11 @@ function CellTable({ grid, rowLabel }: { grid: Grid; rowLabel: string }) {
   const [open, setOpen] = useState(false);
   return (
     <details class="numbers card" onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>Cells as a table ({count(grid.rows.length)} × {count(grid.columns.length)})</summary>
+      <summary>{strings.cellsAsTable(grid.rows.length, grid.columns.length)}</summary>
       {open && (
         <>
-          <p class="quiet">{grid.unit}; times in {formatUtcOffset(grid.columns[0]?.start ?? 0)}; – means no data</p>
-          <Table label="Cells as a table" className="short" heads={[rowLabel, ...grid.columns.map(({ text }) => `#${text}`)]}>
+          <p class="quiet">{strings.tableNote(grid.unit, formatUtcOffset(grid.columns[0]?.start ?? 0))}</p>
+          <Table label={strings.cellsAsATable} className="short" heads={[rowLabel, ...grid.columns.map(({ text }) => `#${text}`)]}>
             {grid.rows.map(({ key, name }, row) => (
               <tr key={key}><th scope="row"><bdi>{name}</bdi></th>{grid.value[row].map((value, column) => <td key={grid.columns[column].start} class="number">{value === null ? "–" : short(value)}</td>)}</tr>
             ))}

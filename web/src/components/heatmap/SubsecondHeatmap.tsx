@@ -5,7 +5,8 @@ import { apiUrl } from "../../api/request.ts";
 import { comparesWithRest, busiestCells, cellAt, cellsInSpan, AXIS_PIXELS, buildGrid, GUTTER_PIXELS, parseSpan, REST_SUFFIX, cellSize, formatSpan, moveCell, type SubsecondGrid, type CellSpan } from "../../charts/subsecondGrid.ts";
 import { createPen } from "../../charts/pen.ts";
 import { change, place } from "../../lib/location.ts";
-import { count, plural, seconds } from "../../lib/numbers.ts";
+import { seconds } from "../../lib/numbers.ts";
+import { count } from "../../strings/counts.ts";
 import { theme } from "../../lib/theme.ts";
 import { formatWithZone } from "../../lib/times.ts";
 import { SegmentedControl, Toggle } from "../ui/Controls.tsx";
@@ -17,6 +18,7 @@ import { useElementWidth } from "../ui/useElementWidth.ts";
 import type { ViewName } from "../../lib/viewOptions.ts";
 import { AnswerView } from "../answer/AnswerView.tsx";
 import { treeParameters } from "../../lib/queryParameters.ts";
+import * as strings from "../../strings/heatmapStrings.tsx";
 
 /** A capture by second and by offset in the second: a span that is picked has a flame graph of its own. */
 export function SubsecondHeatmap({ path }: { path: string }) {
@@ -27,13 +29,13 @@ export function SubsecondHeatmap({ path }: { path: string }) {
   if (request.answer && recording === "") processes.current = request.answer.recordings;
   return (
     <section class="offsets heat" aria-labelledby="offsets-title">
-      <h3 id="offsets-title">Where in each second</h3>
+      <h3 id="offsets-title">{strings.whereInEachSecond}</h3>
       <div class="row">
         <TypePicker />
         {(processes.current.length > 1 || recording !== "") && (
-          <label>Process{" "}
+          <label>{strings.process}{" "}
             <select value={recording} onChange={(event) => change({ recording: event.currentTarget.value })}>
-              <option value="">all</option>
+              <option value="">{strings.all}</option>
               {(processes.current.length > 0 ? processes.current : request.answer?.recordings ?? []).map(({ name, pid, labels }) => (
                 <option key={name} value={name}>{`${(labels.pod ?? "").slice(0, 80)} ${pid}`}</option>
               ))}
@@ -41,8 +43,8 @@ export function SubsecondHeatmap({ path }: { path: string }) {
           </label>
         )}
       </div>
-      <AnswerView request={request} what="the heat map">{(answer) => <SubsecondGridView answer={answer} />}</AnswerView>
-      {span !== "" && !selectedSpan && <p class="missing" role="status">The span in this URL is invalid. <button type="button" onClick={() => change({ span: "" }, "replace")}>Clear span</button></p>}
+      <AnswerView request={request} what={strings.heatMap}>{(answer) => <SubsecondGridView answer={answer} />}</AnswerView>
+      {span !== "" && !selectedSpan && <p class="missing" role="status">{strings.spanInUrlInvalid}{" "}<button type="button" onClick={() => change({ span: "" }, "replace")}>{strings.clearSpan}</button></p>}
       {selectedSpan && request.answer && <SpanProfile path={path} from={selectedSpan[0]} until={selectedSpan[1]} start={request.answer.start} />}
     </section>
   );
@@ -59,26 +61,26 @@ function SubsecondGridView({ answer }: { answer: SubsecondHeatmapAnswer }) {
   useEffect(() => setDraft(null), [place.value.span, grid]);
   const pick = (span: CellSpan) => { setDraft(span); change({ span: formatSpan(grid, span) }); };
   const top = useMemo(() => busiestCells(grid, 50), [grid]);
-  if (grid.columns === 0) return <p>These recordings hold no samples.</p>;
+  if (grid.columns === 0) return <p>{strings.noRecordedSamples}</p>;
   return (
     <>
       <p class="quiet">
-        One column per second from {formatWithZone(answer.start)}, one row per {grid.step} ms, from the bottom up. Drag or use the arrow keys to select a span: Shift extends, Enter picks.
+        {strings.subsecondHint(formatWithZone(answer.start), grid.step)}
       </p>
-      <p class="legend" aria-label="Legend">
-        <span>no samples of this type</span> <span class="heat-scale" aria-hidden="true" /> <span>{plural(grid.maximum, "sample")} in {grid.step} ms</span> <span>· empty: no data</span>
+      <p class="legend" aria-label={strings.legend}>
+        <span>{strings.noSamplesOfType}</span> <span class="heat-scale" aria-hidden="true" /> <span>{strings.sampleInMs(grid.maximum, grid.step)}</span> <span>{strings.emptyNoData}</span>
       </p>
       <SubsecondCanvas grid={grid} cursor={at} span={shown} setCursor={setCursor} setDraft={setDraft} onSelect={pick} />
       <p class="basis" role="status" aria-live="polite">{describeCell(grid, at)}{draft && ` · ${formatSpan(grid, draft).replace("-", " to ")} s`}</p>
       <SpanForm key={place.value.span} span={selectedSpan} maxMilliseconds={(grid.columns * 1000)} />
       <details class="numbers">
-        <summary>The busiest cells as a table</summary>
-        <Table label="The busiest cells as a table" className="short" heads={["second", "offset", "#samples", "#of all", "~Pick"]}>
+        <summary>{strings.busiestCellsAsTable}</summary>
+        <Table label={strings.busiestCellsAsTable} className="short" heads={[...strings.busiestColumns]}>
           {top.map((cell) => (
             <tr key={cell}>
               <th scope="row">{Math.floor(cell / grid.rows)}</th><td>{(cell % grid.rows) * grid.step} ms</td>
               <td class="number">{count(grid.samples[cell])}</td><td class="number">{count(grid.sampled[cell])}</td>
-              <td><button type="button" aria-label={`Pick ${formatSpan(grid, [cell, cell])} s`} onClick={() => { setCursor(cell); pick([cell, cell]); }}>Pick</button></td>
+              <td><button type="button" aria-label={strings.pickS(formatSpan(grid, [cell, cell]))} onClick={() => { setCursor(cell); pick([cell, cell]); }}>{strings.pick}</button></td>
             </tr>
           ))}
         </Table>
@@ -89,8 +91,8 @@ function SubsecondGridView({ answer }: { answer: SubsecondHeatmapAnswer }) {
 
 const describeCell = (grid: SubsecondGrid, cell: number): string => {
   const from = (cell % grid.rows) * grid.step;
-  const samples = grid.sampled[cell] === 0 ? "nothing was sampled" : `${plural(grid.samples[cell], "sample")} of ${count(grid.sampled[cell])}`;
-  return `second ${Math.floor(cell / grid.rows)}, ${from} to ${from + grid.step} ms: ${samples}`;
+  const samples = grid.sampled[cell] === 0 ? strings.nothingWasSampled : strings.sampleOf(grid.samples[cell], grid.sampled[cell]);
+  return strings.describeCell(Math.floor(cell / grid.rows), from, from + grid.step, samples);
 };
 
 function SubsecondCanvas({ grid, cursor, span, setCursor, setDraft, onSelect }: {
@@ -128,8 +130,8 @@ function SubsecondCanvas({ grid, cursor, span, setCursor, setDraft, onSelect }: 
   };
   return (
     <div class="map" ref={host}>
-      <canvas ref={canvas} tabIndex={0} role="application" aria-roledescription="heat map" onKeyDown={onKey}
-        aria-label={`Samples by second and offset: ${plural(grid.columns, "second")} of ${grid.rows} cells each, at most ${plural(grid.maximum, "sample")} in one. Arrow keys walk, Shift extends, Enter picks.`}
+      <canvas ref={canvas} tabIndex={0} role="application" aria-roledescription={strings.heatMapWord} onKeyDown={onKey}
+        aria-label={strings.subsecondDescription(grid.columns, grid.rows, grid.maximum)}
         onPointerDown={(event) => {
           if (event.button !== 0) return;
           event.currentTarget.setPointerCapture(event.pointerId);
@@ -198,11 +200,11 @@ function SpanForm({ span, maxMilliseconds }: { span: readonly [number, number] |
   const text = `${from.trim()}-${until.trim()}`;
   return (
     <form class="row" onSubmit={(event) => { event.preventDefault(); if (parseSpan(text)) change({ span: text }); }}>
-      <label>From second <input inputMode="decimal" value={from} onInput={(event) => setFrom(event.currentTarget.value)} /></label>
-      <label>Until second <input inputMode="decimal" value={until} onInput={(event) => setUntil(event.currentTarget.value)} /></label>
-      <button disabled={!parseSpan(text)}>Pick</button>
-      {span && <button type="button" onClick={() => change({ span: "", focus: "" })}>Clear</button>}
-      {!parseSpan(text) && <span role="status">Seconds, the first before the second, such as 12.34 and 12.56.</span>}
+      <label>{strings.fromSecond}{" "}<input inputMode="decimal" value={from} onInput={(event) => setFrom(event.currentTarget.value)} /></label>
+      <label>{strings.untilSecond}{" "}<input inputMode="decimal" value={until} onInput={(event) => setUntil(event.currentTarget.value)} /></label>
+      <button disabled={!parseSpan(text)}>{strings.pick}</button>
+      {span && <button type="button" onClick={() => change({ span: "", focus: "" })}>{strings.clear}</button>}
+      {!parseSpan(text) && <span role="status">{strings.spanError}</span>}
     </form>
   );
 }
@@ -219,13 +221,13 @@ function SpanProfile({ path, from, until, start }: { path: string; from: number;
   if (isLinesView) return null;
   return (
     <>
-      <h4>{from / 1e6} to {until / 1e6} s: {seconds((until - from) / 1e6)} from {formatWithZone(start + Math.floor(from / 1e6))}</h4>
+      <h4>{strings.spanSummary(from / 1e6, until / 1e6, seconds((until - from) / 1e6), formatWithZone(start + Math.floor(from / 1e6)))}</h4>
       <div class="row">
-        <Toggle isOn={rest} onToggle={() => change({ span: rest ? span.replace(REST_SUFFIX, "") : span + REST_SUFFIX, focus: "" })} title="A: all of the capture that is outside this span; B: the span">Compare with the rest</Toggle>
-        <SegmentedControl<ViewName> label="View" value={here.view === "sides" && !rest ? "flame" : here.view} onSelect={(view) => change({ view })}
-          options={[["flame", rest ? "Differential" : "Flame graph"], ...(rest ? [["sides", "Side by side"] as const] : []), ["table", "Table"], ["sandwich", "Sandwich"]]} />
+        <Toggle isOn={rest} onToggle={() => change({ span: rest ? span.replace(REST_SUFFIX, "") : span + REST_SUFFIX, focus: "" })} title={strings.compareWithRestHint}>{strings.compareWithRest}</Toggle>
+        <SegmentedControl<ViewName> label={strings.view} value={here.view === "sides" && !rest ? "flame" : here.view} onSelect={(view) => change({ view })}
+          options={[["flame", rest ? strings.differential : strings.flameGraph], ...(rest ? [["sides", strings.sideBySide] as const] : []), ["table", strings.table], ["sandwich", strings.sandwich]]} />
       </div>
-      <AnswerView request={request} what="the flame graph">{(answer) => (answer.sides.length === (rest ? 2 : 1) ? <SpanFlameGraph answer={answer} /> : null)}</AnswerView>
+      <AnswerView request={request} what={strings.theFlameGraph}>{(answer) => (answer.sides.length === (rest ? 2 : 1) ? <SpanFlameGraph answer={answer} /> : null)}</AnswerView>
     </>
   );
 }
@@ -236,18 +238,18 @@ function SpanFlameGraph({ answer }: { answer: RecordingFlameAnswer }) {
   const captioned = useMemo(() => ({
     ...answer,
     sides: answer.sides.map((side, at) => ({
-      ...side, selector: `{capture="${answer.capture}"}${at + 1 < answer.sides.length ? " but not" : ""}`,
+      ...side, selector: `{capture="${answer.capture}"}${at + 1 < answer.sides.length ? strings.butNot : ""}`,
       from: answer.start + answer.from_us / 1e6, until: answer.start + answer.until_us / 1e6,
     })),
   }), [answer]);
   const { samples, states, seconds: sampled } = answer.sides[answer.sides.length - 1];
-  const stateText = `${plural(states.gil, "sample")} held the GIL, ${count(states.running)} ran, ${count(states.cpu_wait)} waited for a CPU, ${count(states.idle)} waited`;
-  if (samples === 0) return <p>No {type === "gil" ? "GIL" : type} samples in this span: {stateText}.{states.idle + states.cpu_wait > 0 && type !== "wall" && <> <button type="button" onClick={() => change({ type: "wall" })}>Show waiting too</button></>}</p>;
+  const stateText = strings.spanStates(states.gil, states.running, states.cpu_wait, states.idle);
+  if (samples === 0) return <p>{strings.noSamplesInSpan(type === "gil" ? strings.gil : type, stateText)}{states.idle + states.cpu_wait > 0 && type !== "wall" && <> <button type="button" onClick={() => change({ type: "wall" })}>{strings.showWaitingToo}</button></>}</p>;
   return (
     <>
-      <p class="basis">{plural(samples, "sample")} · sampled time {seconds(sampled)} · {stateText}</p>
+      <p class="basis">{strings.spanData(samples, seconds(sampled), stateText)}</p>
       <PrunedNotice pruned={answer.pruned} />
-      <ProfileView answer={captioned} names={answer.sides.length === 2 ? ["A the rest", "B this span"] : [""]} />
+      <ProfileView answer={captioned} names={answer.sides.length === 2 ? [strings.sideARest, strings.sideBSpan] : [""]} />
     </>
   );
 }

@@ -3,14 +3,15 @@ import type { TreeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
 import { change, place } from "../../lib/location.ts";
 import { SegmentedControl } from "../ui/Controls.tsx";
 import type { ColourBy } from "../../lib/viewOptions.ts";
+import * as strings from "../../strings/profileStrings.tsx";
 
 /** What the colours of a graph tell. A differential graph has none to choose: its colours are the change. */
 export function ColourPicker() {
   return (
     <span class="colouring">
-      <span class="quiet" aria-hidden="true">Colour</span>
-      <SegmentedControl<ColourBy> label="Colour by" value={place.value.colour} onSelect={(colour) => change({ colour })}
-        options={[["package", "Package", "Application, third party, standard library"], ["state", "State", "Waiting, running, holding the GIL"], ["self", "Self", "Self time"]]} />
+      <span class="quiet" aria-hidden="true">{strings.colour}</span>
+      <SegmentedControl<ColourBy> label={strings.colourBy} value={place.value.colour} onSelect={(colour) => change({ colour })}
+        options={[["package", strings.packageLabel, strings.packageColourHint], ["state", strings.state, strings.stateColourHint], ["self", strings.self, strings.selfTime]]} />
     </span>
   );
 }
@@ -19,8 +20,8 @@ export function ColourPicker() {
 export function missingStatesReason(metrics: TreeMetrics): string {
   if (metrics.states) return "";
   return place.value.type === "wall"
-    ? "This answer has no states. Colours show packages."
-    : "Only wall time has states (waiting, running, holding the GIL, waiting for a CPU). Colours show packages.";
+    ? strings.noStates
+    : strings.onlyWallHasStates;
 }
 
 /** What a legend shows for the colours in force, of what is zoomed into. */
@@ -36,7 +37,7 @@ export function MissingStatesNotice({ metrics }: { metrics: TreeMetrics }) {
   return (
     <p class="notices single" role="status">
       {reason}{" "}
-      {place.value.type !== "wall" && <button type="button" onClick={() => change({ type: "wall" })}>Show wall time</button>}
+      {place.value.type !== "wall" && <button type="button" onClick={() => change({ type: "wall" })}>{strings.showWallTime}</button>}
     </p>
   );
 }

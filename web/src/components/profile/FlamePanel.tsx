@@ -9,7 +9,7 @@ import { countBefore, markChanges, type TreeMetrics } from "../../flamegraph/ana
 import { matchedShare, nextHit, search, searchable } from "../../flamegraph/analysis/search.ts";
 import { pathTo } from "../../flamegraph/tree/tree.ts";
 import { change, place } from "../../lib/location.ts";
-import { percent, plural } from "../../lib/numbers.ts";
+import { percent } from "../../lib/numbers.ts";
 import type { FlameGraphView } from "../../flamegraph/render/flameGraphView.ts";
 import { FrameDetails, isDocked } from "./FrameDetails.tsx";
 import { ColourPicker, legendEntries, MissingStatesNotice } from "./ColourPicker.tsx";
@@ -22,6 +22,7 @@ import { ContextMenu } from "../ui/ContextMenu.tsx";
 import { makePicture } from "./makePicture.ts";
 import { buildCaption, PictureButtons, type PictureSide } from "./PictureButtons.tsx";
 import { SearchBox } from "../ui/SearchBox.tsx";
+import * as strings from "../../strings/profileStrings.tsx";
 
 /** Zoom, search and walk over one tree: a single graph, a differential one, or the two sides linked. */
 export function FlamePanel({ metrics, names, sides = [], controls }: { metrics: TreeMetrics; names: readonly string[]; sides?: readonly PictureSide[]; controls?: ComponentChildren }) {
@@ -75,7 +76,7 @@ export function FlamePanel({ metrics, names, sides = [], controls }: { metrics: 
     N: () => step(-1),
     i: () => change({ invert: !place.peek().invert, focus: "" }),
     r: () => change({ collapse: !place.peek().collapse }),
-    c: () => void copy(stack(), "Stack"),
+    c: () => void copy(stack(), strings.stack),
     s: () => { if (current > 0) change(sandwichPlace(functionText(tree, tree.name[current]))); },
     l: () => { if (current > 0 && !tree.by) change(linesPlace(functionText(tree, tree.name[current]))); },
     d: dock,
@@ -93,25 +94,24 @@ export function FlamePanel({ metrics, names, sides = [], controls }: { metrics: 
   const actions = () => {
     const { function: name, file, line } = frameParts(description.title);
     return [[
-      ...(current === focus && !isMoved ? [] : [{ label: "Zoom in", key: "Enter", act: () => zoom(current) }]),
-      ...(focusKey === "" && !isMoved ? [] : [{ label: "Reset zoom", key: "Esc", act: () => zoom(0) }]),
-      ...(current === 0 ? [] : [{ label: "Highlight all", act: () => change({ q: searchable(description.title) }) }]),
-      { label: isDocked.value ? "Hide details panel" : "Show details panel", key: "d", act: () => (isDocked.value = !isDocked.value) },
+      ...(current === focus && !isMoved ? [] : [{ label: strings.zoomIn, key: "Enter", act: () => zoom(current) }]),
+      ...(focusKey === "" && !isMoved ? [] : [{ label: strings.resetZoom, key: strings.esc, act: () => zoom(0) }]),
+      ...(current === 0 ? [] : [{ label: strings.highlightAll, act: () => change({ q: searchable(description.title) }) }]),
+      { label: isDocked.value ? strings.hideDetailsPanel : strings.showDetailsPanel, key: "d", act: () => (isDocked.value = !isDocked.value) },
     ], frameActions(tree, current, place.value).map(({ label, key, changes: to }) => ({ label, key, act: () => change(to) })), [
-      { label: "Copy function", act: () => void copy(name, "Function") },
-      { label: "Copy stack", key: "c", act: () => void copy(stack(), "Stack") },
-      ...(file === "" ? [] : [{ label: line === "" ? "Copy file" : "Copy file and line", act: () => void copy(line === "" ? file : `${file}:${line}`, "File") }]),
+      { label: strings.copyFunction, act: () => void copy(name, strings.functionLabel) },
+      { label: strings.copyStack, key: "c", act: () => void copy(stack(), strings.stack) },
+      ...(file === "" ? [] : [{ label: line === "" ? strings.copyFile : strings.copyFileAndLine, act: () => void copy(line === "" ? file : `${file}:${line}`, strings.file) }]),
     ]];
   };
   const captionFor = (at: number) => buildCaption(metrics, names, focus, at, matches);
   return (
-    <section class="panel" aria-label="Flame graph">
+    <section class="panel" aria-label={strings.flameGraph}>
       <Toolbar controls={controls} matches={matches} step={step} zoomed={focusKey !== "" || isMoved} showAll={() => zoom(0)} hasColours={side !== null} />
       {side !== null && <MissingStatesNotice metrics={metrics} />}
       {focusNode < 0 && (
         <p class="missing" role="status">
-          The zoomed frame, <bdi><code>{pathKeyName(focusKey)}</code></bdi>, is not in this profile.
-          Showing the whole graph. <button type="button" onClick={() => change({ focus: "" }, "replace")}>Clear zoom</button>
+          {strings.focusMissing(<bdi><code>{pathKeyName(focusKey)}</code></bdi>)}{" "}<button type="button" onClick={() => change({ focus: "" }, "replace")}>{strings.clearZoom}</button>
         </p>
       )}
       {first > 0 && <FoldedCallers path={pathTo(shape, focus > 0 ? shape.parent[focus] : first - 1)} nameOf={(node) => tree.names[tree.name[node]]} isUnfolded={isUnfolded} toggle={() => setUnfolded(!isUnfolded)} zoom={zoom} />}
@@ -126,26 +126,26 @@ export function FlamePanel({ metrics, names, sides = [], controls }: { metrics: 
         ))}
       </div>
       <FrameDetails description={description} callers={() => path().slice(0, -1)}>
-        <button type="button" onClick={() => zoom(current)} disabled={current === focus && !isMoved} title="Enter">Zoom in</button>
-        <CopyButton text={stack} what="Stack">Copy stack</CopyButton>
-        <button type="button" onClick={() => change(sandwichPlace(functionText(tree, tree.name[current])))} disabled={current === 0} title="s">Sandwich</button>
-        {!tree.by && <button type="button" onClick={() => change(linesPlace(functionText(tree, tree.name[current])))} disabled={current === 0} title="l">Lines</button>}
-        <button type="button" onClick={() => change({ q: searchable(description.title) })} disabled={current === 0}>Highlight all</button>
+        <button type="button" onClick={() => zoom(current)} disabled={current === focus && !isMoved} title={strings.enter}>{strings.zoomIn}</button>
+        <CopyButton text={stack} what={strings.stack}>{strings.copyStack}</CopyButton>
+        <button type="button" onClick={() => change(sandwichPlace(functionText(tree, tree.name[current])))} disabled={current === 0} title="s">{strings.sandwich}</button>
+        {!tree.by && <button type="button" onClick={() => change(linesPlace(functionText(tree, tree.name[current])))} disabled={current === 0} title="l">{strings.lines}</button>}
+        <button type="button" onClick={() => change({ q: searchable(description.title) })} disabled={current === 0}>{strings.highlightAll}</button>
       </FrameDetails>
       </div>
-      {menu && <ContextMenu label={`Actions for ${description.title.slice(0, 80)}`} x={menu.x} y={menu.y} groups={actions()} close={() => setMenu(null)} />}
+      {menu && <ContextMenu label={strings.actionsFor(description.title.slice(0, 80))} x={menu.x} y={menu.y} groups={actions()} close={() => setMenu(null)} />}
       <p class="unseen" role="status" aria-live="polite">{descriptionSentence(description)}</p>
       <div class="under">
         {side === null ? <ChangeLegend metrics={metrics} /> : <ColourLegend entries={legend} label={LEGEND_LABELS[colour === "state" && !metrics.states ? "package" : colour]} />}
         <PictureButtons views={() => kinds.flatMap((_, at) => views.current[at]?.visible() ?? [])} captionFor={captionFor} sides={sides}
           legend={() => (side === null ? CHANGE_LEGEND : legend.map(({ name, value: number, colour: fill }) => ({ name: `${name} ${number}`.trim(), colour: fill })))} />
       </div>
-      {place.value.invert && <p class="quiet">Bottom-up: callers below each function. Groups under 0.025 % of the total stay closed.</p>}
+      {place.value.invert && <p class="quiet">{strings.bottomUpHint}</p>}
     </section>
   );
 }
 
-const LEGEND_LABELS = { package: "Packages by self time", state: "States", self: "Self time" } as const;
+const LEGEND_LABELS = { package: strings.packagesBySelfTime, state: strings.states, self: strings.selfTime } as const;
 
 /** The callers of the rows that are drawn, in one line: the outermost and the nearest lead to them. */
 function FoldedCallers({ path, nameOf, isUnfolded, toggle, zoom }: {
@@ -153,8 +153,8 @@ function FoldedCallers({ path, nameOf, isUnfolded, toggle, zoom }: {
 }) {
   const shown = path.length > 5 ? [...path.slice(0, 2), ...path.slice(-3)] : path;
   return (
-    <nav class="folded" aria-label="Callers of these frames">
-      <button type="button" aria-expanded={isUnfolded} onClick={toggle}>{isUnfolded ? "▾" : "▸"} {plural(path.length, "frame")}</button>
+    <nav class="folded" aria-label={strings.callersOfTheseFrames}>
+      <button type="button" aria-expanded={isUnfolded} onClick={toggle}>{isUnfolded ? "▾" : "▸"} {strings.frameCount(path.length)}</button>
       {!isUnfolded && shown.map((node, at) => (
         <Fragment key={node}>
           {at > 0 && <span class="quiet" aria-hidden="true">{path.length > 5 && at === 2 ? "› … ›" : "›"}</span>}
@@ -185,16 +185,16 @@ function Toolbar({ controls, matches, step, zoomed, showAll, hasColours }: {
       <SearchBox />
       {matches && (
         <span class="matched" role="status">
-          {matches.frames === 0 ? "no match" : `${plural(matches.frames, "frame")} · ${percent(matches.share)}`}
-          <button type="button" class="square" disabled={matches.frames === 0} aria-label="Previous match" title="N" onClick={() => step(-1)}>‹</button>
-          <button type="button" class="square" disabled={matches.frames === 0} aria-label="Next match" title="n" onClick={() => step(1)}>›</button>
+          {matches.frames === 0 ? strings.noMatch : strings.frame(matches.frames, percent(matches.share))}
+          <button type="button" class="square" disabled={matches.frames === 0} aria-label={strings.previousMatch} title="N" onClick={() => step(-1)}>‹</button>
+          <button type="button" class="square" disabled={matches.frames === 0} aria-label={strings.nextMatch} title="n" onClick={() => step(1)}>›</button>
         </span>
       )}
       <span class="gap" />
       {hasColours && <ColourPicker />}
-      <Toggle isOn={invert} title="i" onToggle={() => change({ invert: !invert, focus: "" })}>Bottom-up</Toggle>
-      {(!controls || collapse) && <Toggle isOn={collapse} title="r: a function directly below itself is drawn once" onToggle={() => change({ collapse: !collapse })}>Fold recursion</Toggle>}
-      <button type="button" disabled={!zoomed} title="Esc" onClick={showAll}>Reset zoom</button>
+      <Toggle isOn={invert} title="i" onToggle={() => change({ invert: !invert, focus: "" })}>{strings.bottomUp}</Toggle>
+      {(!controls || collapse) && <Toggle isOn={collapse} title={strings.foldRecursionHint} onToggle={() => change({ collapse: !collapse })}>{strings.foldRecursion}</Toggle>}
+      <button type="button" disabled={!zoomed} title={strings.esc} onClick={showAll}>{strings.resetZoom}</button>
     </div>
   );
 }

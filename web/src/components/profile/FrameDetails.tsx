@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { signal } from "../../lib/signals.ts";
 import { DefinitionList } from "../ui/Controls.tsx";
 import type { Description } from "../../flamegraph/analysis/frameDescription.ts";
+import * as strings from "../../strings/profileStrings.tsx";
 
 /** Whether the numbers of the selected frame stand beside the graph, to be read and copied; kept from page to page. */
 export const isDocked = signal(false);
@@ -17,14 +18,14 @@ export function FrameDetails({ description, callers, children }: { description: 
         <DefinitionList entries={description.rows} />
         {callerNames.length > 0 && (
           <details>
-            <summary>Called through {callerNames.length} {callerNames.length === 1 ? "frame" : "frames"}</summary>
+            <summary>{strings.calledThrough(callerNames.length)}</summary>
             <ol>{callerNames.slice(-200).map((name, at) => <li key={at}><bdi>{name}</bdi></li>)}</ol>
           </details>
         )}
       </div>
       <div class="acts">
         {children}
-        <button type="button" class="toggle" aria-pressed={showsCallers} title="d" onClick={() => (isDocked.value = !showsCallers)}>Details panel</button>
+        <button type="button" class="toggle" aria-pressed={showsCallers} title="d" onClick={() => (isDocked.value = !showsCallers)}>{strings.detailsPanel}</button>
       </div>
     </div>
   );

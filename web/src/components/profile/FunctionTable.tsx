@@ -10,7 +10,8 @@ import type { TreeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
 import { nameMatcher, searchable } from "../../flamegraph/analysis/search.ts";
 import { functionSums, type FunctionSums } from "../../flamegraph/analysis/functionSums.ts";
 import { change, place } from "../../lib/location.ts";
-import { count, microseconds, signed } from "../../lib/numbers.ts";
+import { microseconds, signed } from "../../lib/numbers.ts";
+import { count } from "../../strings/counts.ts";
 import { Badge } from "../ui/Badge.tsx";
 import { Link, TimeCells } from "../ui/Controls.tsx";
 import { copy } from "../ui/CopyButton.tsx";
@@ -20,6 +21,7 @@ import { rowIndexOf, useVirtualRows } from "../ui/useVirtualRows.ts";
 import { SearchBox } from "../ui/SearchBox.tsx";
 import { CertaintyCells } from "../verdict/EffectCells.tsx";
 import { SortHeading } from "../ui/SortHeading.tsx";
+import * as strings from "../../strings/profileStrings.tsx";
 
 /** The pixels of a row, as the stylesheet has it. */
 const ROW_PIXELS = 37;
@@ -54,7 +56,7 @@ export function FunctionTable({ metrics, names, onSelect }: { metrics: TreeMetri
     "/": () => document.querySelector<HTMLInputElement>("#search")?.focus(),
     s: onFocusedRow((fn) => change(sandwichPlace(fn))),
     l: onFocusedRow((fn) => { if (!tree.by) change(linesPlace(fn)); }),
-    c: onFocusedRow((fn) => void copy(fn, "Name")),
+    c: onFocusedRow((fn) => void copy(fn, strings.nameLabel)),
   });
   const moveFocus = (event: KeyboardEvent) => {
     const from = focusedRow();
@@ -74,24 +76,24 @@ export function FunctionTable({ metrics, names, onSelect }: { metrics: TreeMetri
   const showPackages = !tree.by && !isComparison;
   const unit = tree.by ? UNIT_NAMES[tree.by] : "functions";
   return (
-    <section class="panel functions" aria-label={isComparison ? "Largest changes by function" : "Functions"} onKeyDown={moveFocus}>
+    <section class="panel functions" aria-label={isComparison ? strings.largestChangesByFunction : strings.functions} onKeyDown={moveFocus}>
       <div class="tools">
         <SearchBox />
-        <span class="quiet" role="status">{count(rows.length)} {unit}{top > 0 && <> below <bdi><code>{pathKeyName(focusKey)}</code></bdi></>}</span>
+        <span class="quiet" role="status">{count(rows.length)} {unit}{top > 0 && <>{" "}{strings.below(<bdi><code>{pathKeyName(focusKey)}</code></bdi>)}</>}</span>
         <span class="gap" />
-        {focusKey !== "" && <button type="button" onClick={() => change({ focus: "" })}>Whole profile</button>}
+        {focusKey !== "" && <button type="button" onClick={() => change({ focus: "" })}>{strings.wholeProfile}</button>}
       </div>
-      <div class="wide tall" tabIndex={0} role="region" aria-label={`Table of ${unit}`} ref={box} onScroll={measure}>
+      <div class="wide tall" tabIndex={0} role="region" aria-label={strings.tableOf(unit)} ref={box} onScroll={measure}>
         <table aria-rowcount={rows.length + 1} class={`${shown.below + shown.above > 0 ? "windowed" : ""} ${isComparison ? "two" : ""}`}>
           <thead>
             <tr>
-              <SortHeading id="name" text={tree.by === "file" ? "File" : tree.by ? "Package" : "Function"} sort={key} />
-              {showPackages && <SortHeading id="package" text="Package" sort={key} />}
+              <SortHeading id="name" text={tree.by === "file" ? strings.file : tree.by ? strings.packageLabel : strings.functionLabel} sort={key} />
+              {showPackages && <SortHeading id="package" text={strings.packageLabel} sort={key} />}
               {isComparison ? (
-                <>{heading("selfa", "Self A")}{heading("selfb", "Self B")}{heading("self", "Δ self")}
-                  {heading("totala", "Total A")}{heading("totalb", "Total B")}{heading("total", "Δ total")}<th scope="col" class="number" title="Change of total time, relative to A">Change %</th>{metrics.significance && <><th scope="col" class="number" title="Pods of B that changed in the same direction">Pods</th><th scope="col" class="number" title="Expected share of false findings (false-discovery rate)">FDR q</th></>}</>
+                <>{heading("selfa", strings.selfA)}{heading("selfb", strings.selfB)}{heading("self", "Δ self")}
+                  {heading("totala", strings.totalA)}{heading("totalb", strings.totalB)}{heading("total", "Δ total")}<th scope="col" class="number" title={strings.changeHint}>{strings.changePercent}</th>{metrics.significance && <><th scope="col" class="number" title={strings.podsHint}>{strings.pods}</th><th scope="col" class="number" title={strings.fdrHint}>{strings.fdrQ}</th></>}</>
               ) : (
-                <>{heading("self", "Self")}<th scope="col" class="number">% self</th>{heading("total", "Total")}<th scope="col" class="number">% total</th></>
+                <>{heading("self", strings.self)}<th scope="col" class="number">{strings.percentSelf}</th>{heading("total", strings.total)}<th scope="col" class="number">{strings.percentTotal}</th></>
               )}
             </tr>
           </thead>
@@ -104,8 +106,8 @@ export function FunctionTable({ metrics, names, onSelect }: { metrics: TreeMetri
                     <FunctionName text={tree.names[sums.name[row]]} onSelect={onSelect && (() => onSelect(functionText(tree, sums.name[row])))} />
                     {isComparison && <Badge change={rowChange(metrics, sums, row, "total")} />}
                     <span class="rowacts">
-                      <Link to={{ ...place.value, ...sandwichPlace(functionText(tree, sums.name[row])) }} title="Callers and callees (s)">sandwich</Link>
-                      <button type="button" class="square" aria-haspopup="menu" aria-label="More" title="More"
+                      <Link to={{ ...place.value, ...sandwichPlace(functionText(tree, sums.name[row])) }} title={strings.callersAndCalleesHint}>{strings.sandwichLink}</Link>
+                      <button type="button" class="square" aria-haspopup="menu" aria-label={strings.more} title={strings.more}
                         onClick={(event) => showMenu(shown.from + at, event.currentTarget)}>⋯</button>
                     </span>
                   </div>
@@ -117,12 +119,12 @@ export function FunctionTable({ metrics, names, onSelect }: { metrics: TreeMetri
             <SpacerRow pixels={shown.below} />
           </tbody>
         </table>
-        {rows.length === 0 && <p class="quiet">{q === "" ? "No samples here." : <>No {unit} match the search. <button type="button" onClick={() => change({ q: "" })}>Clear search</button></>}</p>}
+        {rows.length === 0 && <p class="quiet">{q === "" ? strings.noSamplesHere : <>{strings.noMatchSearch(unit)}{" "}<button type="button" onClick={() => change({ q: "" })}>{strings.clearSearch}</button></>}</p>}
       </div>
       {menu && (
         <ContextMenu label={tree.names[menu.name].slice(0, 200)} x={menu.x} y={menu.y} close={() => setMenu(null)} groups={[
           nameActions(tree, menu.name, place.peek()).map(({ label, key, changes }) => ({ label, key, act: () => change(changes) })),
-          [{ label: "Copy name", key: "c", act: () => void copy(functionText(tree, menu.name), "Name") }],
+          [{ label: strings.copyName, key: "c", act: () => void copy(functionText(tree, menu.name), strings.nameLabel) }],
         ]} />
       )}
     </section>
@@ -134,7 +136,7 @@ const SpacerRow = ({ pixels }: { pixels: number }) => (pixels > 0 ? <tr aria-hid
 function FunctionName({ text, onSelect }: { text: string; onSelect?: () => void }) {
   const parts = frameParts(text);
   return (
-    <button type="button" class="name" title={onSelect ? "Choose this function" : "Find in the flame graph"}
+    <button type="button" class="name" title={onSelect ? strings.chooseFunction : strings.findInFlameGraph}
       onClick={onSelect ?? (() => change({ q: searchable(text), view: "flame" }))}>
       <bdi>{parts.function.slice(0, 300)}</bdi> <bdi class="quiet">{parts.file}{parts.line !== "" && `:${parts.line}`}</bdi>
     </button>
@@ -153,13 +155,13 @@ function ChangeCells({ sums, row, metrics }: FunctionRow & { metrics: TreeMetric
   const delta = (of: "self" | "total") => {
     const by = rowChange(metrics, sums, row, of);
     if (by.direction === "no_data") return <td class="number">–</td>;
-    const text = isByShare ? `${(by.delta * 100).toFixed(2)} points` : formatNormalised(by.delta, 1, unit);
+    const text = isByShare ? strings.points((by.delta * 100).toFixed(2)) : formatNormalised(by.delta, 1, unit);
     return <td class={`number ${by.direction}`}>{by.direction === "unchanged" ? "≈ " : by.direction === "not_judged" ? "" : by.delta > 0 ? "▲ " : "▼ "}{signed(text, by.delta)}</td>;
   };
   const at = significance ? verdictRow(metrics, sums, row) : undefined;
   const total = rowChange(metrics, sums, row, "total");
   const isMinor = at !== undefined && significance?.functions.total.direction[at] === "minor";
-  const description = isMinor ? "minor" : describeChange(total, significance?.label, isByShare ? "of the profile" : "time");
+  const description = isMinor ? strings.minor : describeChange(total, significance?.label, isByShare ? strings.ofProfile : "time");
   return (
     <>
       {cell(sums.self[0][row], 0)}{cell(sums.self[1][row], 1)}{delta("self")}
@@ -184,5 +186,5 @@ function rowChange(metrics: TreeMetrics, sums: FunctionSums, row: number, of: "s
   const direction = at === undefined ? null : significance.functions[of].direction[at];
   const isChanged = direction === null ? tree.by !== undefined && significance.names.has(text) : isSignificant(direction);
   const isJudged = direction === null ? !significance.unjudged.has(text) : direction !== "not_judged";
-  return applySignificance(by, us, isChanged ? "changed" : isJudged ? "within noise" : "not judged", isTested);
+  return applySignificance(by, us, isChanged ? "changed" : isJudged ? "noise" : "unjudged", isTested);
 }

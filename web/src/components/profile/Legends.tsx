@@ -1,7 +1,8 @@
 import type { TreeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
 import type { LegendEntry } from "../../flamegraph/render/colourSchemes.ts";
+import * as strings from "../../strings/profileStrings.tsx";
 
-const GROUP_LABELS = { "application": "Application", "third party": "Third party", "standard library": "Standard library", "no file": "", "": "" } as const;
+const GROUP_LABELS = { "application": strings.application, "third party": strings.thirdParty, "standard library": strings.standardLibrary, "no file": "", "": "" } as const;
 
 /** What the colours stand for; packages come in groups, by whose code they are. */
 export function ColourLegend({ entries, label }: { entries: readonly LegendEntry[]; label: string }) {
@@ -18,35 +19,35 @@ export function ColourLegend({ entries, label }: { entries: readonly LegendEntry
 }
 
 const GROUP_TITLES: Record<LegendEntry["group"], string> = {
-  "application": "Packages that are neither third party nor in the standard library",
-  "third party": "Packages in site-packages, or known from PyPI by their name",
-  "standard library": "Modules that come with Python",
+  "application": strings.applicationHint,
+  "third party": strings.thirdPartyHint,
+  "standard library": strings.standardLibraryHint,
   "no file": "", "": "",
 };
 
 export const CHANGE_LEGEND = [
-  { name: "▼ half or less in B", colour: "#1f74c4" },
-  { name: "within noise", colour: "#c9ccd3" },
-  { name: "▲ twice or more in B", colour: "#e06b00" },
-  { name: "new in B", colour: "#e06b00", hatch: "new" },
-  { name: "removed in B", colour: "#1f74c4", hatch: "removed" },
-  { name: "not judged", colour: "#ebecf0" },
+  { name: strings.halfOrLess, colour: "#1f74c4" },
+  { name: strings.withinNoise, colour: "#c9ccd3" },
+  { name: strings.twiceOrMore, colour: "#e06b00" },
+  { name: strings.newInB, colour: "#e06b00", hatch: "new" },
+  { name: strings.removedInB, colour: "#1f74c4", hatch: "removed" },
+  { name: strings.notJudged, colour: "#ebecf0" },
 ] as const;
 
 /** What width and colour stand for in a graph of two sides. */
 export const describeScale = ({ norm, significance }: Pick<TreeMetrics, "norm" | "significance">): string =>
-  `width: mean of A and B, ${norm === "rate" ? "per pod" : "share of each profile"}; colour: change ${significance?.isByShare || norm === "share" ? "of the share of the profile" : "per pod"}`;
+  strings.scaleDescription(norm === "rate" ? strings.perPod : strings.shareOfEachProfile, significance?.isByShare || norm === "share" ? strings.ofShareOfProfile : strings.perPod);
 
 export function ChangeLegend({ metrics }: { metrics: TreeMetrics }) {
   return (
     <p class="legend change">
-      <span>▼ half or less in B</span>
+      <span>{strings.halfOrLess}</span>
       <span class="scale" aria-hidden="true" />
-      <span>▲ twice or more in B</span>
-      <span><span class="swatch hatch-new" aria-hidden="true" /> new in B</span>
-      <span><span class="swatch hatch-removed" aria-hidden="true" /> removed in B</span>
-      <span><span class="swatch neutral" aria-hidden="true" /> within noise</span>
-      {metrics.significance && <span><span class="swatch not-judged" aria-hidden="true" /> not judged</span>}
+      <span>{strings.twiceOrMore}</span>
+      <span>{strings.newInBEntry(<span class="swatch hatch-new" aria-hidden="true" />)}</span>
+      <span>{strings.removedInBEntry(<span class="swatch hatch-removed" aria-hidden="true" />)}</span>
+      <span>{strings.withinNoiseEntry(<span class="swatch neutral" aria-hidden="true" />)}</span>
+      {metrics.significance && <span>{strings.notJudgedEntry(<span class="swatch not-judged" aria-hidden="true" />)}</span>}
       <span class="quiet">{describeScale(metrics)}</span>
     </p>
   );

@@ -9,7 +9,7 @@ import { nameKeyText } from "../../flamegraph/tree/focus.ts";
 import type { Tree } from "../../flamegraph/tree/tree.ts";
 import { describeChange } from "../../flamegraph/analysis/frameDescription.ts";
 import { change, place } from "../../lib/location.ts";
-import { count, microseconds, percent, plural } from "../../lib/numbers.ts";
+import { microseconds, percent } from "../../lib/numbers.ts";
 import { selectorOf } from "../../lib/selectors.ts";
 import { Link, TimeCells } from "../ui/Controls.tsx";
 import { CopyButton } from "../ui/CopyButton.tsx";
@@ -18,6 +18,7 @@ import { pageRange } from "../../lib/url.ts";
 import type { Normalisation } from "../../lib/viewOptions.ts";
 import { AnswerView } from "../answer/AnswerView.tsx";
 import { comparisonParameters, sampleFilterParameters } from "../../lib/queryParameters.ts";
+import * as strings from "../../strings/profileStrings.tsx";
 
 /** Where inside one function time is spent, line by line. */
 export function LinesView({ tree, names, norm }: { tree: Tree; names: readonly string[]; norm: Normalisation }) {
@@ -32,20 +33,20 @@ export function LinesView({ tree, names, norm }: { tree: Tree; names: readonly s
   if (!hasFunction) {
     return (
       <div class="card zero">
-        <h2>Lines are of one function</h2>
-        <p>Choose it in the table (<kbd>l</kbd> on a row) or in the flame graph (<kbd>l</kbd> on a frame).</p>
-        <button type="button" class="primary" onClick={() => change({ view: "table", by: "function" })}>Open the table</button>
+        <h2>{strings.linesAreOfOneFunction}</h2>
+        <p>{strings.howToChooseFunction(<kbd>l</kbd>, <kbd>l</kbd>)}</p>
+        <button type="button" class="primary" onClick={() => change({ view: "table", by: "function" })}>{strings.openTable}</button>
       </div>
     );
   }
   return (
-    <section class="panel lines" aria-label="Lines of one function">
+    <section class="panel lines" aria-label={strings.linesOfOneFunction}>
       <div class="tools">
         <h2><bdi>{functionName.slice(0, 300)}</bdi></h2>
-        <Link to={{ ...here, ...sandwichPlace(functionName) }} class="button" title="s">Callers and callees</Link>
-        <button type="button" onClick={() => change({ view: "table", fn: "" })}>Other function</button>
+        <Link to={{ ...here, ...sandwichPlace(functionName) }} class="button" title="s">{strings.callersAndCallees}</Link>
+        <button type="button" onClick={() => change({ view: "table", fn: "" })}>{strings.otherFunction}</button>
       </div>
-      <AnswerView request={request} what="the lines">{(answer) => <LineTable answer={answer} names={names} norm={norm} />}</AnswerView>
+      <AnswerView request={request} what={strings.theLines}>{(answer) => <LineTable answer={answer} names={names} norm={norm} />}</AnswerView>
     </section>
   );
 }
@@ -54,7 +55,7 @@ function LineTable({ answer, names, norm }: { answer: LinesAnswer; names: readon
   const { t } = place.value;
   const { sides, line, file } = answer;
   if (line.length === 0) {
-    return <p class="missing" role="status"><bdi><code>{nameKeyText(place.value.fn).slice(0, 200)}</code></bdi> has no samples here. Choose another function, type or range.</p>;
+    return <p class="missing" role="status">{strings.hasNoSamplesHere(<bdi><code>{nameKeyText(place.value.fn).slice(0, 200)}</code></bdi>)}</p>;
   }
   const isComparison = names.length === 2;
   const divisor = divisors(norm, sides.map((side) => side.pod_seconds), sides.map((side) => side.seconds * 1e6));
@@ -62,30 +63,28 @@ function LineTable({ answer, names, norm }: { answer: LinesAnswer; names: readon
     <>
       <p class="basis">
         {sides.map(({ whole, samples }, side) =>
-          `${isComparison ? `${"AB"[side]}: ` : ""}total ${percent(samples > 0 ? whole.total_samples / samples : 0, 2)} of all (${microseconds(whole.total_us)}, ${plural(whole.total_samples, "sample")}), self ${microseconds(whole.self_us)}. `)}
-        Shares are of the function's total. Line numbers are of the version that ran. No source code is stored.
-        {t !== "" && " Transforms do not change this table."}
-        {answer.lines_total > line.length && ` The ${count(line.length)} heaviest of ${count(answer.lines_total)} lines.`}
+          strings.linesTotals(isComparison ? `${"AB"[side]}: ` : "", percent(samples > 0 ? whole.total_samples / samples : 0, 2), microseconds(whole.total_us), whole.total_samples, microseconds(whole.self_us)))}
+        {strings.linesNote} {t !== "" && strings.transformsDoNotChange} {answer.lines_total > line.length && strings.heaviestOfLines(line.length, answer.lines_total)}
       </p>
-      <div class="wide tall" tabIndex={0} role="region" aria-label="Table of lines">
+      <div class="wide tall" tabIndex={0} role="region" aria-label={strings.tableOfLines}>
         <table>
           <thead>
             <tr>
-              <th scope="col">Line</th>
+              <th scope="col">{strings.line}</th>
               {sides.map((_, side) => (
                 <LineHeadings key={side} of={isComparison ? ` ${"AB"[side]}` : ""} />
               ))}
-              {isComparison && <th scope="col">Change of total</th>}
-              <th scope="col"><span class="unseen">Copy</span></th>
+              {isComparison && <th scope="col">{strings.changeOfTotal}</th>}
+              <th scope="col"><span class="unseen">{strings.copy}</span></th>
             </tr>
           </thead>
           <tbody>
             {line.map((number, at) => (
               <tr key={number} class={at > 0 && number > line[at - 1] + 1 ? "gap-before" : ""}>
-                <th scope="row"><code><bdi class="quiet">{file.slice(-80)}</bdi>{number > 0 ? `:${number}` : " (line unknown)"}</code></th>
+                <th scope="row"><code><bdi class="quiet">{file.slice(-80)}</bdi>{number > 0 ? `:${number}` : strings.lineUnknown}</code></th>
                 {sides.map((side, which) => <LineCells key={which} side={side} at={at} />)}
                 {isComparison && <td>{describeChange(changeOf(pairOf(sides, (side) => side.total_us[at]), pairOf(sides, (side) => side.total_samples[at]), divisor))}</td>}
-                <td><CopyButton text={() => `${file}:${number}`} what="Line">Copy</CopyButton></td>
+                <td><CopyButton text={() => `${file}:${number}`} what={strings.line}>{strings.copy}</CopyButton></td>
               </tr>
             ))}
           </tbody>
@@ -96,7 +95,7 @@ function LineTable({ answer, names, norm }: { answer: LinesAnswer; names: readon
 }
 
 const LineHeadings = ({ of }: { of: string }) => (
-  <><th scope="col" class="number">Self{of}</th><th scope="col" class="number">% self</th><th scope="col" class="number">Total{of}</th><th scope="col" class="number">% total</th></>
+  <><th scope="col" class="number">{strings.selfText(of)}</th><th scope="col" class="number">{strings.percentSelf}</th><th scope="col" class="number">{strings.totalText(of)}</th><th scope="col" class="number">{strings.percentTotal}</th></>
 );
 
 const LineCells = ({ side, at }: { side: LinesSide; at: number }) => (

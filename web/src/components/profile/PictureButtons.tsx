@@ -4,12 +4,13 @@ import { pictureSvg, picturePng, type Caption } from "../../flamegraph/render/pi
 import type { VisibleGraph } from "../../flamegraph/render/picture.ts";
 import type { TreeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
 import { place } from "../../lib/location.ts";
-import { microseconds, percent, plural } from "../../lib/numbers.ts";
+import { microseconds, percent } from "../../lib/numbers.ts";
 import { toAbsolute, rfc3339, toEpochSeconds } from "../../lib/times.ts";
 import { theme } from "../../lib/theme.ts";
 import { describeScale } from "./Legends.tsx";
 import { useKeys } from "../ui/useKeys.ts";
 import { pageRange } from "../../lib/url.ts";
+import * as strings from "../../strings/profileStrings.tsx";
 
 /** What of an answer's side a picture says. */
 export type PictureSide = Pick<Side, "selector" | "from" | "until" | "samples">;
@@ -37,12 +38,12 @@ export function PictureButtons({ views, captionFor, sides, legend }: {
   };
   useKeys({ p: () => void save("png"), P: () => void save("svg") });
   return (
-    <span class="picture-files" role="group" aria-label="Picture of the view">
-      <span class="quiet">Picture</span>
-      <button type="button" title="p: save the view as PNG" onClick={() => void save("png")}>PNG</button>
-      <button type="button" title="P: save the view as SVG, with numbers" onClick={() => void save("svg")}>SVG</button>
+    <span class="picture-files" role="group" aria-label={strings.pictureOfView}>
+      <span class="quiet">{strings.picture}</span>
+      <button type="button" title={strings.savePngHint} onClick={() => void save("png")}>{strings.png}</button>
+      <button type="button" title={strings.saveSvgHint} onClick={() => void save("svg")}>{strings.svg}</button>
       {theme.value === "dark" && (
-        <label class="check"><input type="checkbox" checked={light} onChange={(event) => setLight(event.currentTarget.checked)} /> on white</label>
+        <label class="check"><input type="checkbox" checked={light} onChange={(event) => setLight(event.currentTarget.checked)} />{" "}{strings.onWhite}</label>
       )}
     </span>
   );
@@ -53,27 +54,27 @@ export function buildCaption(metrics: TreeMetrics, names: readonly string[], foc
   const { service, capture, type, query, view, q, invert, collapse } = place.peek();
   const { tree, us } = metrics;
   const isComparison = names.length === 2;
-  const quantity = { cpu: "CPU time", wall: "wall time", gil: "time holding the GIL" }[type];
-  const title = !isComparison ? quantity : view === "sides" ? `${quantity}, side by side, ${names[at]}`
-    : `${quantity}, ${names[0]} to ${names[1]}: ${describeScale(metrics)}`;
-  const shares = us.map((side, at) => `${isComparison ? `${"AB"[at]} ` : ""}${microseconds(side[focus])}${side[0] > 0 ? ` (${percent(side[focus] / side[0])} of the whole)` : ""}`);
+  const quantity = { cpu: strings.cpuTime, wall: strings.wallTime, gil: strings.timeHoldingGil }[type];
+  const title = !isComparison ? quantity : view === "sides" ? strings.sideBySide(quantity, names[at])
+    : strings.changeTitle(quantity, names[0], names[1], describeScale(metrics));
+  const shares = us.map((side, at) => `${isComparison ? `${"AB"[at]} ` : ""}${microseconds(side[focus])}${side[0] > 0 ? strings.ofWhole(percent(side[focus] / side[0])) : ""}`);
   const lines = [
-    `In view: ${focus === 0 ? "all" : tree.names[tree.name[focus]]}, ${shares.join(", ")}`,
+    strings.inView(focus === 0 ? "all" : tree.names[tree.name[focus]], shares.join(", ")),
     ...(query === "" ? [] : [`Filter: ${query}`]),
-    ...(matched ? [`Search: ${q}, ${plural(matched.frames, "frame")}, ${percent(matched.share)}`] : []),
-    ...(invert ? ["Bottom-up: callers are below"] : []),
-    ...(collapse ? ["Recursion is folded"] : []),
+    ...(matched ? [strings.searchFrame(q, matched.frames, percent(matched.share))] : []),
+    ...(invert ? [strings.bottomUpNote] : []),
+    ...(collapse ? [strings.recursionFolded] : []),
   ];
-  return { title: `${service || `Capture ${capture}`}: ${title}`, lines };
+  return { title: `${service || strings.capture(capture)}: ${title}`, lines };
 }
 
 function sideLines(sides: readonly PictureSide[]): string[] {
   if (sides.length === 0) {
     const { from, until } = toAbsolute(pageRange(place.peek()), Date.now() / 1000);
-    return [`${from} to ${until}`];
+    return [strings.fromTo(from, until)];
   }
   return sides.map(({ selector, from, until, samples }, at) =>
-    `${sides.length > 1 ? `${"AB"[at]}: ` : ""}${selector} · ${rfc3339(toEpochSeconds(from))} to ${rfc3339(toEpochSeconds(until))} · ${plural(samples, "sample")}`);
+    strings.sideData(sides.length > 1 ? `${"AB"[at]}: ` : "", selector, rfc3339(toEpochSeconds(from)), rfc3339(toEpochSeconds(until)), samples));
 }
 
 function download(blob: Blob, name: string): void {

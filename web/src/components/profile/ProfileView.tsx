@@ -14,6 +14,7 @@ import { LinesView } from "./LinesView.tsx";
 import type { PictureSide } from "./PictureButtons.tsx";
 import { SandwichView } from "./SandwichView.tsx";
 import { TransformBar } from "./TransformBar.tsx";
+import * as strings from "../../strings/profileStrings.tsx";
 
 /**
  * A tree of one side or two through every lens of the address: transforms, merging, and a view of what is left.
@@ -66,9 +67,9 @@ function observedPodSeconds(podSeconds: number[], tree: Tree, verdict: FlameAnsw
 function EmptyTransform() {
   return (
     <div class="card zero">
-      <h2>These transforms hide every sample</h2>
-      <p>Remove one of them above, or all.</p>
-      <button type="button" class="primary" onClick={() => change({ t: "", focus: "" })}>Remove all transforms</button>
+      <h2>{strings.everySampleHidden}</h2>
+      <p>{strings.removeOneOfThem}</p>
+      <button type="button" class="primary" onClick={() => change({ t: "", focus: "" })}>{strings.removeAllTransforms}</button>
     </div>
   );
 }

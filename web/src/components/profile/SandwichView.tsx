@@ -7,7 +7,7 @@ import { sandwich } from "../../flamegraph/tree/sandwich.ts";
 import { nextHit, search, type SearchResult } from "../../flamegraph/analysis/search.ts";
 import { pathTo } from "../../flamegraph/tree/tree.ts";
 import { change, place } from "../../lib/location.ts";
-import { microseconds, percent, plural } from "../../lib/numbers.ts";
+import { microseconds, percent } from "../../lib/numbers.ts";
 import { DefinitionList, Link } from "../ui/Controls.tsx";
 import { copy, CopyButton } from "../ui/CopyButton.tsx";
 import { FunctionTable } from "./FunctionTable.tsx";
@@ -16,6 +16,7 @@ import { useKeys } from "../ui/useKeys.ts";
 import { ChangeLegend } from "./Legends.tsx";
 import { makePicture } from "./makePicture.ts";
 import { SearchBox } from "../ui/SearchBox.tsx";
+import * as strings from "../../strings/profileStrings.tsx";
 
 /** Callers are zoomed into by a word behind this mark, callees by a plain one. */
 const CALLERS_PREFIX = "^";
@@ -28,7 +29,7 @@ export function SandwichView({ metrics, names }: { metrics: TreeMetrics; names: 
     return trees && { callers: metricsOf(trees.callers, metrics, metrics.significance), callees: metricsOf(trees.callees, metrics, metrics.significance) };
   }, [metrics, fn]);
   if (both) return <SandwichPanel key={fn} whole={metrics} callers={both.callers} callees={both.callees} names={names} />;
-  return <FunctionChooser metrics={metrics} names={names} what="see who calls it and what it calls" />;
+  return <FunctionChooser metrics={metrics} names={names} what={strings.seeWhoCallsIt} />;
 }
 
 /** The table as a way to choose a function; says so when the one in the address is not there. */
@@ -38,10 +39,10 @@ export function FunctionChooser({ metrics, names, what }: { metrics: TreeMetrics
     <>
       {fn !== "" && (
         <p class="missing" role="status">
-          <bdi><code>{nameKeyText(fn).slice(0, 200)}</code></bdi> is not in this profile{place.value.t !== "" && " as these transforms leave it"}.
+          {strings.notInProfile(<bdi><code>{nameKeyText(fn).slice(0, 200)}</code></bdi>, place.value.t !== "")}
         </p>
       )}
-      <p class="quiet">Choose a function to {what}.</p>
+      <p class="quiet">{strings.chooseFunctionTo(what)}</p>
       <FunctionTable metrics={metrics} names={names} onSelect={(name) => change({ ...sandwichPlace(name), view: place.peek().view })} />
     </>
   );
@@ -77,7 +78,7 @@ function SandwichPanel({ whole, callers, callees, names }: { whole: TreeMetrics;
     n: () => step(1),
     N: () => step(-1),
     r: () => change({ collapse: !place.peek().collapse }),
-    c: () => void copy(stack(), "Stack"),
+    c: () => void copy(stack(), strings.stack),
     s: () => change(sandwichPlace(selectedFunction)),
     l: () => { if (!tree.by) change(linesPlace(selectedFunction)); },
     Escape: showWholeGraphs,
@@ -88,32 +89,32 @@ function SandwichPanel({ whole, callers, callees, names }: { whole: TreeMetrics;
       zoom={(node) => zoom(part, node)} select={(node) => { setActive(part); halves[part].select(node); }} />
   );
   return (
-    <section class="panel sandwich" aria-label="Sandwich">
+    <section class="panel sandwich" aria-label={strings.sandwich}>
       <div class="tools">
         <h2><bdi>{functionName.slice(0, 300)}</bdi></h2>
-        <button type="button" onClick={() => change({ fn: "", focus: "", q: "" })}>Other function</button>
-        {!tree.by && <Link to={{ ...place.value, ...linesPlace(functionName) }} class="button" title="l">Lines</Link>}
-        <CopyButton text={() => functionName} what="Name">Copy name</CopyButton>
+        <button type="button" onClick={() => change({ fn: "", focus: "", q: "" })}>{strings.otherFunction}</button>
+        {!tree.by && <Link to={{ ...place.value, ...linesPlace(functionName) }} class="button" title="l">{strings.lines}</Link>}
+        <CopyButton text={() => functionName} what={strings.nameLabel}>{strings.copyName}</CopyButton>
         <span class="gap" />
         <SearchBox />
-        <span class="matched" role="status">{q === "" ? "" : plural(halves.callers.hits + halves.callees.hits, "frame")}</span>
-        <button type="button" disabled={focusKey === ""} title="Esc" onClick={showWholeGraphs}>Reset zoom</button>
+        <span class="matched" role="status">{q === "" ? "" : strings.frameCount(halves.callers.hits + halves.callees.hits)}</span>
+        <button type="button" disabled={focusKey === ""} title={strings.esc} onClick={showWholeGraphs}>{strings.resetZoom}</button>
       </div>
-      <p class="basis">{describeTotals(whole, callees, names)} Shares below are of its total. A stack counts once, even if the function recurs.</p>
-      {half("callers", "Called by", "its callers, the nearest first")}
-      {half("callees", "Calls", "what it calls")}
+      <p class="basis">{strings.sandwichNote(describeTotals(whole, callees, names))}</p>
+      {half("callers", strings.calledBy, strings.itsCallersNearestFirst)}
+      {half("callees", strings.calls, strings.whatItCalls)}
       <div class="chosen">
         <div>
           <strong><bdi>{description.title}</bdi></strong>
           <DefinitionList entries={description.rows} />
         </div>
         <div class="acts">
-          <button type="button" onClick={() => zoom(active, at.selected)} disabled={at.selected === at.focus} title="Enter">Zoom in</button>
-          <CopyButton text={stack} what="Stack">Copy stack</CopyButton>
-          <button type="button" disabled={selectedFunction === functionName} title="s" onClick={() => change(sandwichPlace(selectedFunction))}>Sandwich of this function</button>
+          <button type="button" onClick={() => zoom(active, at.selected)} disabled={at.selected === at.focus} title={strings.enter}>{strings.zoomIn}</button>
+          <CopyButton text={stack} what={strings.stack}>{strings.copyStack}</CopyButton>
+          <button type="button" disabled={selectedFunction === functionName} title="s" onClick={() => change(sandwichPlace(selectedFunction))}>{strings.sandwichOfFunction}</button>
         </div>
       </div>
-      <p class="unseen" role="status" aria-live="polite">{active === "callers" ? "Caller" : "Callee"} {descriptionSentence(description)}</p>
+      <p class="unseen" role="status" aria-live="polite">{active === "callers" ? strings.caller : strings.callee} {descriptionSentence(description)}</p>
       {names.length === 2 && <ChangeLegend metrics={whole} />}
     </section>
   );
@@ -154,13 +155,13 @@ function SandwichHalf({ part, title, hint, half, names, zoom, select }: {
     const base = makePicture(names.length === 2 ? "difference" : "single", metrics, names, sig, {
       focus, hit: result?.hit ?? null, marksBefore: countBefore(result?.hit ?? null, changes),
     }, colour);
-    return { ...base, label: `${title}, ${hint}: ${metrics.tree.level.length - 1} call paths, ${metrics.shape.deepest} deep. Arrow keys walk, Enter zooms.` };
+    return { ...base, label: strings.halfDescription(title, hint, metrics.tree.level.length - 1, metrics.shape.deepest) };
   }, [metrics, result, focus, sig, colour]);
   const isRootOnly = metrics.tree.level.length === 1;
   return (
     <div class={`half ${part}`}>
-      <h3>{title} <span class="quiet">{isRootOnly ? (part === "callers" ? "nothing: stacks begin here" : "nothing: all of its time is self time") : hint}</span></h3>
-      {half.isFocusMissing && <p class="missing" role="status">The zoomed frame is not here. Showing the whole graph.</p>}
+      <h3>{title} <span class="quiet">{isRootOnly ? (part === "callers" ? strings.noCallers : strings.noCallees) : hint}</span></h3>
+      {half.isFocusMissing && <p class="missing" role="status">{strings.halfFocusMissing}</p>}
       {!isRootOnly && <FlameGraph picture={picture} selected={selected} hovered={hovered} zoom={zoom} select={select} hover={setHovered} scroll={setTop} top={top} />}
     </div>
   );
@@ -172,7 +173,7 @@ function describeTotals(whole: TreeMetrics, callees: TreeMetrics, names: readonl
     const us = callees.us[side][0];
     const total = whole.us[side][0];
     const self = totalSelfTime(callees, side);
-    return `${names.length === 2 ? `${"AB"[side]}: ` : ""}total ${percent(total > 0 ? us / total : 0, 2)} of all (${microseconds(us)}, ${plural(callees.samples[side][0], "sample")}), self ${microseconds(self)}.`;
+    return strings.functionTotals(names.length === 2 ? `${"AB"[side]}: ` : "", percent(total > 0 ? us / total : 0, 2), microseconds(us), callees.samples[side][0], microseconds(self));
   }).join(" ");
 }
 

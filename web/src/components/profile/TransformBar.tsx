@@ -2,9 +2,10 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import type { TransformedTree } from "../../flamegraph/tree/transformedTree.ts";
 import { MAX_TRANSFORMS, describeTransform, removeTransform, type TransformStatus } from "../../flamegraph/tree/transforms.ts";
 import { change, place } from "../../lib/location.ts";
-import { count, percent } from "../../lib/numbers.ts";
+import { percent } from "../../lib/numbers.ts";
 import { SegmentedControl } from "../ui/Controls.tsx";
 import type { MergeBy } from "../../lib/viewOptions.ts";
+import * as strings from "../../strings/profileStrings.tsx";
 
 /** How frames are distinguished, where nothing else says so, the active transforms, and their effect on the samples. */
 export function TransformBar({ transformed, names, hasPicker }: { transformed: TransformedTree; names: readonly string[]; hasPicker: boolean }) {
@@ -18,9 +19,9 @@ export function TransformBar({ transformed, names, hasPicker }: { transformed: T
 export function FramePicker() {
   return (
     <span class="row">
-      <span class="quiet" aria-hidden="true">Frames by</span>
-      <SegmentedControl<MergeBy> label="Frames by" value={place.value.by} onSelect={(next) => change({ by: next, focus: "", fn: "" })}
-        options={[["function", "Function"], ["line", "Line", "Separate the lines of a function"], ["file", "File"], ["package", "Package"]]} />
+      <span class="quiet" aria-hidden="true">{strings.framesBy}</span>
+      <SegmentedControl<MergeBy> label={strings.framesBy} value={place.value.by} onSelect={(next) => change({ by: next, focus: "", fn: "" })}
+        options={[["function", strings.functionLabel], ["line", strings.line, strings.separateLinesOfFunction], ["file", strings.file], ["package", strings.packageLabel]]} />
     </span>
   );
 }
@@ -41,23 +42,23 @@ function Breadcrumb({ transformed, names }: { transformed: TransformedTree; name
   const ineffective = transformed.steps.filter(({ fate }) => fate !== "made");
   return (
     <>
-      <nav class="transforms" aria-label="Transforms" ref={row}>
-        <span class="quiet">Transforms:</span>
-        <button type="button" title="Remove all transforms" onClick={() => applyTransforms("", false)}>all</button>
+      <nav class="transforms" aria-label={strings.transforms} ref={row}>
+        <span class="quiet">{strings.transformsHeading}</span>
+        <button type="button" title={strings.removeAllTransforms} onClick={() => applyTransforms("", false)}>{strings.all}</button>
         <ol>
           {transformed.steps.map(({ transform, fate }, at) => (
             <li key={`${at} ${transform.text}`}>
               <button type="button" class={fate} title={`Remove: ${describeTransform(transform).slice(0, 400)}`} onClick={() => applyTransforms(removeTransform(t, at))}>
                 <bdi>{describeTransform(transform).slice(0, 200)}</bdi>
-                {fate !== "made" && <span> · no effect</span>}
-                <span class="unseen">, remove</span> <span aria-hidden="true">×</span>
+                {fate !== "made" && <span>{" "}{strings.noEffect}</span>}
+                <span class="unseen">{strings.remove}</span> <span aria-hidden="true">×</span>
               </button>
             </li>
           ))}
           {collapse && (
             <li>
-              <button type="button" title="Remove: fold recursion (r)" onClick={() => applyTransforms(t, false)}>
-                fold recursion<span class="unseen">, remove</span> <span aria-hidden="true">×</span>
+              <button type="button" title={strings.removeFoldRecursion} onClick={() => applyTransforms(t, false)}>
+                {strings.foldRecursionEntry(<span class="unseen">{strings.remove}</span>, <span aria-hidden="true">×</span>)}
               </button>
             </li>
           )}
@@ -68,8 +69,7 @@ function Breadcrumb({ transformed, names }: { transformed: TransformedTree; name
         <ul class="notices">
           {ineffective.map(({ transform, fate }, at) => (
             <li key={`${at} ${transform.text}`}>
-              <bdi><code>{describeTransform(transform).slice(0, 200)}</code></bdi>{" "}
-              {STATUS_TEXT[fate]}, so it has no effect.
+              {strings.transformWithoutEffect(<bdi><code>{describeTransform(transform).slice(0, 200)}</code></bdi>, STATUS_TEXT[fate])}
             </li>
           ))}
         </ul>
@@ -80,15 +80,15 @@ function Breadcrumb({ transformed, names }: { transformed: TransformedTree; name
 
 const STATUS_TEXT: Readonly<Record<TransformStatus, string>> = {
   made: "",
-  unknown: "is an unknown transform",
-  missing: "matches nothing in this profile",
-  beyond: `is beyond the first ${MAX_TRANSFORMS}`,
+  unknown: strings.unknownTransform,
+  missing: strings.matchesNothingInProfile,
+  beyond: strings.beyondFirst(MAX_TRANSFORMS),
 };
 
 /** What transforms left out, in words; nothing when they left nothing out. */
 function describeOmitted({ omitted }: TransformedTree, names: readonly string[]): string {
   if (omitted.every(({ samples }) => samples === 0)) return "";
   const parts = omitted.map(({ samples, total }, side) =>
-    `${names.length > 1 ? `${"AB"[side]} ` : ""}${percent(total > 0 ? samples / total : 0)} of the samples (${count(samples)} of ${count(total)})`);
-  return `Hidden: ${parts.join(", ")}. Shares are of the rest.`;
+    strings.hiddenSamples(names.length > 1 ? `${"AB"[side]} ` : "", percent(total > 0 ? samples / total : 0), samples, total));
+  return strings.hiddenNote(parts.join(", "));
 }

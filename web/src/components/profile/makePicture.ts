@@ -3,6 +3,7 @@ import { describeFrame } from "../../flamegraph/analysis/frameDescription.ts";
 import type { TreeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
 import type { Picture } from "../../flamegraph/render/flameGraphView.ts";
 import type { ColourBy } from "../../lib/viewOptions.ts";
+import * as strings from "../../strings/profileStrings.tsx";
 
 /** What a graph shows of a reading: its only side, one of two, or their difference. */
 export type PictureKind = "single" | "a" | "b" | "difference";
@@ -13,14 +14,14 @@ export function makePicture(
 ): Picture {
   const { tree, shape } = metrics;
   const side = kind === "b" ? 1 : 0;
-  const title = kind === "difference" ? "Differential flame graph, A to B" : kind === "single" ? "Flame graph" : `Flame graph of ${names[side]}`;
+  const title = kind === "difference" ? strings.differentialGraph : kind === "single" ? strings.flameGraph : strings.flameGraphOf(names[side]);
   return {
     tree,
     shape,
     total: kind === "difference" ? metrics.total : metrics.us[side],
     style: kind === "difference" ? changeStyles(metrics, sig) : kind !== "single" && sig ? greyUnchanged(metrics, boxStyles(metrics, side, colour)) : boxStyles(metrics, side, colour),
     describe: (node) => describeFrame(metrics, node),
-    label: `${title}: ${tree.level.length - 1} call paths, ${shape.deepest} deep. Arrow keys walk, Enter zooms. The Table view has the same numbers.`,
+    label: strings.graphDescription(title, tree.level.length - 1, shape.deepest),
     ...view,
   };
 }

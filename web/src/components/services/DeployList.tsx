@@ -6,14 +6,15 @@ import { place, PREFIX } from "../../lib/location.ts";
 import { formatAgo, formatWithZone, toEpochSeconds } from "../../lib/times.ts";
 import { parsePlace, type Place } from "../../lib/url.ts";
 import { Link } from "../ui/Controls.tsx";
+import * as strings from "../../strings/serviceStrings.tsx";
 
 const STATE_LABELS: Readonly<Record<string, string>> = {
-  watching: "Analysing", pass: "pass", regressed: "▲ regressed", inconclusive: "not enough data", not_comparable: "not comparable", finished: "finished",
+  watching: strings.analysing, pass: "pass", regressed: strings.regressed, inconclusive: strings.notEnoughData, not_comparable: strings.notComparable, finished: "finished",
 };
 
 /** How a deploy stands, in a word or two. */
 export const formatDeployState = ({ state, conclusion, finished }: Deploy): string =>
-  (finished ? `${finished.reason.replace("_", " ")}${conclusion ? `, was ${STATE_LABELS[conclusion] ?? conclusion}` : ""}` : (STATE_LABELS[state] ?? state));
+  (finished ? `${finished.reason.replace("_", " ")}${conclusion ? strings.was(STATE_LABELS[conclusion] ?? conclusion) : ""}` : (STATE_LABELS[state] ?? state));
 
 /** The comparison of a deploy with the version before, as it was analysed last. */
 export function deployPlace({ service, version, previous, links: { view } }: Deploy): Place {
@@ -31,11 +32,11 @@ export function DeployList({ service, refreshCount }: { service: string; refresh
   if (deploys.length === 0) return null;
   return (
     <details class="deploys">
-      <summary>Latest deploy <bdi>{deploys[0].version.slice(0, 100)}</bdi> · <DeployState deploy={deploys[0]} /></summary>
+      <summary>{strings.latestDeploy(<bdi>{deploys[0].version.slice(0, 100)}</bdi>)}{" "}<DeployState deploy={deploys[0]} /></summary>
       <ul>
         {deploys.map((deploy) => (
           <li key={deploy.id}>
-            <Link to={deployPlace(deploy)} title={`Compare with ${deploy.previous.slice(0, 100)}`}><bdi>{deploy.version.slice(0, 100)}</bdi></Link>{deploy.namespace !== "" && <> in <bdi>{deploy.namespace}</bdi></>}
+            <Link to={deployPlace(deploy)} title={strings.compareWith(deploy.previous.slice(0, 100))}><bdi>{deploy.version.slice(0, 100)}</bdi></Link>{deploy.namespace !== "" && <>{" "}{strings.inLabel(<bdi>{deploy.namespace}</bdi>)}</>}
             {" · "}<DeployState deploy={deploy} />{deploy.summary !== "" && <> · <bdi>{deploy.summary}</bdi></>}
           </li>
         ))}

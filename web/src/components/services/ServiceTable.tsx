@@ -5,7 +5,8 @@ import type { HeatmapAnswer, OverviewAnswer } from "../../api/grids.ts";
 import { Sparkline, type Trend } from "../../charts/Sparkline.tsx";
 import { visibleRows, layoutRows, batchNameMatchers, coresPerPod, trendStep, type VersionChange } from "../../viewmodels/serviceList.ts";
 import { place } from "../../lib/location.ts";
-import { count, interval, plural, short, signedPercent } from "../../lib/numbers.ts";
+import { interval, short, signedPercent } from "../../lib/numbers.ts";
+import { count } from "../../strings/counts.ts";
 import { joinMatchers } from "../../lib/selectors.ts";
 import { formatAgo, formatRange, rfc3339, formatWithZone, type Range } from "../../lib/times.ts";
 import { onPage } from "../../lib/url.ts";
@@ -13,6 +14,7 @@ import { Bar, Link } from "../ui/Controls.tsx";
 import { formatDeployState, deployPlace } from "./DeployList.tsx";
 import { SortHeading } from "../ui/SortHeading.tsx";
 import { STALE_SECONDS } from "../../viewmodels/staleness.ts";
+import * as strings from "../../strings/serviceStrings.tsx";
 
 const ROW_PIXELS = 40;
 /** Rows stand still this long before their trends are asked for. */
@@ -81,19 +83,19 @@ export function ServiceTable({ answer, order, changes, deploys, sort, range }: S
     measure();
   };
   return (
-    <div class="wide windowed" ref={host} tabIndex={0} role="region" aria-label="Table of services" onScroll={measure} onKeyDown={walk}
+    <div class="wide windowed" ref={host} tabIndex={0} role="region" aria-label={strings.tableOfServices} onScroll={measure} onKeyDown={walk}
       onFocusIn={(event) => setFocusedService((event.target as Element).closest<HTMLElement>("tr[data-at]")?.dataset.service ?? null)} onFocusOut={(event) => { if (!host.current?.contains(event.relatedTarget as Node | null)) setFocusedService(null); }}>
       <table class="services" aria-rowcount={order.length + 1}>
         <thead>
           <tr aria-rowindex={1}>
-            <SortHeading id="service" text="Service" sort={sort} />
-            <SortHeading id="cores" text="CPU (cores)" sort={sort} isNumeric />
-            <SortHeading id="cpu" text="per pod" sort={sort} isNumeric />
-            <th scope="col" title="CPU cores per pod, with a marker at each new version">Trend, {formatRange(range)}</th>
-            <th scope="col">Version (age)</th>
-            <SortHeading id="change" text="vs previous" sort={sort} isNumeric />
-            <SortHeading id="pods" text="Pods" sort={sort} isNumeric />
-            <SortHeading id="seen" text="Last seen" sort={sort} />
+            <SortHeading id="service" text={strings.service} sort={sort} />
+            <SortHeading id="cores" text={strings.cpuCores} sort={sort} isNumeric />
+            <SortHeading id="cpu" text={strings.perPod} sort={sort} isNumeric />
+            <th scope="col" title={strings.trendHint}>{strings.trend(formatRange(range))}</th>
+            <th scope="col">{strings.versionAge}</th>
+            <SortHeading id="change" text={strings.vsPrevious} sort={sort} isNumeric />
+            <SortHeading id="pods" text={strings.pods} sort={sort} isNumeric />
+            <SortHeading id="seen" text={strings.lastSeen} sort={sort} />
           </tr>
         </thead>
         <tbody>
@@ -143,8 +145,8 @@ export function ServiceRow({ answer, index, at, change, deploy, maximum, trend }
       <td class="trend">{trend ? <Sparkline trend={trend} /> : <span class="quiet">{trend === null ? "–" : "…"}</span>}</td>
       <td class="line"><VersionCell answer={answer} index={index} now={now} /></td>
       <td class="number">{deploy ? <DeployVerdict deploy={deploy} /> : <VersionChangeCell answer={answer} index={index} change={change} now={now} />}</td>
-      <td class="number" title={`${plural(answer.pods[index], "pod")} in the whole range`}>{currentPods < allPods ? <>{count(currentPods)}/{count(allPods)}<span class="unseen"> pods have the current version</span></> : count(allPods)}</td>
-      <td class="line" title={formatWithZone(lastSeen)}>{formatAgo(lastSeen, now)} {answer.until - lastSeen > STALE_SECONDS && <span class="badge">stale</span>}</td>
+      <td class="number" title={strings.podsInRange(answer.pods[index])}>{currentPods < allPods ? <>{count(currentPods)}/{count(allPods)}<span class="unseen">{" "}{strings.podsHaveCurrentVersion}</span></> : count(allPods)}</td>
+      <td class="line" title={formatWithZone(lastSeen)}>{formatAgo(lastSeen, now)} {answer.until - lastSeen > STALE_SECONDS && <span class="badge">{strings.stale}</span>}</td>
     </tr>
   );
 }
@@ -153,14 +155,14 @@ function VersionCell({ answer, index, now }: { answer: OverviewAnswer; index: nu
   const version = answer.current.version[index];
   const since = answer.current.first_seen[index] ?? now;
   if (!version) {
-    return <span class="quiet">No version label – <Link to={onPage(place.value, "service", { service: answer.service[index] })} class="how" title="How to add a version label">fix</Link></span>;
+    return <span class="quiet">{strings.noVersionLabel(<Link to={onPage(place.value, "service", { service: answer.service[index] })} class="how" title={strings.howToAddVersionHint}>{strings.fix}</Link>)}</span>;
   }
   const isRollback = (answer.previous.first_seen[index] ?? 0) > since;
   const isWholeRange = since - answer.from < STALE_SECONDS && answer.versions[index] === 1;
   return (
     <>
       <bdi class="version" title={version}>{version.slice(0, 200)}</bdi>
-      <span class="quiet" title={`first seen in this range ${formatWithZone(since)}`}> ({isRollback ? "rolled back to" : isWholeRange ? `over ${formatAgo(since, now).replace(" ago", "")}` : formatAgo(since, now).replace(" ago", "")})</span>
+      <span class="quiet" title={strings.firstSeenInRange(formatWithZone(since))}> ({isRollback ? strings.rolledBackTo : isWholeRange ? strings.overAge(formatAgo(since, now).replace(" ago", "")) : formatAgo(since, now).replace(" ago", "")})</span>
     </>
   );
 }
@@ -173,9 +175,9 @@ function DeployVerdict({ deploy }: { deploy: Deploy }) {
   const { relative, relative_low: low, relative_high: high } = rate ?? { relative: null, relative_low: null, relative_high: null };
   return (
     <Link to={deployPlace(deploy)} class={`drift ${direction}`} title={summary}>
-      {direction === "unchanged" ? "≈ unchanged" : direction === "new" ? "▲ from 0" : direction === "removed" ? "▼ to 0" : direction === "inconclusive" ? "… inconclusive"
+      {direction === "unchanged" ? strings.unchanged : direction === "new" ? strings.increasedFromZero : direction === "removed" ? strings.decreasedToZero : direction === "inconclusive" ? strings.inconclusive
         : relative !== null && (direction === "increased" || direction === "decreased") ? <>{direction === "increased" ? "▲" : "▼"} {signedPercent(relative)}{low !== null && high !== null && <span class="quiet"> {interval(low, high, (part) => (part * 100).toFixed(1))}</span>}</>
-        : formatDeployState(deploy)}<span class="unseen"> against {previous.slice(0, 100) || "no version"}: compare</span>
+        : formatDeployState(deploy)}<span class="unseen">{" "}{strings.againstCompare(previous.slice(0, 100) || strings.noVersionWord)}</span>
     </Link>
   );
 }
@@ -187,8 +189,8 @@ function VersionChangeCell({ answer, index, change, now }: { answer: OverviewAns
   const isRecent = now - (answer.current.first_seen[index] ?? now) < 3600;
   const to = onPage(place.value, "compare", { service: answer.service[index], baseline: `version:${previous}`, comparison: `version:${current}` });
   return (
-    <Link to={to} class="drift" title={`CPU per pod of ${current || "(no version)"} against ${previous || "(no version)"}, unverified: open the comparison for a verdict.`}>
-      <span class="quiet">{change.kind === "no_data" ? "no data" : change.kind === "few" ? (isRecent ? "Collecting" : "Too few samples") : change.kind === "new" ? "from 0" : `${signedPercent(change.relative)} unverified`}</span><span class="unseen"> against {previous.slice(0, 100) || "no version"}: compare</span>
+    <Link to={to} class="drift" title={strings.unverifiedHint(current || strings.noVersionLabelled, previous || strings.noVersionLabelled)}>
+      <span class="quiet">{change.kind === "no_data" ? strings.noData : change.kind === "few" ? (isRecent ? strings.collecting : strings.tooFewSamples) : change.kind === "new" ? strings.fromZero : strings.unverified(signedPercent(change.relative))}</span><span class="unseen">{" "}{strings.againstCompare(previous.slice(0, 100) || strings.noVersionWord)}</span>
     </Link>
   );
 }

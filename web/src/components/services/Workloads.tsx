@@ -2,18 +2,18 @@ import { useEffect } from "preact/hooks";
 import { useAnswer } from "../../api/useAnswer.ts";
 import type { Workload, WorkloadsAnswer } from "../../api/answers.ts";
 import { apiUrl } from "../../api/request.ts";
-import { plural } from "../../lib/numbers.ts";
 import { equals } from "../../lib/selectors.ts";
 import { formatClock } from "../../lib/times.ts";
 import { Table } from "../ui/Table.tsx";
 import { Notices } from "../answer/Notices.tsx";
+import * as strings from "../../strings/serviceStrings.tsx";
 
 const MAX_NOTICES = 3;
 
 /** Unprofiled pods: "2/6 pods: no sidecar, 1/6 pods: sidecar stale"; empty if all are profiled. */
 export function describeMissing({ pod_counts: pods, profiling_expected: expected }: Workload): string {
-  const counts = ([["no_sidecar", "no sidecar"], ["dead", "sidecar not running"], ["stale", "sidecar stale"]] as const)
-    .flatMap(([status, text]) => (pods[status] > 0 ? [`${pods[status]}/${plural(pods.total, "pod")}: ${text}`] : []));
+  const counts = ([["no_sidecar", strings.noSidecar], ["dead", strings.sidecarNotRunning], ["stale", strings.sidecarStale]] as const)
+    .flatMap(([status, text]) => (pods[status] > 0 ? [strings.podsWithProblem(pods[status], pods.total, text)] : []));
   return expected && counts.length > 0 ? counts.join(", ") : "";
 }
 
@@ -27,7 +27,7 @@ function useWorkloads(service: string, refreshCount: number): WorkloadsAnswer | 
 
 /** Why discovery does not see the cluster. */
 const discoveryProblems = ({ discovery: { state, problem, hint } }: WorkloadsAnswer) =>
-  (problem !== "" && state !== "off" ? [`${problem}: pods without a sidecar may be missing here. ${hint}`] : []);
+  (problem !== "" && state !== "off" ? [strings.discoveryProblem(problem, hint)] : []);
 
 /** Which workloads have pods that nobody profiles, and what to do. */
 export function UnprofiledPods({ refreshCount }: { refreshCount: number }) {
@@ -35,7 +35,7 @@ export function UnprofiledPods({ refreshCount }: { refreshCount: number }) {
   if (!answer) return null;
   const notices = answer.workloads.slice(0, MAX_NOTICES).map((workload) => `${workload.service} (${workload.namespace}), ${describeMissing(workload)}. ${workload.pods[0]?.hint ?? ""}`);
   const more = answer.total - notices.length;
-  return <Notices notices={[...discoveryProblems(answer), ...notices, ...(more > 0 ? [`${plural(more, "more workload")} with unprofiled pods: GET /api/v1/workloads?unprofiled=1 lists them.`] : [])]} />;
+  return <Notices notices={[...discoveryProblems(answer), ...notices, ...(more > 0 ? [strings.moreWorkloads(more)] : [])]} />;
 }
 
 /** Where the pods of a service stand; nothing where no cluster is seen. */
@@ -49,8 +49,8 @@ export function ServicePods({ service, refreshCount }: { service: string; refres
       <Notices notices={discoveryProblems(answer)} />
       {workloads.length > 0 && (
         <details class="numbers pods">
-          <summary>{missing.length > 0 ? `⚠ ${missing.join("; ")}` : plural(workloads.reduce((sum, { pod_counts: { total } }) => sum + total, 0), "pod")}</summary>
-          <Table label="Table of pods" className="short" heads={["Pod", "Workload", "Version", "Status", "What to do"]}>
+          <summary>{missing.length > 0 ? `⚠ ${missing.join("; ")}` : strings.podCount(workloads.reduce((sum, { pod_counts: { total } }) => sum + total, 0))}</summary>
+          <Table label={strings.tableOfPods} className="short" heads={[strings.podHeading, strings.workload, strings.version, strings.status, strings.whatToDo]}>
             {workloads.flatMap((workload) => workload.pods.map((pod) => (
               <tr key={`${workload.namespace} ${pod.pod}`}>
                 <th scope="row"><bdi>{pod.pod}</bdi></th>
@@ -62,7 +62,7 @@ export function ServicePods({ service, refreshCount }: { service: string; refres
             )))}
           </Table>
           {workloads.flatMap((workload) => workload.rollouts.map(({ revision, version, started, ended }) => (
-            <p key={workload.workload + revision} class="quiet"><bdi>{workload.workload}</bdi> revision {revision} (<bdi>{version}</bdi>): rolled out from {formatClock(started)}{ended === null ? "" : ` to ${formatClock(ended)}`}</p>
+            <p key={workload.workload + revision} class="quiet">{strings.rollout(<bdi>{workload.workload}</bdi>, revision, <bdi>{version}</bdi>, formatClock(started), ended === null ? null : formatClock(ended))}</p>
           )))}
         </details>
       )}

@@ -3,7 +3,8 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { TimelineAnswer } from "../../api/answers.ts";
 import { moveBrush, coarseResolution, layoutFlags, findGaps, brushSpan, stepAt, type BrushSelection, type Flag, type Span } from "../../charts/timelineLayout.ts";
 import { place } from "../../lib/location.ts";
-import { count, percent, plural, seconds as lasting, short } from "../../lib/numbers.ts";
+import { percent, seconds as lasting, short } from "../../lib/numbers.ts";
+import { count } from "../../strings/counts.ts";
 import { coverageRemark, stopRemark, modeRemarks, formatShare } from "../../viewmodels/qualitySummary.ts";
 import { formatClock, parseTime, formatUtcOffset, formatWithZone, toEpochSeconds, type Range } from "../../lib/times.ts";
 import { TimelinePlot } from "./TimelinePlot.tsx";
@@ -12,11 +13,12 @@ import { ZoomBack, TimelineSelection, PendingSides, zoomTo } from "./TimelineSel
 import { Table } from "../ui/Table.tsx";
 import { useElementWidth } from "../ui/useElementWidth.ts";
 import type { ProfileType } from "../../lib/viewOptions.ts";
+import * as strings from "../../strings/timelineStrings.tsx";
 
 export const UNIT: Record<ProfileType, string> = {
-  cpu: "CPU cores per pod",
-  wall: "Threads per pod (waiting or working)",
-  gil: "Share of a core holding the GIL, per pod",
+  cpu: strings.cpuCoresPerPod,
+  wall: strings.threadsPerPodWaiting,
+  gil: strings.shareOfCoreHolding,
 };
 
 const LEFT = 44;
@@ -81,36 +83,36 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
   const mean = sum(seconds) / Math.max(sum(pod_seconds), 1e-9);
   const pointed = at !== null && at < start.length ? at : null;
   const hasSamples = pointed !== null && value[pointed] !== null;
-  const describeStep = (i: number) => `${formatWithZone(start[i])} · ${value[i] === null ? "no data" : `${short(value[i] ?? 0)} · ${plural(pods[i], "pod")} · ${plural(samples[i], "sample")}`}`;
+  const describeStep = (i: number) => `${formatWithZone(start[i])} · ${value[i] === null ? strings.noData : strings.stepData(short(value[i] ?? 0), pods[i], samples[i])}`;
   const remarks = [
     ...modeRemarks({ modes: timeline.modes, quality: { ...quality, readers: [] } }),
     ...(hasSamples && pointed !== null
-      ? [coverageRemark({ coverage: timeline.coverage[pointed] }), { text: `overhead: paused ${formatOrUnknown(timeline.stopped_share[pointed], part)}`, why: "" }]
+      ? [coverageRemark({ coverage: timeline.coverage[pointed] }), { text: strings.overheadPaused(formatOrUnknown(timeline.stopped_share[pointed], part)), why: "" }]
       : [coverageRemark(quality), stopRemark(quality)]),
   ];
   const markers = useMemo(() => versions.map(({ version, first_seen, rollouts = [] }) => ({
-    at: toEpochSeconds(first_seen), text: version || "(no version)", rollouts: rollouts.map(({ started, ended }) => ({ from: started, until: ended ?? started })),
+    at: toEpochSeconds(first_seen), text: version || strings.noVersionLabelled, rollouts: rollouts.map(({ started, ended }) => ({ from: started, until: ended ?? started })),
   })).sort((a, b) => a.at - b.at), [timeline]);
   const flags = width > 0 ? layoutFlags(markers, (moment) => LEFT + scale(moment), width) : [];
   const brushed = brush && brush.anchor !== null && start.length > 0 ? brushSpan(brush, start, step, visible) : null;
   const rough = coarseResolution(timeline.basis.resolutions ?? [], step, visible);
-  const summary = `${UNIT[type]}: mean ${short(mean)}, max ${short(maximum)}, over ${plural(rates.length, "step")} of ${lasting(step)}${emptySpans.length > 0 ? `, ${plural(emptySpans.length, "gap")}` : ""}; versions seen: ${versions.map(({ version }) => version || "none").join(", ")}.`;
+  const summary = strings.timelineDescription(UNIT[type], short(mean), short(maximum), rates.length, lasting(step), emptySpans.length > 0 ? strings.gap(emptySpans.length) : "", versions.map(({ version }) => version || strings.noVersionWord).join(", "));
   return (
-    <section class="card timeline" aria-label="Timeline">
+    <section class="card timeline" aria-label={strings.timeline}>
       <div class="caption">
         <h2>{UNIT[type]}</h2>
-        <span class="quiet">{pointed !== null ? describeStep(pointed) : `mean ${short(mean)} · max ${short(maximum)} · drag to select · times in ${formatUtcOffset(start[0] ?? Date.now() / 1000)}`}</span>
+        <span class="quiet">{pointed !== null ? describeStep(pointed) : strings.timelineCaption(short(mean), short(maximum), formatUtcOffset(start[0] ?? Date.now() / 1000))}</span>
       </div>
       <p class="basis">
         {remarks.map((remark, i) => <Fragment key={remark.text}>{i > 0 && " · "}<RemarkText remark={remark} /></Fragment>)}
-        {rough && <> · <strong class="doubt">stored per {rough.every} until {formatClock(rough.until)}: one bar is one {rough.every}</strong></>}
+        {rough && <> · <strong class="doubt">{strings.storedCoarsely(rough.every, formatClock(rough.until))}</strong></>}
       </p>
       <div class="timeline-flags" style={{ height: `${Math.max(...flags.map(({ row }) => row + 1), 0) * 26}px` }}>
         {flags.map((one) => {
           const [first, ...others] = one.markers;
           return (
             <button key={first.at} type="button" class="flag" aria-pressed={flag?.markers[0] === first} style={{ left: `${one.x}px`, top: `${one.row * 26}px`, maxWidth: `${one.width}px` }}
-              title={one.markers.map((marker) => [`${marker.text}: first seen ${formatWithZone(marker.at)}`, ...marker.rollouts.map(({ from, until }) => `rolled out from ${formatClock(from)}${until > from ? ` to ${formatClock(until)}` : ""}`)].join(", ")).join("\n")}
+              title={one.markers.map((marker) => [strings.firstSeen(marker.text, formatWithZone(marker.at)), ...marker.rollouts.map(({ from, until }) => strings.rolledOutFrom(formatClock(from), until > from ? formatClock(until) : null))].join(", ")).join("\n")}
               onClick={() => { setFlag(flag?.markers[0] === first ? null : one); setBrush(null); }}>
               <span aria-hidden="true">▌</span><bdi>{first.text}</bdi><span class="flag-time">{formatClock(first.at).slice(...(visible.until - visible.from > 172_800 ? [5, 10] : [11, 16]))}</span>{others.length > 0 && <span class="more-flags"> +{others.length}</span>}
             </button>
@@ -119,18 +121,18 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
       </div>
       <div class="chart" ref={host} role="slider" tabIndex={0} aria-label={summary} aria-describedby="timeline-keys"
         aria-valuemin={0} aria-valuemax={Math.max(start.length - 1, 0)} aria-valuenow={brush?.head ?? Math.max(start.length - 1, 0)}
-        aria-valuetext={brush && start.length > 0 ? describeStep(brush.head) + (brushed ? `; selected ${formatClock(brushed.from)} to ${formatClock(brushed.until)}` : "") : "nothing selected"}
+        aria-valuetext={brush && start.length > 0 ? describeStep(brush.head) + (brushed ? strings.selectedSpan(formatClock(brushed.from), formatClock(brushed.until)) : "") : strings.nothingSelected}
         onKeyDown={press} onPointerDown={down} onPointerMove={move} onPointerUp={() => { pressed.current = null; }} onPointerCancel={cancel} onPointerLeave={() => setHovered(null)}>
         {width > 0 && <TimelinePlot width={width} left={LEFT} range={visible} start={start} step={step} value={value} markers={markers} gaps={emptySpans} brush={brushed} cursor={pointed} />}
       </div>
-      <span class="unseen" id="timeline-keys">Arrow keys move, Shift selects a range, Enter zooms to it, Escape clears it.</span>
+      <span class="unseen" id="timeline-keys">{strings.timelineKeys}</span>
       {brushed && <TimelineSelection span={brushed} range={range} samples={samplesBetween(samples, brush as BrushSelection)} onClear={() => setBrush(null)} />}
-      {flag && <TimelineSelection versions={versions.filter(({ version, first_seen }) => flag.markers.some(({ at: when, text }) => when === toEpochSeconds(first_seen) && text === (version || "(no version)")))}
+      {flag && <TimelineSelection versions={versions.filter(({ version, first_seen }) => flag.markers.some(({ at: when, text }) => when === toEpochSeconds(first_seen) && text === (version || strings.noVersionLabelled)))}
         span={visible} range={range} onClear={() => setFlag(null)} />}
       <div class="row"><ZoomBack range={range} /><PendingSides /></div>
       <details class="numbers">
-        <summary>Timeline as a table</summary>
-        <Table label="Timeline as a table" className="short" heads={[`from (${formatUtcOffset(start[0] ?? 0)})`, "#rate", "#samples", "#pods", "#coverage", "#paused"]}>
+        <summary>{strings.timelineAsTable}</summary>
+        <Table label={strings.timelineAsTable} className="short" heads={[strings.fromZone(formatUtcOffset(start[0] ?? 0)), ...strings.timelineColumns]}>
           {start.map((moment, i) => value[i] !== null && (
             <tr key={moment}>
               <th scope="row">{formatClock(moment)}</th>
@@ -138,7 +140,7 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
             </tr>
           ))}
         </Table>
-        {emptySpans.length > 0 && <p class="quiet">No data: {emptySpans.map(({ from, until }) => `${formatClock(from)} – ${formatClock(until)}`).join("; ")}</p>}
+        {emptySpans.length > 0 && <p class="quiet">{strings.noDataHeading}{" "}{emptySpans.map(({ from, until }) => `${formatClock(from)} – ${formatClock(until)}`).join("; ")}</p>}
       </details>
     </section>
   );

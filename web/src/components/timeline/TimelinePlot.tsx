@@ -1,5 +1,6 @@
 import { axisTicks, type Marker, type Span } from "../../charts/timelineLayout.ts";
 import { short } from "../../lib/numbers.ts";
+import * as strings from "../../strings/timelineStrings.tsx";
 
 const HEIGHT = 112;
 const AXIS = 20;
@@ -30,7 +31,7 @@ export function TimelinePlot({ width, left, range, start, step, value, markers, 
           <text x={left - 6} y={Math.min(Math.max(y(top * share) + 4, 9), HEIGHT)} text-anchor="end">{short(top * share)}</text>
         </g>
       ))}
-      {gaps.map((gap) => <g key={gap.from}>{spanRectangle(gap, "gap-band")}{x(gap.until) - x(gap.from) > 90 && <text x={(x(gap.from) + x(gap.until)) / 2} y={HEIGHT / 2} text-anchor="middle">no data</text>}</g>)}
+      {gaps.map((gap) => <g key={gap.from}>{spanRectangle(gap, "gap-band")}{x(gap.until) - x(gap.from) > 90 && <text x={(x(gap.from) + x(gap.until)) / 2} y={HEIGHT / 2} text-anchor="middle">{strings.noData}</text>}</g>)}
       <path class="bars" d={bars} />
       {markers.flatMap(({ rollouts = [] }) => rollouts.map((span) => span.until >= range.from && span.from < range.until && spanRectangle(span, "rollout")))}
       {markers.map((marker, i) => <line key={marker.at} class={i === 0 ? "marker first" : "marker"} x1={x(marker.at)} x2={x(marker.at)} y1={0} y2={HEIGHT} />)}

@@ -1,13 +1,14 @@
 import type { VersionSummary } from "../../api/answers.ts";
 import type { Span } from "../../charts/timelineLayout.ts";
 import { change, place, visit } from "../../lib/location.ts";
-import { plural, seconds } from "../../lib/numbers.ts";
+import { seconds } from "../../lib/numbers.ts";
 import { sideName } from "../../lib/selectors.ts";
 import { LETTERS, timeRangeSide, type SideName } from "../../lib/sides.ts";
 import { signal } from "../../lib/signals.ts";
 import { formatRange, rfc3339, formatWithZone, toEpochSeconds, type Range } from "../../lib/times.ts";
 import { onPage, type Place } from "../../lib/url.ts";
 import { Link } from "../ui/Controls.tsx";
+import * as strings from "../../strings/timelineStrings.tsx";
 
 type Versions = readonly Pick<VersionSummary, "version" | "first_seen" | "last_seen">[];
 
@@ -31,7 +32,7 @@ export function ZoomBack({ range }: { range: Range }) {
     zoomHistory.value = zoomHistory.value.filter((entry) => entry !== last);
     change({ from: last.from.from, until: last.from.until });
   };
-  return <button type="button" onClick={back}>← back to {formatRange(last.from)}</button>;
+  return <button type="button" onClick={back}>{strings.backTo(formatRange(last.from))}</button>;
 }
 
 /** What was chosen on a timeline, and what can be done with it. */
@@ -40,27 +41,27 @@ export function TimelineSelection({ span, range, versions, samples, onClear }: {
 }) {
   if (versions) {
     return (
-      <div class="picked" role="group" aria-label="Selected versions">
+      <div class="picked" role="group" aria-label={strings.selectedVersions}>
         {versions.map(({ version, first_seen, last_seen }) => (
           <p class="row" key={version}>
-            <bdi class="version">{version.slice(0, 100) || "(no version)"}</bdi>
-            <span class="quiet">first seen {formatWithZone(toEpochSeconds(first_seen))}, last {formatWithZone(toEpochSeconds(last_seen))}</span>
-            <button type="button" onClick={() => zoomTo({ from: toEpochSeconds(first_seen), until: span.until }, range)}>Zoom to this and later</button>
+            <bdi class="version">{version.slice(0, 100) || strings.noVersionLabelled}</bdi>
+            <span class="quiet">{strings.seenBetween(formatWithZone(toEpochSeconds(first_seen)), formatWithZone(toEpochSeconds(last_seen)))}</span>
+            <button type="button" onClick={() => zoomTo({ from: toEpochSeconds(first_seen), until: span.until }, range)}>{strings.zoomToThisAndLater}</button>
             <SetSideButtons to={{ side: `version:${version}`, from: "", until: "" }} />
           </p>
         ))}
-        <button type="button" onClick={onClear}>Close</button>
+        <button type="button" onClick={onClear}>{strings.close}</button>
       </div>
     );
   }
   const { from, until } = toRange(span);
   return (
-    <div class="picked row" role="group" aria-label="Selected range">
+    <div class="picked row" role="group" aria-label={strings.selectedRange}>
       <strong>{formatRange({ from, until })}</strong>
-      <span class="quiet">{seconds(span.until - span.from)} · {plural(samples ?? 0, "sample")}</span>
-      <button type="button" class="primary" onClick={() => zoomTo(span, range)}>Zoom to range</button>
+      <span class="quiet">{seconds(span.until - span.from)} · {strings.sampleCount(samples ?? 0)}</span>
+      <button type="button" class="primary" onClick={() => zoomTo(span, range)}>{strings.zoomToRange}</button>
       <SetSideButtons to={{ side: timeRangeSide(place.value.query), from, until }} />
-      <button type="button" onClick={onClear}>Clear</button>
+      <button type="button" onClick={onClear}>{strings.clear}</button>
     </div>
   );
 }
@@ -81,8 +82,8 @@ function SetSideButtons({ to }: { to: SideChoice }) {
   };
   return (
     <>
-      <button type="button" onClick={() => setSide("baseline")} title="Make this side A of a comparison">Use as <span class="side side-a" aria-hidden="true">A</span><span class="unseen">side A</span></button>
-      <button type="button" onClick={() => setSide("comparison")} title="Make this side B of a comparison">Use as <span class="side side-b" aria-hidden="true">B</span><span class="unseen">side B</span></button>
+      <button type="button" onClick={() => setSide("baseline")} title={strings.makeSideA}>{strings.useAs(<span class="side side-a" aria-hidden="true">A</span>, <span class="unseen">{strings.sideAWord}</span>)}</button>
+      <button type="button" onClick={() => setSide("comparison")} title={strings.makeSideB}>{strings.useAs(<span class="side side-b" aria-hidden="true">B</span>, <span class="unseen">{strings.sideBWord}</span>)}</button>
     </>
   );
 }
@@ -95,16 +96,16 @@ export function PendingSides() {
     <span class="row">
       <span class={`side side-${LETTERS[which].toLowerCase()}`}>{LETTERS[which]}</span> <bdi>{sideName(here[which]).slice(0, 80)}</bdi>
       {here[`${which}_from`] !== "" && <span class="quiet">{formatRange({ from: here[`${which}_from`], until: here[`${which}_until`] })}</span>}
-      <button type="button" class="square" aria-label={`Clear side ${LETTERS[which]}`} onClick={() => change({ [which]: "", [`${which}_from`]: "", [`${which}_until`]: "" })}>×</button>
+      <button type="button" class="square" aria-label={strings.clearSide(LETTERS[which])} onClick={() => change({ [which]: "", [`${which}_from`]: "", [`${which}_until`]: "" })}>×</button>
     </span>
   );
   const everything = timeRangeSide(here.query);
   return (
     <span class="row tray" role="status">
       {sideChip("baseline")}{sideChip("comparison")}
-      {(here.baseline === "" || here.comparison === "") && <span class="quiet">Select side {here.baseline === "" ? "A" : "B"} the same way, or</span>}
+      {(here.baseline === "" || here.comparison === "") && <span class="quiet">{strings.selectOtherSide(here.baseline === "" ? "A" : "B")}</span>}
       <Link class="button primary" to={onPage(here, "compare", { baseline: here.baseline || everything, comparison: here.comparison || everything })}>
-        {here.baseline !== "" && here.comparison !== "" ? "Compare A and B" : "compare with everything shown"}
+        {here.baseline !== "" && here.comparison !== "" ? strings.compareAndB : strings.compareWithEverything}
       </Link>
     </span>
   );

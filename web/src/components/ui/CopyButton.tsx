@@ -1,5 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
 import { signal } from "../../lib/signals.ts";
+import * as strings from "../../strings/applicationStrings.ts";
 
 const pendingText = signal<string | null>(null);
 const announcement = signal("");
@@ -8,7 +9,7 @@ const announcement = signal("");
 export async function copy(text: string, what: string): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
-    announcement.value = `${what} copied`;
+    announcement.value = strings.copied(what);
   } catch {
     pendingText.value = text;
   }
@@ -34,9 +35,9 @@ export function CopyDialog() {
       <div class="toast" role="status">{message}</div>
       {text !== null && (
         <dialog ref={dialog} aria-labelledby="copy-title" onClose={() => (pendingText.value = null)}>
-          <h2 id="copy-title">Copy this text</h2>
-          <textarea ref={box} readOnly rows={6} aria-label="Text to copy" value={text} />
-          <form method="dialog"><button class="primary">Close</button></form>
+          <h2 id="copy-title">{strings.copyText}</h2>
+          <textarea ref={box} readOnly rows={6} aria-label={strings.textToCopy} value={text} />
+          <form method="dialog"><button class="primary">{strings.close}</button></form>
         </dialog>
       )}
     </>

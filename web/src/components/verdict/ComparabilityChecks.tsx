@@ -1,10 +1,10 @@
 import type { Check, Remedy, Verdict } from "../../api/verdict.ts";
 import { change, place } from "../../lib/location.ts";
-import { plural } from "../../lib/numbers.ts";
 import { formatRate, rateUnit } from "../../lib/quantities.ts";
 import { placeChanges } from "../../lib/sides.ts";
 import { DefinitionList } from "../ui/Controls.tsx";
 import { Dropdown } from "../ui/Dropdown.tsx";
+import * as strings from "../../strings/comparisonStrings.tsx";
 
 const isWarning = ({ severity }: Check) => severity !== "ok";
 
@@ -36,7 +36,7 @@ function CheckWarnings({ verdict: { checks }, enterRequests, isOffline = false }
   const warnings = checks.filter(isWarning);
   if (warnings.length === 0) return null;
   return (
-    <ul class="notices doubts" aria-label="Before you compare">
+    <ul class="notices doubts" aria-label={strings.beforeYouCompare}>
       {warnings.map(({ name, text, hint, remedy }) => (
         <li key={name}><strong>{name}</strong> {text.replace(/\.?$/, ".")} {hint} {remedy && !isOffline && <RemedyButton remedy={remedy} enterRequests={enterRequests} />}</li>
       ))}
@@ -48,12 +48,12 @@ function CheckWarnings({ verdict: { checks }, enterRequests, isOffline = false }
 function describePassed(checks: readonly Check[]): string {
   const passed = checks.filter((check) => !isWarning(check));
   const unknown = passed.filter(({ state }) => state === "unknown").length;
-  return `${plural(passed.length - unknown, "check")} passed${unknown > 0 ? `, ${unknown} unknown` : ""}`;
+  return strings.checksPassed(passed.length - unknown, unknown);
 }
 
 function PassedChecks({ verdict: { checks, sampling_only: sampled, method: { rate_source: source, unit } } }: CheckProps) {
   const rate = rateUnit(place.value.type, unit);
-  const measured = source === "clock" && sampled ? `total from the kernel's clock; call path samples add up to ${formatRate(sampled.baseline, rate)} → ${formatRate(sampled.comparison, rate)}` : "in samples";
+  const measured = source === "clock" && sampled ? strings.totalFromClock(formatRate(sampled.baseline, rate), formatRate(sampled.comparison, rate)) : strings.inSamples;
   return <DefinitionList entries={[...checks.filter((check) => !isWarning(check)).map(({ name, text }) => [name, text] as const), ["measured", measured]]} />;
 }
 
@@ -76,10 +76,10 @@ export function ChecksButton({ notices, ...props }: CheckProps & { notices: read
   if (direction === "no_data") return null;
   const warnings = checks.filter(isWarning).length + notices.length;
   return (
-    <Dropdown isText text={warnings > 0 ? `⚠ ${plural(warnings, "warning")} ▾` : `✓ ${describePassed(checks)} ▾`}>
+    <Dropdown isText text={warnings > 0 ? strings.warning(warnings) : `✓ ${describePassed(checks)} ▾`}>
       <div class="checks">
         <CheckWarnings {...props} />
-        {notices.length > 0 && <ul class="notices" aria-label="Before you read this">{notices.map((notice) => <li key={notice}>{notice}</li>)}</ul>}
+        {notices.length > 0 && <ul class="notices" aria-label={strings.beforeYouRead}>{notices.map((notice) => <li key={notice}>{notice}</li>)}</ul>}
         {warnings > 0 && <p>✓ {describePassed(checks)}</p>}
         <PassedChecks {...props} />
       </div>

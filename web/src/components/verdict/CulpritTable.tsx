@@ -5,12 +5,13 @@ import { pathKeyOfNames } from "../../flamegraph/tree/focus.ts";
 import { formatFrame } from "../../flamegraph/analysis/significance.ts";
 import { frameParts } from "../../flamegraph/tree/packages.ts";
 import { place } from "../../lib/location.ts";
-import { count, percent, plural, signed } from "../../lib/numbers.ts";
+import { percent, signed } from "../../lib/numbers.ts";
 import { formatColumn, rateUnit } from "../../lib/quantities.ts";
 import { describeNoCulprits } from "../../viewmodels/verdictText.ts";
 import { Badge } from "../ui/Badge.tsx";
 import { Link } from "../ui/Controls.tsx";
 import { formatPods, formatQ } from "./EffectCells.tsx";
+import * as strings from "../../strings/comparisonStrings.tsx";
 
 /** The rows that leave the graph its room. */
 const FIRST_ROWS = 4;
@@ -22,7 +23,7 @@ export function CulpritTable({ verdict }: { verdict: Verdict }) {
   const more = rows.length - FIRST_ROWS;
   return (
     <CulpritRows verdict={verdict} shown={isAll ? rows.length : FIRST_ROWS}>
-      {more > 0 && <button type="button" aria-expanded={isAll} onClick={() => setAll(!isAll)}>{isAll ? "Show fewer" : `Show ${plural(more, "more row")}`}</button>}
+      {more > 0 && <button type="button" aria-expanded={isAll} onClick={() => setAll(!isAll)}>{isAll ? strings.showFewer : strings.showMoreRows(more)}</button>}
     </CulpritRows>
   );
 }
@@ -30,7 +31,7 @@ export function CulpritTable({ verdict }: { verdict: Verdict }) {
 export function CulpritRows({ verdict, shown, children }: { verdict: Verdict; shown: number; children?: ComponentChildren }) {
   const { culprits: { rows }, functions, functions_total: all, method: { unit }, direction } = verdict;
   const here = place.value;
-  const allFunctions = <Link to={{ ...here, view: "table", sort: "-total", q: "" }}>All {count(all)} functions</Link>;
+  const allFunctions = <Link to={{ ...here, view: "table", sort: "-total", q: "" }}>{strings.allFunctions(all)}</Link>;
   if (direction === "not_comparable" || direction === "no_data") return null;
   if (rows.length === 0) return <p class="culprits none" role="status">{describeNoCulprits(verdict)} {all > 0 && allFunctions}</p>;
   const isShare = unit === "share";
@@ -39,16 +40,16 @@ export function CulpritRows({ verdict, shown, children }: { verdict: Verdict; sh
   const largest = Math.max(...rows.map(({ delta }) => Math.abs(delta)));
   const renamed = new Map(functions.function.map((name, at) => [formatFrame(name, functions.file[at]), functions.renamed_from[at]]));
   return (
-    <section class="culprits" aria-label="What changed">
-      <div class="wide" tabIndex={0} role="region" aria-label="Functions where the change starts">
+    <section class="culprits" aria-label={strings.whatChanged}>
+      <div class="wide" tabIndex={0} role="region" aria-label={strings.functionsWhereChangeStarts}>
         <table>
           <thead><tr>
-            <th scope="col">What changed</th>
-            <th scope="col" class="number">{isShare ? "Δ share (points)" : unit === "request" ? "Δ per request" : "Δ per pod"}</th>
-            <th scope="col" class="number" title="Part of all changes in this direction">Part</th>
-            <th scope="col" class="number" title="Relative to all of the function in A, with its interval">Change</th>
-            <th scope="col" class="number" title="Expected share of false findings (false-discovery rate)">FDR q</th>
-            <th scope="col" class="number" title="Pods of B that changed in the same direction">Pods</th>
+            <th scope="col">{strings.whatChanged}</th>
+            <th scope="col" class="number">{isShare ? strings.deltaSharePoints : unit === "request" ? strings.deltaPerRequest : strings.deltaPerPod}</th>
+            <th scope="col" class="number" title={strings.partHint}>{strings.part}</th>
+            <th scope="col" class="number" title={strings.changeHint}>{strings.change}</th>
+            <th scope="col" class="number" title={strings.fdrHint}>{strings.fdrQ}</th>
+            <th scope="col" class="number" title={strings.podsHint}>{strings.pods}</th>
             <th scope="col" class="more">{children} {allFunctions}</th>
           </tr></thead>
           <tbody>
@@ -76,11 +77,11 @@ function CulpritName({ row: { function: name, file, folded, names, direction, de
   return (
     <>
       <span class={direction} aria-hidden="true">{delta > 0 ? "▲" : "▼"} </span>
-      <Link to={{ ...place.value, view: "flame", by: "function", t: "", q: "", invert: false, collapse: false, focus: pathKeyOfNames(names) }} title={`${path}: open in the graph`} onClick={showGraph}>
+      <Link to={{ ...place.value, view: "flame", by: "function", t: "", q: "", invert: false, collapse: false, focus: pathKeyOfNames(names) }} title={strings.openInGraph(path)} onClick={showGraph}>
         <bdi>{name.slice(0, 120)}</bdi>{folded.map((frame) => <span key={frame}> › <bdi>{frameParts(frame).function.slice(0, 60)}</bdi></span>)}
       </Link>{" "}
       <bdi class="quiet">{file.slice(-80)}</bdi>
-      {renamedFrom !== null && <span class="quiet"> was <bdi>{renamedFrom.slice(0, 120)}</bdi></span>}
+      {renamedFrom !== null && <span class="quiet">{" "}{strings.was(<bdi>{renamedFrom.slice(0, 120)}</bdi>)}</span>}
       <Badge change={{ direction }} />
     </>
   );

@@ -1,12 +1,13 @@
 import type { Effect, Effects } from "../../api/verdict.ts";
 import { isSignificant } from "../../flamegraph/analysis/significance.ts";
 import { interval, signed } from "../../lib/numbers.ts";
+import * as strings from "../../strings/comparisonStrings.tsx";
 
 /** A difference with its sign and its interval; a minor one has no sign. */
 export function Delta({ effect: { delta, low, high, direction }, format }: {
   effect: Pick<Effect, "delta" | "low" | "high" | "direction">; format: (value: number) => string;
 }) {
-  if (direction === "minor") return <>≈ <span class="quiet" title={interval(low ?? 0, high ?? 0, format)}>minor</span></>;
+  if (direction === "minor") return <>≈ <span class="quiet" title={interval(low ?? 0, high ?? 0, format)}>{strings.minor}</span></>;
   return (
     <>
       {isSignificant(direction) ? (delta > 0 ? "▲" : "▼") : "≈"} {signed(format(delta), delta)}

@@ -3,13 +3,14 @@ import { useState } from "preact/hooks";
 import type { Ranges } from "../../api/answers.ts";
 import type { Basis, Verdict } from "../../api/verdict.ts";
 import { change, place } from "../../lib/location.ts";
-import { confidenceLabel, percent, plural } from "../../lib/numbers.ts";
+import { confidenceLabel, percent } from "../../lib/numbers.ts";
 import { BASIS_NAMES, describeVerdict } from "../../viewmodels/verdictText.ts";
 import { DefinitionList } from "../ui/Controls.tsx";
 import { Dropdown } from "../ui/Dropdown.tsx";
 import { ChecksButton, RemedyButton, remediesOf } from "./ComparabilityChecks.tsx";
+import * as strings from "../../strings/comparisonStrings.tsx";
 
-const NO_VERDICT = "This answer has no verdict. Colours mark differences beyond counting noise; pods and times can differ by more.";
+const NO_VERDICT = strings.noVerdict;
 
 /** The result in one line, with what was tested as a switch, and the reasons, statistics and checks one press away. */
 export function VerdictCard({ verdict, notices }: { verdict: Verdict | null; notices: readonly string[] }) {
@@ -21,7 +22,7 @@ export function VerdictCard({ verdict, notices }: { verdict: Verdict | null; not
   return (
     <VerdictLine verdict={verdict} below={isEntering && <RequestCounts close={() => setEntering(false)} />}>
       {isCompared && <BasisPicker verdict={verdict} />}
-      <Dropdown isText text="Why ▾" label="Why, and how sure"><VerdictReasons verdict={verdict} /></Dropdown>
+      <Dropdown isText text={strings.whyMenu} label={strings.whyAndHowSure}><VerdictReasons verdict={verdict} /></Dropdown>
       <span class="gap" />
       {remedy && <RemedyButton remedy={remedy} enterRequests={enterRequests} isPrimary />}
       <ChecksButton verdict={verdict} notices={notices} enterRequests={enterRequests} />
@@ -33,10 +34,10 @@ export function VerdictCard({ verdict, notices }: { verdict: Verdict | null; not
 export function VerdictLine({ verdict, children, below }: { verdict: Verdict | null | undefined; children?: ComponentChildren; below?: ComponentChildren }) {
   const card = verdict && describeVerdict(verdict, place.value.type);
   return (
-    <section class="card finding" aria-label="Verdict">
+    <section class="card finding" aria-label={strings.verdict}>
       <div class="row">
         <p class="verdict" role="status">
-          {card ? <><strong class={card.direction}>{card.sign} {card.headline}</strong>{card.facts.map((fact) => <span key={fact}> · {fact}</span>)}</> : verdict === undefined ? "Loading the comparison…" : NO_VERDICT}
+          {card ? <><strong class={card.direction}>{card.sign} {card.headline}</strong>{card.facts.map((fact) => <span key={fact}> · {fact}</span>)}</> : verdict === undefined ? strings.loadingComparison : NO_VERDICT}
         </p>
         {children}
       </div>
@@ -52,9 +53,9 @@ function BasisPicker({ verdict }: { verdict: Verdict }) {
   if (available.length < 2 && chosen === "") return <span>{BASIS_NAMES[basis]}</span>;
   return (
     <label>
-      <span class="unseen">What is compared</span>
+      <span class="unseen">{strings.whatCompared}</span>
       <select value={chosen === basis ? basis : ""} onChange={(event) => change({ basis: event.currentTarget.value as Basis | "", norm: "" })}>
-        <option value="">{chosen === basis ? "Automatic" : `${BASIS_NAMES[basis]} (automatic)`}</option>
+        <option value="">{chosen === basis ? strings.automatic : `${BASIS_NAMES[basis]} (automatic)`}</option>
         {available.map((option) => <option key={option} value={option}>{BASIS_NAMES[option]}</option>)}
       </select>
     </label>
@@ -70,11 +71,11 @@ export function VerdictReasons({ verdict, ranges }: { verdict: Verdict; ranges?:
       <p>{summary}</p>
       <p>{reason} {ranges?.text}</p>
       <DefinitionList entries={[
-        ["interval", confidenceLabel(method.alpha_spent)],
-        ["functions", `false-discovery rate ${percent(method.fdr, 0)}`],
-        ["smallest relevant", `${percent(share, 1)} of the profile, ${depth} frames`],
-        ...(detectable !== null && Number.isFinite(detectable) ? [["detectable", `a change of ${percent(detectable)} or more`] as const] : []),
-        ["data", `A ${plural(method.pods[0], "pod")} · ${plural(method.time_blocks[0], "time block")}, B ${plural(method.pods[1], "pod")} · ${plural(method.time_blocks[1], "time block")}`],
+        [strings.interval, confidenceLabel(method.alpha_spent)],
+        [strings.functions, strings.falseDiscoveryRate(percent(method.fdr, 0))],
+        [strings.smallestRelevant, strings.smallestRelevantValues(percent(share, 1), depth)],
+        ...(detectable !== null && Number.isFinite(detectable) ? [[strings.detectable, strings.changeOrMore(percent(detectable))] as const] : []),
+        [strings.data, strings.testedData(method.pods[0], method.time_blocks[0], method.pods[1], method.time_blocks[1])],
       ]} />
     </>
   );
@@ -89,6 +90,6 @@ function RequestCounts({ close }: { close: () => void }) {
     change({ baseline_requests: String(form.get("a")), comparison_requests: String(form.get("b")), basis: "" });
     close();
   };
-  const field = (letter: string, value: string) => <label>Requests of {letter} <input type="number" name={letter.toLowerCase()} min={1} step={1} required defaultValue={value} /></label>;
-  return <form class="row requests" onSubmit={submit}>{field("A", a)}{field("B", b)}<button class="primary">Compare per request</button><button type="button" onClick={close}>Cancel</button></form>;
+  const field = (letter: string, value: string) => <label>{strings.requestsOf(letter)} <input type="number" name={letter.toLowerCase()} min={1} step={1} required defaultValue={value} /></label>;
+  return <form class="row requests" onSubmit={submit}>{field("A", a)}{field("B", b)}<button class="primary">{strings.comparePerRequest}</button><button type="button" onClick={close}>{strings.cancel}</button></form>;
 }

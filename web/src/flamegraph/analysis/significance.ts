@@ -2,6 +2,7 @@ import type { Verdict, Direction } from "../../api/verdict.ts";
 import { directionOfDelta, type Change, type ChangeDirection } from "../tree/compare.ts";
 import { ownerOf, withoutLine } from "../tree/packages.ts";
 import type { Tree } from "../tree/tree.ts";
+import * as strings from "../../strings/frameStrings.ts";
 
 /** The flags of nodes in an answer. */
 const WITHIN_NOISE = 0;
@@ -34,7 +35,7 @@ export function significanceOf(tree: Tree, flags: ArrayLike<number>, { functions
   const names = flagged(CHANGED);
   let unjudged: ReadonlySet<string> | null = null;
   return {
-    level: tree.level, flags: isNotComparable ? [] : flags, functions, isByShare: basis === "composition", label: isNotComparable ? "not comparable" : "within noise",
+    level: tree.level, flags: isNotComparable ? [] : flags, functions, isByShare: basis === "composition", label: isNotComparable ? strings.notComparable : strings.withinNoise,
     names,
     // For trees put together anew alone: the first picture does not wait for it.
     get unjudged() {
@@ -61,13 +62,13 @@ export const isSignificant = (direction: Direction | ChangeDirection): boolean =
  * A change, with the direction that what was found leaves it. What was tested itself is taken at its word; of
  * what is put together of such, only what is beyond its counting noise too.
  */
-export function applySignificance(change: Change, us: readonly [number, number], verdict: "changed" | "within noise" | "not judged", isTested: boolean): Change {
+export function applySignificance(change: Change, us: readonly [number, number], verdict: "changed" | "noise" | "unjudged", isTested: boolean): Change {
   if (change.direction === "no_data" || (verdict === "changed" && !isTested)) return change;
-  return { ...change, direction: verdict === "changed" ? directionOfDelta(us, change.delta) : verdict === "not judged" ? "not_judged" : "unchanged" };
+  return { ...change, direction: verdict === "changed" ? directionOfDelta(us, change.delta) : verdict === "unjudged" ? "not_judged" : "unchanged" };
 }
 
 export function applyNodeSignificance({ level: tested, flags, names: changed, unjudged }: Significance, { level, names, name }: Tree, node: number, us: readonly [number, number], change: Change): Change {
-  if (level === tested) return applySignificance(change, us, flags[node] === CHANGED ? "changed" : flags[node] === NOT_JUDGED ? "not judged" : "within noise", true);
+  if (level === tested) return applySignificance(change, us, flags[node] === CHANGED ? "changed" : flags[node] === NOT_JUDGED ? "unjudged" : "noise", true);
   const text = names[name[node]];
-  return applySignificance(change, us, changed.has(text) ? "changed" : unjudged.has(text) ? "not judged" : "within noise", false);
+  return applySignificance(change, us, changed.has(text) ? "changed" : unjudged.has(text) ? "unjudged" : "noise", false);
 }

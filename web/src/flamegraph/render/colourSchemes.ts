@@ -7,6 +7,7 @@ import { colourText } from "../tree/merge.ts";
 import { changeAt, type TreeMetrics } from "../analysis/treeMetrics.ts";
 import { sum, type Tree } from "../tree/tree.ts";
 import type { ColourBy } from "../../lib/viewOptions.ts";
+import * as strings from "../../strings/frameStrings.ts";
 
 /** How the nodes of one side look; without states in the reading, its packages. */
 export function boxStyles(metrics: TreeMetrics, side: number, by: ColourBy): (node: number) => BoxStyle {
@@ -102,14 +103,14 @@ export function packageLegend(metrics: TreeMetrics, top: number, limit: number):
   const total = sum(selfTime);
   const sorted = [...packages.values()].sort((a, b) => b.us - a.us);
   return GROUPS.flatMap((group) => sorted.filter((entry) => entry.group === group).slice(0, limit).map(({ name, us, fill }) => (
-    { name: name === "" ? "(other), frames without a file" : name, colour: css(fill), value: percent(us / total), group }
+    { name: name === "" ? strings.otherFramesWithoutFile : name, colour: css(fill), value: percent(us / total), group }
   )));
 }
 
 /** The states with what each has of a subtree's time. */
 export function stateLegend({ states, us }: TreeMetrics, side: number, top: number): LegendEntry[] {
   const columns = states?.[side];
-  const names = { idle: "idle (waiting)", running: "running without the GIL", gil: "holding the GIL", cpu_wait: "waiting for a CPU" };
+  const names = { idle: strings.idleWaiting, running: strings.runningWithoutGil, gil: strings.holdingGil, cpu_wait: strings.waitingForCpu };
   const total = us[side][top];
   return (["gil", "running", "cpu_wait", "idle"] as const).map((state) => ({
     name: names[state], colour: css(STATE_COLOURS[state]), group: "", value: columns && total > 0 ? percent(columns[state][top] / total) : "",
@@ -122,7 +123,7 @@ export function selfLegend({ tree, us }: TreeMetrics, side: number): LegendEntry
   const hottest = indexOfMax(self);
   const share = (part: number) => `${microseconds(self[hottest] * part)}, ${percent(us[side][0] > 0 ? (self[hottest] * part) / us[side][0] : 0)}`;
   return [0, 0.04, 0.25, 1].map((part, at) => ({
-    name: part === 0 ? "no self time" : part === 1 ? `most: ${tree.names[tree.name[hottest]].slice(0, 80)}` : "",
+    name: part === 0 ? strings.noSelfTime : part === 1 ? strings.most(tree.names[tree.name[hottest]].slice(0, 80)) : "",
     colour: css(HEAT[[0, 6, 16, 32][at]]), value: part === 0 ? "" : share(part), group: "",
   }));
 }

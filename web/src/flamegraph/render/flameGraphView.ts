@@ -7,6 +7,7 @@ import { Minimap } from "./minimap.ts";
 import type { FlameGraphEvents, DrawnBox, VisibleGraph, Picture } from "./picture.ts";
 import { Tooltip } from "./tooltip.ts";
 import { nextFrame, type ArrowStep } from "./walk.ts";
+import * as strings from "../../strings/frameStrings.ts";
 
 export type { FlameGraphEvents as Answers, DrawnBox, VisibleGraph as InView, Picture } from "./picture.ts";
 
@@ -48,7 +49,7 @@ export class FlameGraphView {
   constructor(private readonly host: HTMLElement, private readonly answers: FlameGraphEvents, private readonly camera = new Camera()) {
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
-    this.canvas.setAttribute("aria-roledescription", "flame graph");
+    this.canvas.setAttribute("aria-roledescription", strings.roleDescription);
     this.minimap = new Minimap(
       (range) => this.moveTo(range),
       (part) => (this.scroller.scrollTop = part * (this.scroller.scrollHeight + this.base * ROW_PIXELS) - this.base * ROW_PIXELS),

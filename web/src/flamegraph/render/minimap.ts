@@ -3,6 +3,7 @@ import { FADE_SHARE, Raster } from "./draw.ts";
 import { Layout, type Range } from "./layout.ts";
 import { zoomed } from "./camera.ts";
 import type { Picture } from "./picture.ts";
+import * as strings from "../../strings/frameStrings.ts";
 
 export const MINIMAP_PIXELS = 32;
 /** So near an edge of the part in view a drag widens it; a finger needs more. */
@@ -37,7 +38,7 @@ export class Minimap {
     this.element.className = "minimap";
     this.frame.className = "minimap-frame";
     const hint = document.createElement("p");
-    hint.textContent = "Ctrl + wheel or pinch to zoom, drag to move.";
+    hint.textContent = strings.ctrlWheelOrPinch;
     this.element.append(hint, this.canvas, this.frame);
     this.element.addEventListener("pointerdown", (event) => this.pointerDown(event));
     this.element.addEventListener("pointermove", (event) => this.pointerMove(event));
@@ -57,7 +58,7 @@ export class Minimap {
     }
     element.tabIndex = 0;
     element.setAttribute("role", "slider");
-    element.setAttribute("aria-label", "Part of the whole graph in view");
+    element.setAttribute("aria-label", strings.partInView);
     const { range, total, top, height } = viewport;
     const left = (range.from / total) * 100;
     const width = (range.span / total) * 100;
@@ -66,7 +67,7 @@ export class Minimap {
     frame.style.top = `${top * 100}%`;
     frame.style.height = `${height * 100}%`;
     element.setAttribute("aria-valuenow", String(Math.round(left + width / 2)));
-    element.setAttribute("aria-valuetext", `${digits(width)} % of the width, from ${digits(left)} % to ${digits(left + width)} %`);
+    element.setAttribute("aria-valuetext", strings.viewedPart(digits(width), digits(left), digits(left + width)));
   }
 
   /** What paints the tree; null where it is there already, or on its way. */

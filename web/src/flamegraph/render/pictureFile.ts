@@ -1,6 +1,7 @@
 import { css, type Rgb } from "./colour.ts";
 import { badge, FONT, FillColours, ROW_PIXELS } from "./draw.ts";
 import type { VisibleGraph } from "./picture.ts";
+import * as strings from "../../strings/frameStrings.ts";
 
 /** What stands around a graph in a file, so that it means something far from the page. */
 export interface Caption {
@@ -50,7 +51,7 @@ function layoutPicture(view: VisibleGraph, caption: Caption): PictureLayout {
   const rows = Math.min(totalRows, MAX_ROWS);
   addText(caption.title, 16, true);
   for (const line of caption.lines) addText(line, 12, false);
-  if (rows < totalRows) addText(`Rows ${firstRow + 1} to ${firstRow + rows} of ${totalRows}.`, 12, false);
+  if (rows < totalRows) addText(strings.rowsOf(firstRow + 1, firstRow + rows, totalRows), 12, false);
   const top = y + 8;
   y = top + rows * ROW_PIXELS + 12;
   let x = MARGIN;

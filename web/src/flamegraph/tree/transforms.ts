@@ -2,6 +2,7 @@ import { findPathKey, pathKeyName, nameKey, nameKeyText } from "./focus.ts";
 import { ownerOf, withoutLine } from "./packages.ts";
 import { rebuildTree } from "./rebuildTree.ts";
 import { shapeOf, sum, type Tree } from "./tree.ts";
+import * as strings from "../../strings/frameStrings.ts";
 
 /** What is done; a subject other than a function stands behind it: `drop-package`. */
 export type Verb = "focus" | "path" | "with" | "drop" | "fold" | "below" | "one" | "collapse";
@@ -74,15 +75,15 @@ export const removeTransform = (t: string, at: number): string => formatTransfor
 
 /** The words of a transform in the row above the graph. */
 export function describeTransform({ verb, subject, name, text }: Transform): string {
-  const what = subject === "package" ? `package ${nameKeyText(name)}` : nameKeyText(name);
-  if (verb === "focus") return `focus ${what}`;
-  if (verb === "path") return `path ${pathKeyName(name)}`;
-  if (verb === "with") return `with ${what}`;
-  if (verb === "drop") return `without ${what}`;
-  if (verb === "fold") return `fold ${what}`;
-  if (verb === "below") return `callees of ${what}`;
-  if (verb === "one") return `one frame for ${what}`;
-  return verb === "collapse" ? `recursion of ${what}` : text;
+  const what = subject === "package" ? strings.packageSubject(nameKeyText(name)) : nameKeyText(name);
+  if (verb === "focus") return strings.focusTransform(what);
+  if (verb === "path") return strings.pathTransform(pathKeyName(name));
+  if (verb === "with") return strings.withTransform(what);
+  if (verb === "drop") return strings.withoutTransform(what);
+  if (verb === "fold") return strings.foldTransform(what);
+  if (verb === "below") return strings.calleesOf(what);
+  if (verb === "one") return strings.oneFrameFor(what);
+  return verb === "collapse" ? strings.recursionOf(what) : text;
 }
 
 /** What became of one transform: made, not understood, about a name this tree does not have, or one too many. */

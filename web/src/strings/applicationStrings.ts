@@ -1,0 +1,92 @@
+/** The header, settings, sharing and dialogs. */
+
+import { count, plural, type Printable } from "./counts.ts";
+
+// App
+export const skipToContent = "Skip to content";
+export const noSuchPage = "No such page";
+export const showAllServices = "Show all services";
+export const services = "Services";
+export const compareTitle = (service: Printable) => `Compare ${service}`;
+export const depthTitle = (service: Printable) => `Stack depth of ${service}`;
+export const heatmapTitle = (service: Printable) => `Heatmap of ${service}`;
+export const captures = "Captures";
+export const captureTitle = (capture: Printable) => `Capture ${capture}`;
+export const settingsAndHelp = "Settings and help";
+
+// Exports
+export const htmlPageOpensOffline = "HTML page, opens offline";
+export const csvTableOfFunctions = "CSV table of functions";
+export const foldedText = "Folded text";
+export const speedscopeFile = "Speedscope file";
+export const pprofProfile = "pprof profile";
+export const svgFlameGraph = "SVG flame graph";
+export const exportMenu = "Export ▾";
+export const openInSpeedscope = "Open in speedscope ↗";
+export const heaviestInSpeedscope = (shown: number, all: number) => `speedscope shows the ${count(shown)} heaviest of ${count(all)} call paths. The file has all.`;
+export const bothSides = "A and B";
+export const alone = (side: Printable) => `${side} alone`;
+export const preparingFile = "Preparing the file…";
+export const exportUnanswered = "The collector does not answer. Check that it runs, then export again.";
+export const fullUrl = "Full URL";
+export const link = "Link";
+export const copyShortLinkTo = "Copy a short link to this view, with fixed times";
+export const share = "Share";
+export const moreWaysToShare = "More ways to share";
+export const copyFullUrl = "Copy full URL";
+export const curlCommand = "curl command";
+export const copyAsCurl = "Copy as curl";
+export const command = "Command";
+export const copyCliCommand = "Copy CLI command";
+
+// Header
+export const sidelight = "Sidelight";
+export const pages = "Pages";
+export const profile = "Profile";
+export const compare = "Compare";
+export const depth = "Depth";
+export const heatmap = "Heatmap";
+export const refreshData = "Refresh the data";
+export const refresh = "Refresh";
+export const keyboardAndHelp = "Keyboard and help";
+export const keyboardAndHelpHint = "Keyboard and help (?)";
+export const useTheme = (theme: Printable) => `Use the ${theme} theme`;
+
+// HelpDialog
+export const shortcuts = "the shortcuts";
+export const singleKeyShortcutsOn = "Single-key shortcuts on";
+export const keyboard = "Keyboard";
+export const settingsAndNumbers = "Settings, and how to read the numbers";
+export const close = "Close";
+
+// CopyButton
+export const copied = (what: Printable) => `${what} copied`;
+export const copyText = "Copy this text";
+export const textToCopy = "Text to copy";
+
+// SearchBox
+export const searchFrames = "Search frames";
+export const searchFramesPlaceholder = "Search frames  /";
+export const textOrRegularExpression = "Text, or /regular expression/";
+
+// SettingsPage
+export const appearance = "Appearance";
+export const theme = "Theme";
+export const system = "System";
+export const light = "Light";
+export const dark = "Dark";
+export const collector = "This collector";
+export const collectorsState = "the collector's state";
+export const howToReadNumbers = "How to read the numbers";
+export const help = "the help";
+export const more = "More";
+export const version = "Version";
+export const uiBuild = "UI build";
+export const store = "Store";
+export const storeDoesNotAnswer = "does not answer; check the collector's log";
+export const retention = "Retention";
+export const retentionDays = (window: number, hour: number, day: number) => `${plural(window, "day")} in full, ${plural(hour, "day")} hourly, ${plural(day, "day")} daily; services can differ`;
+export const ingested = "Ingested";
+export const windowsSinceStart = (windows: number, last: Printable) => `${count(windows)} windows since start; last: ${last}`;
+export const sidecarsSeen = "Sidecars seen";
+export const orMore = " or more";

@@ -1,0 +1,72 @@
+/** Frames, transforms and what a graph says about them. */
+
+import { plural, type Printable } from "./counts.ts";
+
+// frameDescription
+export const changeInB = (direction: string, subject: string, size: string) => `${direction} ${subject} in B (${size})`;
+export const withinCountingNoise = "within counting noise";
+export const notJudged = "not judged";
+export const notComparableOneSide = "not comparable: one side has no samples";
+export const newInB = "new in B";
+export const removedInB = "removed in B";
+export const takesMore = "▲ takes more";
+export const takesLess = "▼ takes less";
+export const noSamples = "no samples";
+export const total = (prefix: Printable) => `${prefix}total`;
+export const sample = (rate: Printable, share: Printable, us: Printable, samples: number) => `${rate}${share} · ${us} · ${plural(samples, "sample")}`;
+export const self = (prefix: Printable) => `${prefix}self`;
+export const sampleText = (self: Printable, samples: number) => `${self} · ${plural(samples, "sample")}`;
+export const states = (us: Printable) => `${us}states`;
+export const stateShares = (idle: Printable, waiting: Printable, running: Printable, gil: Printable) => `idle ${idle} · waiting for a CPU ${waiting} · running ${running} · GIL ${gil}`;
+export const ofProfile = "of the profile";
+
+// significance
+export const notComparable = "not comparable";
+export const withinNoise = "within noise";
+
+// colourSchemes
+export const otherFramesWithoutFile = "(other), frames without a file";
+export const idleWaiting = "idle (waiting)";
+export const runningWithoutGil = "running without the GIL";
+export const holdingGil = "holding the GIL";
+export const waitingForCpu = "waiting for a CPU";
+export const most = (name: string) => `most: ${name}`;
+export const noSelfTime = "no self time";
+
+// minimap
+export const partInView = "Part of the whole graph in view";
+export const viewedPart = (width: string, from: string, until: string) => `${width} % of the width, from ${from} % to ${until} %`;
+export const ctrlWheelOrPinch = "Ctrl + wheel or pinch to zoom, drag to move.";
+
+// flameGraphView
+export const roleDescription = "flame graph";
+
+// pictureFile
+export const rowsOf = (first: number, last: number, all: number) => `Rows ${first} to ${last} of ${all}.`;
+
+// transforms
+export const packageSubject = (name: string) => `package ${name}`;
+export const focusTransform = (what: string) => `focus ${what}`;
+export const pathTransform = (what: string) => `path ${what}`;
+export const withTransform = (what: string) => `with ${what}`;
+export const withoutTransform = (what: string) => `without ${what}`;
+export const foldTransform = (what: string) => `fold ${what}`;
+export const calleesOf = (what: Printable) => `callees of ${what}`;
+export const oneFrameFor = (what: Printable) => `one frame for ${what}`;
+export const recursionOf = (what: Printable) => `recursion of ${what}`;
+
+// frameActions
+export const callersAndCallees = "Callers and callees";
+export const lines = "Lines";
+export const focusOn = (subject: Printable) => `Focus on ${subject}`;
+export const focusOnCallPath = "Focus on this call path";
+export const keepStacksContainingIt = "Keep stacks containing it";
+export const hideStacksContainingIt = "Hide stacks containing it";
+export const mergeIntoCallers = "Merge into callers";
+export const mergeCallees = "Merge callees";
+export const foldRecursion = "Fold recursion";
+export const keepStacksContainingPackage = (short: Printable) => `Keep stacks containing package ${short}`;
+export const hideStacksContainingPackage = (short: Printable) => `Hide stacks containing package ${short}`;
+export const mergePackageIntoCallers = (short: Printable) => `Merge package ${short} into callers`;
+export const groupPackage = (short: Printable) => `Group package ${short}`;
+export const groupFile = "Group file";

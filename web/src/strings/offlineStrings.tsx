@@ -1,0 +1,27 @@
+/** The page inside an HTML export. */
+
+import type { ComponentChildren } from "preact";
+import { plural, type Printable } from "./counts.ts";
+
+// LinesUnavailable
+export const linesOfOneFunction = "The lines of one function are not in this file";
+export const collectorHasThemOpen = "The collector has them: open the same view there. A file that was exported with frames by line has all lines in its graph.";
+export const back = "Back";
+
+// offlineMain
+export const sidelight = "Sidelight";
+export const profileFileExportedBy = (exporter: Printable) => `profile file, exported by ${exporter}`;
+export const dark = "Dark";
+export const light = "Light";
+export const whyMenu = "Why ▾";
+export const whyAndHowSure = "Why, and how sure";
+export const tinyCallPathGrouped = (nodes: number, other: ComponentChildren) => <>{plural(nodes, "tiny call path")} grouped into {other}; totals are exact.</>;
+export const view = "View";
+export const flameGraph = "Flame graph";
+export const table = "Table";
+export const sandwich = "Sandwich";
+export const noSamplesInFile = (type: Printable) => `No ${type} samples in this file`;
+export const exportAnotherTypeSelector = "Export another type, selector or range.";
+export const keyboard = "Keyboard";
+export const fileCannotBeShown = "This file cannot be shown";
+export const profileDamagedOrIncomplete = "The profile is damaged or incomplete, or this browser is too old. Export it again, or open it in a newer browser.";

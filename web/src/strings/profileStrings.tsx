@@ -1,0 +1,198 @@
+/** Views of a profile: graph, table, sandwich, lines. */
+
+import type { ComponentChildren } from "preact";
+import { count, plural, type Printable } from "./counts.ts";
+
+// ColourPicker
+export const colour = "Colour";
+export const colourBy = "Colour by";
+export const packageLabel = "Package";
+export const packageColourHint = "Application, third party, standard library";
+export const state = "State";
+export const stateColourHint = "Waiting, running, holding the GIL";
+export const self = "Self";
+export const selfTime = "Self time";
+export const noStates = "This answer has no states. Colours show packages.";
+export const onlyWallHasStates = "Only wall time has states (waiting, running, holding the GIL, waiting for a CPU). Colours show packages.";
+export const showWallTime = "Show wall time";
+
+// FlamePanel
+export const stack = "Stack";
+export const zoomIn = "Zoom in";
+export const resetZoom = "Reset zoom";
+export const esc = "Esc";
+export const highlightAll = "Highlight all";
+export const hideDetailsPanel = "Hide details panel";
+export const showDetailsPanel = "Show details panel";
+export const copyFunction = "Copy function";
+export const functionLabel = "Function";
+export const copyStack = "Copy stack";
+export const copyFile = "Copy file";
+export const copyFileAndLine = "Copy file and line";
+export const file = "File";
+export const flameGraph = "Flame graph";
+export const focusMissing = (focusKey: ComponentChildren) => <>The zoomed frame, {focusKey}, is not in this profile. Showing the whole graph.</>;
+export const clearZoom = "Clear zoom";
+export const enter = "Enter";
+export const sandwich = "Sandwich";
+export const lines = "Lines";
+export const actionsFor = (title: Printable) => `Actions for ${title}`;
+export const bottomUpHint = "Bottom-up: callers below each function. Groups under 0.025 % of the total stay closed.";
+export const packagesBySelfTime = "Packages by self time";
+export const states = "States";
+export const callersOfTheseFrames = "Callers of these frames";
+export const frameCount = (amount: number) => plural(amount, "frame");
+export const noMatch = "no match";
+export const frame = (frames: number, share: Printable) => `${plural(frames, "frame")} · ${share}`;
+export const previousMatch = "Previous match";
+export const nextMatch = "Next match";
+export const bottomUp = "Bottom-up";
+export const foldRecursionHint = "r: a function directly below itself is drawn once";
+export const foldRecursion = "Fold recursion";
+
+// FrameDetails
+export const calledThrough = (callers: number) => `Called through ${plural(callers, "frame")}`;
+export const detailsPanel = "Details panel";
+
+// FunctionTable
+export const nameLabel = "Name";
+export const largestChangesByFunction = "Largest changes by function";
+export const functions = "Functions";
+export const below = (focusKey: ComponentChildren) => <>below {focusKey}</>;
+export const wholeProfile = "Whole profile";
+export const tableOf = (unit: Printable) => `Table of ${unit}`;
+export const selfA = "Self A";
+export const selfB = "Self B";
+export const totalA = "Total A";
+export const totalB = "Total B";
+export const changeHint = "Change of total time, relative to A";
+export const changePercent = "Change %";
+export const podsHint = "Pods of B that changed in the same direction";
+export const pods = "Pods";
+export const fdrHint = "Expected share of false findings (false-discovery rate)";
+export const fdrQ = "FDR q";
+export const percentSelf = "% self";
+export const total = "Total";
+export const percentTotal = "% total";
+export const callersAndCalleesHint = "Callers and callees (s)";
+export const sandwichLink = "sandwich";
+export const more = "More";
+export const noSamplesHere = "No samples here.";
+export const noMatchSearch = (unit: Printable) => `No ${unit} match the search.`;
+export const clearSearch = "Clear search";
+export const copyName = "Copy name";
+export const chooseFunction = "Choose this function";
+export const findInFlameGraph = "Find in the flame graph";
+export const points = (delta: Printable) => `${delta} points`;
+export const minor = "minor";
+export const ofProfile = "of the profile";
+export const withinNoise = "within noise";
+export const notJudged = "not judged";
+
+// Legends
+export const application = "Application";
+export const thirdParty = "Third party";
+export const standardLibrary = "Standard library";
+export const applicationHint = "Packages that are neither third party nor in the standard library";
+export const thirdPartyHint = "Packages in site-packages, or known from PyPI by their name";
+export const standardLibraryHint = "Modules that come with Python";
+export const halfOrLess = "▼ half or less in B";
+export const twiceOrMore = "▲ twice or more in B";
+export const newInB = "new in B";
+export const removedInB = "removed in B";
+export const perPod = "per pod";
+export const shareOfEachProfile = "share of each profile";
+export const ofShareOfProfile = "of the share of the profile";
+export const scaleDescription = (norm: Printable, isByShare: Printable) => `width: mean of A and B, ${norm}; colour: change ${isByShare}`;
+export const newInBEntry = (swatch: ComponentChildren) => <>{swatch} new in B</>;
+export const removedInBEntry = (swatch: ComponentChildren) => <>{swatch} removed in B</>;
+export const withinNoiseEntry = (swatch: ComponentChildren) => <>{swatch} within noise</>;
+export const notJudgedEntry = (swatch: ComponentChildren) => <>{swatch} not judged</>;
+
+// LinesView
+export const linesAreOfOneFunction = "Lines are of one function";
+export const howToChooseFunction = (rowKey: ComponentChildren, frameKey: ComponentChildren) => <>Choose it in the table ({rowKey} on a row) or in the flame graph ({frameKey} on a frame).</>;
+export const openTable = "Open the table";
+export const linesOfOneFunction = "Lines of one function";
+export const callersAndCallees = "Callers and callees";
+export const otherFunction = "Other function";
+export const theLines = "the lines";
+export const hasNoSamplesHere = (fn: ComponentChildren) => <>{fn} has no samples here. Choose another function, type or range.</>;
+export const linesTotals = (side: string, share: string, time: string, samples: number, self: string) => `${side}total ${share} of all (${time}, ${plural(samples, "sample")}), self ${self}. `;
+export const transformsDoNotChange = "Transforms do not change this table.";
+export const heaviestOfLines = (shown: number, all: number) => `The ${count(shown)} heaviest of ${count(all)} lines.`;
+export const linesNote = "Shares are of the function's total. Line numbers are of the version that ran. No source code is stored.";
+export const tableOfLines = "Table of lines";
+export const line = "Line";
+export const changeOfTotal = "Change of total";
+export const copy = "Copy";
+export const lineUnknown = " (line unknown)";
+export const selfText = (of: Printable) => `Self${of}`;
+export const totalText = (of: Printable) => `Total${of}`;
+
+// PictureButtons
+export const pictureOfView = "Picture of the view";
+export const picture = "Picture";
+export const savePngHint = "p: save the view as PNG";
+export const png = "PNG";
+export const saveSvgHint = "P: save the view as SVG, with numbers";
+export const svg = "SVG";
+export const onWhite = "on white";
+export const cpuTime = "CPU time";
+export const wallTime = "wall time";
+export const timeHoldingGil = "time holding the GIL";
+export const changeTitle = (quantity: string, from: string, to: string, scale: string) => `${quantity}, ${from} to ${to}: ${scale}`;
+export const fromTo = (from: string, until: string) => `${from} to ${until}`;
+export const sideBySide = (quantity: Printable, side: Printable) => `${quantity}, side by side, ${side}`;
+export const ofWhole = (side: Printable) => ` (${side} of the whole)`;
+export const inView = (focus: Printable, shares: Printable) => `In view: ${focus}, ${shares}`;
+export const searchFrame = (q: Printable, frames: number, share: Printable) => `Search: ${q}, ${plural(frames, "frame")}, ${share}`;
+export const bottomUpNote = "Bottom-up: callers are below";
+export const recursionFolded = "Recursion is folded";
+export const capture = (capture: Printable) => `Capture ${capture}`;
+export const sideData = (letter: Printable, selector: Printable, from: Printable, until: Printable, samples: number) => `${letter}${selector} · ${from} to ${until} · ${plural(samples, "sample")}`;
+
+// ProfileView
+export const everySampleHidden = "These transforms hide every sample";
+export const removeOneOfThem = "Remove one of them above, or all.";
+export const removeAllTransforms = "Remove all transforms";
+
+// SandwichView
+export const seeWhoCallsIt = "see who calls it and what it calls";
+export const notInProfile = (fn: ComponentChildren, isTransformed: boolean) => <>{fn} is not in this profile{isTransformed ? " as these transforms leave it" : ""}.</>;
+export const chooseFunctionTo = (what: Printable) => `Choose a function to ${what}.`;
+export const sandwichNote = (whole: Printable) => `${whole} Shares below are of its total. A stack counts once, even if the function recurs.`;
+export const calledBy = "Called by";
+export const itsCallersNearestFirst = "its callers, the nearest first";
+export const calls = "Calls";
+export const whatItCalls = "what it calls";
+export const sandwichOfFunction = "Sandwich of this function";
+export const caller = "Caller";
+export const callee = "Callee";
+export const halfDescription = (title: Printable, hint: Printable, paths: Printable, deepest: Printable) => `${title}, ${hint}: ${paths} call paths, ${deepest} deep. Arrow keys walk, Enter zooms.`;
+export const noCallers = "no callers: stacks begin here";
+export const noCallees = "no callees: all time is self time";
+export const halfFocusMissing = "The zoomed frame is not here. Showing the whole graph.";
+export const functionTotals = (side: string, share: string, time: string, samples: number, self: string) => `${side}total ${share} of all (${time}, ${plural(samples, "sample")}), self ${self}.`;
+
+// TransformBar
+export const framesBy = "Frames by";
+export const separateLinesOfFunction = "Separate the lines of a function";
+export const transforms = "Transforms";
+export const transformsHeading = "Transforms:";
+export const all = "all";
+export const noEffect = "· no effect";
+export const remove = ", remove";
+export const removeFoldRecursion = "Remove: fold recursion (r)";
+export const foldRecursionEntry = (remove: ComponentChildren, cross: ComponentChildren) => <>fold recursion{remove} {cross}</>;
+export const transformWithoutEffect = (transform: ComponentChildren, problem: Printable) => <>{transform} {problem}, so it has no effect.</>;
+export const unknownTransform = "is an unknown transform";
+export const matchesNothingInProfile = "matches nothing in this profile";
+export const beyondFirst = (most: Printable) => `is beyond the first ${most}`;
+export const hiddenSamples = (side: string, share: string, samples: number, total: number) => `${side}${share} of the samples (${count(samples)} of ${count(total)})`;
+export const hiddenNote = (parts: Printable) => `Hidden: ${parts}. Shares are of the rest.`;
+
+// makePicture
+export const differentialGraph = "Differential flame graph, A to B";
+export const flameGraphOf = (side: Printable) => `Flame graph of ${side}`;
+export const graphDescription = (title: Printable, paths: Printable, deepest: Printable) => `${title}: ${paths} call paths, ${deepest} deep. Arrow keys walk, Enter zooms. The Table view has the same numbers.`;

@@ -1,0 +1,102 @@
+/** The timeline, time ranges and filters. */
+
+import type { ComponentChildren } from "preact";
+import { count, plural, type Printable } from "./counts.ts";
+
+// Filters
+export const profileType = "Profile type";
+export const cpu = "CPU";
+export const cpuHint = "Time on a CPU";
+export const wall = "Wall";
+export const wallHint = "All time of all threads, waiting included";
+export const gil = "GIL";
+export const gilHint = "Time holding the global interpreter lock";
+export const operatorIsNot = "is not";
+export const operatorDoesNotMatch = "does not match";
+export const filters = "Filters";
+export const edit = (matcher: Printable) => `${matcher}: edit`;
+export const removeFilter = (matcher: Printable) => `Remove the filter ${matcher}`;
+export const addFilter = "+ filter";
+export const editAsQueryHint = "Edit all filters as text";
+export const editAsQuery = "Edit as query";
+export const filterByLabels = "Filter by labels";
+export const filterPlaceholder = "filter, e.g. pod=~\"web-.*\", node!=\"n3\"";
+export const apply = "Apply";
+export const clear = "Clear";
+export const backToFilters = "Back to filters";
+
+// MatcherEditor
+export const editFilter = "Edit the filter";
+export const newFilter = "New filter";
+export const label = "Label";
+export const loading = "loading…";
+export const labelPlaceholder = "label…";
+export const operator = "Operator";
+export const valueOfLabel = "Value of the label";
+export const regularExpressionHint = "regular expression (RE2), whole value";
+export const valueHint = "value; empty: without the label";
+export const valuesInRange = "Values in this range";
+export const loadingValues = "loading values…";
+export const noSuchValueIn = "no such value in this range";
+export const moreValues = (more: number) => `and ${count(more)} more: type to narrow them down`;
+export const cancel = "Cancel";
+
+// RangePicker
+export const automaticTimes = "automatic times";
+export const timeRange = (name: Printable) => `Time range: ${name}`;
+export const fromLabel = "from";
+export const until = "until";
+export const timeZoneOfBrowser = (now: Printable) => `Time zone of this browser: ${now}.`;
+export const showRange = "Show this range";
+
+// Timeline
+export const cpuCoresPerPod = "CPU cores per pod";
+export const threadsPerPodWaiting = "Threads per pod (waiting or working)";
+export const shareOfCoreHolding = "Share of a core holding the GIL, per pod";
+export const noData = "no data";
+export const stepData = (rate: Printable, pods: number, samples: number) => `${rate} · ${plural(pods, "pod")} · ${plural(samples, "sample")}`;
+export const overheadPaused = (stoppedShare: Printable) => `overhead: paused ${stoppedShare}`;
+export const noVersionLabelled = "(no version)";
+export const gap = (emptySpans: number) => `, ${plural(emptySpans, "gap")}`;
+export const timelineDescription = (unit: Printable, mean: Printable, maximum: Printable, rates: number, step: Printable, emptySpans: Printable, versions: Printable) => `${unit}: mean ${mean}, max ${maximum}, over ${plural(rates, "step")} of ${step}${emptySpans}; versions seen: ${versions}.`;
+export const timeline = "Timeline";
+export const timelineCaption = (mean: Printable, maximum: Printable, start: Printable) => `mean ${mean} · max ${maximum} · drag to select · times in ${start}`;
+export const storedCoarsely = (every: Printable, until: Printable) => `stored per ${every} until ${until}: one bar is one ${every}`;
+export const firstSeen = (text: Printable, at: Printable) => `${text}: first seen ${at}`;
+export const rolledOutFrom = (from: string, until: string | null) => `rolled out from ${from}${until === null ? "" : ` to ${until}`}`;
+export const selectedSpan = (from: Printable, until: Printable) => `; selected ${from} to ${until}`;
+export const nothingSelected = "nothing selected";
+export const timelineKeys = "Arrow keys move, Shift selects a range, Enter zooms to it, Escape clears it.";
+export const timelineAsTable = "Timeline as a table";
+export const fromZone = (zone: string) => `from (${zone})`;
+export const timelineColumns = ["#rate", "#samples", "#pods", "#coverage", "#paused"] as const;
+export const noVersionWord = "none";
+export const noDataHeading = "No data:";
+
+// TimelineSelection
+export const backTo = (range: Printable) => `← back to ${range}`;
+export const selectedVersions = "Selected versions";
+export const seenBetween = (firstSeen: Printable, lastSeen: Printable) => `first seen ${firstSeen}, last ${lastSeen}`;
+export const zoomToThisAndLater = "Zoom to this and later";
+export const close = "Close";
+export const selectedRange = "Selected range";
+export const sampleCount = (amount: number) => plural(amount, "sample");
+export const zoomToRange = "Zoom to range";
+export const makeSideA = "Make this side A of a comparison";
+export const sideAWord = "side A";
+export const useAs = (side: ComponentChildren, spoken: ComponentChildren) => <>Use as {side}{spoken}</>;
+export const makeSideB = "Make this side B of a comparison";
+export const sideBWord = "side B";
+export const clearSide = (letter: Printable) => `Clear side ${letter}`;
+export const selectOtherSide = (baseline: Printable) => `Select side ${baseline} the same way, or`;
+export const compareAndB = "Compare A and B";
+export const compareWithEverything = "compare with everything shown";
+
+// times
+export const last = (duration: string) => `last ${duration}`;
+export const lastHour = "last hour";
+export const ago = (duration: Printable) => `${duration} ago`;
+export const sAgo = (elapsed: Printable) => `${elapsed} s ago`;
+export const minAgo = (elapsed: Printable) => `${elapsed} min ago`;
+export const hAgo = (elapsed: Printable) => `${elapsed} h ago`;
+export const daysAgo = (elapsed: Printable) => `${elapsed} days ago`;
