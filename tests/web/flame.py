@@ -15,9 +15,17 @@ def graph(page: Page, which: int = 0) -> Locator:
     return page.locator(".flame").nth(which)
 
 
+def unfold(page: Page) -> None:
+    """Show the first frames of a profile, which fold into one line where they take all of it."""
+    if page.locator(".compare").count() == 0 and page.locator(".folded [aria-expanded=false]").count():
+        page.locator(".folded [aria-expanded=false]").click()
+        page.locator(".folded [aria-expanded=true]").wait_for()
+
+
 def boxes(page: Page, which: int = 0) -> list[dict[str, Any]]:
-    """The draw list, once something has been drawn."""
+    """The draw list, once something has been drawn; of a profile with its first frames."""
     graph(page, which).locator("canvas[data-drawn]").wait_for()
+    unfold(page)
     found: list[dict[str, Any]] = graph(page, which).evaluate("host => host.boxes()")
     return found
 

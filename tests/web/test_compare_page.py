@@ -158,7 +158,7 @@ def test_three_clicks_lead_from_the_front_page_to_the_changed_functions(shop: st
     expect(page.locator(".chosen strong")).to_contain_text("work (")
     expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     assert boxes(page)[0]["name"].startswith("work "), "the frame is the first row"
-    callers = page.get_by_role("navigation", name="Callers of these frames")
+    callers = page.get_by_role("toolbar", name="Callers of these frames")
     assert texts(callers.get_by_role("button")) == ["▸ 2 frames", "total", "main"]
     callers.get_by_role("button", name="2 frames").click()
     eventually("the callers are rows", lambda: outline(page)[:2] == ["0 total", "1 main (app.py)"])
@@ -205,8 +205,8 @@ def test_differential_graph_shows_each_call_path_with_its_change(shop: str, open
 
 def test_widths_are_rates_or_shares_as_the_basis_needs_unless_chosen(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop/compare?{SIDES}")
-    norms = page.get_by_role("group", name="Normalise by").get_by_role("button")
-    pressed = page.get_by_role("group", name="Normalise by").locator("[aria-pressed=true]")
+    norms = page.get_by_role("radiogroup", name="Normalise by").get_by_role("radio")
+    pressed = page.get_by_role("radiogroup", name="Normalise by").locator("[aria-checked=true]")
     legend = page.locator(".legend.change")
     expect(norms).to_have_text(["Per pod", "% of total"])
     expect(pressed).to_have_text("Per pod")
@@ -214,7 +214,7 @@ def test_widths_are_rates_or_shares_as_the_basis_needs_unless_chosen(shop: str, 
     norms.nth(1).click()
     expect(pressed).to_have_text("% of total")
     assert "A total\n54.55 % · 3.60 s" in hover(page, "query")
-    page.get_by_role("button", name="Table", exact=True).click()
+    page.get_by_role("radio", name="Table", exact=True).click()
     assert cells(page, "legacy")[2] == f"▼ {MINUS}27.27 points"
     page.go_back()
     page.go_back()
@@ -228,7 +228,7 @@ def test_widths_are_rates_or_shares_as_the_basis_needs_unless_chosen(shop: str, 
 
 def test_side_by_side_links_pointer_search_and_zoom_at_one_scale(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop/compare?{SIDES}")
-    page.get_by_role("button", name="Side by side").click()
+    page.get_by_role("radio", name="Side by side").click()
     assert "0 legacy (shop/old.py)" in outline(page, 0)
     assert "0 legacy (shop/old.py)" not in outline(page, 1)
     assert "0 cached (shop/cache.py)" in outline(page, 1)
@@ -237,7 +237,7 @@ def test_side_by_side_links_pointer_search_and_zoom_at_one_scale(shop: str, open
         return [round(box(page, "query", side)["width"]) for side in (0, 1)]
 
     eventually("what did not change is as wide on both sides", lambda: len(set(query_pixels())) == 1)
-    page.get_by_role("button", name="% of total").click()
+    page.get_by_role("radio", name="% of total").click()
     eventually("each side fills its width", lambda: len(set(query_pixels())) == 2)
     assert "A total" in hover(page, "query", 0)
     pixels = """at => { const [x, y] = [at.width / 2, 10 * at.height / at.clientHeight];
@@ -315,7 +315,7 @@ def test_table_lists_changes_and_only_significant_ones_if_asked(shop: str, open_
     expect(rows.filter(has_text="l.py")).to_have_count(0)
     assert 0 < rows.count() < before
     assert given(page)["sig"] == "1"
-    page.get_by_role("button", name="Side by side").click()
+    page.get_by_role("radio", name="Side by side").click()
     grey = {each["name"].split(" ")[0] for each in boxes(page) if each["fill"] == GREY}
     assert "log" in grey
     assert not grey & {"parse", "price"}
@@ -485,9 +485,7 @@ def test_secondary_effects_lead_to_where_they_are_shown(shop: str, open_page: Op
     effects = page.get_by_role("list", name="Other effects")
     assert texts(effects.get_by_role("listitem"))[0] == "Stacks deeper 40.7 → 46.1 frames"
     effects.get_by_role("link", name="Wait time unchanged").click()
-    expect(page.get_by_role("group", name="Type").get_by_role("button", name="Wall")).to_have_attribute(
-        "aria-pressed", "true"
-    )
+    expect(page.get_by_role("radiogroup", name="Type").get_by_role("radio", name="Wall")).to_be_checked()
     page.go_back()
     effects.get_by_role("link", name="Stacks deeper").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Stack depth of shop")
@@ -507,9 +505,9 @@ def test_graph_and_table_mark_what_is_outside_noise_alone(shop: str, open_page: 
     page.go_back()
     eventually("only what is outside noise", lambda: coloured(page) == {"render"})
     page.get_by_role("button", name="Hide noise").click()
-    page.get_by_role("button", name="Side by side").click()
+    page.get_by_role("radio", name="Side by side").click()
     eventually("sides turn grey too", lambda: coloured(page) == {"render"})
-    page.get_by_role("button", name="Table", exact=True).click()
+    page.get_by_role("radio", name="Table", exact=True).click()
     table = page.locator(".panel tbody tr")
     expect(table).to_have_count(1)
     page.get_by_role("button", name="Hide noise").click()
@@ -555,7 +553,7 @@ def test_answer_without_a_verdict_is_shown_by_counting_noise(shop: str, open_pag
     expect(region(page)).to_contain_text("This answer has no verdict")
     assert "render" in coloured(page)
     expect(page.locator(".checks, .culprits")).to_have_count(0)
-    page.get_by_role("button", name="Table", exact=True).click()
+    page.get_by_role("radio", name="Table", exact=True).click()
     expect(page.locator(".panel tbody tr").filter(has_text="query")).to_contain_text("within counting noise")
 
 

@@ -23,7 +23,7 @@ def channels(fill: str) -> tuple[int, int, int]:
 def test_states_are_mixed_by_their_part_of_each_frame(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/mixture?type=wall")
     boxes(page)
-    page.get_by_role("group", name="Colour by").get_by_role("button", name="State").click()
+    page.get_by_role("radiogroup", name="Colour by").get_by_role("radio", name="State").click()
     eventually("a frame that holds the GIL has its colour", lambda: box(page, "spin")["fill"] == "#7e1fa0")
     assert box(page, "wait")["fill"] == "#d5dae3"
     assert channels(box(page, "work")["fill"]) == tuple(
@@ -56,7 +56,7 @@ def test_where_there_are_no_states_it_says_so_and_how_to_see_them(shop: str, ope
     page.get_by_role("button", name="Show wall time").click()
     expect(said).to_have_count(0)
     eventually("states are drawn", lambda: box(page, "select")["fill"] == "#d5dae3")
-    page.get_by_role("group", name="Colour by").get_by_role("button", name="Package").click()
+    page.get_by_role("radiogroup", name="Colour by").get_by_role("radio", name="Package").click()
     eventually(
         "packages come by whose code they are",
         lambda: (
@@ -78,7 +78,7 @@ def test_own_time_is_heat_and_a_difference_keeps_the_colours_of_change(shop: str
         f"{shop}/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&basis=equal_load&colour=self"
     )
     boxes(page)
-    expect(page.get_by_role("group", name="Colour by")).to_have_count(0)
+    expect(page.get_by_role("radiogroup", name="Colour by")).to_have_count(0)
     assert box(page, "query")["fill"] == "#c9ccd3"
-    page.get_by_role("button", name="Side by side").click()
+    page.get_by_role("radio", name="Side by side").click()
     eventually("each side has its own heat", lambda: box(page, "query", 0)["fill"] == "#7d1028")

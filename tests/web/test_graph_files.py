@@ -63,7 +63,7 @@ def test_files_of_a_comparison_name_sides_and_colours(shop: str, open_page: Open
     assert any(line.startswith('A: {service="shop", version="v1"}') for line in said)
     assert any(line.startswith('B: {service="shop", version="v2"}') for line in said)
     assert {"new in B", "removed in B", "within noise"} <= set(said)
-    page.get_by_role("button", name="Side by side").click()
+    page.get_by_role("radio", name="Side by side").click()
     boxes(page, 1)
     names: list[str] = []
     page.on("download", lambda download: names.append(download.suggested_filename))

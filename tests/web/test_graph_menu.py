@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
 from playwright.sync_api import Locator, Page, expect
 
 from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import box, boxes, click, graph, outline, point, widths
-from tests.web.profiles import HOSTILE_SERVICE
 from tests.web.rules import violations_in_both_themes
 
 V2 = "?query=version%3D%22v2%22"
@@ -86,18 +83,9 @@ def test_parts_of_a_frame_can_be_copied(shop: str, open_page: Open) -> None:
         expect(page.locator(".toast")).to_contain_text("copied")
 
 
-def test_hostile_names_are_text_in_the_menu_and_in_the_dock(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/{quote(HOSTILE_SERVICE, safe='')}")
-    right_click(page, "<img")
-    expect(menu(page)).to_have_accessible_name("Actions for <img src=x onerror=alert(1)>")
-    page.keyboard.press("Escape")
-    page.keyboard.press("d")
-    expect(page.locator(".chosen.docked strong")).to_have_text("<img src=x onerror=alert(1)>")
-    assert page.locator("main img, main script").count() == 0
-
-
 def test_docked_numbers_stay_with_the_frame_and_can_be_selected(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2")
+    # It is there from the beginning; with the pointer on another frame the key shows that one.
     page.mouse.move(*point(page, "render"))
     page.keyboard.press("d")
     dock = page.locator(".chosen.docked")
@@ -119,7 +107,6 @@ def test_menu_dock_and_minimap_are_accessible_and_in_view(shop: str, open_page: 
     page = open_page(f"{shop}/s/shop{V2}")
     click(page, "render")
     eventually("it is zoomed into", lambda: "3 query (shop/db.py)" not in outline(page))
-    page.keyboard.press("d")
 
     def places() -> tuple[dict[str, float], dict[str, float]]:
         drawn, dock = page.locator(".flame").bounding_box(), page.locator(".chosen.docked").bounding_box()

@@ -21,7 +21,7 @@ def test_hostile_names_are_drawn_listed_and_pointed_at_as_they_are(shop: str, op
     assert drawn == {"total", "main (app.py)", *(name.replace("%3B", ";") for name in HOSTILE)}
     assert "<img src=x onerror=alert(1)>" in hover(page, "<img")
     assert "שלום" in hover(page, "\u202e")
-    page.get_by_role("button", name="Table").click()
+    page.get_by_role("radio", name="Table").click()
     expect(page.get_by_role("button", name="<img src=x onerror=alert(1)>")).to_be_visible()
     assert page.locator("main img, main script, main b").count() == 0
     page.goto(f"{shop}{URL}")
@@ -40,10 +40,12 @@ def test_a_stack_of_3500_frames_is_drawn_scrolled_and_collapsed(shop: str, open_
     page.locator(".flame canvas").focus()
     page.keyboard.press("ArrowDown")
     page.locator(".flame-scroll").evaluate("host => { host.scrollTop = host.scrollHeight }")
+    page.get_by_label("More options").click()
     page.get_by_role("button", name="Fold recursion").click()
+    page.keyboard.press("Escape")
     assert len(boxes(page)) == 3501
     page.get_by_role("button", name="Bottom-up").click()
     assert len(boxes(page)) == 3501
-    page.get_by_role("button", name="Table").click()
+    page.get_by_role("radio", name="Table").click()
     expect(page.locator(".panel tbody tr")).to_have_count(2)
     expect(page.locator(".panel tbody tr").filter(has_text="even")).to_contain_text("100.0 %")

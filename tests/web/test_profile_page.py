@@ -32,16 +32,17 @@ def test_services_lead_to_a_flame_graph_whose_sums_are_the_collectors(shop: str,
     expect(page.get_by_role("heading", name="Services")).to_be_visible()
     page.get_by_role("link", name="shop", exact=True).click()
     expect(page.get_by_role("heading", name="shop")).to_be_visible()
+    page.get_by_role("button", name="+ filter").click()
     page.get_by_role("button", name="Edit as query").click()
     page.get_by_label("Filter by labels").fill('version="v2"')
     page.get_by_role("button", name="Apply").click()
-    expect(page.locator(".viewbar .basis")).to_contain_text(
+    expect(page.locator(".quality .basis")).to_contain_text(
         "960 samples · 2 pods · 6 windows · sampled time 9.60 s"
     )
     assert outline(page) == WHOLE
     assert "37.50 % · 3.60 s · 360 samples" in hover(page, "query")
-    page.get_by_role("button", name="Wall").click()
-    expect(page.locator(".viewbar .basis")).to_contain_text("1,320 samples")
+    page.get_by_role("radio", name="Wall").click()
+    expect(page.locator(".quality .basis")).to_contain_text("1,320 samples")
     assert "2 select (selectors.py)" in outline(page)
     page.get_by_role("link", name="Compare", exact=True).first.click()
     expect(page.locator(".verdict")).to_contain_text("0.21 → 0.22 threads/pod")

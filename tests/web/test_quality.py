@@ -12,7 +12,19 @@ from tests.web.rules import violations
 
 
 def line(page: Page, at: int = 0) -> Locator:
-    return page.locator("details.quality > summary").nth(at)
+    """The line of a side or of the depth page."""
+    return page.locator("details.quality:not(.drop) > summary").nth(at)
+
+
+def chip(page: Page) -> Locator:
+    """The chip of a profile: what it says is on demand."""
+    return page.locator(".drop.quality")
+
+
+def remarks(page: Page) -> list[str]:
+    """What the chip of a profile says when it is opened."""
+    expect(chip(page)).to_contain_text("coverage")
+    return chip(page).locator("dt").all_text_contents()
 
 
 def said(page: Page, at: int = 0) -> list[str]:
@@ -32,11 +44,11 @@ WELL_SAID = [
 
 def test_profile_says_mode_coverage_and_overhead_in_every_view(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/mixed?query=version%3D%22good%22")
-    assert said(page) == WELL_SAID
-    page.get_by_role("button", name="Table", exact=True).click()
+    assert remarks(page) == WELL_SAID
+    page.get_by_role("radio", name="Table", exact=True).click()
     expect(page.locator(".panel table")).to_be_visible()
-    assert said(page) == WELL_SAID
-    page.get_by_role("main").get_by_role("link", name="Depth").click()
+    assert remarks(page) == WELL_SAID
+    page.get_by_role("link", name="Depth").click()
     expect(page.get_by_role("heading", name="Stack depth of mixed")).to_be_visible()
     assert said(page) == WELL_SAID
     expect(page.locator("details.quality")).to_have_count(1)
@@ -48,7 +60,7 @@ def test_each_side_of_a_comparison_says_its_own(shop: str, open_page: Open) -> N
     )
     page = open_page(f"{shop}/s/mixed/compare?baseline=version%3Agood&comparison=version%3Aunsafe")
     for view in ("Graph", "Side by side", "Table", "Depth"):
-        page.get_by_role("link" if view == "Depth" else "button", name=view, exact=True).click()
+        page.get_by_role("link" if view == "Depth" else "radio", name=view, exact=True).click()
         if view == "Depth":
             expect(page.get_by_role("heading", level=1)).to_contain_text("Stack depth")
         expect(page.locator("details.quality")).to_have_count(2)
@@ -65,21 +77,26 @@ def test_each_side_of_a_comparison_says_its_own(shop: str, open_page: Open) -> N
 def test_stacks_that_may_be_wrong_are_marked_wherever_they_are_drawn(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/mixed?query=version%3D%22unsafe%22")
     boxes(page)
-    for place in (line(page), page.get_by_role("region", name="Timeline", exact=True)):
-        expect(place.locator(".doubt").first).to_contain_text("stacks may be wrong")
-    expect(page.get_by_role("list", name="Before you read this")).to_contain_text("stacks may be wrong")
+    expect(chip(page).locator("> summary")).to_have_text("⚠ Data quality: 2 warnings ▾")
+    expect(chip(page).locator("dt .doubt")).to_contain_text("stacks may be wrong")
+    page.get_by_role("button", name="Unfold the timeline").click()
+    doubt = page.get_by_role("region", name="Timeline", exact=True).locator("> .basis .doubt")
+    expect(doubt).to_contain_text("stacks may be wrong")
+    notices = page.get_by_role("list", name="Before you read this")
+    expect(notices).to_have_count(0)
+    chip(page).locator("> summary").click()
+    expect(notices).to_contain_text("Stacks may be wrong")
     page.goto(f"{shop}/s/fallback")
-    assert said(page)[0] == "⚠ mode command: fallback"
-    assert said(page)[3] == "overhead unknown"
-    line(page).click()
-    expect(page.locator("details.quality dd").first).to_contain_text("waiting threads not recorded")
+    said_of_fallback = remarks(page)
+    assert (said_of_fallback[0], said_of_fallback[3]) == ("⚠ mode command: fallback", "overhead unknown")
+    expect(chip(page).locator("dd").first).to_contain_text("waiting threads not recorded")
 
 
 def test_failures_are_counted_and_explained_in_line_and_timeline(
     shop: str, open_page: Open, axe: str
 ) -> None:
     page = open_page(f"{shop}/s/low?type=wall")
-    assert said(page) == [
+    assert remarks(page) == [
         "mode gil, own reader",
         "100 Hz",
         "fewer ticks than requested (CPU limit, CPU budget)",
@@ -90,14 +107,17 @@ def test_failures_are_counted_and_explained_in_line_and_timeline(
         "1.0 % under (other)",
         "preempted 12.0 s",
     ]
-    line(page).focus()
+    chip(page).locator("> summary").focus()
     page.keyboard.press("Enter")
-    expect(page.locator("details.quality dl")).to_contain_text("moved 300, slow 60")
-    expect(page.locator("details.quality dt")).to_have_count(9)
+    expect(chip(page).locator("dl")).to_contain_text("moved 300, slow 60")
+    expect(chip(page).locator("dt")).to_have_count(9)
     assert violations(page, axe) == []
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Unfold the timeline").click()
     timeline = page.get_by_role("region", name="Timeline", exact=True)
-    expect(timeline.locator(".basis")).to_contain_text("coverage 54.0 %")
-    expect(timeline.locator(".basis")).to_contain_text("overhead: paused 0.38 %, max 210 µs")
+    basis = timeline.locator("> .basis")
+    expect(basis).to_contain_text("coverage 54.0 %")
+    expect(basis).to_contain_text("overhead: paused 0.38 %, max 210 µs")
     timeline.get_by_text("Timeline as a table").click()
     cells = timeline.locator("tbody tr").first.locator("td").all_inner_texts()
     assert cells[-2:] == ["54.0 %", "0.38 %"]
@@ -105,12 +125,12 @@ def test_failures_are_counted_and_explained_in_line_and_timeline(
 
 def test_filter_by_thread_selects_samples_and_not_overhead(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/pool?type=wall")
-    assert said(page)[3] == "overhead: paused 0.38 %, max 210 µs"
+    assert remarks(page)[3] == "overhead: paused 0.38 %, max 210 µs"
     page.get_by_role("button", name="+ filter").click()
     page.get_by_label("Label", exact=True).select_option("thread")
     page.get_by_role("option", name="other").click()
     expect(page).to_have_url(re.compile("thread"))
-    expect(page.locator(".basis").filter(has_text="sample").last).to_contain_text("1,200 samples")
-    assert said(page)[3] == "overhead: paused 0.38 %, max 210 µs"
+    expect(page.locator(".quality .basis")).to_contain_text("1,200 samples")
+    assert remarks(page)[3] == "overhead: paused 0.38 %, max 210 µs"
     assert any(box["name"].startswith("task") for box in boxes(page))
     assert not any(box["name"].startswith("handle") for box in boxes(page))

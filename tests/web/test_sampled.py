@@ -69,7 +69,7 @@ def test_sampled_versions_are_read_compared_and_differ_in_depth(sampled: str, op
     recursion = [one for one in drawn if one["name"].startswith("thirty")]
     assert len(recursion) > 10
     assert recursion[-1]["hatch"] == "new"
-    page.get_by_role("button", name="Side by side").click()
+    page.get_by_role("radio", name="Side by side").click()
     graph(page, 1).locator("canvas[data-drawn]").wait_for()
     page.goto(f"{sampled}/s/shares/depth?baseline=version:flat&comparison=version:deep")
     rows = page.locator("table").first.locator("tbody tr").filter(has_not_text="interval")

@@ -106,6 +106,7 @@ def test_only_built_files_can_be_named(shop: str) -> None:
 def test_open_in_speedscope_shows_the_profile_there(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop")
     boxes(page)
+    page.get_by_text("Export ▾", exact=True).click()
     link = page.get_by_role("link", name="Open in speedscope")
     target = link.get_attribute("href")
     assert target
@@ -126,6 +127,7 @@ def test_everything_works_below_a_path_prefix(serve: Serve, open_page: Open) -> 
     assert page.url.startswith(f"{home}/s/shop")
     page.reload()
     assert boxes(page)
+    page.get_by_text("Export ▾", exact=True).click()
     target = page.get_by_role("link", name="Open in speedscope").get_attribute("href")
     assert target
     assert target.startswith("/tools/profiles/speedscope/")

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from sidelight import __version__
 from sidelight_collector.http import ui
@@ -35,7 +35,7 @@ def test_slow_answer_is_explained_after_a_moment_and_can_be_given_up(shop: str, 
     before = outline(page)
     held: list[Route] = []
     page.route("**/api/v1/flamegraph?**", lambda route: held.append(route))
-    page.get_by_role("button", name="Wall").click()
+    page.get_by_role("radio", name="Wall").click()
     profile = page.locator(".waiting").filter(has_text="Loading the profile…")
     expect(profile).to_contain_text("The collector is reading and merging stored windows.")
     assert outline(page) == before, "the old picture stays"
@@ -63,7 +63,7 @@ def test_restarting_collector_is_waited_for_with_the_old_picture(tmp_path: Path,
     expect(band).to_contain_text("Showing data from before")
     expect(page.locator(".answer.stale")).to_have_count(2)
     assert outline(page) == before
-    page.get_by_role("button", name="Wall").click()
+    page.get_by_role("radio", name="Wall").click()
     expect(page.locator(".waiting").last).to_contain_text("Showing the previous result.")
     page.go_back()
     # A page that is opened meanwhile waits as well.
@@ -73,7 +73,7 @@ def test_restarting_collector_is_waited_for_with_the_old_picture(tmp_path: Path,
         # Each page asks by itself as well, and then the button is gone.
         page.get_by_role("button", name="Try again").evaluate_all("all => all.forEach(one => one.click())")
         expect(band).to_have_count(0, timeout=45_000)
-        expect(page.locator(".viewbar .basis")).to_contain_text("1,620 samples")
+        expect(page.locator(".quality .basis")).to_contain_text("1,620 samples")
         expect(page.locator(".stale")).to_have_count(0)
         other.locator("canvas[data-drawn]").wait_for(timeout=45_000)
         assert boxes(other)
@@ -194,6 +194,11 @@ def replaced(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
+def open_settings(page: Page) -> None:
+    page.get_by_label("More", exact=True).click()
+    page.get_by_role("link", name="Settings and help").click()
+
+
 def test_pages_older_than_the_collector_go_on_and_offer_to_load_the_new_ones(
     tmp_path: Path, newer: str, open_page: Open
 ) -> None:
@@ -215,13 +220,13 @@ def test_pages_older_than_the_collector_go_on_and_offer_to_load_the_new_ones(
         page.get_by_role("button", name="Refresh").click()
         expect(page.locator(".stale")).to_have_count(0)
         expect(band).to_have_count(0)
-        page.get_by_role("link", name="Settings and help").first.click()
+        open_settings(page)
         expect(page.locator(".facts").first).to_contain_text("UI build")
         page.go_back()
         page.reload()
         assert outline(page) == before
         expect(page.locator(".band")).to_have_count(0)
-        page.get_by_role("link", name="Settings and help").first.click()
+        open_settings(page)
         expect(page.locator(".facts").first).to_contain_text("9.")
         # The offer loads the new pages.
         other.get_by_role("link", name="Services").click()
@@ -235,6 +240,7 @@ def test_pages_older_than_the_collector_go_on_and_offer_to_load_the_new_ones(
 
 def test_a_service_that_went_silent_is_called_so_with_what_to_check(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/unversioned")
+    page.locator(".drop.quality > summary").click()
     said = page.locator(".notices").filter(has_text="Last seen")
     expect(said).to_contain_text("nothing newer has arrived")
     expect(said).to_contain_text("/readyz")
@@ -254,7 +260,8 @@ def test_empty_page_knows_when_the_service_was_seen_last(shop: str, open_page: O
 
 def test_truncated_stacks_are_counted_in_the_line_and_explained(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/api?query=version%3D%222%22")
-    line = page.locator(".viewbar .basis")
+    line = page.locator(".quality .basis")
+    page.locator(".drop.quality > summary").click()
     expect(line).to_contain_text("50.0 % truncated stacks")
     line.get_by_text("why?").click()
     expect(line).to_contain_text("--max-depth")
@@ -262,17 +269,17 @@ def test_truncated_stacks_are_counted_in_the_line_and_explained(shop: str, open_
 
 def test_settings_say_what_this_collector_is(limited: str, open_page: Open, axe: str) -> None:
     page = open_page(limited)
-    page.get_by_role("link", name="Settings and help").first.click()
+    open_settings(page)
     expect(page.get_by_role("heading", name="Settings and help")).to_be_visible()
     facts = page.locator(".facts").first
     expect(facts).to_contain_text("directory: answers")
     expect(facts).to_contain_text("9 days in full, 20 days hourly, 21 days daily")
     expect(page.get_by_text("previous and next sibling")).to_have_count(1)
     expect(page.get_by_text("One observation of one thread: its stack")).to_be_visible()
-    page.get_by_role("button", name="Dark", exact=True).click()
+    page.get_by_role("radio", name="Dark", exact=True).click()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     assert violations(page, axe) == []
-    page.get_by_role("button", name="Light", exact=True).click()
+    page.get_by_role("radio", name="Light", exact=True).click()
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     assert violations(page, axe) == []
     page.get_by_role("link", name="Services").click()
@@ -308,7 +315,8 @@ def test_the_parts_that_open_break_no_rule_and_fit_a_phone(shop: str, open_page:
     expect(page.get_by_role("listbox").get_by_role("option").first).to_be_visible()
     assert violations(page, axe) == []
     page.keyboard.press("Escape")
-    page.get_by_role("slider").focus()
+    page.get_by_role("button", name="Unfold the timeline").click()
+    page.get_by_role("slider", name="CPU cores per pod").focus()
     page.keyboard.press("End")
     page.keyboard.press("Shift+ArrowLeft")
     expect(page.get_by_role("group", name="Selected range")).to_be_visible()

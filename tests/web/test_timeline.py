@@ -22,7 +22,7 @@ def given(page: Page) -> dict[str, list[str]]:
 
 
 def basis(page: Page) -> Locator:
-    return page.locator(".viewbar .basis")
+    return page.locator(".quality .basis")
 
 
 def chart(page: Page) -> FloatRect:
@@ -57,11 +57,19 @@ def test_a_brushed_range_is_zoomed_to_and_come_back_from(shop: str, open_page: O
     expect(page.get_by_role("button", name="back to last hour")).to_have_count(0)
 
 
+def unfolded(page: Page) -> Locator:
+    """The timeline with its axes, flags and numbers."""
+    page.get_by_role("button", name="Unfold the timeline").click()
+    timeline = page.get_by_role("region", name="Timeline", exact=True)
+    expect(timeline.get_by_text("Timeline as a table")).to_be_visible()
+    return timeline
+
+
 def test_the_keyboard_walks_chooses_zooms_and_lets_go(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop")
     boxes(page)
     # Time in which nothing was seen is a gap and not zero.
-    timeline = page.get_by_role("region", name="Timeline", exact=True)
+    timeline = unfolded(page)
     expect(timeline.locator(".gap-band")).to_have_count(3)
     expect(timeline.locator("svg")).to_contain_text("no data")
     expect(page.get_by_role("slider")).to_have_attribute("aria-label", re.compile("3 gaps"))
@@ -89,7 +97,7 @@ def test_the_keyboard_walks_chooses_zooms_and_lets_go(shop: str, open_page: Open
 
 def test_a_flag_begins_a_comparison_and_a_second_side_ends_the_choice(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop")
-    boxes(page)
+    unfolded(page)
     page.locator(".flag").filter(has_text="v1").click()
     page.get_by_role("group", name="Selected versions").get_by_role("button", name="as side A").click()
     expect(page.locator(".tray")).to_contain_text("v1")
@@ -159,7 +167,7 @@ def crossing(page: Page) -> list[Any]:
 
 def test_many_deployments_stay_legible_and_none_is_lost(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/busy")
-    boxes(page)
+    unfolded(page)
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_function(
@@ -186,8 +194,8 @@ def test_what_is_kept_by_the_day_is_called_coarse(tmp_path: Path, serve: Serve, 
     service = answer["services"][0]["service"]
     around = f"from={coarse['from'] - 86400:.0f}&until={coarse['until'] + 86400:.0f}"
     page = open_page(f"{running.url}/s/{service}?type=wall&{around}")
-    expect(page.get_by_role("region", name="Timeline", exact=True)).to_contain_text("stored per day until")
-    expect(page.locator(".notices").last).to_contain_text("are stored as daily sums")
+    expect(unfolded(page)).to_contain_text("stored per day until")
+    expect(page.locator(".quality .notices").first).to_contain_text("are stored as daily sums")
 
 
 def test_next_version_is_compared_whatever_was_compared_before(shop: str, open_page: Open) -> None:
@@ -204,6 +212,6 @@ def test_the_view_tabs_keep_the_function_zoomed_into_where_the_other_page_knows_
     page = open_page(f"{shop}/s/shop")
     click(page, "handle")
     page.wait_for_url("**focus=**")
-    page.get_by_role("navigation", name="Views of this profile").get_by_role("link", name="Depth").click()
+    page.get_by_role("link", name="Depth").click()
     expect(page.get_by_role("heading", name="Stack depth of shop")).to_be_visible()
     assert "focus" in given(page)

@@ -73,6 +73,7 @@ def test_pages_say_which_pods_lack_a_sidecar_and_what_to_do(
     expect(table).to_contain_text(MARKUP)
     expect(page.get_by_text("revision 2 (v2): rolled out from")).to_be_visible()
     expect(page.locator(".plot .rollout")).to_have_count(1)
+    page.get_by_role("button", name="Unfold the timeline").click()
     expect(page.locator("button.flag").first).to_have_attribute(
         "title", re.compile(r"v2: first seen .*, rolled out from .* to ")
     )

@@ -18,7 +18,11 @@ const REQUEST: RateUnit = { scale: 1000, symbol: "ms", name: "ms/request" };
 
 export const rateUnit = (type: ProfileType, per?: string): RateUnit => (per === "request" ? REQUEST : type === "cpu" ? MILLICORES : THREADS);
 
-export const formatRate = (value: number, unit: RateUnit): string => `${short(value * unit.scale)} ${unit.name}`;
+/** A rate alone: from one core on in cores. */
+export function formatRate(value: number, unit: RateUnit): string {
+  const shown = unit === MILLICORES && value >= 1 ? CORES : unit;
+  return `${short(value * shown.scale)} ${shown.name}`;
+}
 
 /** The decimals that give the largest number of a column two digits, or three where two show no difference. */
 function pairDecimals(values: readonly number[]): number {

@@ -10,8 +10,7 @@ import { VerdictCard, VerdictLine } from "../components/verdict/VerdictCard.tsx"
 import { ComparisonControls } from "../components/profile/ComparisonControls.tsx";
 import { ComparedTimes } from "../components/controls/ComparedTimes.tsx";
 import { DepthRangeNotice } from "../components/depth/DepthRangePanel.tsx";
-import { ComparisonExports, Share } from "../components/controls/Exports.tsx";
-import { Filters, TypePicker } from "../components/controls/Filters.tsx";
+import { useSharedView } from "../components/controls/sharedView.ts";
 import { ProfileView } from "../components/profile/ProfileView.tsx";
 import { TYPE_NAMES } from "../components/answer/EmptyState.tsx";
 import { PrunedNotice } from "../components/answer/PrunedNotice.tsx";
@@ -19,6 +18,7 @@ import { SidePickers } from "../components/controls/SidePickers.tsx";
 import { sideName } from "../lib/selectors.ts";
 import { sideInForce } from "../lib/sides.ts";
 import { pageRange } from "../lib/url.ts";
+import { Toolbar } from "../components/ui/Toolbar.tsx";
 import { EmptyComparison, MissingVersion } from "./EmptyComparison.tsx";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
 import { compareQuery } from "../lib/queryParameters.ts";
@@ -33,19 +33,16 @@ export function ComparePage({ refreshCount }: { refreshCount: number }) {
   const { failure } = request;
   // The collector found no two versions: a state of the data, and no error of the page.
   const isWithoutSides = failure !== null && ["no_previous_version", "no_version_label"].includes(failure.reason);
+  useSharedView(query, answered, 0);
   useEffect(() => { if (refreshCount > 0) request.reload(); }, [refreshCount]);
   return (
-    <div class="compare">
+    <div class="compare fill">
       <h1 class="unseen">{strings.compare(<bdi>{here.service.slice(0, 200)}</bdi>)}</h1>
-      <div class="comparebar">
+      <a class="skip" href="#main" onClick={skipToGraph}>{strings.skipToGraph}</a>
+      <Toolbar class="comparebar" label={strings.comparedSides}>
         <SidePickers range={range} sides={answered} isSettled={answered !== null || failure !== null} />
         {answered && <ComparedTimes sides={answered} ranges={request.answer?.ranges} />}
-        <TypePicker />
-        <Filters range={range} isCompact />
-        <span class="gap" />
-        {answered && <ComparisonExports sides={answered} query={query} name={here.service} />}
-        <Share query={query} sides={answered} />
-      </div>
+      </Toolbar>
       {isWithoutSides ? <MissingVersion reason={failure.reason} message={failure.message} />
         : <AnswerView request={request} what={strings.comparison}>{(answer) => <ComparisonView answer={answer} isCurrent={request.isCurrent} />}</AnswerView>}
     </div>
@@ -76,6 +73,14 @@ function ComparisonView({ answer, isCurrent }: { answer: FlameAnswer; isCurrent:
       <PrunedNotice pruned={answer.pruned} />
     </>
   );
+}
+
+/** The graph is what most of the rest explains. */
+function skipToGraph(event: MouseEvent): void {
+  const canvas = document.querySelector<HTMLElement>(".flame canvas");
+  if (!canvas) return;
+  event.preventDefault();
+  canvas.focus();
 }
 
 const sideTitle = (side: Side, at: number): string => `${"AB"[at]} ${sideName(sideInForce(place.value, at === 0 ? "baseline" : "comparison", side.selector)).slice(0, 60)}`;

@@ -18,8 +18,7 @@ import { Delta } from "../components/verdict/EffectCells.tsx";
 import { DepthRangePanel } from "../components/depth/DepthRangePanel.tsx";
 import { DepthScope } from "../components/depth/DepthScope.tsx";
 import { EmptyState } from "../components/answer/EmptyState.tsx";
-import { Share } from "../components/controls/Exports.tsx";
-import { Filters, TypePicker } from "../components/controls/Filters.tsx";
+import { useSharedView } from "../components/controls/sharedView.ts";
 import { ComparabilityChecks } from "../components/verdict/ComparabilityChecks.tsx";
 import { QualityLine } from "../components/answer/QualityLine.tsx";
 import { SidePickers } from "../components/controls/SidePickers.tsx";
@@ -47,6 +46,7 @@ export function DepthPage({ refreshCount }: { refreshCount: number }) {
   // After what it is about, which is there sooner.
   const verdictRequest = useAnswer<VerdictAnswer>(isComparison && request.isCurrent ? apiUrl("verdict", parameters) : null);
   useEffect(() => { if (refreshCount > 0) request.reload(); }, [refreshCount]);
+  useSharedView(query, request.isCurrent ? (request.answer?.sides ?? null) : null);
   const sides = defaultSides(timeline.answer?.versions ?? []);
   return (
     <>
@@ -55,9 +55,7 @@ export function DepthPage({ refreshCount }: { refreshCount: number }) {
         {isComparison && <Link to={onPage(here, "compare", { focus: here.focus })} class="button">{strings.compareAndB}</Link>}
         {isComparison && <button type="button" onClick={() => change({ baseline: "", comparison: "", baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "" })}>{strings.oneProfile}</button>}
         {!isComparison && sides && <Link to={onPage(here, "depth", sides)} class="button primary">{strings.compareWithPreviousVersion}</Link>}
-        <Share query={query} sides={request.isCurrent ? request.answer?.sides : null} />
       </div>
-      <div class="controls"><TypePicker /><Filters range={range} /></div>
       {isComparison && <SidePickers range={range} sides={request.isCurrent ? (request.answer?.sides ?? null) : null} isSettled={request.isCurrent} />}
       <DepthScope parameters={scope} />
       <AnswerView request={request} what={strings.stackDepths}>

@@ -1,7 +1,6 @@
 import { change, place } from "../lib/location.ts";
 import { Link, SegmentedControl } from "../components/ui/Controls.tsx";
-import { Share } from "../components/controls/Exports.tsx";
-import { Filters, TypePicker } from "../components/controls/Filters.tsx";
+import { useSharedView } from "../components/controls/sharedView.ts";
 import { HourRows, hourRowParameters, PodRows, podRowParameters } from "../components/heatmap/HeatmapRows.tsx";
 import { selectorOf } from "../lib/selectors.ts";
 import { onPage, pageRange } from "../lib/url.ts";
@@ -13,18 +12,14 @@ export function HeatmapPage({ refreshCount }: { refreshCount: number }) {
   const { service, query, type, rows, from } = place.value;
   const range = pageRange(place.value);
   const parameters = { query: selectorOf(service, query), ...range, type, ...(rows === "hours" ? hourRowParameters() : podRowParameters(range)) };
+  useSharedView(["heatmap", parameters]);
   return (
     <>
-      <div class="heading">
-        <h1>{strings.heatmapOf(<bdi>{service.slice(0, 200)}</bdi>)}</h1>
-        <Share query={["heatmap", parameters]} />
-      </div>
+      <h1 class="unseen">{strings.heatmapOf(<bdi>{service.slice(0, 200)}</bdi>)}</h1>
       <div class="controls">
         <SegmentedControl<HeatRows> label={strings.rows} value={rows === "hours" ? "hours" : "pods"} options={[["pods", strings.podsTime], ["hours", strings.hourDay]]}
           onSelect={(next) => change({ rows: next, cells: "", ...(next === "hours" && from === "" ? { from: "-7d" } : {}) })} />
         <Link class="button" to={onPage(place.value, "captures")} title={strings.capturesHint}>{strings.capturesLink}</Link>
-        <TypePicker />
-        <Filters range={range} />
       </div>
       {rows === "hours" ? <HourRows range={range} refreshCount={refreshCount} /> : <PodRows range={range} refreshCount={refreshCount} />}
     </>

@@ -2,18 +2,19 @@ import { useEffect, useState } from "preact/hooks";
 import { useAnswer } from "../api/useAnswer.ts";
 import { apiUrl } from "../api/request.ts";
 import type { FlameAnswer, Side, TimelineAnswer } from "../api/answers.ts";
-import { change, place } from "../lib/location.ts";
+import { place } from "../lib/location.ts";
 import { dataQualityNotices } from "../viewmodels/dataQualityNotices.ts";
 import { percent, seconds } from "../lib/numbers.ts";
-import { Link, SegmentedControl } from "../components/ui/Controls.tsx";
+import { Link } from "../components/ui/Controls.tsx";
 import { DepthRangeNotice } from "../components/depth/DepthRangePanel.tsx";
 import { DeployList } from "../components/services/DeployList.tsx";
 import { EmptyState } from "../components/answer/EmptyState.tsx";
-import { Exports, Share } from "../components/controls/Exports.tsx";
-import { Filters, TypePicker } from "../components/controls/Filters.tsx";
+import { useSharedView } from "../components/controls/sharedView.ts";
+import { ProfileControls } from "../components/profile/ProfileControls.tsx";
+import { Toolbar } from "../components/ui/Toolbar.tsx";
 import { ProfileView } from "../components/profile/ProfileView.tsx";
 import { PrunedNotice } from "../components/answer/PrunedNotice.tsx";
-import { QualityLine } from "../components/answer/QualityLine.tsx";
+import { DataQuality } from "../components/answer/DataQuality.tsx";
 import { Timeline } from "../components/timeline/Timeline.tsx";
 import { ServicePods } from "../components/services/Workloads.tsx";
 import { totalSamples, formatRates } from "../viewmodels/qualitySummary.ts";
@@ -21,9 +22,7 @@ import { selectorOf } from "../lib/selectors.ts";
 import { CHOSEN_RANGE } from "../lib/sides.ts";
 import { onPage, pageRange } from "../lib/url.ts";
 import { useHelp, type HelpTexts } from "../components/controls/useHelp.ts";
-import type { ViewName } from "../lib/viewOptions.ts";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
-import { Notices } from "../components/answer/Notices.tsx";
 import { sampleFilterParameters, treeParameters } from "../lib/queryParameters.ts";
 import { staleNotices } from "../viewmodels/staleness.ts";
 import * as strings from "../strings/serviceStrings.tsx";
@@ -40,64 +39,40 @@ export function ServicePage({ refreshCount }: { refreshCount: number }) {
     timeline.reload();
     flame.reload();
   }, [refreshCount]);
-  return (
-    <>
-      <div class="heading">
-        <h1><bdi>{here.service.slice(0, 200)}</bdi></h1>
-        <Link to={onPage(here, "captures")} class="button" title={strings.captureNowHint}>{strings.captureNow}</Link>
-        <CompareLink timeline={timeline.answer} />
-        <Share query={query} sides={flame.isCurrent ? flame.answer?.sides : null} />
-      </div>
-      <div class="controls"><TypePicker /><Filters range={range} /></div>
+  const side = flame.answer?.sides[0];
+  const nodeCount = flame.answer ? flame.answer.level.length + flame.answer.pruned.nodes : null;
+  useSharedView(query, flame.isCurrent ? (flame.answer?.sides ?? null) : null, side && side.samples > 0 ? nodeCount : null);
+  const versions = timeline.answer?.versions ?? [];
+  const chips = (
+    <Toolbar label={strings.aboutService} class="chips">
       <ServicePods service={here.service} refreshCount={refreshCount} />
       <DeployList service={here.service} refreshCount={refreshCount} />
-      {flame.failure?.kind !== "final" && <AnswerView request={timeline} what={strings.timeline}>
-        {(answer) => answer.basis.samples > 0 && (
-          <>
-            {answer.versions.every(({ version }) => version === "") && <MissingVersionNotice />}
-            <Notices notices={staleNotices(answer.versions, range, Date.now() / 1000)} />
-            <Timeline timeline={answer} range={range} />
-          </>
-        )}
-      </AnswerView>}
-      <AnswerView request={flame} what={strings.profile}>
-        {(answer) => (answer.basis.samples === 0 ? <EmptyState what={here.type} /> : <ServiceProfile answer={answer} />)}
-      </AnswerView>
-    </>
+      {flame.answer && side && side.samples > 0 && <ProfileQuality answer={flame.answer} side={side} notices={staleNotices(versions, range, Date.now() / 1000)} isUnversioned={versions.length > 0 && versions.every(({ version }) => version === "")} />}
+      <CompareLink timeline={timeline.answer} />
+    </Toolbar>
   );
-}
-
-function ServiceProfile({ answer }: { answer: FlameAnswer }) {
-  const { service } = place.value;
-  const side = answer.sides[0];
   return (
-    <>
-      <Notices notices={dataQualityNotices(answer.sides, [""], answer.basis)} />
-      <div class="viewbar">
-        <SampleSummary on={side} />
-        <ViewPicker />
-        <span class="gap" />
-        <Exports side={side} name={service} nodeCount={answer.level.length + answer.pruned.nodes} />
+    <div class="fill">
+      <h1 class="unseen"><bdi>{here.service.slice(0, 200)}</bdi></h1>
+      <div class="card strip">
+        {flame.failure?.kind !== "final" && <AnswerView request={timeline} what={strings.timeline}>{(answer) => answer.basis.samples > 0 && <Timeline timeline={answer} range={range} />}</AnswerView>}
+        {chips}
       </div>
-      <QualityLine source={side} />
-      <DepthRangeNotice />
-      <PrunedNotice pruned={answer.pruned} />
-      <ProfileView answer={answer} names={[""]} />
-    </>
+      <AnswerView request={flame} what={strings.profile}>
+        {(answer) => (answer.basis.samples === 0 ? <EmptyState what={here.type} /> : <><DepthRangeNotice /><ProfileView answer={answer} names={[""]} controls={<ProfileControls />} /></>)}
+      </AnswerView>
+    </div>
   );
 }
 
-/** How the profile is looked at: on this page, or on one of its own. */
-function ViewPicker() {
-  const here = place.value;
-  const noSides = { a: "", b: "", baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "" };
+/** How good the data of a profile is, and what it is made of. */
+function ProfileQuality({ answer, side, notices, isUnversioned }: { answer: FlameAnswer; side: Side; notices: readonly string[]; isUnversioned: boolean }) {
   return (
-    <nav class="views" aria-label={strings.viewsOfProfile}>
-      <SegmentedControl<ViewName> label={strings.view} value={here.view === "sides" ? "flame" : here.view} onSelect={(next) => change({ view: next })}
-        options={[["flame", strings.flameGraph], ["table", strings.table], ["sandwich", strings.sandwich], ["lines", strings.lines]]} />
-      <Link to={onPage(here, "depth", { ...noSides, focus: here.focus })} class="button">{strings.depth}</Link>
-      <Link to={onPage(here, "heatmap", noSides)} class="button">{strings.heatmap}</Link>
-    </nav>
+    <DataQuality source={side} notices={[...notices, ...dataQualityNotices(answer.sides, [""], answer.basis)]}>
+      <SampleSummary on={side} />
+      <PrunedNotice pruned={answer.pruned} />
+      {isUnversioned && <MissingVersionNotice />}
+    </DataQuality>
   );
 }
 

@@ -7,7 +7,7 @@ import type { OverviewAnswer } from "../api/grids.ts";
 import { labelValue as value, withLabelValue, filterByName, compareVersions, currentDeploys, sortServices } from "../viewmodels/serviceList.ts";
 import { change, place } from "../lib/location.ts";
 import { dataQualityNotices } from "../viewmodels/dataQualityNotices.ts";
-import { Share } from "../components/controls/Exports.tsx";
+import { useSharedView } from "../components/controls/sharedView.ts";
 import { useKeys } from "../components/ui/useKeys.ts";
 import { ServiceTable } from "../components/services/ServiceTable.tsx";
 import { UnprofiledPods } from "../components/services/Workloads.tsx";
@@ -28,10 +28,11 @@ export function ServicesPage({ refreshCount }: { refreshCount: number }) {
   const range = pageRange(place.value);
   const apiQuery = ["overview", { query: query === "" ? "" : `{${joinMatchers(query)}}`, ...range, type: "cpu" }] as const;
   const request = useAnswer<OverviewAnswer>(apiUrl(...apiQuery));
+  useSharedView(apiQuery);
   useEffect(() => { if (refreshCount > 0) request.reload(); }, [refreshCount]);
   return (
     <>
-      <div class="heading"><h1>{strings.services}</h1><Share query={apiQuery} /></div>
+      <h1 class="unseen">{strings.services}</h1>
       <AnswerView request={request} what={strings.servicesSubject}>
         {(answer) => <><UnprofiledPods refreshCount={refreshCount} />{answer.service.length === 0 && query === "" ? <Welcome onArrival={request.reload} /> : <ServiceList answer={answer} range={range} refreshCount={refreshCount} />}</>}
       </AnswerView>

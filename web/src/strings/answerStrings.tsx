@@ -15,7 +15,7 @@ export const checkThatItRuns = "Check that it runs and that this page was opened
 export const browserOffline = "This browser is offline.";
 export const pageReconnectsAutomatically = "The page reconnects automatically.";
 export const profilesNeedToken = "This collector shows profiles only to readers with a token.";
-export const howToSendToken = "A browser sends no token. Use sidelight's commands with --token-file, or a proxy that adds one or signs you in. The page on operations describes the setup.";
+export const howToSendToken = "A browser sends no token. Use sidelight's commands with --token-file, or a proxy that adds one or signs you in.";
 export const answeredWithStatus = (status: Printable, statusText: Printable) => `The collector answered ${status} ${statusText}.`;
 
 // useAnswer
@@ -74,6 +74,10 @@ export const beforeYouRead = "Before you read this";
 // PrunedNotice
 export const groupedPaths = (nodes: number, other: ComponentChildren) => <>{plural(nodes, "tiny call path")} grouped into {other}; totals are exact.</>;
 export const showAll = "Show all";
+
+// DataQuality
+export const dataGood = "● Data quality: good ▾";
+export const dataWarnings = (warnings: number) => `⚠ Data quality: ${plural(warnings, "warning")} ▾`;
 
 // QualityLine
 export const whatTheseWordsMean = "What these words mean";

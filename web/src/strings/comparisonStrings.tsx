@@ -99,6 +99,7 @@ export const others = "others";
 export const heldBy = ", held by ";
 
 // VerdictCard
+export const verdictTools = "About the verdict";
 export const noVerdict = "This answer has no verdict. Colours mark differences beyond counting noise; pods and times can differ by more.";
 export const whyMenu = "Why ▾";
 export const whyAndHowSure = "Why, and how sure";
@@ -126,6 +127,8 @@ export const dayBefore = "the day before";
 export const weekBefore = "the week before";
 
 // ComparePage
+export const skipToGraph = "Skip to the graph";
+export const comparedSides = "Compared sides";
 export const compare = (service: ComponentChildren) => <>Compare {service}</>;
 export const comparison = "the comparison";
 export const noSamplesOf = (type: Printable, sides: Printable) => `No ${type} samples of ${sides}`;

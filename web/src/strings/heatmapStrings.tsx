@@ -14,7 +14,7 @@ export const legend = "Legend";
 export const noData = (swatch: ComponentChildren) => <>{swatch} no data</>;
 export const newVersion = (swatch: ComponentChildren) => <>{swatch} new version</>;
 export const heatmap = "heatmap";
-export const gridDescription = (title: Printable, rows: Printable, columns: Printable, maximum: Printable, unit: Printable) => `${title}: ${rows} rows, ${columns} columns, max ${maximum} ${unit}. Arrow keys move, Shift extends, Enter opens the selection, Escape clears it. The table below has the same numbers.`;
+export const gridDescription = (title: Printable, rows: Printable, columns: Printable, maximum: Printable, unit: Printable) => `${title}: ${rows} rows, ${columns} columns, max ${maximum} ${unit}. Arrow keys move, Shift extends, Enter opens the selection, Escape clears it.`;
 export const extendHint = "The next cell you tap becomes the other corner";
 export const extendSelection = "Extend selection";
 export const clear = "Clear";

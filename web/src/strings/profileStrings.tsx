@@ -16,6 +16,12 @@ export const noStates = "This answer has no states. Colours show packages.";
 export const onlyWallHasStates = "Only wall time has states (waiting, running, holding the GIL, waiting for a CPU). Colours show packages.";
 export const showWallTime = "Show wall time";
 
+// ProfileControls
+export const view = "View";
+export const table = "Table";
+export const moreMenu = "More ▾";
+export const moreOptions = "More options";
+
 // FlamePanel
 export const stack = "Stack";
 export const zoomIn = "Zoom in";
@@ -37,7 +43,7 @@ export const enter = "Enter";
 export const sandwich = "Sandwich";
 export const lines = "Lines";
 export const actionsFor = (title: Printable) => `Actions for ${title}`;
-export const bottomUpHint = "Bottom-up: callers below each function. Groups under 0.025 % of the total stay closed.";
+export const bottomUpHint = "i: callers below each function. Groups under 0.025 % of the total stay closed.";
 export const packagesBySelfTime = "Packages by self time";
 export const states = "States";
 export const callersOfTheseFrames = "Callers of these frames";
@@ -46,6 +52,7 @@ export const noMatch = "no match";
 export const frame = (frames: number, share: Printable) => `${plural(frames, "frame")} · ${share}`;
 export const previousMatch = "Previous match";
 export const nextMatch = "Next match";
+export const graphTools = "Graph tools";
 export const bottomUp = "Bottom-up";
 export const foldRecursionHint = "r: a function directly below itself is drawn once";
 export const foldRecursion = "Fold recursion";

@@ -14,7 +14,7 @@ export const regressed = "▲ regressed";
 export const notEnoughData = "not enough data";
 export const notComparable = "not comparable";
 export const was = (conclusion: Printable) => `, was ${conclusion}`;
-export const latestDeploy = (version: ComponentChildren) => <>Latest deploy {version} ·</>;
+export const latestDeployHint = "Latest deploy, and those before";
 export const compareWith = (previous: Printable) => `Compare with ${previous}`;
 export const inLabel = (namespace: ComponentChildren) => <>in {namespace}</>;
 
@@ -52,6 +52,7 @@ export const fromZero = "from 0";
 export const unverified = (relative: Printable) => `${relative} unverified`;
 
 // Workloads
+export const discoveryProblems = (problems: number) => `⚠ Discovery: ${plural(problems, "problem")} ▾`;
 export const noSidecar = "no sidecar";
 export const sidecarNotRunning = "sidecar not running";
 export const sidecarStale = "sidecar stale";
@@ -68,6 +69,7 @@ export const whatToDo = "What to do";
 export const rollout = (workload: ComponentChildren, revision: Printable, version: ComponentChildren, started: string, ended: string | null) => <>{workload} revision {revision} ({version}): rolled out from {started}{ended !== null && ` to ${ended}`}</>;
 
 // ServicePage
+export const aboutService = "About this service";
 export const captureNowHint = "Profile at a higher rate for a minute";
 export const captureNow = "Capture now";
 export const timeline = "the timeline";

@@ -33,10 +33,10 @@ export function Exports({ side, name, nodeCount = 0 }: { side: Side; name: strin
     <span class="exports">
       <Dropdown text={strings.exportMenu}>
         {[HTML, CSV, ...SINGLE_PROFILE_FORMATS].map((format) => <ExportLink key={format[0]} path="export" parameters={parameters} format={format} name={name} />)}
+        <a target="_blank" rel="noopener" href={`${PREFIX}speedscope/index.html#profileURL=${encodeURIComponent(profile)}&title=${title}&view=left-heavy`}>{strings.openInSpeedscope}</a>
+        {isTooLarge && <span class="quiet">{strings.heaviestInSpeedscope(SPEEDSCOPE_NODES, nodeCount)}</span>}
       </Dropdown>
       <ExportStatus />
-      <a class="button" target="_blank" rel="noopener" href={`${PREFIX}speedscope/index.html#profileURL=${encodeURIComponent(profile)}&title=${title}&view=left-heavy`}>{strings.openInSpeedscope}</a>
-      {isTooLarge && <span class="quiet">{strings.heaviestInSpeedscope(SPEEDSCOPE_NODES, nodeCount)}</span>}
     </span>
   );
 }

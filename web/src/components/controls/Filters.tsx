@@ -3,6 +3,7 @@ import { change, place } from "../../lib/location.ts";
 import { joinMatchers, parseMatchers, formatMatcher, type Matcher } from "../../lib/selectors.ts";
 import type { Range } from "../../lib/times.ts";
 import { SegmentedControl } from "../ui/Controls.tsx";
+import { Toolbar } from "../ui/Toolbar.tsx";
 import { MatcherEditor } from "./MatcherEditor.tsx";
 import type { ProfileType } from "../../lib/viewOptions.ts";
 import * as strings from "../../strings/timelineStrings.tsx";
@@ -21,8 +22,8 @@ export const OPERATOR_LABELS = { "=": "is", "!=": strings.operatorIsNot, "=~": "
 
 const apply = (matchers: readonly Matcher[]) => change({ query: joinMatchers(...matchers.map(formatMatcher)) });
 
-/** Filters by label as chips, each to be edited or removed; or all of them as text, which is also where those are that cannot be read. `isCompact` offers text only where there are some. */
-export function Filters({ range, isCompact = false }: { range: Range; isCompact?: boolean }) {
+/** Filters by label as chips, each to be edited or removed; or all of them as text, which is also where those are that cannot be read. Text is offered beside filters, and while one is added. */
+export function Filters({ range }: { range: Range }) {
   const { query } = place.value;
   const [open, setOpen] = useState<number | null>(null);
   const [asText, setAsText] = useState(false);
@@ -34,7 +35,7 @@ export function Filters({ range, isCompact = false }: { range: Range; isCompact?
     apply([...matchers.slice(0, at), ...(matcher ? [matcher] : []), ...matchers.slice(at + 1)]);
   };
   return (
-    <div class="filters" role="group" aria-label={strings.filters}>
+    <Toolbar class="filters" label={strings.filters}>
       {matchers.map((matcher, at) => (
         <span class="chip" key={formatMatcher(matcher)}>
           <button type="button" title={strings.edit(formatMatcher(matcher))} aria-expanded={open === at} onClick={() => setOpen(open === at ? null : at)}>
@@ -44,9 +45,9 @@ export function Filters({ range, isCompact = false }: { range: Range; isCompact?
         </span>
       ))}
       <button type="button" aria-expanded={open === matchers.length} onClick={() => setOpen(open === matchers.length ? null : matchers.length)}>{strings.addFilter}</button>
-      {(!isCompact || matchers.length > 0) && <button type="button" title={strings.editAsQueryHint} onClick={() => setAsText(true)}>{strings.editAsQuery}</button>}
+      {(matchers.length > 0 || open !== null) && <button type="button" title={strings.editAsQueryHint} onClick={() => setAsText(true)}>{strings.editAsQuery}</button>}
       {open !== null && <MatcherEditor key={open} range={range} matcher={matchers[open] ?? null} operatorLabels={OPERATOR_LABELS} onCancel={() => setOpen(null)} onDone={(matcher) => replaceAt(open, matcher)} />}
-    </div>
+    </Toolbar>
   );
 }
 

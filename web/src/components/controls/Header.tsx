@@ -1,46 +1,77 @@
 import { useEffect } from "preact/hooks";
 import { change, place } from "../../lib/location.ts";
 import { theme } from "../../lib/theme.ts";
-import { START, onPage, type Page } from "../../lib/url.ts";
+import { START, onPage, pageRange, type Page, type Place } from "../../lib/url.ts";
 import { Link } from "../ui/Controls.tsx";
+import { Dropdown } from "../ui/Dropdown.tsx";
+import { Toolbar } from "../ui/Toolbar.tsx";
+import { ComparisonExports, Exports, Share } from "./Exports.tsx";
+import { Filters, TypePicker } from "./Filters.tsx";
 import { HelpDialog, openHelp } from "./HelpDialog.tsx";
 import { RangePicker } from "./RangePicker.tsx";
+import { sharedView } from "./sharedView.ts";
 import * as strings from "../../strings/applicationStrings.ts";
 
 /** The place, with the appearance a person chose kept and all else at its start. */
 const homePlace = () => ({ ...START, theme: place.value.theme, keys: place.value.keys, from: place.value.from, until: place.value.until });
 
+const SERVICE_PAGES: readonly Page[] = ["service", "compare", "depth", "heatmap"];
+
+/** The one bar of every page: where one is, what is shown, of which time, and what can be done with it. */
 export function Header({ refresh }: { refresh: () => void }) {
   const here = place.value;
-  const tab = (page: Page, text: string) => (
-    <Link to={onPage(here, page)} current={here.page === page}>{text}</Link>
-  );
+  const isOfService = SERVICE_PAGES.includes(here.page) && here.service !== "";
   return (
     <header class="top">
-      <Link to={homePlace()} class="brand"><Logo />{" "}{strings.sidelight}</Link>
-      <nav aria-label={strings.pages}>
-        <Link to={homePlace()} current={here.page === "services"}>{strings.services}</Link>
-        <Link to={{ ...homePlace(), page: "captures" }} current={here.page === "captures" || here.page === "capture"}>{strings.captures}</Link>
-        {here.service !== "" && (
-          <>
-            <span class="crumb" aria-hidden="true">/</span>
-            <bdi class="crumb name" title={here.service}>{here.service}</bdi>
-            {tab("service", strings.profile)}
-            {tab("compare", strings.compare)}
-            {tab("depth", strings.depth)}
-            {tab("heatmap", strings.heatmap)}
-          </>
-        )}
-      </nav>
-      <div class="right">
-        <RangePicker />
-        <button type="button" onClick={refresh} title={strings.refreshData}>{strings.refresh}</button>
-        <ThemeSwitch />
-        <Link to={{ ...homePlace(), page: "settings" }} class="button square" current={here.page === "settings"} title={strings.settingsAndHelp}><span aria-hidden="true">⚙</span><span class="unseen">{strings.settingsAndHelp}</span></Link>
-        <button type="button" class="square" onClick={openHelp} aria-label={strings.keyboardAndHelp} title={strings.keyboardAndHelpHint}>?</button>
-      </div>
+      <Link to={homePlace()} class="brand"><Logo />{" "}{isOfService ? strings.services : strings.sidelight}</Link>
+      {isOfService ? <ServiceLinks here={here} /> : (
+        <nav aria-label={strings.pages}>
+          <Link to={homePlace()} current={here.page === "services"}>{strings.services}</Link>
+          <Link to={{ ...homePlace(), page: "captures" }} current={here.page === "captures" || here.page === "capture"}>{strings.captures}</Link>
+        </nav>
+      )}
+      {isOfService && <div class="controls"><TypePicker /><Filters range={pageRange(here)} /></div>}
+      <Toolbar label={strings.viewTools} class="right">
+        {(isOfService || here.page === "services") && <><RangePicker /><button type="button" class="square" onClick={refresh} aria-label={strings.refresh} title={strings.refreshData}>⟳</button></>}
+        {isOfService && <Link to={onPage(here, "captures")} class="button" title={strings.captureHint}>{strings.captureAction}</Link>}
+        <ViewActions />
+        <Dropdown text="⋯" label={strings.moreMenu} class="appearance">
+          <ThemeSwitch />
+          <Link to={{ ...homePlace(), page: "settings" }} current={here.page === "settings"}>{strings.settingsAndHelp}</Link>
+          <button type="button" onClick={openHelp} title={strings.keyboardAndHelpHint}>{strings.keyboardAndHelp}</button>
+        </Dropdown>
+      </Toolbar>
       <HelpDialog />
     </header>
+  );
+}
+
+/** The service, and the pages about it. */
+function ServiceLinks({ here }: { here: Place }) {
+  const tab = (page: Page, text: string, changes: Partial<Place> = {}) => <Link to={onPage(here, page, changes)} current={here.page === page}>{text}</Link>;
+  return (
+    <nav aria-label={strings.pages}>
+      <span class="crumb" aria-hidden="true">/</span>
+      <bdi class="crumb name" title={here.service}>{here.service}</bdi>
+      {tab("service", strings.profile)}
+      {tab("compare", strings.compare)}
+      {tab("depth", strings.depth, here.page === "depth" ? {} : { focus: here.focus })}
+      {tab("heatmap", strings.podsTab)}
+    </nav>
+  );
+}
+
+/** Sharing and exporting of what the page shows. */
+function ViewActions() {
+  const view = sharedView.value;
+  if (!view) return null;
+  const { query, sides, nodeCount } = view;
+  const { service } = place.value;
+  return (
+    <>
+      <Share query={query} sides={sides} />
+      {nodeCount !== null && sides && (sides.length === 2 ? <ComparisonExports sides={sides} query={query} name={service} /> : <Exports side={sides[0]} name={service} nodeCount={nodeCount} />)}
+    </>
   );
 }
 
@@ -58,8 +89,5 @@ function ThemeSwitch() {
   useEffect(() => {
     document.documentElement.dataset.theme = current;
   }, [current]);
-  return (
-    <button type="button" class="square" aria-label={strings.useTheme(other)} title={strings.useTheme(other)}
-      onClick={() => change({ theme: other }, "replace")}>{current === "dark" ? "☀" : "☾"}</button>
-  );
+  return <button type="button" onClick={() => change({ theme: other }, "replace")}>{strings.useTheme(other)}</button>;
 }

@@ -22,6 +22,7 @@ import { ContextMenu } from "../ui/ContextMenu.tsx";
 import { makePicture } from "./makePicture.ts";
 import { buildCaption, PictureButtons, type PictureSide } from "./PictureButtons.tsx";
 import { SearchBox } from "../ui/SearchBox.tsx";
+import { Toolbar } from "../ui/Toolbar.tsx";
 import * as strings from "../../strings/profileStrings.tsx";
 
 /** Zoom, search and walk over one tree: a single graph, a differential one, or the two sides linked. */
@@ -49,7 +50,7 @@ export function FlamePanel({ metrics, names, sides = [], controls }: { metrics: 
   const current = selected < tree.level.length ? selected : focus;
 
   const kinds = names.length === 1 ? (["single"] as const) : view === "sides" ? (["a", "b"] as const) : (["difference"] as const);
-  const first = useMemo(() => (names.length === 2 ? firstLevel(tree, shape, metrics.total, focus) : 0), [metrics, focus]);
+  const first = useMemo(() => firstLevel(tree, shape, metrics.total, focus), [metrics, focus]);
   const base = isUnfolded ? 0 : first;
   const pictures = useMemo(() => {
     const marksBefore = countBefore(result?.hit ?? null, kinds[0] === "difference" ? changes : null);
@@ -106,16 +107,16 @@ export function FlamePanel({ metrics, names, sides = [], controls }: { metrics: 
   };
   const captionFor = (at: number) => buildCaption(metrics, names, focus, at, matches);
   return (
-    <section class="panel" aria-label={strings.flameGraph}>
-      <Toolbar controls={controls} matches={matches} step={step} zoomed={focusKey !== "" || isMoved} showAll={() => zoom(0)} hasColours={side !== null} />
+    <section class="panel graphs" aria-label={strings.flameGraph}>
+      <GraphTools controls={controls} matches={matches} step={step} zoomed={focusKey !== "" || isMoved} showAll={() => zoom(0)} hasColours={side !== null} />
       {side !== null && <MissingStatesNotice metrics={metrics} />}
       {focusNode < 0 && (
         <p class="missing" role="status">
           {strings.focusMissing(<bdi><code>{pathKeyName(focusKey)}</code></bdi>)}{" "}<button type="button" onClick={() => change({ focus: "" }, "replace")}>{strings.clearZoom}</button>
         </p>
       )}
-      {first > 0 && <FoldedCallers path={pathTo(shape, focus > 0 ? shape.parent[focus] : first - 1)} nameOf={(node) => tree.names[tree.name[node]]} isUnfolded={isUnfolded} toggle={() => setUnfolded(!isUnfolded)} zoom={zoom} />}
-      <div class={isDocked.value ? "beside" : ""}>
+      <FoldedCallers path={first > 0 ? pathTo(shape, focus > 0 ? shape.parent[focus] : first - 1) : []} nameOf={(node) => tree.names[tree.name[node]]} isUnfolded={isUnfolded} toggle={() => setUnfolded(!isUnfolded)} zoom={zoom} />
+      <div class={isDocked.value ? "beside" : "unsided"}>
       <div class={kinds.length === 2 ? "pair" : ""}>
         {pictures.map((picture, at) => (
           <div key={kinds[at]} class="graph" style={kinds.length === 2 ? { width: `${sideWidth(metrics, focus, at) * 100}%` } : undefined}>
@@ -140,20 +141,20 @@ export function FlamePanel({ metrics, names, sides = [], controls }: { metrics: 
         <PictureButtons views={() => kinds.flatMap((_, at) => views.current[at]?.visible() ?? [])} captionFor={captionFor} sides={sides}
           legend={() => (side === null ? CHANGE_LEGEND : legend.map(({ name, value: number, colour: fill }) => ({ name: `${name} ${number}`.trim(), colour: fill })))} />
       </div>
-      {place.value.invert && <p class="quiet">{strings.bottomUpHint}</p>}
     </section>
   );
 }
 
 const LEGEND_LABELS = { package: strings.packagesBySelfTime, state: strings.states, self: strings.selfTime } as const;
 
-/** The callers of the rows that are drawn, in one line: the outermost and the nearest lead to them. */
+/** The callers of the rows that are drawn, in one line: the outermost and the nearest lead to them. Without any the line keeps its place, so that no zoom moves the graph. */
 function FoldedCallers({ path, nameOf, isUnfolded, toggle, zoom }: {
   path: readonly number[]; nameOf: (node: number) => string; isUnfolded: boolean; toggle: () => void; zoom: (node: number) => void;
 }) {
+  if (path.length === 0) return <div class="folded" />;
   const shown = path.length > 5 ? [...path.slice(0, 2), ...path.slice(-3)] : path;
   return (
-    <nav class="folded" aria-label={strings.callersOfTheseFrames}>
+    <Toolbar class="folded" label={strings.callersOfTheseFrames}>
       <button type="button" aria-expanded={isUnfolded} onClick={toggle}>{isUnfolded ? "▾" : "▸"} {strings.frameCount(path.length)}</button>
       {!isUnfolded && shown.map((node, at) => (
         <Fragment key={node}>
@@ -161,7 +162,7 @@ function FoldedCallers({ path, nameOf, isUnfolded, toggle, zoom }: {
           <button type="button" title={nameOf(node)} onClick={() => zoom(node)}><bdi>{frameParts(nameOf(node)).function.slice(0, 60)}</bdi></button>
         </Fragment>
       ))}
-    </nav>
+    </Toolbar>
   );
 }
 
@@ -175,13 +176,12 @@ function sideWidth({ us, divisor, norm }: TreeMetrics, focus: number, side: numb
 /** So that the name of an empty side can be read. */
 const MIN_SIDE_WIDTH = 0.12;
 
-function Toolbar({ controls, matches, step, zoomed, showAll, hasColours }: {
+function GraphTools({ controls, matches, step, zoomed, showAll, hasColours }: {
   controls: ComponentChildren; matches: { frames: number; share: number } | null; step: (by: 1 | -1) => void; zoomed: boolean; showAll: () => void; hasColours: boolean;
 }) {
   const { invert, collapse } = place.value;
   return (
     <div class="tools">
-      {controls}
       <SearchBox />
       {matches && (
         <span class="matched" role="status">
@@ -190,11 +190,14 @@ function Toolbar({ controls, matches, step, zoomed, showAll, hasColours }: {
           <button type="button" class="square" disabled={matches.frames === 0} aria-label={strings.nextMatch} title="n" onClick={() => step(1)}>›</button>
         </span>
       )}
-      <span class="gap" />
-      {hasColours && <ColourPicker />}
-      <Toggle isOn={invert} title="i" onToggle={() => change({ invert: !invert, focus: "" })}>{strings.bottomUp}</Toggle>
-      {(!controls || collapse) && <Toggle isOn={collapse} title={strings.foldRecursionHint} onToggle={() => change({ collapse: !collapse })}>{strings.foldRecursion}</Toggle>}
-      <button type="button" disabled={!zoomed} title={strings.esc} onClick={showAll}>{strings.resetZoom}</button>
+      <Toolbar class="grow" label={strings.graphTools}>
+        {controls}
+        <span class="gap" />
+        {hasColours && <ColourPicker />}
+        <Toggle isOn={invert} title={strings.bottomUpHint} onToggle={() => change({ invert: !invert, focus: "" })}>{strings.bottomUp}</Toggle>
+        {(!controls || collapse) && <Toggle isOn={collapse} title={strings.foldRecursionHint} onToggle={() => change({ collapse: !collapse })}>{strings.foldRecursion}</Toggle>}
+        <button type="button" disabled={!zoomed} title={strings.esc} onClick={showAll}>{strings.resetZoom}</button>
+      </Toolbar>
     </div>
   );
 }

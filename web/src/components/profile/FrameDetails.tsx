@@ -4,8 +4,11 @@ import { DefinitionList } from "../ui/Controls.tsx";
 import type { Description } from "../../flamegraph/analysis/frameDescription.ts";
 import * as strings from "../../strings/profileStrings.tsx";
 
+/** Narrower windows have no room beside the graph. */
+const MIN_DOCK_PIXELS = 1100;
+
 /** Whether the numbers of the selected frame stand beside the graph, to be read and copied; kept from page to page. */
-export const isDocked = signal(false);
+export const isDocked = signal(window.innerWidth >= MIN_DOCK_PIXELS);
 
 /** The selected frame in numbers: a line under the graph, or docked a panel with all of its name and its callers. */
 export function FrameDetails({ description, callers, children }: { description: Description; callers: () => readonly string[]; children: ComponentChildren }) {

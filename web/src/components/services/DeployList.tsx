@@ -6,6 +6,7 @@ import { place, PREFIX } from "../../lib/location.ts";
 import { formatAgo, formatWithZone, toEpochSeconds } from "../../lib/times.ts";
 import { parsePlace, type Place } from "../../lib/url.ts";
 import { Link } from "../ui/Controls.tsx";
+import { Dropdown } from "../ui/Dropdown.tsx";
 import * as strings from "../../strings/serviceStrings.tsx";
 
 const STATE_LABELS: Readonly<Record<string, string>> = {
@@ -31,8 +32,7 @@ export function DeployList({ service, refreshCount }: { service: string; refresh
   const deploys = request.answer?.deploys ?? [];
   if (deploys.length === 0) return null;
   return (
-    <details class="deploys">
-      <summary>{strings.latestDeploy(<bdi>{deploys[0].version.slice(0, 100)}</bdi>)}{" "}<DeployState deploy={deploys[0]} /></summary>
+    <Dropdown isText class="deploys" title={strings.latestDeployHint} text={<><bdi>{deploys[0].version.slice(0, 100)}</bdi> · <DeployState deploy={deploys[0]} /> ▾</>}>
       <ul>
         {deploys.map((deploy) => (
           <li key={deploy.id}>
@@ -41,7 +41,7 @@ export function DeployList({ service, refreshCount }: { service: string; refresh
           </li>
         ))}
       </ul>
-    </details>
+    </Dropdown>
   );
 }
 

@@ -4,6 +4,7 @@ import type { Workload, WorkloadsAnswer } from "../../api/answers.ts";
 import { apiUrl } from "../../api/request.ts";
 import { equals } from "../../lib/selectors.ts";
 import { formatClock } from "../../lib/times.ts";
+import { Dropdown } from "../ui/Dropdown.tsx";
 import { Table } from "../ui/Table.tsx";
 import { Notices } from "../answer/Notices.tsx";
 import * as strings from "../../strings/serviceStrings.tsx";
@@ -43,13 +44,14 @@ export function ServicePods({ service, refreshCount }: { service: string; refres
   const answer = useWorkloads(service, refreshCount);
   if (!answer) return null;
   const workloads = answer.workloads;
+  const problems = discoveryProblems(answer);
   const missing = workloads.flatMap((workload) => describeMissing(workload) || []);
   return (
     <>
-      <Notices notices={discoveryProblems(answer)} />
+      {workloads.length === 0 && problems.length > 0 && <Dropdown isText text={strings.discoveryProblems(problems.length)}><Notices notices={problems} /></Dropdown>}
       {workloads.length > 0 && (
-        <details class="numbers pods">
-          <summary>{missing.length > 0 ? `⚠ ${missing.join("; ")}` : strings.podCount(workloads.reduce((sum, { pod_counts: { total } }) => sum + total, 0))}</summary>
+        <Dropdown isText class="pods wide-choices" text={missing.length + problems.length > 0 ? `⚠ ${missing.join("; ") || strings.discoveryProblems(problems.length)} ▾` : `${strings.podCount(workloads.reduce((sum, { pod_counts: { total } }) => sum + total, 0))} ▾`}>
+          <Notices notices={problems} />
           <Table label={strings.tableOfPods} className="short" heads={[strings.podHeading, strings.workload, strings.version, strings.status, strings.whatToDo]}>
             {workloads.flatMap((workload) => workload.pods.map((pod) => (
               <tr key={`${workload.namespace} ${pod.pod}`}>
@@ -64,7 +66,7 @@ export function ServicePods({ service, refreshCount }: { service: string; refres
           {workloads.flatMap((workload) => workload.rollouts.map(({ revision, version, started, ended }) => (
             <p key={workload.workload + revision} class="quiet">{strings.rollout(<bdi>{workload.workload}</bdi>, revision, <bdi>{version}</bdi>, formatClock(started), ended === null ? null : formatClock(ended))}</p>
           )))}
-        </details>
+        </Dropdown>
       )}
     </>
   );

@@ -3,11 +3,13 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { TimelineAnswer } from "../../api/answers.ts";
 import { moveBrush, coarseResolution, layoutFlags, findGaps, brushSpan, stepAt, type BrushSelection, type Flag, type Span } from "../../charts/timelineLayout.ts";
 import { place } from "../../lib/location.ts";
+import { formatRate, rateUnit } from "../../lib/quantities.ts";
+import { signal } from "../../lib/signals.ts";
 import { percent, seconds as lasting, short } from "../../lib/numbers.ts";
 import { count } from "../../strings/counts.ts";
 import { coverageRemark, stopRemark, modeRemarks, formatShare } from "../../viewmodels/qualitySummary.ts";
 import { formatClock, parseTime, formatUtcOffset, formatWithZone, toEpochSeconds, type Range } from "../../lib/times.ts";
-import { TimelinePlot } from "./TimelinePlot.tsx";
+import { CHART_PIXELS, TimelinePlot } from "./TimelinePlot.tsx";
 import { RemarkText } from "../answer/QualityLine.tsx";
 import { ZoomBack, TimelineSelection, PendingSides, zoomTo } from "./TimelineSelection.tsx";
 import { Table } from "../ui/Table.tsx";
@@ -21,16 +23,23 @@ export const UNIT: Record<ProfileType, string> = {
   gil: strings.shareOfCoreHolding,
 };
 
-const LEFT = 44;
+/** The room of the axis, where the timeline is unfolded. */
+const AXIS_PIXELS = 44;
+const STRIP_PIXELS = 30;
 const DRAG_PIXELS = 4;
 
+/** Whether the timeline shows its axes, flags and numbers; kept from page to page. */
+export const isTimelineUnfolded = signal(false);
+
 /**
- * The rate over time, with a flag where each version was first seen. A range is brushed with the mouse, a finger or
+ * The rate over time: a strip, or unfolded with axes, numbers and a flag where each version was first seen. A range is brushed with the mouse, a finger or
  * the keyboard; it, or a flag, is then zoomed to or made a side of a comparison.
  */
 export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range: Range }) {
+  const isUnfolded = isTimelineUnfolded.value;
+  const left = isUnfolded ? AXIS_PIXELS : 0;
   const host = useRef<HTMLDivElement>(null);
-  const width = useElementWidth(host);
+  const width = useElementWidth(host, isUnfolded);
   const [hovered, setHovered] = useState<number | null>(null);
   const [brush, setBrush] = useState<BrushSelection | null>(null);
   const [flag, setFlag] = useState<Flag | null>(null);
@@ -46,10 +55,10 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
   // Another range, or later data: what was brushed lies elsewhere now.
   useLayoutEffect(() => { setBrush(null); setFlag(null); setHovered(null); }, [range.from, range.until]);
 
-  const scale = (at: number) => ((at - visible.from) / Math.max(visible.until - visible.from, 1e-9)) * Math.max(width - LEFT, 1);
+  const scale = (at: number) => ((at - visible.from) / Math.max(visible.until - visible.from, 1e-9)) * Math.max(width - left, 1);
   const stepUnder = (event: PointerEvent) => {
-    const x = event.clientX - (host.current as HTMLDivElement).getBoundingClientRect().left - LEFT;
-    return stepAt(visible.from + (x / Math.max(width - LEFT, 1)) * (visible.until - visible.from), start, step);
+    const x = event.clientX - (host.current as HTMLDivElement).getBoundingClientRect().left - left;
+    return stepAt(visible.from + (x / Math.max(width - left, 1)) * (visible.until - visible.from), start, step);
   };
   const down = (event: PointerEvent) => {
     if (event.button !== 0) return;
@@ -93,44 +102,59 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
   const markers = useMemo(() => versions.map(({ version, first_seen, rollouts = [] }) => ({
     at: toEpochSeconds(first_seen), text: version || strings.noVersionLabelled, rollouts: rollouts.map(({ started, ended }) => ({ from: started, until: ended ?? started })),
   })).sort((a, b) => a.at - b.at), [timeline]);
-  const flags = width > 0 ? layoutFlags(markers, (moment) => LEFT + scale(moment), width) : [];
+  const flags = width > 0 ? layoutFlags(markers, (moment) => left + scale(moment), width) : [];
   const brushed = brush && brush.anchor !== null && start.length > 0 ? brushSpan(brush, start, step, visible) : null;
   const rough = coarseResolution(timeline.basis.resolutions ?? [], step, visible);
   const summary = strings.timelineDescription(UNIT[type], short(mean), short(maximum), rates.length, lasting(step), emptySpans.length > 0 ? strings.gap(emptySpans.length) : "", versions.map(({ version }) => version || strings.noVersionWord).join(", "));
+  const chart = (
+    <div class="chart" ref={host} key="chart" role="slider" tabIndex={0} aria-label={summary} aria-describedby="timeline-keys"
+      aria-valuemin={0} aria-valuemax={Math.max(start.length - 1, 0)} aria-valuenow={brush?.head ?? Math.max(start.length - 1, 0)}
+      aria-valuetext={brush && start.length > 0 ? describeStep(brush.head) + (brushed ? strings.selectedSpan(formatClock(brushed.from), formatClock(brushed.until)) : "") : strings.nothingSelected}
+      onKeyDown={press} onPointerDown={down} onPointerMove={move} onPointerUp={() => { pressed.current = null; }} onPointerCancel={cancel} onPointerLeave={() => setHovered(null)}>
+      {width > 0 && <TimelinePlot isStrip={!isUnfolded} height={isUnfolded ? CHART_PIXELS : STRIP_PIXELS} width={width} left={left} range={visible} start={start} step={step} value={value} markers={markers} gaps={emptySpans} brush={brushed} cursor={pointed} />}
+      {!isUnfolded && pointed !== null && <span class="chart-tip">{describeStep(pointed)}</span>}
+    </div>
+  );
+  const rate = formatRate(mean, rateUnit(type));
   return (
-    <section class="card timeline" aria-label={strings.timeline}>
-      <div class="caption">
-        <h2>{UNIT[type]}</h2>
-        <span class="quiet">{pointed !== null ? describeStep(pointed) : strings.timelineCaption(short(mean), short(maximum), formatUtcOffset(start[0] ?? Date.now() / 1000))}</span>
+    <section class={isUnfolded ? "timeline" : "timeline folded-timeline"} aria-label={strings.timeline}>
+      <div class="timeline-head">
+        <button type="button" class="square" aria-expanded={isUnfolded} aria-label={isUnfolded ? strings.foldTimeline : strings.unfoldTimeline}
+          onClick={() => { isTimelineUnfolded.value = !isUnfolded; }}>{isUnfolded ? "▾" : "▸"}</button>
+        <span class="line" title={UNIT[type]}><strong>{rate}</strong> <span class="quiet">{strings.podCount(timeline.basis.pods)}</span></span>
+        {!isUnfolded && chart}
       </div>
-      <p class="basis">
-        {remarks.map((remark, i) => <Fragment key={remark.text}>{i > 0 && " · "}<RemarkText remark={remark} /></Fragment>)}
-        {rough && <> · <strong class="doubt">{strings.storedCoarsely(rough.every, formatClock(rough.until))}</strong></>}
-      </p>
-      <div class="timeline-flags" style={{ height: `${Math.max(...flags.map(({ row }) => row + 1), 0) * 26}px` }}>
-        {flags.map((one) => {
-          const [first, ...others] = one.markers;
-          return (
-            <button key={first.at} type="button" class="flag" aria-pressed={flag?.markers[0] === first} style={{ left: `${one.x}px`, top: `${one.row * 26}px`, maxWidth: `${one.width}px` }}
-              title={one.markers.map((marker) => [strings.firstSeen(marker.text, formatWithZone(marker.at)), ...marker.rollouts.map(({ from, until }) => strings.rolledOutFrom(formatClock(from), until > from ? formatClock(until) : null))].join(", ")).join("\n")}
-              onClick={() => { setFlag(flag?.markers[0] === first ? null : one); setBrush(null); }}>
-              <span aria-hidden="true">▌</span><bdi>{first.text}</bdi><span class="flag-time">{formatClock(first.at).slice(...(visible.until - visible.from > 172_800 ? [5, 10] : [11, 16]))}</span>{others.length > 0 && <span class="more-flags"> +{others.length}</span>}
-            </button>
-          );
-        })}
-      </div>
-      <div class="chart" ref={host} role="slider" tabIndex={0} aria-label={summary} aria-describedby="timeline-keys"
-        aria-valuemin={0} aria-valuemax={Math.max(start.length - 1, 0)} aria-valuenow={brush?.head ?? Math.max(start.length - 1, 0)}
-        aria-valuetext={brush && start.length > 0 ? describeStep(brush.head) + (brushed ? strings.selectedSpan(formatClock(brushed.from), formatClock(brushed.until)) : "") : strings.nothingSelected}
-        onKeyDown={press} onPointerDown={down} onPointerMove={move} onPointerUp={() => { pressed.current = null; }} onPointerCancel={cancel} onPointerLeave={() => setHovered(null)}>
-        {width > 0 && <TimelinePlot width={width} left={LEFT} range={visible} start={start} step={step} value={value} markers={markers} gaps={emptySpans} brush={brushed} cursor={pointed} />}
-      </div>
+      {isUnfolded && (
+        <>
+          <div class="caption">
+            <h2>{UNIT[type]}</h2>
+            <span class="quiet">{pointed !== null ? describeStep(pointed) : strings.timelineCaption(short(mean), short(maximum), formatUtcOffset(start[0] ?? Date.now() / 1000))}</span>
+          </div>
+          <p class="basis">
+            {remarks.map((remark, i) => <Fragment key={remark.text}>{i > 0 && " · "}<RemarkText remark={remark} /></Fragment>)}
+            {rough && <> · <strong class="doubt">{strings.storedCoarsely(rough.every, formatClock(rough.until))}</strong></>}
+          </p>
+          <div class="timeline-flags" style={{ height: `${Math.max(...flags.map(({ row }) => row + 1), 0) * 26}px` }}>
+            {flags.map((one) => {
+              const [first, ...others] = one.markers;
+              return (
+                <button key={first.at} type="button" class="flag" aria-pressed={flag?.markers[0] === first} style={{ left: `${one.x}px`, top: `${one.row * 26}px`, maxWidth: `${one.width}px` }}
+                  title={one.markers.map((marker) => [strings.firstSeen(marker.text, formatWithZone(marker.at)), ...marker.rollouts.map(({ from, until }) => strings.rolledOutFrom(formatClock(from), until > from ? formatClock(until) : null))].join(", ")).join("\n")}
+                  onClick={() => { setFlag(flag?.markers[0] === first ? null : one); setBrush(null); }}>
+                  <span aria-hidden="true">▌</span><bdi>{first.text}</bdi><span class="flag-time">{formatClock(first.at).slice(...(visible.until - visible.from > 172_800 ? [5, 10] : [11, 16]))}</span>{others.length > 0 && <span class="more-flags"> +{others.length}</span>}
+                </button>
+              );
+            })}
+          </div>
+          {chart}
+        </>
+      )}
       <span class="unseen" id="timeline-keys">{strings.timelineKeys}</span>
       {brushed && <TimelineSelection span={brushed} range={range} samples={samplesBetween(samples, brush as BrushSelection)} onClear={() => setBrush(null)} />}
       {flag && <TimelineSelection versions={versions.filter(({ version, first_seen }) => flag.markers.some(({ at: when, text }) => when === toEpochSeconds(first_seen) && text === (version || strings.noVersionLabelled)))}
         span={visible} range={range} onClear={() => setFlag(null)} />}
       <div class="row"><ZoomBack range={range} /><PendingSides /></div>
-      <details class="numbers">
+      {isUnfolded && <details class="numbers">
         <summary>{strings.timelineAsTable}</summary>
         <Table label={strings.timelineAsTable} className="short" heads={[strings.fromZone(formatUtcOffset(start[0] ?? 0)), ...strings.timelineColumns]}>
           {start.map((moment, i) => value[i] !== null && (
@@ -141,7 +165,7 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
           ))}
         </Table>
         {emptySpans.length > 0 && <p class="quiet">{strings.noDataHeading}{" "}{emptySpans.map(({ from, until }) => `${formatClock(from)} – ${formatClock(until)}`).join("; ")}</p>}
-      </details>
+      </details>}
     </section>
   );
 }

@@ -10,16 +10,30 @@ export function Link({ to, children, current, class: className, title, onClick }
   return <a href={href(to)} data-inside="1" class={className} title={title} onClick={onClick} aria-current={current ? "page" : undefined}>{children}</a>;
 }
 
+/** One of a few values: radio buttons that are one tab stop. */
 export function SegmentedControl<Value extends string>({ label, value, options, onSelect }: {
   label: string; value: Value; options: readonly (readonly [Value, string, string?])[]; onSelect: (value: Value) => void;
 }) {
+  const stop = Math.max(options.findIndex(([option]) => option === value), 0);
   return (
-    <div class="segments" role="group" aria-label={label}>
-      {options.map(([option, text, title]) => (
-        <button key={option} type="button" aria-pressed={option === value} title={title} onClick={() => onSelect(option)}>{text}</button>
+    <div class="segments" role="radiogroup" aria-label={label} onKeyDown={moveChoice}>
+      {options.map(([option, text, title], at) => (
+        <button key={option} type="button" role="radio" aria-checked={option === value} tabIndex={at === stop ? 0 : -1} title={title} onClick={() => onSelect(option)}>{text}</button>
       ))}
     </div>
   );
+}
+
+/** The arrow keys choose the next radio button; inside a toolbar they only move, and Space chooses. */
+function moveChoice(event: KeyboardEvent): void {
+  const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  const group = event.currentTarget as HTMLElement;
+  if (!step || group.closest('[role="toolbar"]') || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+  const radios = [...group.querySelectorAll<HTMLElement>('[role="radio"]')];
+  const next = radios[(radios.indexOf(document.activeElement as HTMLElement) + step + radios.length) % radios.length];
+  event.preventDefault();
+  next.focus();
+  next.click();
 }
 
 export function Toggle({ isOn, onToggle, children, title }: { isOn: boolean; onToggle: () => void; children: ComponentChildren; title?: string }) {

@@ -2,7 +2,9 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
 /** Choices behind a button, or with `isText` anything to be read. It closes when a choice is made, with Escape, and by a click elsewhere. */
-export function Dropdown({ text, label, isText = false, children }: { text: string; label?: string; isText?: boolean; children: ComponentChildren }) {
+export function Dropdown({ text, label, title = label, isText = false, class: className = "", children }: {
+  text: ComponentChildren; label?: string; title?: string; isText?: boolean; class?: string; children: ComponentChildren;
+}) {
   const box = useRef<HTMLDetailsElement>(null);
   const close = () => box.current?.removeAttribute("open");
   useEffect(() => {
@@ -13,13 +15,13 @@ export function Dropdown({ text, label, isText = false, children }: { text: stri
     return () => document.removeEventListener("click", closeOutside);
   }, []);
   return (
-    <details class="drop" ref={box} onKeyDown={(event) => {
+    <details class={`drop ${className}`} ref={box} onKeyDown={(event) => {
       if (event.key !== "Escape" || !box.current?.open) return;
       event.preventDefault();
       close();
       box.current.querySelector("summary")?.focus();
     }}>
-      <summary class="button" aria-label={label} title={label}>{text}</summary>
+      <summary class="button" aria-label={label} title={title}>{text}</summary>
       <div class={isText ? "choices text" : "choices"} onClick={(event) => {
         if (!isText && event.target instanceof Element && event.target.closest("a, button")) close();
       }}>{children}</div>

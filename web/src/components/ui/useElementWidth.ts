@@ -1,8 +1,8 @@
 import type { RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 
-/** The width inside an element in pixels, as it changes; 0 before it is known. */
-export function useElementWidth(of: RefObject<HTMLElement | null>): number {
+/** The width inside an element in pixels, as it changes; 0 before it is known. `key` changes when the element is another one. */
+export function useElementWidth(of: RefObject<HTMLElement | null>, key?: unknown): number {
   const [width, setWidth] = useState(0);
   useLayoutEffect(() => {
     const element = of.current as HTMLElement;
@@ -11,6 +11,6 @@ export function useElementWidth(of: RefObject<HTMLElement | null>): number {
     observer.observe(element);
     measure();
     return () => observer.disconnect();
-  }, []);
+  }, [key]);
   return width;
 }

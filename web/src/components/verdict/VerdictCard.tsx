@@ -6,6 +6,7 @@ import { change, place } from "../../lib/location.ts";
 import { confidenceLabel, percent } from "../../lib/numbers.ts";
 import { BASIS_NAMES, describeVerdict } from "../../viewmodels/verdictText.ts";
 import { DefinitionList } from "../ui/Controls.tsx";
+import { Toolbar } from "../ui/Toolbar.tsx";
 import { Dropdown } from "../ui/Dropdown.tsx";
 import { ChecksButton, RemedyButton, remediesOf } from "./ComparabilityChecks.tsx";
 import * as strings from "../../strings/comparisonStrings.tsx";
@@ -21,11 +22,13 @@ export function VerdictCard({ verdict, notices }: { verdict: Verdict | null; not
   const [remedy] = remediesOf(verdict);
   return (
     <VerdictLine verdict={verdict} below={isEntering && <RequestCounts close={() => setEntering(false)} />}>
-      {isCompared && <BasisPicker verdict={verdict} />}
-      <Dropdown isText text={strings.whyMenu} label={strings.whyAndHowSure}><VerdictReasons verdict={verdict} /></Dropdown>
-      <span class="gap" />
-      {remedy && <RemedyButton remedy={remedy} enterRequests={enterRequests} isPrimary />}
-      <ChecksButton verdict={verdict} notices={notices} enterRequests={enterRequests} />
+      <Toolbar class="grow" label={strings.verdictTools}>
+        {isCompared && <BasisPicker verdict={verdict} />}
+        <Dropdown isText text={strings.whyMenu} label={strings.whyAndHowSure}><VerdictReasons verdict={verdict} /></Dropdown>
+        <span class="gap" />
+        {remedy && <RemedyButton remedy={remedy} enterRequests={enterRequests} isPrimary />}
+        <ChecksButton verdict={verdict} notices={notices} enterRequests={enterRequests} />
+      </Toolbar>
     </VerdictLine>
   );
 }

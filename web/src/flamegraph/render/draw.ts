@@ -128,7 +128,8 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene, surface: S
     if (style.hatch !== "") hatch(context, boxes.x[i], y, width, style.hatch, textColour);
     if (width < minLabelWidth) continue;
     context.fillStyle = textColour;
-    label(context, badge(style), Math.round(boxes.x[i]), y, width, surface.characterWidth);
+    const maxCharacters = Math.floor((width - 6) / surface.characterWidth);
+    label(context, boxLabel(style, width, maxCharacters), Math.round(boxes.x[i]), y, width, maxCharacters);
   }
   for (const node of [scene.hovered, scene.selected]) if (node >= 0) outline(context, boxes, node, node === scene.selected ? 2 : 1, surface);
 }
@@ -142,8 +143,17 @@ function outline(context: CanvasRenderingContext2D, boxes: Boxes, node: number, 
   context.strokeRect(boxes.x[i] + 1, y + 1, Math.max(boxes.width[i] - 3, 1), ROW_PIXELS - 3);
 }
 
-/** The text of a box; hatched ones name their change. */
-export const badge = (style: BoxStyle) => (style.hatch === "" ? style.label : `${style.hatch} ▸ ${style.label}`);
+/** Narrower boxes have no room for a file. */
+const MIN_FILE_PIXELS = 140;
+
+/** The text of a box of this width; hatched ones name their change. A file that has no room is left out before a function is cut. */
+export function boxLabel({ label, hatch }: BoxStyle, width: number, maxCharacters: number): string {
+  const whole = hatch === "" ? label : `${hatch} ▸ ${label}`;
+  if (width >= MIN_FILE_PIXELS && whole.length <= maxCharacters) return whole;
+  const name = label.replace(/ \([^()]*\)$/, "");
+  const short = hatch === "" ? name : `${hatch === "new" ? "+" : "−"} ${name}`;
+  return width >= MIN_FILE_PIXELS && hatch !== "" && hatch.length + 3 + name.length <= maxCharacters ? `${hatch} ▸ ${name}` : short;
+}
 
 /** Diagonal lines, leaning one way for new and the other for gone. */
 function hatch(context: CanvasRenderingContext2D, x: number, y: number, width: number, kind: "new" | "removed", colour: string): void {
@@ -165,10 +175,9 @@ function hatch(context: CanvasRenderingContext2D, x: number, y: number, width: n
 }
 
 /** A name is cut by its character count; one with other scripts in it, whose widths differ, is clipped. */
-function label(context: CanvasRenderingContext2D, text: string, x: number, y: number, width: number, character: number): void {
-  const maxCharacters = Math.floor((width - 6) / character);
+function label(context: CanvasRenderingContext2D, text: string, x: number, y: number, width: number, maxCharacters: number): void {
   const middle = y + ROW_PIXELS / 2;
-  if (/^[\x20-\x7e▸▲▼]*$/.test(text.slice(0, maxCharacters + 1))) {
+  if (/^[\x20-\x7e▸▲▼−]*$/.test(text.slice(0, maxCharacters + 1))) {
     context.fillText(text.length > maxCharacters ? `${text.slice(0, Math.max(maxCharacters - 1, 1))}…` : text, x + 4, middle);
     return;
   }

@@ -1,5 +1,5 @@
 import { css, type Rgb } from "./colour.ts";
-import { badge, FONT, FillColours, ROW_PIXELS } from "./draw.ts";
+import { boxLabel, FONT, FillColours, ROW_PIXELS } from "./draw.ts";
 import type { VisibleGraph } from "./picture.ts";
 import * as strings from "../../strings/frameStrings.ts";
 
@@ -83,7 +83,7 @@ export function pictureSvg(view: VisibleGraph, caption: Caption): string {
   const { picture, boxes } = view;
   const layout = layoutPicture(view, caption);
   const colours = new FillColours(caption.ground);
-  const focusLevel = picture.tree.level[picture.focus];
+  const focusLevel = picture.tree.level[picture.focus] - (picture.base ?? 0);
   const character = 12 * CHARACTER_WIDTH;
   const out = [
     `<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="${layout.width}" height="${layout.height}" ` +
@@ -105,7 +105,7 @@ export function pictureSvg(view: VisibleGraph, caption: Caption): string {
     if (style.hatch !== "") out.push(`<rect ${rectangle} fill="url(#${style.hatch})"/>`);
     const maxCharacters = Math.floor((width - 6) / character);
     // An inner svg clips what a font draws wider than this one.
-    if (maxCharacters >= 2) out.push(`<svg ${rectangle}><text x="4" y="14" fill="${textColour}">${xml(isolateText(truncate(badge(style), maxCharacters)))}</text></svg>`);
+    if (maxCharacters >= 2) out.push(`<svg ${rectangle}><text x="4" y="14" fill="${textColour}">${xml(isolateText(truncate(boxLabel(style, width, maxCharacters), maxCharacters)))}</text></svg>`);
     out.push("</g>");
   }
   for (const { x, y, colour, hatch } of layout.swatches) {

@@ -1,0 +1,139 @@
+"""The picture first: where the graph begins, how much of it is in view, and what comes before it.
+
+A verdict with everything in it is in `test_compare_page.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.processes import eventually
+from tests.web.conftest import Open
+from tests.web.flame import ROW_PIXELS, graph
+
+PROFILE = "/s/shop"
+BAD_PROFILE = "/s/low?type=wall"
+"""With warnings about the data."""
+COMPARISON = "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2"
+BAD_COMPARISON = "/s/mixed/compare?baseline=version%3Agood&comparison=version%3Aunsafe"
+TARGETS = {
+    # Window: the first pixel and the rows of a profile, and of a comparison.
+    (1440, 900): ((190, 28), (330, 20)),
+    (1280, 720): ((190, 20), (330, 12)),
+    (2560, 1300): ((190, 40), (330, 32)),
+}
+MOST_TAB_STOPS = 15
+TAB_STOPS = """() => {
+  const all = [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')]
+    .filter(at => at.tabIndex >= 0 && !at.disabled && at.checkVisibility({ visibilityProperty: true }));
+  return all.findIndex(at => at.matches('.flame canvas'));
+}"""
+
+
+def measured(page: Page) -> dict[str, float]:
+    """Where the rows begin and end in the window, and how much of its width they and their panel take."""
+    graph(page).locator("canvas[data-drawn]").wait_for()
+    found: dict[str, float] = page.evaluate(
+        """() => {
+            const rows = document.querySelector('.flame-scroll').getBoundingClientRect();
+            const panel = document.querySelector('.graphs').getBoundingClientRect();
+            return { top: rows.top, rows: (Math.min(rows.bottom, innerHeight) - rows.top) / 20,
+                     bottom: rows.bottom, panel: panel.width, page: document.documentElement.scrollHeight };
+        }"""
+    )
+    return found
+
+
+@pytest.mark.parametrize("size", TARGETS, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_graph_begins_high_and_fills_the_window(shop: str, open_page: Open, size: tuple[int, int]) -> None:
+    width, height = size
+    profile, comparison = TARGETS[size]
+    page = open_page("about:blank", viewport={"width": width, "height": height})
+    for address, (top, rows) in (
+        (PROFILE, profile),
+        (BAD_PROFILE, profile),
+        (COMPARISON, comparison),
+        (BAD_COMPARISON, comparison),
+    ):
+        page.goto(shop + address)
+        at = measured(page)
+        assert at["top"] <= top, (address, at)
+        assert at["rows"] >= rows, (address, at)
+        assert at["panel"] >= width - 40, (address, at)
+        assert at["page"] <= height, (address, at)
+
+
+@pytest.mark.parametrize("address", [PROFILE, COMPARISON], ids=["profile", "comparison"])
+def test_nothing_moves_under_the_pointer_when_a_frame_is_chosen(
+    shop: str, open_page: Open, address: str
+) -> None:
+    page = open_page(shop + address, viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    before = measured(page)
+    area = graph(page).locator("canvas").bounding_box()
+    assert area
+    page.mouse.move(area["x"] + area["width"] * 0.9, area["y"] + ROW_PIXELS / 2)
+    expect(page.locator(".flame-tooltip")).to_be_visible()
+    page.mouse.down()
+    page.mouse.up()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
+    eventually("the graph keeps its place and height", lambda: measured(page) == before)
+    # Its numbers would be those of another frame.
+    expect(page.locator(".flame-tooltip")).to_be_hidden()
+    page.keyboard.press("i")
+    expect(page.get_by_role("button", name="Bottom-up")).to_have_attribute("aria-pressed", "true")
+    assert measured(page) == before
+
+
+def test_leading_frames_of_all_time_are_one_row_that_unfolds(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22")
+    graph(page).locator("canvas[data-drawn]").wait_for()
+    rows = "host => host.boxes().map(box => box.name)"
+    folded = graph(page).evaluate(rows)
+    assert folded[0] == "cached (shop/cache.py)"
+    page.get_by_role("button", name="3 frames").click()
+    eventually("all frames are drawn", lambda: graph(page).evaluate(rows)[:2] == ["total", "main (app.py)"])
+
+
+def test_few_tab_stops_come_before_the_graph_and_arrows_reach_the_rest(shop: str, open_page: Open) -> None:
+    page = open_page(shop + PROFILE)
+    measured(page)
+    expect(page.get_by_role("button", name="Share", exact=True)).to_be_visible()
+    assert 0 < page.evaluate(TAB_STOPS) <= MOST_TAB_STOPS
+    tools = page.get_by_role("toolbar", name="Graph tools")
+    tools.get_by_role("radio", name="Flame graph").focus()
+    page.keyboard.press("ArrowRight")
+    table = tools.get_by_role("radio", name="Table")
+    expect(table).to_be_focused()
+    expect(table).not_to_be_checked()
+    page.keyboard.press("End")
+    # Reset zoom is disabled.
+    expect(tools.get_by_role("button", name="Bottom-up")).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(tools.get_by_role("radio", name="Flame graph")).to_be_focused()
+    types = page.get_by_role("radiogroup", name="Profile type")
+    types.get_by_role("radio", name="CPU").focus()
+    page.keyboard.press("ArrowRight")
+    expect(types.get_by_role("radio", name="Wall")).to_be_checked()
+    expect(types.get_by_role("radio", name="Wall")).to_be_focused()
+
+
+def test_bar_stays_and_the_timeline_unfolds(shop: str, open_page: Open) -> None:
+    page = open_page(shop + PROFILE, viewport={"width": 1280, "height": 720})
+    measured(page)
+    bar = page.get_by_role("banner")
+    for name in ("Profile", "Compare", "Depth", "Pods", "Capture"):
+        expect(bar.get_by_role("link", name=name, exact=True)).to_be_visible()
+    expect(page.locator(".flag")).to_have_count(0)
+    page.get_by_role("button", name="Unfold the timeline").click()
+    expect(page.locator(".flag")).to_have_count(2)
+    page.mouse.wheel(0, 4000)
+    eventually("the page has scrolled", lambda: page.evaluate("scrollY") > 0)
+    place = bar.bounding_box()
+    assert place
+    assert place["y"] == 0
+    page.get_by_role("link", name="Compare", exact=True).click()
+    page.get_by_role("link", name="Profile", exact=True).click()
+    expect(page.locator(".flag")).to_have_count(2)
+    page.get_by_role("button", name="Fold the timeline").click()
+    expect(page.locator(".flag")).to_have_count(0)

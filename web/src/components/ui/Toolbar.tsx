@@ -1,0 +1,45 @@
+import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
+
+/** What the arrow keys visit: controls outside of panels that open. */
+const ITEMS = ":is(button, select, summary, a[href]):not(:disabled):not(.choices *):not(.sheet *):not(.editor *)";
+const OBSERVED = { childList: true, subtree: true, attributes: true, attributeFilter: ["tabindex", "disabled"] };
+
+const isVisible = (element: HTMLElement) => element.getClientRects().length > 0;
+
+/** Controls that are one tab stop: the arrow keys, Home and End move between them (the ARIA pattern "toolbar"). */
+export function Toolbar({ label, class: className = "", children }: { label: string; class?: string; children: ComponentChildren }) {
+  const host = useRef<HTMLDivElement>(null);
+  const current = useRef<HTMLElement | null>(null);
+  const items = () => [...(host.current?.querySelectorAll<HTMLElement>(ITEMS) ?? [])].filter(isVisible);
+  const update = () => {
+    const all = items();
+    const stop = all.find((item) => item === current.current) ?? all[0];
+    // Only what differs is set: each change is observed again.
+    for (const item of all) {
+      const index = item === stop ? 0 : -1;
+      if (item.getAttribute("tabindex") !== String(index)) item.tabIndex = index;
+    }
+  };
+  useLayoutEffect(() => {
+    const observer = new MutationObserver(update);
+    observer.observe(host.current as HTMLElement, OBSERVED);
+    update();
+    return () => observer.disconnect();
+  }, []);
+  const move = (event: KeyboardEvent) => {
+    const all = items();
+    const at = all.indexOf(event.target as HTMLElement);
+    if (at < 0 || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const steps: Record<string, number> = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 };
+    if (!Object.hasOwn(steps, event.key)) return;
+    event.preventDefault();
+    all[(steps[event.key] + all.length) % all.length].focus();
+  };
+  const follow = (event: FocusEvent) => {
+    if (!items().includes(event.target as HTMLElement)) return;
+    current.current = event.target as HTMLElement;
+    update();
+  };
+  return <div class={`row ${className}`} role="toolbar" aria-label={label} ref={host} onKeyDown={move} onFocusIn={follow}>{children}</div>;
+}
