@@ -106,7 +106,7 @@ impl<'a> Integers<'a> {
     }
 
     #[inline]
-    pub fn next(&mut self) -> Result<Option<u64>, Damaged> {
+    pub fn read_next(&mut self) -> Result<Option<u64>, Damaged> {
         if self.packed.is_empty() {
             return Ok(self.one.take());
         }
@@ -117,7 +117,7 @@ impl<'a> Integers<'a> {
 /// Calls `add` with each number of a repeated field.
 pub fn read_integers(value: Value<'_>, mut add: impl FnMut(u64)) -> Result<(), Damaged> {
     let mut integers = Integers::new(value);
-    while let Some(integer) = integers.next()? {
+    while let Some(integer) = integers.read_next()? {
         add(integer);
     }
     Ok(())

@@ -138,7 +138,7 @@ impl<'a> StackTable<'a> {
         let mut bytes = 0;
         for &value in locations {
             let mut integers = Integers::new(value);
-            while let Some(location) = integers.next()? {
+            while let Some(location) = integers.read_next()? {
                 let mut span = self.dense.get(location as usize).copied().unwrap_or_default();
                 if span.end == 0 {
                     span = self.build_frames(location)?;

@@ -50,7 +50,9 @@ fn values(states: &[(usize, usize)]) -> Values<'_> {
 }
 
 /// Labels and, for each stack, its text and running samples.
-fn sums(content: &[u8], limits: PprofLimits) -> Result<Vec<(String, Vec<(String, i64)>)>, Refusal> {
+type Sums = Vec<(String, Vec<(String, i64)>)>;
+
+fn sums(content: &[u8], limits: PprofLimits) -> Result<Sums, Refusal> {
     let summed = sum_samples(content, &values(&[(0, RUNNING)]), limits)?;
     let rows = summed.groups.iter().map(|group| {
         let labels = group.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
