@@ -348,18 +348,23 @@ async def test_a_comparison_with_a_sidecar_warns_that_the_samplers_differ(
     spy = {"otel.scope.name": "com.grafana.pyroscope/python"}
     labels = {"__name__": "process_cpu", "service_name": "shop", "version": "2", **spy}
     pushed = [pprof(STACKS, start_ns=now_ns(at)) for at in (60, 50, 40)]
-    wall = pprof(STACKS, [("wall", "nanoseconds")], start_ns=now_ns())
+    wall = [pprof(STACKS, [("wall", "nanoseconds")], start_ns=now_ns(at)) for at in (60, 50, 40)]
     async with serving(MemoryStore()) as collector:
         assert (await collector.post(encode_windows(ours))).status == 200
         assert (await collector.ask("POST", PUSH, push(*pushed, labels=labels), PROTO)).status == 200
-        sides = {"baseline": 'version="1"', "comparison": 'version="2"', "query": 'service="shop"'}
+        sides = {
+            "baseline": 'version="1"',
+            "comparison": 'version="2"',
+            "query": 'service="shop"',
+            "from": "-10m",
+        }
         answer = await collector.get("verdict", {**sides, "type": "cpu"})
         assert answer.status == 200, answer.body
         found = {check["name"]: check for check in answer.json["verdict"]["checks"]}
         assert (found["sampler"]["severity"], found["states"]["severity"]) == ("warn", "warn")
         assert "pyroscope" in found["sampler"]["text"]
         assert found["coverage"]["state"] == "unknown"
-        body = push(wall, labels={**labels, "version": "3"})
+        body = push(*wall, labels={**labels, "version": "3"})
         assert (await collector.ask("POST", PUSH, body, PROTO)).status == 200
         sides["comparison"] = 'version="3"'
         answer = await collector.get("verdict", {**sides, "type": "cpu"})
