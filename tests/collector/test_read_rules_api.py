@@ -88,6 +88,7 @@ async def test_each_path_that_changes_something_for_readers_is_tested_here(place
             ("POST", "/api/v1/captures/{id}/stop"),
             ("DELETE", "/api/v1/captures/{id}"),
             ("POST", "/api/v1/deploys/{id}/resolve"),
+            ("POST", "/mcp"),  # sends requests of its own, each with the rights of its reader: test_mcp.py
             ("POST", "/api/v1/links"),  # keeps an address, which tells nothing of any namespace
         }
 

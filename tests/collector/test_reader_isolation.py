@@ -26,7 +26,8 @@ from tests.processes import S3Server
 
 CACHED_PATHS = (
     *("services", "overview", "labels", "labels/{name}/values", "timeline", "heatmap", "flamegraph"),
-    *("depth", "stack-composition", "top", "functions", "lines", "export", "export/{name}.speedscope.json"),
+    *("depth", "stack-composition", "top", "functions", "endpoints", "lines", "export"),
+    "export/{name}.speedscope.json",
     *("compare", "verdict", "export/compare"),
 )
 """Paths whose answers have an entity tag."""

@@ -75,7 +75,7 @@ def questions(of: Filled, link: str, range_: Mapping[str, str] = RANGE) -> Quest
         "labels": [("labels", given) for given in every],
         "labels/{name}/values": [
             (f"labels/{name}/values", given)
-            for name in ("service", "namespace", "pod", "version", f"{MARK}_team")
+            for name in ("service", "namespace", "pod", "version", "endpoint", f"{MARK}_team")
             for given in every
         ],
         "timeline": [("timeline", given) for given in every],
@@ -87,6 +87,9 @@ def questions(of: Filled, link: str, range_: Mapping[str, str] = RANGE) -> Quest
         "stack-composition": [("stack-composition", given) for given in [*every, *sides]],
         "top": [("top", given) for given in [*every, *sides]],
         "functions": [("functions", given) for given in every],
+        "endpoints": [
+            ("endpoints", {**given, "format": form}) for given in every for form in ("json", "prometheus")
+        ],
         "lines": [("lines", {**given, "function": "main"}) for given in every],
         "export": [
             ("export", {**given, "format": form})
