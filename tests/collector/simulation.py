@@ -278,7 +278,8 @@ class World:
     def may_lack(self, window: Window, claim: Claim) -> bool:
         """Whether retention may have deleted what an answer would count of a window."""
         day = event_day(window.start_ns)
-        is_whole = (claim.from_ns, claim.until_ns) == EVER and not claim.by_window
+        # Sums of stacks are over the pods of a service: those of one pod are in single windows alone.
+        is_whole = (claim.from_ns, claim.until_ns) == EVER and not (claim.by_window or claim.pod)
         return day <= (self.deleted if is_whole else self.downsampled)
 
     def later(self, seconds: float, operation: Callable[[], object]) -> None:
