@@ -1,4 +1,4 @@
-"""The benchmark of comparisons: it draws what it says, and its page keeps what is around the tables."""
+"""The benchmark of comparisons: it draws what it says, and writes all of its tables to a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench.verdicts import tables
-from bench.verdicts.page import BEGIN, END, Table, write
+from bench.verdicts.page import Table, write
 from bench.verdicts.real import GROWING, WAITING, load_grid
 from bench.verdicts.tables import Plan, record, simulate
 from bench.verdicts.trials import compare, sum_blocks
@@ -77,12 +77,13 @@ def test_recordings_are_compared_without_requests_that_grow_and_functions_that_w
     assert record("shop", 3, Basis.PER_REQUEST, Plan(1, 3.0), 2).planted == 2
 
 
-def test_tables_go_between_the_markers(tmp_path: Path) -> None:
+def test_tables_replace_what_the_file_of_results_had(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    write(page, "python -m bench.verdicts", [Table("Title", ["a", "b"], [["1", "2"]])])
-    text = page.read_text()
-    assert text.startswith("before\n")
-    assert text.endswith("\nafter\n")
-    assert "| 1 | 2 |" in text
-    assert "old" not in text
+    page.write_text("old\n")
+    written = [Table(title, ["a", "b"], [["1", "2"]]) for title in ("One", "Two")]
+    write(page, "python -m bench.verdicts", written)
+    lines = "\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+    assert page.read_text() == (
+        "# Tests of comparisons: results\n\n`python -m bench.verdicts` wrote this file.\n\n"
+        f"## One{lines}\n## Two{lines}"
+    )
