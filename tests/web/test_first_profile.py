@@ -42,7 +42,7 @@ def test_empty_page_says_what_is_up_and_turns_into_services_by_itself(serve: Ser
     expect(checks).to_contain_text("no sidecar seen yet")
     expect(page.locator(".command").first).to_contain_text(f"sidelight sidecar --collector {running.url}")
     for name, words in (("kubectl", "kubectl debug POD"), ("Helm", 'include "sidelight.sidecar"')):
-        page.get_by_role("button", name=name).click()
+        page.get_by_role("radio", name=name).click()
         expect(page.locator(".command").first).to_contain_text(words)
         page.get_by_role("button", name="Copy", exact=True).first.click()
         expect(page.locator(".toast")).to_have_text("Command copied")
