@@ -32,6 +32,8 @@ EXAMPLES_AT_ONCE: Final = 25
 TIMEOUT_SECONDS: Final = 120.0
 """Longer than any answer takes on a machine that is crowded."""
 ERROR_FIELDS: Final = {"error", "message", "hint"}
+CONNECT_PATH: Final = "/push.v1.PusherService/Push"
+"""The path whose errors have the `code` of the Connect protocol too, as its description says."""
 _WARM_UP_SHARE: Final = 10
 
 
@@ -184,6 +186,7 @@ def replay(url: str, raw: Mapping[str, Any], session: requests.Session) -> int:
             error = answer.text[:200]
         # aiohttp itself answers what is no HTTP.
         is_ours = answer.headers.get("Content-Type", "").startswith("application/json")
-        if is_ours and not (isinstance(error, dict) and set(error) == ERROR_FIELDS and error["message"]):
+        fields = ERROR_FIELDS | ({"code"} if urlsplit(raw["path"]).path == CONNECT_PATH else set())
+        if is_ours and not (isinstance(error, dict) and set(error) == fields and error["message"]):
             raise BadAnswer(f"status {answer.status_code} with {error!r:.300}")
     return answer.status_code
