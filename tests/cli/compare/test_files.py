@@ -286,7 +286,7 @@ def test_a_side_without_samples_of_the_type_is_compared_with_nothing(
         (
             b'{"$schema": "https://www.speedscope.app/file-format-schema.json"}',
             65,
-            "is JSON, and no sampled profile of speedscope: something is missing",
+            "starts like JSON, but is not a speedscope profile: a field is missing",
         ),
         (gzip.compress(b"main 3\n" * 99, mtime=0)[:-12], 65, "cannot be unpacked"),
     ],

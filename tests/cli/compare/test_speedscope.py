@@ -239,7 +239,7 @@ def test_what_is_broken_ends_with_65(tmp_path: Path, content: bytes) -> None:
     bad.write_bytes(content)
     done = compare(str(good), str(bad))
     assert (done.returncode, done.stdout) == (65, "")
-    assert f"error: {bad} is JSON, and no profile of speedscope: " in done.stderr
+    assert f"error: {bad} starts like JSON, but is not a speedscope profile: " in done.stderr
 
 
 def test_what_holds_another_type_ends_with_64_and_says_which_to_ask_for(tmp_path: Path) -> None:

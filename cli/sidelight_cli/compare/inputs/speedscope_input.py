@@ -44,7 +44,7 @@ class BadSpeedscope(SidelightError):
 
     def __init__(self, file_name: str, problem: str) -> None:
         super().__init__(
-            f"{file_name} is JSON, and no profile of speedscope: {problem}",
+            f"{file_name} starts like JSON, but is not a speedscope profile: {problem}",
             hint="Record one: sidelight record -o NAME.speedscope.json, or py-spy record -f speedscope; "
             "or folded text.",
         )
@@ -87,7 +87,7 @@ def parse_speedscope(
     except (ValueError, OverflowError) as error:
         raise BadSpeedscope(file_name, str(error)) from error
     except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise BadSpeedscope(file_name, f"something is missing or of another type ({error})") from error
+        raise BadSpeedscope(file_name, f"a field is missing or has the wrong type ({error})") from error
     if actual_type != kind.value:
         raise ProfileTypeMismatch(file_name, str(actual_type), kind.value)
     if "none" in units and len(units) > 1:
