@@ -215,6 +215,12 @@ impl<M: Memory> CpythonReader<M> {
                 remembered += thread.off_stack_frames.len();
                 return Ok(());
             }
+            let holds = thread.address == head.holder;
+            // Those that are not read now are read first at the next readings.
+            if !holds && walked_threads > 0 && Instant::now() >= walk_deadline {
+                thread.reading = ThreadReading::Failed;
+                return Ok(());
+            }
             let began = self.positions.len();
             let mut walk = |check_call_entry| {
                 self.positions.truncate(began);
@@ -227,7 +233,6 @@ impl<M: Memory> CpythonReader<M> {
                     &mut self.positions,
                 )
             };
-            let holds = thread.address == head.holder;
             let mut walked = walk(holds);
             if walked == Err(WalkError::CallEntry) && self.call_entry.is_persistent() {
                 walked = walk(false);
