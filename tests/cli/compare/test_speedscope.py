@@ -200,16 +200,16 @@ def test_a_type_that_is_told_is_the_only_one_there_is() -> None:
         (document(samples=[[3]] * 5), "a frame that is not there"),
         (document(samples=[[-1]] * 5), "a frame that is not there"),
         (document(samples=[[True]] * 5), "a frame that is not there"),
-        (document(samples=7), "of another type"),
+        (document(samples=7), "has the wrong type"),
         (
             {**FIRST, "profiles": [FIRST["profiles"][0], document(unit="none")["profiles"][0]]},
             "others do not",
         ),
         ({**FIRST, "shared": {"frames": [{"file": "a.py"}]}}, "'name'"),
         ({**FIRST, "shared": {"frames": [{"name": 3}] * 3}}, "no text"),
-        ({**FIRST, "profiles": None}, "of another type"),
-        ({**FIRST, "sidelight": 3}, "of another type"),
-        ({**FIRST, "sidelight": {"sides": [3]}}, "of another type"),
+        ({**FIRST, "profiles": None}, "has the wrong type"),
+        ({**FIRST, "sidelight": 3}, "has the wrong type"),
+        ({**FIRST, "sidelight": {"sides": [3]}}, "has the wrong type"),
     ],
 )
 def test_what_is_no_profile_of_samples_says_why(told: Any, said: str) -> None:
