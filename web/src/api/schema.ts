@@ -2214,7 +2214,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description The request is invalid: bad_parameter, bad_time, bad_selector, bad_folded, bad_header, bad_profile. A comparison without sides: no_previous_version, no_version_label. */
+        /** @description The request is invalid: bad_parameter, bad_time, bad_selector, bad_folded, bad_header, bad_profile, bad_json. A comparison without sides: no_previous_version, no_version_label. */
         readonly BadRequest: {
             headers: {
                 readonly [name: string]: unknown;
