@@ -63,6 +63,8 @@ def test_each_side_of_a_comparison_says_its_own(shop: str, open_page: Open) -> N
         page.get_by_role("link" if view == "Depth" else "radio", name=view, exact=True).click()
         if view == "Depth":
             expect(page.get_by_role("heading", level=1)).to_contain_text("Stack depth")
+        # The answer is there: what comes with it replaces what was opened before.
+        expect(page.locator(".doubts")).to_contain_text("Set the same --mode on both sides.")
         expect(page.locator("details.quality")).to_have_count(2)
         for letter in "AB":
             page.get_by_label(f"Details of side {letter}").click()
@@ -71,7 +73,6 @@ def test_each_side_of_a_comparison_says_its_own(shop: str, open_page: Open) -> N
         assert said(page, 1)[0] == "⚠ mode nonblocking: stacks may be wrong, py-spy reader"
         place = page.locator(".doubts" if view == "Depth" else ".verdict").first
         expect(place).to_contain_text(why)
-        expect(page.locator(".doubts")).to_contain_text("Set the same --mode on both sides.")
 
 
 def test_stacks_that_may_be_wrong_are_marked_wherever_they_are_drawn(shop: str, open_page: Open) -> None:
