@@ -30,7 +30,7 @@ class CaptureTools:
     ) -> str:
         """Sample a service's pods now, beside the continuous profile.
 
-        Costs the pods some CPU time. Returns the id of the capture at once; get_capture tells its progress
+        Costs the pods some CPU time. Returns the id of the capture at once; get_capture shows its progress
         and its result.
         """
         selector = build_selector("", namespace, version)
@@ -43,7 +43,7 @@ class CaptureTools:
         context: Context,
         capture: Annotated[str, Field(pattern="^c_[0-9A-Za-z]+$", description="Id of a capture.")],
     ) -> str:
-        """Tell the progress of a capture and, once there are samples, its top functions."""
+        """Show the progress of a capture, and its top functions once it has samples."""
         return self._describe(context, await self._api.get(context, f"captures/{capture}", {}))
 
     def _describe(self, context: Context, capture: Any) -> str:

@@ -42,9 +42,12 @@ class ComparisonTools:
         namespace: Namespace = "",
         profile_type: Kind = "cpu",
         start: Annotated[
-            str, Field(description="Start of the range, such as now-6h. Empty: chosen for the two versions.")
+            str,
+            Field(description="Start of the range, such as now-6h. Empty: the best for the two versions."),
         ] = "",
-        until: Annotated[str, Field(description="End of the range. Empty: chosen.")] = "",
+        until: Annotated[
+            str, Field(description="End of the range. Empty: the best for the two versions.")
+        ] = "",
         limit: Annotated[int, Field(ge=1, le=100, description="Maximum number of functions.")] = 15,
     ) -> str:
         """Say what got slower or faster between two versions, and where it starts.

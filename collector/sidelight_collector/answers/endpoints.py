@@ -9,7 +9,7 @@ from typing import Final, TypedDict
 
 import pyarrow as pa
 
-from sidelight_collector.answers.usage import WindowUsage, summarize_usage
+from sidelight_collector.answers.usage import summarize_usage
 from sidelight_collector.arrow_ops import to_ints, to_strings
 from sidelight_collector.query.data_basis import DataBasis, build_basis
 from sidelight_collector.query.engine.stack_text import resolve_stacks, weigh_stacks
@@ -119,7 +119,7 @@ def query_endpoints(
         "samples": [cost.samples for _, cost in shown],
         "seconds": [cost.ns / SECOND_NS for _, cost in shown],
         "share": [cost.ns / max(service_ns[service], 1) for service, cost in shown],
-        "cores": [_compute_cores(usage_of[service], cost) for service, cost in shown],
+        "cores": [usage_of[service].compute_cores_of(cost.ns) for service, cost in shown],
         "endpoints_total": sum(len(own.keys() - {NO_ENDPOINT}) for own in costs.values()),
         "omitted": omitted,
         "from": query.from_ns / SECOND_NS,
@@ -153,12 +153,6 @@ def _rank_endpoints(costs: Mapping[str, _EndpointCost], limit: int) -> Iterator[
         yield other
     if NO_ENDPOINT in costs:
         yield costs[NO_ENDPOINT]
-
-
-def _compute_cores(usage: WindowUsage, cost: _EndpointCost) -> float | None:
-    if not usage.pod_seconds:
-        return None
-    return cost.ns / SECOND_NS / usage.pod_seconds * usage.mean_concurrent_pods
 
 
 def format_prometheus(costs: EndpointCosts) -> str:

@@ -1,6 +1,6 @@
 """What functions cost across services, such as the cores of `json.dumps`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypedDict
 
 import numpy as np
@@ -87,7 +87,9 @@ def query_fleet_functions(
     weights = apply_filter(context, windows, weigh_stacks(sum_stacks(context, windows), kind), NO_FILTER)
     pooled = pool_stacks(context, [(windows, weights)])
     usages = summarize_usage(windows, kind, "service", with_concurrency=True)
-    services = [_FleetService(name, usages) for name in to_strings(weights.service.dictionary)]
+    usage_of = {usage.key[0]: usage for usage in usages}
+    # The dictionary may have services without samples.
+    services = to_strings(weights.service.dictionary)
 
     names = pooled.builder.frame_names()
     frames = [Frame.parse(unescape_frame(name)) for name in names]
@@ -100,8 +102,7 @@ def query_fleet_functions(
     selected[costliest] = True
     own, total = _sum_seconds(pooled, selected, by_service=True)
     rows = (np.cumsum(selected) - 1)[costliest].tolist()
-    costs_by_service = [_describe_services(services, by, own[row], total[row]) for row in rows]
-    all_cores = [_compute_cores(usage) for usage in usages]
+    costs_by_service = [_describe_services(services, usage_of, by, own[row], total[row]) for row in rows]
     return {
         "type": kind.value,
         "by": by.value,
@@ -111,14 +112,14 @@ def query_fleet_functions(
             "file": [frames[number].file for number in costliest],
             "self_seconds": [_round(own[row].sum()) for row in rows],
             "total_seconds": [_round(total[row].sum()) for row in rows],
-            "cores": [_sum_known(costs["cores"]) for costs in costs_by_service],
-            "services_total": [len(costs["service"]) for costs in costs_by_service],
-            "services": [_cut_columns(costs) for costs in costs_by_service],
+            "cores": [_sum_known(by_service["cores"]) for by_service in costs_by_service],
+            "services_total": [len(by_service["service"]) for by_service in costs_by_service],
+            "services": [_cut_columns(by_service) for by_service in costs_by_service],
         },
         "functions_total": len(costs),
         "services_total": len(usages),
         "seconds": _round(sum(usage.sampled_ns for usage in usages) / SECOND_NS),
-        "cores": _sum_known(all_cores),
+        "cores": _sum_known([usage.mean_cores for usage in usages]),
         "core_hour_price": core_hour_price or None,
         "from": query.from_ns / SECOND_NS,
         "until": query.until_ns / SECOND_NS,
@@ -126,36 +127,18 @@ def query_fleet_functions(
     }
 
 
-class _FleetService:
-    """A service with the cores of a second of its samples; None if they are unknown."""
-
-    def __init__(self, name: str, usages: Sequence[WindowUsage]) -> None:
-        self.name = name
-        usage = next((usage for usage in usages if usage.key == (name,)), None)
-        cores = _compute_cores(usage) if usage and usage.sampled_ns else None
-        self.cores_per_second = None if cores is None or not usage else cores * SECOND_NS / usage.sampled_ns
-
-
-def _compute_cores(usage: WindowUsage) -> float | None:
-    """Compute the mean cores of a service while any of its pods was observed."""
-    return None if usage.rate is None else usage.rate * usage.mean_concurrent_pods
-
-
 def _describe_services(
-    services: Sequence[_FleetService], by: CostOrder, own: F64, total: F64
+    services: Sequence[str], usage_of: Mapping[str, WindowUsage], by: CostOrder, own: F64, total: F64
 ) -> FunctionServices:
     """Describe the services that have a function, from its seconds by service."""
     cost = _select_table(by, (own, total))
     numbers = [number for number in np.argsort(-cost, kind="stable").tolist() if cost[number] > 0]
-    cores = [services[number].cores_per_second for number in numbers]
+    cores = [usage_of[services[number]].compute_cores_of(cost[number] * SECOND_NS) for number in numbers]
     return {
-        "service": [services[number].name for number in numbers],
+        "service": [services[number] for number in numbers],
         "self_seconds": [_round(own[number]) for number in numbers],
         "total_seconds": [_round(total[number]) for number in numbers],
-        "cores": [
-            None if each is None else _round(each * cost[number])
-            for each, number in zip(cores, numbers, strict=True)
-        ],
+        "cores": [None if number is None else _round(number) for number in cores],
     }
 
 

@@ -85,7 +85,7 @@ def query_service_overview(
         "samples": [usage.samples for usage in shown],
         "seconds": [_to_seconds(usage.sampled_ns) for usage in shown],
         "pod_seconds": [round(usage.pod_seconds, _DIGITS) for usage in shown],
-        "cores": [_compute_cores(usage) for usage in shown],
+        "cores": [_round_cores(usage.mean_cores) for usage in shown],
         "pods": [len(usage.pod_ends_ns) for usage in shown],
         "pods_now": [_count_recent_pods(usage, usage.last_ns) for usage in shown],
         "versions": [len(versions[usage.key[0]]) for usage in shown],
@@ -112,12 +112,8 @@ def _find_current_and_previous(
     return current, max(others, key=lambda usage: (usage.last_ns, usage.first_ns), default=None)
 
 
-def _compute_cores(usage: WindowUsage) -> float | None:
-    """Compute how many cores all pods used, on average while any pod was observed.
-
-    For wall time these are threads instead of cores. Returns None if the rate is unknown.
-    """
-    return None if usage.rate is None else round(usage.rate * usage.mean_concurrent_pods, 6)
+def _round_cores(cores: float | None) -> float | None:
+    return None if cores is None else round(cores, 6)
 
 
 def _build_version_columns(

@@ -46,6 +46,20 @@ class WindowUsage:
         """Seconds per pod-second."""
         return self.sampled_ns / SECOND_NS / self.pod_seconds if self.pod_seconds else None
 
+    @property
+    def mean_cores(self) -> float | None:
+        """Mean cores of all pods while any was observed; None if the rate is unknown.
+
+        For wall time these are threads. Needs `mean_concurrent_pods`.
+        """
+        return None if self.rate is None else self.rate * self.mean_concurrent_pods
+
+    def compute_cores_of(self, ns: float) -> float | None:
+        """Compute the part of `mean_cores` that `ns` of the sampled time stand for."""
+        if self.mean_cores is None or not self.sampled_ns:
+            return None
+        return self.mean_cores * ns / self.sampled_ns
+
 
 def summarize_usage(
     windows: SelectedWindows, kind: ProfileType, *keys: str, with_concurrency: bool = False

@@ -65,7 +65,7 @@ pub struct Values<'a> {
     pub dropped: &'a [String],
 }
 
-/// What a profile says of itself: the names and units of its values, its period and its time.
+/// How a profile describes itself: the names and units of its values, its period and its time.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Header {
     pub value_types: Vec<(String, String)>,
@@ -97,7 +97,7 @@ pub struct SummedProfile {
     pub text_bytes: usize,
 }
 
-/// Reads what a profile says of itself, without its samples.
+/// Reads how a profile describes itself, without its samples.
 pub fn read_header(content: &[u8], limits: PprofLimits) -> Result<Header, Refusal> {
     let profile = Profile::read(content, limits.entries)?;
     let mut header = Header {

@@ -216,7 +216,7 @@ impl<M: Memory> CpythonReader<M> {
                 return Ok(());
             }
             let holds = thread.address == head.holder;
-            // Those that are not read now are read first at the next readings.
+            // The next readings get to the rest: threads that were read and have not run are not walked again.
             if !holds && walked_threads > 0 && Instant::now() >= walk_deadline {
                 thread.reading = ThreadReading::Failed;
                 return Ok(());

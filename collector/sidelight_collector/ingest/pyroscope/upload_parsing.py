@@ -161,7 +161,7 @@ def _add_speedscope(builder: WindowBuilder, content: bytes, sent: SentProfile, k
         raise too_much_text(limits) from error
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         raise BadProfile(
-            f"it is no profile of speedscope ({error})", "Send a file that speedscope.app opens."
+            f"it is not a speedscope profile ({error})", "Send a file that speedscope.app opens."
         ) from error
     groups, period_ns = sum_weighed_samples(samples, 0, sent.period_ns, limits)
     builder.add_groups(groups, period_ns, [state], sent)
