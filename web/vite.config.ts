@@ -15,7 +15,7 @@ export default defineConfig({
     emptyOutDir: true,
     target: "es2023",
     sourcemap: false,
-    modulePreload: false,
+    modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
     // A sentence of src/strings stands where it is shown: 3 % less to load.
     rollupOptions: { optimization: { inlineConst: { mode: "all", pass: 3 } } },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import re
 import urllib.error
@@ -22,7 +23,7 @@ from tests.web.flame import boxes, outline
 from tests.web.profiles import AFTER, BEFORE, send, windows
 
 MOST_SCRIPT_BYTES = 100_000
-"""What all scripts of the pages may weigh together, compressed with gzip as they are served."""
+"""What the scripts of the first page may weigh together, compressed with gzip as they are served."""
 GONE = {
     "error": "not_found",
     "message": "there is no file",
@@ -61,12 +62,41 @@ def test_hashed_files_are_kept_for_ever_and_sent_compressed(shop: str) -> None:
     assert len(smaller) < MOST_SCRIPT_BYTES < len(plain)
 
 
-def test_all_scripts_of_the_pages_are_within_their_budget() -> None:
+def test_the_scripts_of_the_first_page_are_within_their_budget(shop: str, open_page: Open) -> None:
     built = ui.find_build()
     assert built
-    scripts = [path for path in built.assets.values() if path.suffix == ".js"]
-    sizes = {path.name: path.with_name(f"{path.name}.gz").stat().st_size for path in scripts}
+    page = open_page(f"{shop}/s/shop")
+    boxes(page)
+    names = {
+        url.rpartition("/")[2]
+        for url in page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
+        if url.endswith(".js")
+    }
+    scripts = [path for path in built.assets.values() if path.name in names]
+    sizes = {path.name: len(gzip.compress(path.read_bytes())) for path in scripts}
+    assert len(sizes) == len(names)
     assert 0 < sum(sizes.values()) <= MOST_SCRIPT_BYTES, sizes
+
+
+def test_a_rarely_used_page_loads_its_script_when_it_opens(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
+    boxes(page)
+    loaded = "performance.getEntriesByType('resource').filter(({ name }) => /DepthPage-.*js/.test(name)).length"
+    assert page.evaluate(loaded) == 0
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Depth").click()
+    expect(page.get_by_role("img").first).to_be_visible()
+    assert page.evaluate(loaded) == 1
+
+
+def test_a_script_that_does_not_load_offers_to_reload(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop", expected="status of 404")
+    boxes(page)
+    page.route("**/DepthPage-*.js", lambda route: route.fulfill(status=404, json=GONE))
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Depth").click()
+    expect(page.get_by_text("The script of this page did not load.")).to_be_visible()
+    page.unroute("**/DepthPage-*.js")
+    page.get_by_role("button", name="Reload").click()
+    expect(page.get_by_role("img").first).to_be_visible()
 
 
 def test_what_few_visits_need_is_loaded_where_it_is_shown(shop: str, open_page: Open) -> None:

@@ -6,16 +6,18 @@ import { openHelp } from "./components/controls/HelpDialog.tsx";
 import { useKeys } from "./components/ui/useKeys.ts";
 import { Link } from "./components/ui/Controls.tsx";
 import { ConnectionBanner } from "./components/answer/Loading.tsx";
-import { CapturePage } from "./pages/CapturePage.tsx";
-import { CapturesPage } from "./pages/CapturesPage.tsx";
+import { onDemand } from "./components/answer/OnDemand.tsx";
 import { ComparePage } from "./pages/ComparePage.tsx";
-import { DepthPage } from "./pages/DepthPage.tsx";
-import { HeatmapPage } from "./pages/HeatmapPage.tsx";
 import { ServicePage } from "./pages/ServicePage.tsx";
 import { ServicesPage } from "./pages/ServicesPage.tsx";
-import { SettingsPage } from "./pages/SettingsPage.tsx";
 import { START, type Place } from "./lib/url.ts";
 import * as strings from "./strings/applicationStrings.ts";
+
+const DepthPage = onDemand(async () => (await import("./pages/DepthPage.tsx")).DepthPage, strings.thisPage);
+const HeatmapPage = onDemand(async () => (await import("./pages/HeatmapPage.tsx")).HeatmapPage, strings.thisPage);
+const CapturesPage = onDemand(async () => (await import("./pages/CapturesPage.tsx")).CapturesPage, strings.thisPage);
+const CapturePage = onDemand(async () => (await import("./pages/CapturePage.tsx")).CapturePage, strings.thisPage);
+const SettingsPage = onDemand(async () => (await import("./pages/SettingsPage.tsx")).SettingsPage, strings.thisPage);
 
 /** `refreshCount` counts the presses of Refresh: a page requests its answers again when it grows. */
 export function App() {

@@ -64,6 +64,10 @@ export const collectorWasUpdated = (loaded: ComponentChildren, served: Component
 export const reload = "Reload";
 export const notNow = "Not now";
 
+// OnDemand
+export const scriptDidNotLoad = (what: string) => `The script of ${what} did not load.`;
+export const uiMayHaveBeenUpdated = "The collector may be unreachable or updated. Reload the page.";
+
 // Notices
 export const sampleCount = (amount: number) => plural(amount, "sample");
 export const podCount = (amount: number) => plural(amount, "pod");

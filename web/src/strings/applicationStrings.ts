@@ -4,6 +4,7 @@ import { count, plural, type Printable } from "./counts.ts";
 
 // App
 export const skipToContent = "Skip to content";
+export const thisPage = "this page";
 export const noSuchPage = "No such page";
 export const showAllServices = "Show all services";
 export const services = "Services";
