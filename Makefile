@@ -220,13 +220,8 @@ sbom: $(VENV)/.package ## list the packages of the images, the extension and the
 audit: sbom .tools/osv-scanner-$(OSV_SCANNER_VERSION) ## look for known vulnerabilities in the packages of `make sbom`; AUDIT_FLAGS="--database DIR --image FILE"
 	$(BIN)/python -m deploy.sbom.audit $(AUDIT_FLAGS)
 
-.PHONY: reference
-reference: $(VENV)/.package ## write docs/settings and docs/metrics.md from what the programs declare
-	$(BIN)/python deploy/settings_pages.py
-	$(BIN)/python deploy/metrics_page.py
-
 .PHONY: chart
-chart: .tools/helm-$(HELM_VERSION) reference ## lint the Helm chart, write its README, what its schema says of settings, and deploy/helm/rendered/ anew
+chart: .tools/helm-$(HELM_VERSION) $(VENV)/.package ## lint the Helm chart, write its README, what its schema says of settings, and deploy/helm/rendered/ anew
 	$(BIN)/python deploy/helm/schema.py
 	$(TOOLS)/helm lint --strict --quiet deploy/helm/sidelight --set collector.auth.allowAnonymousReads=true
 	$(BIN)/python deploy/helm/readme.py

@@ -1,15 +1,9 @@
-"""Writes a page of settings for each program, docs/settings/PROGRAM.md, from the settings classes.
-
-`settings_pages.py [FOLDER]` writes into FOLDER, or into docs/settings. A setting that is in no group, or in
-two, ends the run.
-"""
+"""Tables of the settings of each program, from the settings classes, for docs/settings/PROGRAM.md."""
 
 import dataclasses
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from sidelight.settings import format_flag, format_variable, parse_byte_size
 from sidelight_collector.doctor.settings import DoctorSettings as Doctor
@@ -17,7 +11,6 @@ from sidelight_collector.settings.collector import Settings as Collector
 from sidelight_injector.settings import Settings as Injector
 from sidelight_sidecar.settings import SidecarSettings as Sidecar
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "settings"
 CHART = "chart"
 """Stands for a value of the chart that does not exist: the chart always sets the setting itself."""
 
@@ -173,47 +166,19 @@ _UNITS = {"seconds": " s", "ms": " ms", "days": " days", "percent": " %", "rate"
 """Units by the last word of a setting's name."""
 
 
-def main(argv: list[str]) -> None:
-    folder = Path(argv[0]) if argv else FOLDER
-    for page in PAGES:
-        (folder / f"{page.program}.md").write_text(render(page), encoding="utf-8")
-
-
 def render(page: Page) -> str:
-    """Return the text of a page."""
+    """Return the tables of a page. A setting that is in no group, or in two, raises ValueError."""
     fields: tuple[Setting, ...] = dataclasses.fields(page.settings)
     groups = {title: _select(fields, patterns) for title, patterns in page.groups.items()}
     for one in fields:
         if (count := sum(group.count(one) for group in groups.values())) != 1:
-            sys.exit(
-                f"error: {one.name} is in {count} groups of the {page.program}\n"
-                "hint: give it one in deploy/settings_pages.py"
-            )
-    return "\n".join([_head(page), *(_table(page, title, group) for title, group in groups.items())])
+            problem = f"{one.name} is in {count} groups of the {page.program}"
+            raise ValueError(f"{problem}: give it one in deploy/settings_pages.py")
+    return "\n".join(_table(page, title, group) for title, group in groups.items())
 
 
 def _select(fields: tuple[Setting, ...], patterns: str) -> list[Setting]:
     return [one for pattern in patterns.split() for one in fields if re.fullmatch(pattern, one.name)]
-
-
-def _head(page: Page) -> str:
-    if not page.chart_settings:
-        return f"""\
-# Options of the {page.program}
-
-Which options does `sidelight {page.program}` have? It reads no variables.
-[{page.program.capitalize()}](../{page.program}.md) says when to use it. `make reference` writes this page.
-"""
-    return f"""\
-# Settings of the {page.program}
-
-Which settings does `sidelight {page.program}` have? [{page.program.capitalize()}](../{page.program}.md)
-says what to decide. `make reference` writes this page.
-
-Each setting is an option, a variable and a value of the [chart](../../deploy/helm/sidelight/README.md);
-*chart* means that the chart sets it itself. An option wins over a variable. A variable has commas between
-repeated values. `--no-log-json` turns the switch `--log-json` off. Sizes accept `k`, `M` and `G`.
-"""
 
 
 def _table(page: Page, title: str, group: list[Setting]) -> str:
@@ -261,7 +226,3 @@ def _format_size(count: int) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

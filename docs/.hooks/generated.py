@@ -2,7 +2,8 @@
 
 `<!-- openapi -->` becomes the tables of the OpenAPI document. `<!-- include: PATH -->` becomes a file of the
 repository without its title, its headings one level lower. `<!-- options: MODULE.CLASS -->` becomes a table
-of the options of a command.
+of the options of a command. `<!-- settings: PROGRAM -->` becomes tables of a program's settings, and
+`<!-- metrics -->` tables of all metrics.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 ROOT = Path(__file__).resolve().parents[2]
-DISTRIBUTIONS = [str(ROOT / name) for name in ("core", "model", "cli")]
+_PACKAGES = ("core", "model", "kubernetes", "sidecar", "collector", "injector", "cli")
+DISTRIBUTIONS = [str(ROOT / name) for name in ("", *_PACKAGES)]
 OPENAPI = ROOT / "collector/sidelight_collector/http/api/openapi.json"
 Node = Mapping[str, Any]
 _TITLES = {
@@ -38,7 +40,20 @@ def on_page_markdown(markdown: str, **_: object) -> str:
         document = json.loads(OPENAPI.read_text(encoding="utf-8"))
         markdown = markdown.replace("<!-- openapi -->", "\n".join(render_api(document)))
     markdown = re.sub(r"<!-- options: (\S+) -->", lambda marker: render_options(marker[1]), markdown)
+    markdown = re.sub(r"<!-- settings: (\S+) -->", lambda marker: _render_settings(marker[1]), markdown)
+    if "<!-- metrics -->" in markdown:
+        markdown = markdown.replace("<!-- metrics -->", _load("deploy.metrics_page").render())
     return re.sub(r"<!-- include: (\S+) -->", lambda marker: _include(ROOT / marker[1]), markdown)
+
+
+def _render_settings(program: str) -> str:
+    pages = _load("deploy.settings_pages")
+    return str(pages.render(next(page for page in pages.PAGES if page.program == program)))
+
+
+def _load(module: str) -> Any:
+    sys.path[:0] = [folder for folder in DISTRIBUTIONS if folder not in sys.path]
+    return importlib.import_module(module)
 
 
 def _include(path: Path) -> str:
@@ -49,11 +64,10 @@ def _include(path: Path) -> str:
 def render_options(settings: str) -> str:
     """A table of the options that a settings class declares."""
     module, _, name = settings.rpartition(".")
-    sys.path[:0] = [folder for folder in DISTRIBUTIONS if folder not in sys.path]
-    format_flag = importlib.import_module("sidelight.settings").format_flag
+    format_flag = _load("sidelight.settings").format_flag
     rows = [
         f"| `{format_flag(field)}` | {_format_default(field)} | {_cell(field.metadata['help'])} |"
-        for field in dataclasses.fields(getattr(importlib.import_module(module), name))
+        for field in dataclasses.fields(getattr(_load(module), name))
         if not field.metadata["positional"]
     ]
     return "\n".join(["| option | default | |", "|---|---|---|", *rows])
