@@ -80,7 +80,12 @@ class Session:
         """The target's Python, like "3.11.7"."""
     @property
     def missing_states(self) -> list[str]:
-        """`cpu_wait` if the kernel gives no figures for it: such samples are `idle`, `running` or `gil`."""
+        """States that cannot be told apart here.
+
+        `cpu_wait` if the kernel gives no figures for it: such samples are `idle`, `running` or `gil`.
+        `gil_wait` if /proc/PID/task/TID/syscall cannot be read, the C library is musl, or py-spy reads the
+        process: such samples are `idle`.
+        """
     @property
     def rate_hz(self) -> float: ...
     @property
@@ -92,8 +97,8 @@ class Batch:
     """What was counted in [start_ns, start_ns + duration_ns)."""
 
     @property
-    def counts(self) -> list[tuple[str, str, int, int, int, int]]:
-        """(thread, stack, idle, running, gil, cpu_wait) in samples.
+    def counts(self) -> list[tuple[str, str, int, int, int, int, int]]:
+        """(thread, stack, idle, running, gil, cpu_wait, gil_wait) in samples.
 
         `thread` is "main" or "other", or a name if names were asked for; a stack is escaped frames, root
         first, joined by `;`.

@@ -44,6 +44,7 @@ ALONE = (
     "tests/e2e/test_verdicts.py",
     "tests/harm/",
     "tests/native/test_cpu_wait.py",
+    "tests/native/test_gil_wait.py",
     "tests/native/test_shares.py",
     "tests/native/test_stacks.py",
     "tests/native/test_windows.py",
@@ -161,6 +162,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FilesSide
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name bytes by their parameter: compressed ones may hold a time, and then workers collect other ids."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tier `fast`, and set the order.
 

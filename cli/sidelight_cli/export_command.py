@@ -63,7 +63,7 @@ class ExportSettings:
     )
     type: str = setting(
         "wall",
-        "profile type: wall, cpu or gil",
+        "profile type: wall, cpu, gil or gil_wait",
         parse=make_choice_parser(*(kind.value for kind in ProfileType)),
     )
     from_: str = setting(
@@ -112,7 +112,9 @@ class ExportSettings:
     lines: bool | None = setting(
         None, "one frame per line number instead of per function (default: pprof only)", is_boolean=True
     )
-    states: bool = setting(default=True, help="folded: add [idle], [gil] and [cpu_wait] as last frames")
+    states: bool = setting(
+        default=True, help="folded: add [idle], [gil], [cpu_wait] and [gil_wait] as last frames"
+    )
     about: bool = setting(default=False, help="folded, csv: add header lines that describe the data")
     nodes: str = setting(
         "", "speedscope, html: number of heaviest call paths to include, or all", metavar="COUNT"

@@ -9,7 +9,13 @@ from typing import Any, Final
 from sidelight_model.terminal_width import escape_unprintable
 
 MICROSECONDS: Final = 1_000_000
-UNITS: Final = {"cpu": "millicores per pod", "gil": "millicores per pod", "wall": "threads per pod"}
+CPU_TYPES: Final = ("cpu", "gil")
+UNITS: Final = {
+    "cpu": "millicores per pod",
+    "gil": "millicores per pod",
+    "wall": "threads per pod",
+    "gil_wait": "threads per pod",
+}
 """The unit of rates by profile type. Times with the GIL are CPU times, so they have the unit of CPU."""
 
 
@@ -28,12 +34,12 @@ def format_number(value: float) -> str:
 
 def name_unit(kind: str) -> str:
     """Return the short form of the unit of rates."""
-    return "threads/pod" if kind == "wall" else "m/pod"
+    return "m/pod" if kind in CPU_TYPES else "threads/pod"
 
 
 def format_bare_rate(threads: float, kind: str) -> str:
     """Format a number of threads or cores per pod in the unit of `name_unit`."""
-    return format_number(threads if kind == "wall" else 1000 * threads)
+    return format_number(1000 * threads if kind in CPU_TYPES else threads)
 
 
 def format_rate(threads: float, kind: str) -> str:

@@ -10,6 +10,7 @@ from mcp.server.mcpserver import Context
 from pydantic import Field
 
 from sidelight_mcp.answer_text import (
+    CPU_TYPES,
     describe_side,
     format_change,
     format_relative,
@@ -138,7 +139,7 @@ def _describe_culprits(verdict: Mapping[str, Any], profile_type: str, limit: int
     if not culprits or not culprits["rows"]:
         return []
     unit, scale = _DELTA_UNITS.get(
-        verdict["basis"], ("threads/pod", 1.0) if profile_type == "wall" else ("m/pod", 1000.0)
+        verdict["basis"], ("m/pod", 1000.0) if profile_type in CPU_TYPES else ("threads/pod", 1.0)
     )
     rows = [
         [

@@ -8,6 +8,7 @@ from mcp.server.mcpserver import Context
 from pydantic import Field
 
 from sidelight_mcp.answer_text import (
+    CPU_TYPES,
     MICROSECONDS,
     UNITS,
     describe_side,
@@ -157,7 +158,7 @@ class ProfileTools:
         rows = answer["rows"]
         if not rows["function"]:
             return NO_DATA if not answer["services_total"] else f"No function matches {search!r}."
-        unit = "threads" if profile_type == "wall" else "cores"
+        unit = "cores" if profile_type in CPU_TYPES else "threads"
         whole = answer["seconds"]
         lines = [
             f"{_name_time(profile_type)} of {format_count(answer['services_total'], 'service')}, "
@@ -320,7 +321,12 @@ def _describe_range(answer: Any) -> str:
 
 
 def _name_time(profile_type: str) -> str:
-    return {"cpu": "CPU time", "gil": "time with the GIL", "wall": "thread time"}[profile_type]
+    return {
+        "cpu": "CPU time",
+        "gil": "time with the GIL",
+        "wall": "thread time",
+        "gil_wait": "time waiting for the GIL",
+    }[profile_type]
 
 
 def _format_known(number: float | None) -> str:

@@ -8,14 +8,17 @@ from pydantic import Field
 
 from sidelight_model.selectors import Matcher, Op, Selector
 
-ProfileType: TypeAlias = Literal["cpu", "wall", "gil"]
+ProfileType: TypeAlias = Literal["cpu", "wall", "gil", "gil_wait"]
 
 Service: TypeAlias = Annotated[str, Field(description="Name of the service, as list_services shows it.")]
 Namespace: TypeAlias = Annotated[str, Field(description="Kubernetes namespace. Empty: any namespace.")]
 Version: TypeAlias = Annotated[str, Field(description="Version of the service. Empty: all versions.")]
 Kind: TypeAlias = Annotated[
     ProfileType,
-    Field(description="cpu: time on a CPU. wall: all time of threads, also waiting. gil: time with the GIL."),
+    Field(
+        description="cpu: time on a CPU. wall: all time of threads, also waiting. gil: time with the GIL. "
+        "gil_wait: time waiting for the GIL."
+    ),
 ]
 Start: TypeAlias = Annotated[
     str,

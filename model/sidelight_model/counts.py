@@ -14,25 +14,34 @@ from typing import Final, NamedTuple
 class ProfileType(StrEnum):
     """The kind of time in a profile.
 
-    wall: all time; cpu: time on a CPU; gil: time on a CPU holding the GIL.
+    wall: all time; cpu: time on a CPU; gil: time on a CPU holding the GIL; gil_wait: time waiting for the
+    GIL.
     """
 
     WALL = "wall"
     CPU = "cpu"
     GIL = "gil"
+    GIL_WAIT = "gil_wait"
+
+    @property
+    def is_cpu_time(self) -> bool:
+        """Whether its rate is in cores; other rates are in threads."""
+        return self in (ProfileType.CPU, ProfileType.GIL)
 
 
 class Counts(NamedTuple):
     """Samples of one stack, partitioned by state; also used for nanoseconds.
 
-    idle: the thread waited; running: it was on a CPU without a sign that it held the GIL; gil: it held the
-    GIL; cpu_wait: it was runnable and had no CPU, whether it held the GIL or not.
+    idle: the thread waited for something else than a CPU or the GIL; running: it was on a CPU without a sign
+    that it held the GIL; gil: it held the GIL; cpu_wait: it was runnable and had no CPU, whether it held the
+    GIL or not; gil_wait: it slept until it gets the GIL.
     """
 
     idle: int = 0
     running: int = 0
     gil: int = 0
     cpu_wait: int = 0
+    gil_wait: int = 0
 
     @property
     def wall(self) -> int:
@@ -44,9 +53,7 @@ class Counts(NamedTuple):
 
     def for_type(self, kind: ProfileType) -> int:
         """Return the count that belongs to a profile of type `kind`."""
-        if kind is ProfileType.WALL:
-            return self.wall
-        return self.cpu if kind is ProfileType.CPU else self.gil
+        return sum(getattr(self, state) for state in STATES_BY_TYPE[kind])
 
     def plus(self, other: Counts) -> Counts:
         return Counts(*map(add, self, other))
@@ -66,6 +73,7 @@ STATES_BY_TYPE: Final = {
     ProfileType.WALL: STATES,
     ProfileType.CPU: ON_CPU_STATES,
     ProfileType.GIL: ("gil",),
+    ProfileType.GIL_WAIT: ("gil_wait",),
 }
 STATE_FRAMES: Final = tuple("" if state == "running" else f"[{state}]" for state in STATES)
 """The pseudo-frame of each state in folded text; running has none."""

@@ -5,7 +5,7 @@ Sidelight therefore escapes frames, by the shortest rule that can be undone:
 
 - `;`, newline and carriage return become `%3B`, `%0A` and `%0D`;
 - a `%` becomes `%25` only where it would read as an escape;
-- a frame that would read as a state (`[idle]`, `[gil]`, `[cpu_wait]`) or as a header (a leading `#`) has its
+- a frame that would read as a state (such as `[idle]` and `[gil]`) or as a header (a leading `#`) has its
   first character escaped.
 
 Everything else stays as it is, including spaces and letters of any script, so ordinary frames are the same

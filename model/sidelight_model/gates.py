@@ -41,14 +41,14 @@ from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.selectors import FullMatch, PatternCheck, check_pattern, is_full_match
 
 MAX_CHARACTERS: Final = 1024
-TIME_SUBJECTS: Final = ("rate", "cpu", "wall", "gil")
+TIME_SUBJECTS: Final = ("rate", "cpu", "wall", "gil", "gil_wait")
 DEPTH_SUBJECTS: Final = ("depth.mean", "depth.p50", "depth.p95", "depth.p99", "depth.max")
 FUNCTION_SUBJECTS: Final = ("function", "self", "share")
 ABSOLUTE_UNITS: Final = ("ms", "s")
 COMPOSITION: Final = "composition"
 """The basis of a comparison that knows shares of the profile alone."""
 _PLAIN_SUBJECTS: Final = (*TIME_SUBJECTS, "idle", *DEPTH_SUBJECTS)
-_SUBJECT_PATTERN: Final = re.compile(r"[a-z][a-z0-9.]*")
+_SUBJECT_PATTERN: Final = re.compile(r"[a-z][a-z0-9._]*")
 _THRESHOLD_PATTERN: Final = re.compile(
     r"(?P<sign>[<>])\s*(?P<plus>[+-]?)\s*(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[^\s<>]*)"
 )
@@ -356,6 +356,7 @@ _SUBJECT_NAMES: Final = {
     "cpu": "CPU time",
     "wall": "thread time",
     "gil": "GIL time",
+    "gil_wait": "time waiting for the GIL",
     "idle": "idle share",
     "depth.mean": "mean depth",
     "depth.p50": "median depth",

@@ -19,6 +19,7 @@ pub mod linux {
     pub mod target;
     pub mod proc_file;
     pub mod run_queue;
+    pub mod system_call;
     pub mod os_thread;
     pub mod threads;
     pub mod memory;

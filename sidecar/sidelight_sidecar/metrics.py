@@ -27,7 +27,9 @@ class SidecarMetrics:
             "attach_failures", "Processes that could not be sampled", ["reason"]
         )
         self.windows = self._counter("windows", "Windows sampled: ordinary, capture, trigger", ["kind"])
-        self.samples = self._counter("samples", "Samples taken: idle, running, gil, cpu_wait", ["state"])
+        self.samples = self._counter(
+            "samples", "Samples taken: idle, running, gil, cpu_wait, gil_wait", ["state"]
+        )
         self.sampling_errors = self._counter("sampling_errors", "Ticks or runs that gave no stacks", ["kind"])
         self.truncated = self._counter(
             "truncated_samples", "Samples whose stack was truncated at --max-depth"

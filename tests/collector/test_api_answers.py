@@ -127,7 +127,7 @@ async def test_the_flame_graph_stands_on_numbers_that_it_says(client: Client) ->
         "samples": 200,
         "seconds": 2.0,
         "pod_seconds": 20.0,
-        "states": {"idle": 1800, "running": 120, "gil": 80, "cpu_wait": 0},
+        "states": {"idle": 1800, "running": 120, "gil": 80, "cpu_wait": 0, "gil_wait": 0},
         "idle_share": 0.9,
         "target_cpu_seconds": 2.0,
         "truncated_samples": 0,

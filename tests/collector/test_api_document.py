@@ -75,7 +75,10 @@ def two_sided(path: str) -> dict[str, str]:
 def shop() -> ObjectStore:
     stacks = "main (a.py:1);wait (a.py:5);[idle] 9 | main (a.py:1);work (b.py:7) 6 | main (a.py:1);[gil] 4"
     command = Quality(
-        mode="command", sampler="py-spy 0.4.3", missing_states=("gil", "idle", "cpu_wait"), truncated=3
+        mode="command",
+        sampler="py-spy 0.4.3",
+        missing_states=("gil", "idle", "cpu_wait", "gil_wait"),
+        truncated=3,
     )
     return stored(
         [

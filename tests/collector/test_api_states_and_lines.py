@@ -98,7 +98,14 @@ async def test_states_add_up_to_the_side_node_by_node(path: str, kind: str, node
 
 async def test_each_state_is_where_it_was_sampled() -> None:
     async with serving(
-        stored([window("main;wait;[idle] 9 | main;work 6 | main;work;[gil] 4 | main;wait;[cpu_wait] 2")])
+        stored(
+            [
+                window(
+                    "main;wait;[idle] 9 | main;work 6 | main;work;[gil] 4 | main;wait;[cpu_wait] 2"
+                    " | main;work;[gil_wait] 3"
+                )
+            ]
+        )
     ) as client:
         answer = await get(client, "flamegraph", states="1")
     assert answer["names"] == ["total", "main", "wait", "work"]
@@ -107,4 +114,5 @@ async def test_each_state_is_where_it_was_sampled() -> None:
         "running": [0, 0, 0, 6],
         "gil": [0, 0, 0, 4],
         "cpu_wait": [0, 0, 2, 0],
+        "gil_wait": [0, 0, 0, 3],
     }

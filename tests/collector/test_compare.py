@@ -43,7 +43,10 @@ def windows(stacks: dict[str, int], version: str, seconds: float = 30, **told: A
 @pytest.fixture(scope="module")
 def store() -> ObjectStore:
     blind = Quality(
-        attempts=3000, mode="command", sampler="py-spy 0.4.3", missing_states=("gil", "idle", "cpu_wait")
+        attempts=3000,
+        mode="command",
+        sampler="py-spy 0.4.3",
+        missing_states=("gil", "idle", "cpu_wait", "gil_wait"),
     )
     return stored(
         [

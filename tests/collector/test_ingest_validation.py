@@ -170,12 +170,12 @@ def test_plain_folded_text_takes_its_labels_from_the_query() -> None:
     assert dict(made.labels) == {"service": "shop", "version": "2", "zone": "a"}
     assert (made.period_ns, made.duration_ns, made.start_ns) == (5_000_000, 10**10, 1_795_254_000 * 10**9)
     assert made.quality.samples == 8
-    assert made.quality.missing_states == ("idle", "gil", "cpu_wait")
+    assert made.quality.missing_states == ("idle", "gil", "cpu_wait", "gil_wait")
 
 
 def test_plain_folded_text_with_states_misses_none() -> None:
-    assert folded("main;f;[idle] 5\n").quality.missing_states == ("cpu_wait",)
-    assert folded("main;f;[idle] 5\nmain;f;[cpu_wait] 1\n").quality.missing_states == ()
+    assert folded("main;f;[idle] 5\n").quality.missing_states == ("cpu_wait", "gil_wait")
+    assert folded("main;f;[idle] 5\nmain;f;[cpu_wait] 1\nmain;f;[gil_wait] 1\n").quality.missing_states == ()
 
 
 def test_plain_folded_text_without_times_is_one_thread_that_has_just_been_watched() -> None:

@@ -35,7 +35,10 @@ def test_windows_of_format_1_are_read() -> None:
     assert (shop.start_ns, shop.duration_ns, shop.period_ns) == (1_795_254_000 * 10**9, 10**10, 10**7)
     assert shop.total == Counts(idle=954, running=16, gil=30)
     assert (shop.quality.sampler, shop.quality.errors, shop.quality.pid) == ("py-spy 0.4.3", {"torn": 2}, 7)
-    assert (ads.total, ads.quality.missing_states) == (Counts(running=5), ("idle", "gil", "cpu_wait"))
+    assert (ads.total, ads.quality.missing_states) == (
+        Counts(running=5),
+        ("idle", "gil", "cpu_wait", "gil_wait"),
+    )
     assert encode_windows([shop, ads]) == body
 
 

@@ -207,20 +207,19 @@ def test_a_sidecar_that_is_the_services_user_needs_no_capability():
     }
 
 
-def test_a_sidecar_may_go_first_when_it_is_told(helm, service_chart):
-    text = helm("template", "x", service_chart, *CLUSTER, "--set", "sidelight.sidecar.goFirst=true").stdout
+@pytest.mark.parametrize(("value", "capability"), [("goFirst", "SYS_NICE"), ("gilWaits", "DAC_READ_SEARCH")])
+def test_a_sidecar_gets_another_capability_when_it_is_told(helm, service_chart, value, capability):
+    flags = ("--set", f"sidelight.sidecar.{value}=true")
+    text = helm("template", "x", service_chart, *CLUSTER, *flags).stdout
     [container] = [one for one in _pod_of(text)["containers"] if one["name"] == "sidelight"]
     assert container["securityContext"]["capabilities"] == {
         "drop": ["ALL"],
-        "add": ["SYS_PTRACE", "SYS_NICE"],
+        "add": ["SYS_PTRACE", capability],
     }
-
-
-def test_a_sidecar_without_capabilities_cannot_go_first(helm, service_chart):
-    flags = ("--set", "sidelight.sidecar.goFirst=true", "--set", "sidelight.sidecar.sameUser=10001")
-    done = helm("template", "x", service_chart, *CLUSTER, *flags, check=False)
+    without = ("--set", "sidelight.sidecar.sameUser=10001")
+    done = helm("template", "x", service_chart, *CLUSTER, *flags, *without, check=False)
     assert done.returncode != 0
-    assert "sameUser runs without capabilities such as SYS_NICE" in done.stderr
+    assert f"{value}: sameUser runs without capabilities such as {capability}" in done.stderr
 
 
 def test_a_sidecar_of_a_services_chart_trusts_the_authorities_that_it_is_given(helm, service_chart):

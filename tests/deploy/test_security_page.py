@@ -34,7 +34,7 @@ S3 = ("collector.store.kind=s3", "collector.store.s3.url=s3://bucket/prefix")
 CA = "collector.store.s3.endpoint=https://s3.internal,collector.store.s3.caBundle"
 VARIANTS = (
     ("injector.enabled=true", "injector.certificates.kind=certManager"),
-    ("injector.enabled=true", "sidecar.goFirst=true"),
+    ("injector.enabled=true", "sidecar.goFirst=true", "sidecar.gilWaits=true"),
     ("injector.enabled=true", "sidecar.serviceAccountToken.enabled=false", "sidecar.tokenSecret=sidelight"),
     (*S3, "compactor.enabled=true", f"{CA}.secret=ca"),
     (*S3, "compactor.enabled=true", f"{CA}.configMap=ca", "collector.deploys.webhookSecret=webhook"),

@@ -25,6 +25,7 @@ HOSTILE = [
     "[idle]",
     "[gil]",
     "[cpu_wait]",
+    "[gil_wait]",
     "ünï",
     "名前",
     "\u2028",
@@ -49,7 +50,8 @@ qualities = st.builds(
     mode=st.sampled_from(["gil", "blocking", "nonblocking", "command"]),
     sampler=st.just("py-spy 0.4.3"),
     missing_states=st.tuples(
-        st.lists(st.sampled_from(["idle", "gil"]), unique=True), st.sampled_from([[], ["cpu_wait"]])
+        st.lists(st.sampled_from(["idle", "gil"]), unique=True),
+        st.sampled_from([[], ["cpu_wait"], ["gil_wait"], ["cpu_wait", "gil_wait"]]),
     ).map(lambda parts: (*parts[0], *parts[1])),
     target_cpu_ns=st.integers(0, 2**62),
     stops=st.integers(0, 10**6),

@@ -36,20 +36,23 @@ def test_each_type_writes_its_own_samples(table: dict[Stack, Counts]) -> None:
 
 
 def test_the_state_is_a_last_pseudo_frame() -> None:
-    text = "main;work;[idle] 5\nmain;work 3\nmain;work;[gil] 2\nmain;work;[cpu_wait] 1\n"
+    text = (
+        "main;work;[idle] 5\nmain;work 3\nmain;work;[gil] 2\nmain;work;[cpu_wait] 1\nmain;work;[gil_wait] 7\n"
+    )
     table = parse_folded(text)
-    assert table == {"main;work": Counts(idle=5, running=3, gil=2, cpu_wait=1)}
+    assert table == {"main;work": Counts(idle=5, running=3, gil=2, cpu_wait=1, gil_wait=7)}
     assert render_folded(table) == text
 
 
-def test_a_thread_that_waits_for_a_cpu_counts_in_wall_time_alone() -> None:
-    counts = Counts(idle=1, running=2, gil=4, cpu_wait=8)
-    assert [counts.for_type(kind) for kind in (ProfileType.WALL, ProfileType.CPU, ProfileType.GIL)] == [
-        15,
-        6,
-        4,
-    ]
-    assert counts.plus(counts) == counts.times(2) == Counts(2, 4, 8, 16)
+def test_a_thread_that_waits_for_a_cpu_counts_in_no_cpu_time() -> None:
+    counts = Counts(idle=1, running=2, gil=4, cpu_wait=8, gil_wait=16)
+    assert {kind: counts.for_type(kind) for kind in ProfileType} == {
+        ProfileType.WALL: 31,
+        ProfileType.CPU: 6,
+        ProfileType.GIL: 4,
+        ProfileType.GIL_WAIT: 16,
+    }
+    assert counts.plus(counts) == counts.times(2) == Counts(2, 4, 8, 16, 32)
 
 
 def test_the_count_is_what_follows_the_last_space() -> None:
@@ -77,6 +80,7 @@ def test_only_a_newline_ends_a_line() -> None:
         "a; 1",
         "[idle] 3",
         "[cpu_wait] 3",
+        "[gil_wait] 3",
     ],
 )
 def test_a_malformed_line_is_refused_with_its_number(bad: str) -> None:

@@ -188,17 +188,19 @@ def test_a_window_says_its_samples_by_state() -> None:
 
 def test_the_first_released_format_is_still_read() -> None:
     (window,) = decode_windows(GOLDEN.read_bytes())
-    quality = replace(WINDOW.quality, missing_states=("cpu_wait",))
+    quality = replace(WINDOW.quality, missing_states=("cpu_wait", "gil_wait"))
     assert window == replace(WINDOW, quality=quality)
     assert encode_windows([window]) == GOLDEN.read_bytes()
 
 
 def test_a_window_names_the_states_that_format_1_does_not_have() -> None:
-    window = replace(WINDOW, counts={"main;work": Counts(1, 2, 3, 4)})
+    window = replace(WINDOW, counts={"main;work": Counts(1, 2, 3, 4, 5)})
     body = encode_windows([window])
     assert b'"format":2' in body
-    assert b'"states":["cpu_wait"]' in body
-    assert b"main;work;[cpu_wait] 4\n" in body
+    assert b'"states":["cpu_wait","gil_wait"]' in body
+    assert b"main;work;[cpu_wait] 4\nmain;work;[gil_wait] 5\n" in body
     assert decode_windows(body) == [window]
     (without,) = decode_windows(header(format=2, states=[]))
-    assert without.quality.missing_states == ("cpu_wait",)
+    assert without.quality.missing_states == ("cpu_wait", "gil_wait")
+    (earlier,) = decode_windows(header(format=2, states=["cpu_wait"]))
+    assert earlier.quality.missing_states == ("gil_wait",)

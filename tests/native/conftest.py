@@ -59,13 +59,13 @@ class Taken:
         return self.failed - late
 
     def of(self, *functions: str) -> tuple[int, ...]:
-        """(idle, running, gil, cpu_wait) of the stacks in which any of these functions occurs."""
+        """(idle, running, gil, cpu_wait, gil_wait) of the stacks in which any of these functions occurs."""
         wanted = [
             counts
             for stack, counts in self.counts.items()
             if any(frame.split(" (")[0] in functions for frame in stack.split(";"))
         ]
-        return tuple(sum(counts[state] for counts in wanted) for state in range(4))
+        return tuple(sum(counts[state] for counts in wanted) for state in range(5))
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

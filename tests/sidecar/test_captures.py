@@ -293,8 +293,8 @@ def test_readyz_says_which_sampler_is_in_use_and_which_states_it_misses(
     eventually("it watches", lambda: ready(sidecar)["ready"])
     told = ready(sidecar)
     assert told["sampler"] == {"name": "py-spy 0.4.3", "mode": "command"}
-    assert told["missing_states"] == ["gil", "idle", "cpu_wait"]
-    assert "missing states: gil, idle, cpu_wait" in str(told["notices"])
+    assert told["missing_states"] == ["gil", "idle", "cpu_wait", "gil_wait"]
+    assert "missing states: gil, idle, cpu_wait, gil_wait" in str(told["notices"])
 
 
 json_values = st.recursive(

@@ -150,7 +150,7 @@ def test_samplers_are_chosen_by_mode_and_the_command_stands_in_for_the_extension
     assert samplers().get("nonblocking").mode == "nonblocking"
     without = SamplerRegistry(None, ProcFs(), max_depth=100)
     assert without.get("auto").mode == "command"
-    assert without.get("auto").missing_states == ("gil", "idle", "cpu_wait")
+    assert without.get("auto").missing_states == ("gil", "idle", "cpu_wait", "gil_wait")
     with pytest.raises(SamplingError) as refused:
         without.get("blocking")
     assert refused.value.reason == "sampler_missing"

@@ -28,10 +28,11 @@ class Row:
     running: int
     gil: int
     cpu_wait: int
+    gil_wait: int
 
     @property
     def samples(self) -> int:
-        return self.idle + self.running + self.gil + self.cpu_wait
+        return self.idle + self.running + self.gil + self.cpu_wait + self.gil_wait
 
     @property
     def unread(self) -> bool:

@@ -78,7 +78,11 @@ LOW = replace(
 )
 UNSAFE = replace(WELL, mode="nonblocking", reader="py-spy", stops=0, stopped_ns=0, longest_stop_ns=0)
 FALLBACK = replace(
-    UNSAFE, mode="command", sampler="py-spy 0.4.3", reader="", missing_states=("gil", "idle", "cpu_wait")
+    UNSAFE,
+    mode="command",
+    sampler="py-spy 0.4.3",
+    reader="",
+    missing_states=("gil", "idle", "cpu_wait", "gil_wait"),
 )
 _POOL = "run (pool.py:3);task (pool.py:9) 40\nrun (pool.py:3);wait (threading.py:320);[idle] 160\n"
 

@@ -135,7 +135,7 @@ test("a range stays in the whole, is never too narrow, and zooms around a point"
 test("ink is read on every colour of states, heat and groups, and on faded ones in both themes", () => {
   const fills = [...seeds(101).map((at) => heatColour((at - 1) / 100)), ...seeds(300).map((at) => frameColour(`f (${["jinja2", "shop", "json"][at % 3]}/m${at}.py)`))];
   for (let idle = 0; idle <= 10; idle++) for (let gil = 0; gil <= 10 - idle; gil++) {
-    for (const cpu_wait of [0, 3]) fills.push(stateColour((state) => ({ idle, running: 10 - idle - gil, gil, cpu_wait })[state]));
+    for (const [cpu_wait, gil_wait] of [[0, 0], [3, 0], [0, 3], [2, 2]]) fills.push(stateColour((state) => ({ idle, running: 10 - idle - gil, gil, cpu_wait, gil_wait })[state]));
   }
   for (const ground of [0xffffff, 0x171a20]) {
     const colours = new FillColours(ground);
@@ -150,8 +150,8 @@ test("ink is read on every colour of states, heat and groups, and on faded ones 
 });
 
 test("states and heat are told apart by how light they are", () => {
-  const { idle, running, gil, cpu_wait } = STATE_COLOURS;
-  const steps = [idle, running, cpu_wait, gil].map(light);
+  const { idle, running, gil, cpu_wait, gil_wait } = STATE_COLOURS;
+  const steps = [idle, running, cpu_wait, gil_wait, gil].map(light);
   assert.ok(steps.slice(1).every((lightness, at) => steps[at] - lightness > 0.1));
   const heats = seeds(33).map((at) => light(heatColour(((at - 1) / 32) ** 2)));
   assert.ok(heats.every((heat, at) => at === 0 || heat <= heats[at - 1] + 1e-9));

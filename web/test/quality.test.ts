@@ -9,7 +9,7 @@ const QUALITY: Quality = {
 };
 
 const watched = ({ quality, ...changes }: Partial<Omit<QualitySource, "quality">> & { quality?: Partial<Quality> } = {}): QualitySource => ({
-  modes: ["gil"], sampling_periods_us: [10_000], states: { idle: 900, running: 0, gil: 90, cpu_wait: 10 }, truncated_samples: 0, ...changes, quality: { ...QUALITY, ...quality },
+  modes: ["gil"], sampling_periods_us: [10_000], states: { idle: 900, running: 0, gil: 90, cpu_wait: 10, gil_wait: 0 }, truncated_samples: 0, ...changes, quality: { ...QUALITY, ...quality },
 });
 
 const line = (of: QualitySource) => qualityRemarks(of).map(({ text, isDoubtful }) => (isDoubtful ? `! ${text}` : text));

@@ -149,23 +149,23 @@ test("a sandwich has the function's total at both ends, however often it recurs"
 
 test("states add up to the sides whatever is done to the tree", () => {
   for (const seed of seeds(100)) {
-    const stacks = randomStacks(seed, 4);
-    const wide = buildTree(stacks, 4);
-    const [idle, running, gil, cpu_wait] = wide.self;
-    const self = idle.map((us, i) => us + running[i] + gil[i] + cpu_wait[i]);
+    const stacks = randomStacks(seed, 5);
+    const wide = buildTree(stacks, 5);
+    const [idle, running, gil, cpu_wait, gil_wait] = wide.self;
+    const self = idle.map((us, i) => us + running[i] + gil[i] + cpu_wait[i] + gil_wait[i]);
     const samples = self.map((us) => us / 1000);
-    const tree: Tree = { ...wide, self: [self], samples: [samples], states: [{ idle, running, gil, cpu_wait }] };
+    const tree: Tree = { ...wide, self: [self], samples: [samples], states: [{ idle, running, gil, cpu_wait, gil_wait }] };
     for (const t of ["", "drop:a*fold:b", "focus:c"]) {
       for (const lens of [{ invert: false, collapse: true }, { invert: true, collapse: false }]) {
         const transformed = transformTree(tree, t, "function");
         const metrics = computeMetrics(transformed.tree, [60], { ...lens, norm: "rate" });
         assert.ok(metrics.states);
         const [states] = metrics.states;
-        metrics.us[0].forEach((us, i) => assert.equal(states.idle[i] + states.running[i] + states.gil[i] + states.cpu_wait[i], us));
+        metrics.us[0].forEach((us, i) => assert.equal(states.idle[i] + states.running[i] + states.gil[i] + states.cpu_wait[i] + states.gil_wait[i], us));
         assert.equal(metrics.us.length, 1);
       }
     }
-    assert.equal(computeMetrics(buildTree(stacks, 4), [1, 1, 1, 1], { invert: false, collapse: true, norm: "rate" }).states, undefined);
+    assert.equal(computeMetrics(buildTree(stacks, 5), [1, 1, 1, 1, 1], { invert: false, collapse: true, norm: "rate" }).states, undefined);
   }
 });
 

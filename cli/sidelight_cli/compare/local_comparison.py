@@ -43,7 +43,12 @@ _BASIS_REASONS: Final = {
     COMPOSITION: "Files do not say how long they were recorded.",
     EQUAL_LOAD: "Both recording times are given.",
 }
-_TYPE_NAMES: Final = {ProfileType.CPU: "CPU", ProfileType.WALL: "thread", ProfileType.GIL: "GIL"}
+_TYPE_NAMES: Final = {
+    ProfileType.CPU: "CPU",
+    ProfileType.WALL: "thread",
+    ProfileType.GIL: "GIL",
+    ProfileType.GIL_WAIT: "GIL wait",
+}
 
 
 def compare_recordings(

@@ -117,7 +117,9 @@ class CompareSettings:
         15.0, "time between two analyses while waiting", parse=parse_positive_float, metavar="SECONDS"
     )
     type: str = setting(
-        "cpu", "profile type: cpu, wall or gil", parse=make_choice_parser("cpu", "wall", "gil")
+        "cpu",
+        "profile type: cpu, wall, gil or gil_wait",
+        parse=make_choice_parser("cpu", "wall", "gil", "gil_wait"),
     )
     from_: str = setting(
         "",

@@ -19,6 +19,7 @@ TYPE_DESCRIPTIONS = {
     ProfileType.WALL: "wall time (all states)",
     ProfileType.CPU: "cpu time (running and gil)",
     ProfileType.GIL: "time holding the GIL",
+    ProfileType.GIL_WAIT: "time waiting for the GIL",
 }
 
 

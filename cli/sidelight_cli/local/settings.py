@@ -14,7 +14,7 @@ from sidelight_model.counts import ProfileType
 
 SAMPLING_MODES: Final = ("auto", "gil", "blocking", "nonblocking")
 OUTPUT_FORMATS: Final = ("folded", "speedscope", "svg")
-SORT_KEYS: Final = ("self", "total", "gil", "running", "cpu_wait", "idle", "name")
+SORT_KEYS: Final = ("self", "total", "gil", "running", "cpu_wait", "gil_wait", "idle", "name")
 PROFILE_TYPES: Final = tuple(kind.value for kind in ProfileType)
 DEFAULT_SECONDS: Final = 10.0
 MAX_DEPTH: Final = 4096
@@ -97,7 +97,7 @@ class RecordSettings:
     )
     type: str | None = setting(
         None,
-        "profile type: wall, cpu or gil (default: cpu for pictures, all states for folded)",
+        "profile type: wall, cpu, gil or gil_wait (default: cpu for pictures, all states for folded)",
         parse=make_choice_parser(*PROFILE_TYPES),
     )
     idle: bool = setting(False, "include waiting threads: --type wall", aliases=("-i",))
@@ -107,7 +107,7 @@ class RecordSettings:
         "one frame per line number instead of per function (default: yes for folded, no for pictures)",
         is_boolean=True,
     )
-    states: bool = setting(True, "folded: add [idle], [gil] and [cpu_wait] as last frames")
+    states: bool = setting(True, "folded: add [idle], [gil], [cpu_wait] and [gil_wait] as last frames")
     threads: bool = setting(False, "add a root frame with the name of each thread", aliases=("-t",))
     subprocesses: bool = setting(False, "include Python subprocesses in the sums", aliases=("-s",))
     processes: bool = setting(False, "like --subprocesses, with a root frame for each process")
@@ -148,7 +148,9 @@ class TopSettings:
         parse=make_choice_parser(*SAMPLING_MODES),
     )
     type: str = setting(
-        "cpu", "profile type of SELF and TOTAL: wall, cpu or gil", parse=make_choice_parser(*PROFILE_TYPES)
+        "cpu",
+        "profile type of SELF and TOTAL: wall, cpu, gil or gil_wait",
+        parse=make_choice_parser(*PROFILE_TYPES),
     )
     sort: str = setting("self", f"sort order: {', '.join(SORT_KEYS)}", parse=make_choice_parser(*SORT_KEYS))
     lines: bool = setting(False, "one row per line instead of per function")

@@ -21,14 +21,15 @@ SORT_KEYS = {
     "g": "gil",
     "u": "running",
     "w": "cpu_wait",
+    "v": "gil_wait",
     "i": "idle",
     "n": "name",
 }
-KEY_HELP = "s t g u w i n sort   c type   l lines   a since start   r reset   space hold   q quit"
+KEY_HELP = "s t g u w v i n sort   c type   l lines   a since start   r reset   space hold   q quit"
 _TYPES = tuple(ProfileType)
-_NUMBER_HEADINGS = ("SELF %", "TOTAL %", "GIL %", "RUN %", "WAIT %", "IDLE %")
-_STATES_OFF_CPU = ("cpu_wait", "idle")
-_CELL_WIDTH = 9
+_NUMBER_HEADINGS = ("SELF %", "TOTAL %", "GIL %", "RUN %", "CPU-W %", "GIL-W %", "IDLE %")
+_STATES_OFF_CPU = ("cpu_wait", "gil_wait", "idle")
+_CELL_WIDTH = 8
 _MIN_NAME_WIDTH = 24
 
 
@@ -157,6 +158,7 @@ def sort_rows(table_rows: Sequence[FunctionCounts], view: TableView) -> list[Fun
         "gil": lambda row: (row.self_counts.gil, row.total_counts.gil),
         "running": lambda row: (row.self_counts.running, row.total_counts.running),
         "cpu_wait": lambda row: (row.self_counts.cpu_wait, row.total_counts.cpu_wait),
+        "gil_wait": lambda row: (row.self_counts.gil_wait, row.total_counts.gil_wait),
         "idle": lambda row: (row.self_counts.idle, row.total_counts.idle),
     }
     selected.sort(key=lambda row: (row.function, row.file, row.line))
@@ -191,6 +193,7 @@ def format_header(snapshot: TableSnapshot, view: TableView, columns: int) -> lis
         f"{threads} · gil {_format_share(sums.gil, ticks)} % · running "
         f"{_format_share(sums.running, ticks)} % · "
         f"cpu_wait {_format_share(sums.cpu_wait, ticks)} % · "
+        f"gil_wait {_format_share(sums.gil_wait, ticks)} % · "
         f"idle {_format_share(sums.idle, ticks)} % · self and total are {view.profile_type.value}",
     ]
     return [truncate_to_width(line, columns) for line in lines]
@@ -198,7 +201,7 @@ def format_header(snapshot: TableSnapshot, view: TableView, columns: int) -> lis
 
 def format_heading(view: TableView, columns: int) -> str:
     """Format the column headings, with a mark on the sort column."""
-    words = {"self": 0, "total": 1, "gil": 2, "running": 3, "cpu_wait": 4, "idle": 5}
+    words = {"self": 0, "total": 1, "gil": 2, "running": 3, "cpu_wait": 4, "gil_wait": 5, "idle": 6}
     sorted_by = words.get(view.sort, -1)
     names = [f"{'▾' if at == sorted_by else ''}{name}" for at, name in enumerate(_NUMBER_HEADINGS)]
     cells = "".join(_align_right(name, _CELL_WIDTH) for name in names[: _count_number_columns(columns)])
@@ -219,6 +222,7 @@ def format_body(
             row.self_counts.gil,
             row.self_counts.running,
             row.self_counts.cpu_wait,
+            row.self_counts.gil_wait,
             row.self_counts.idle,
         )
         cells = "".join(

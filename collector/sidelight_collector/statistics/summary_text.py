@@ -15,6 +15,7 @@ TYPE_NAMES: Final = {
     ProfileType.CPU: "CPU time",
     ProfileType.WALL: "thread time",
     ProfileType.GIL: "GIL time",
+    ProfileType.GIL_WAIT: "time waiting for the GIL",
 }
 POD_SECOND: Final = "pod-second"
 REQUEST: Final = "request"
@@ -105,7 +106,7 @@ def format_rates(a: float, b: float, kind: ProfileType, unit: str) -> str:
     """
     if unit == REQUEST:
         scale, name = 1000.0, "ms/request"
-    elif kind is ProfileType.WALL:
+    elif not kind.is_cpu_time:
         scale, name = 1.0, "threads/pod"
     elif max(a, b) < 1:
         scale, name = 1000.0, "m/pod"

@@ -4,7 +4,7 @@ The format is https://www.speedscope.app/file-format-schema.json. A profile of t
 with weights. One of type `evented` lists when frames open and close: each stack has the time until the next
 event.
 
-A last frame `[idle]`, `[gil]` or `[cpu_wait]` is a state, as in folded text; a function with that name cannot
+A last frame such as `[idle]` or `[gil_wait]` is a state, as in folded text; a function with that name cannot
 be distinguished from it.
 """
 

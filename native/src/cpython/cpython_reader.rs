@@ -9,7 +9,7 @@ use crate::cpython::code_objects::{ByAddress, CodeObjects, CodePosition};
 use crate::cpython::cpython_layout::{Layout, NativeId};
 use crate::cpython::frames::WalkError;
 use crate::cpython::native_ids::{self, NativeIds};
-use crate::cpython::runtime::Runtime;
+use crate::cpython::runtime::{waits_inside_gil, Runtime};
 use crate::cpython::stack_walker::StackWalker;
 use crate::cpython::thread_states::{Expected, InterpreterHead, ThreadStates, MAX_THREADS};
 use crate::linux::bounded_memory::BoundedMemory;
@@ -38,6 +38,7 @@ pub struct CpythonReader<M> {
     python: String,
     layout: Layout,
     max_depth: usize,
+    waits_inside_gil: bool,
     /// The oldest first.
     interpreter_list: Vec<usize>,
     interpreters: ByAddress<Interpreter>,
@@ -100,7 +101,9 @@ impl CpythonReader<RemoteMemory> {
     pub fn attach(pid: i32, processes: Option<&ReaderProcesses>, max_depth: usize) -> Result<Self, Failure> {
         let memory = RemoteMemory::new(pid);
         let Runtime { python, layout } = Runtime::find(pid, &memory, processes)?;
-        let mut reader = CpythonReader { python, ..CpythonReader::new(memory, pid, &layout, max_depth) };
+        let waits_inside_gil = waits_inside_gil(pid, &memory);
+        let mut reader = CpythonReader::new(memory, pid, &layout, max_depth);
+        (reader.python, reader.waits_inside_gil) = (python, waits_inside_gil);
         reader.warm_up();
         reader.find_native_ids(pid)?;
         Ok(reader)
@@ -134,6 +137,7 @@ impl<M: Memory> CpythonReader<M> {
             python: String::new(),
             layout: *layout,
             max_depth,
+            waits_inside_gil: true,
             interpreter_list: Vec::new(),
             interpreters: ByAddress::default(),
             states: ThreadStates::new(layout),
@@ -332,6 +336,15 @@ impl<M: Memory + Send> StackReader for CpythonReader<M> {
         let expected = &mut self.interpreters.entry(interpreter).or_default().expected;
         let head = InterpreterHead::read(&self.layout, &self.memory, interpreter, expected)?;
         Ok(self.gil_of(head))
+    }
+
+    fn has_gil_addresses(&self) -> bool {
+        self.waits_inside_gil
+    }
+
+    fn gil_addresses(&self) -> Vec<Range<usize>> {
+        let interpreters = self.interpreters.values().filter(|_| self.waits_inside_gil);
+        interpreters.map(|interpreter| interpreter.expected.gil_locks(&self.layout)).collect()
     }
 
     fn set_deadline(&mut self, deadline: Option<Instant>) {

@@ -18,6 +18,14 @@ pub struct Runtime {
     pub layout: Layout,
 }
 
+/// Whether the threads of a process sleep on words inside of the GIL while they wait for it. Those of musl, which sleep
+/// on words of their own stacks, do not.
+pub fn waits_inside_gil(pid: i32, memory: &dyn Memory) -> bool {
+    let executable = PythonImages::find(pid).ok().and_then(|images| images.executable);
+    let linker = executable.map(|file| ElfImage::linker_path(memory, file.start));
+    !matches!(linker, Some(Ok(path)) if path.windows(4).any(|part| part == b"musl"))
+}
+
 impl Runtime {
     /// Finds the Python of a process by its dynamic symbols, in its memory. For a program without them the py-spy
     /// crate searches, in a process of its own.

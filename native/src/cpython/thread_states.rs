@@ -4,6 +4,7 @@ use crate::cpython::code_objects::FreedCode;
 use crate::cpython::cpython_layout::{GilLayout, Layout};
 use crate::cpython::frames::CycleDetector;
 use crate::linux::memory::{int, word, Fault, Memory, Span};
+use std::ops::Range;
 
 /// The most threads that are followed, of all interpreters together.
 pub const MAX_THREADS: usize = 16_384;
@@ -35,6 +36,27 @@ pub struct Expected {
     gil: usize,
     /// The thread state that held it last.
     holder: usize,
+}
+
+/// In `_gil_runtime_state` of CPython 3.7 to 3.14, behind the interval, the holder, the state and the counter: `cond`,
+/// `mutex`, `switch_cond` and `switch_mutex` (Include/internal/pycore_gil.h). glibc waits on words inside of them.
+const GIL_LOCKS_OFFSET: usize = 32;
+const GIL_LOCKS_BYTES: usize = 2 * (size_of::<libc::pthread_cond_t>() + size_of::<libc::pthread_mutex_t>());
+/// Where `switch_number` is in it.
+const GIL_SWITCHES_OFFSET: usize = 24;
+
+impl Expected {
+    /// Where the condition variables and mutexes of the GIL are, as of the last reading.
+    pub fn gil_locks(&self, layout: &Layout) -> Range<usize> {
+        let gil = match layout.gil {
+            GilLayout::Runtime { switches, .. } => {
+                layout.runtime.wrapping_add(switches).wrapping_sub(GIL_SWITCHES_OFFSET)
+            }
+            GilLayout::Interpreter { .. } => self.gil,
+        };
+        let start = gil.wrapping_add(GIL_LOCKS_OFFSET);
+        start..start.wrapping_add(GIL_LOCKS_BYTES)
+    }
 }
 
 /// Words of a head.

@@ -18,6 +18,7 @@ const MAX_NAME: usize = 64;
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
+const PT_INTERP: u32 = 3;
 const DT_HASH: usize = 4;
 const DT_STRTAB: usize = 5;
 const DT_SYMTAB: usize = 6;
@@ -34,21 +35,27 @@ pub struct ElfImage<'a> {
     hash: Option<usize>,
 }
 
+/// The program headers of the image that begins at `start`; None if it is none.
+fn read_program_headers(memory: &dyn Memory, start: usize) -> Result<Option<Vec<u8>>, Fault> {
+    let mut header = [0; HEADER_BYTES];
+    memory.read(start, &mut header)?;
+    let byte_order = if cfg!(target_endian = "little") { 1 } else { 2 };
+    if header[..4] != *b"\x7fELF" || header[4] != 2 || header[5] != byte_order {
+        return Ok(None);
+    }
+    let (entry_bytes, count) = (usize::from(half(&header, 0x36)), usize::from(half(&header, 0x38)));
+    if entry_bytes != PROGRAM_HEADER_BYTES || count > MAX_PROGRAM_HEADERS {
+        return Ok(None);
+    }
+    let mut table = vec![0; count * PROGRAM_HEADER_BYTES];
+    memory.read(start.wrapping_add(word(&header, 0x20)), &mut table)?;
+    Ok(Some(table))
+}
+
 impl ElfImage<'_> {
     /// The image that begins at `start`; None if it is none or has no dynamic symbols.
     pub fn read(memory: &dyn Memory, start: usize) -> Result<Option<ElfImage<'_>>, Fault> {
-        let mut header = [0; HEADER_BYTES];
-        memory.read(start, &mut header)?;
-        let byte_order = if cfg!(target_endian = "little") { 1 } else { 2 };
-        if header[..4] != *b"\x7fELF" || header[4] != 2 || header[5] != byte_order {
-            return Ok(None);
-        }
-        let (entry_bytes, count) = (usize::from(half(&header, 0x36)), usize::from(half(&header, 0x38)));
-        if entry_bytes != PROGRAM_HEADER_BYTES || count > MAX_PROGRAM_HEADERS {
-            return Ok(None);
-        }
-        let mut table = vec![0; count * PROGRAM_HEADER_BYTES];
-        memory.read(start.wrapping_add(word(&header, 0x20)), &mut table)?;
+        let Some(table) = read_program_headers(memory, start)? else { return Ok(None) };
         let (mut bias, mut dynamic) = (None, None);
         for entry in table.chunks_exact(PROGRAM_HEADER_BYTES) {
             let [offset, address, size] = [8, 16, 40].map(|at| word(entry, at));
@@ -77,6 +84,20 @@ impl ElfImage<'_> {
             }
         }
         Ok((image.symbols != 0 && image.names != 0).then_some(image))
+    }
+
+    /// The path of the dynamic linker that a program asks for; empty without one.
+    pub fn linker_path(memory: &dyn Memory, start: usize) -> Result<Vec<u8>, Fault> {
+        let table = read_program_headers(memory, start)?.unwrap_or_default();
+        let Some(entry) =
+            table.chunks_exact(PROGRAM_HEADER_BYTES).find(|entry| number(entry, 0) == PT_INTERP)
+        else {
+            return Ok(Vec::new());
+        };
+        // It is in the first page of the file.
+        let mut path = vec![0; word(entry, 32).min(MAX_NAME)];
+        memory.read(start.wrapping_add(word(entry, 8)), &mut path)?;
+        Ok(path)
     }
 
     /// The address of a symbol that the image defines.

@@ -2,10 +2,12 @@
 
 use crate::linux::memory::{Memory, RemoteMemory};
 use crate::linux::os::thread_cpu_ns;
-use crate::linux::os_thread::{Activity, OsThread, Recheck};
+use crate::linux::os_thread::{Activity, OsThread, Recheck, Visible};
 use crate::linux::proc_file::unless_exhausted;
 use crate::linux::run_queue::{has_figures, SamplerStay};
 use crate::linux::sched_priority::{self, TemporaryPriority};
+use crate::linux::system_call::has_system_calls;
+use crate::linux::target::living_thread;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
@@ -34,8 +36,7 @@ pub struct Threads {
     incomplete: bool,
     by_tid: HashMap<i32, OsThread>,
     memory: RemoteMemory,
-    /// The kernel tells which threads wait for a CPU.
-    pub has_cpu_wait: bool,
+    pub visible: Visible,
     /// At the last observation a thread that has not run turned out to wait for a CPU.
     pub began_cpu_wait: bool,
     pub stay: SamplerStay,
@@ -65,7 +66,10 @@ impl Threads {
             incomplete: false,
             by_tid: HashMap::new(),
             memory: RemoteMemory::new(pid),
-            has_cpu_wait: has_figures(pid, pid)?,
+            visible: Visible {
+                cpu_waits: has_figures(pid, pid)?,
+                system_calls: has_system_calls(pid, living_thread(pid).unwrap_or(pid))?,
+            },
             began_cpu_wait: false,
             stay: SamplerStay::default(),
             observed_at: None,
@@ -164,7 +168,7 @@ impl Threads {
             if n % THREADS_PER_CALL == THREADS_PER_CALL - 1 {
                 meanwhile();
             }
-            let new = || OsThread::new(self.pid, tid, self.has_cpu_wait);
+            let new = || OsThread::new(self.pid, tid, self.visible);
             if self.by_tid.entry(tid).or_insert_with(new).observe(&mut self.stay)? == Activity::Exited {
                 self.by_tid.remove(&tid);
             }
@@ -220,6 +224,11 @@ impl Threads {
     /// Whether a thread was runnable and had no CPU, though this sampler did not take it; false if unknown.
     pub fn waits_for_cpu(&self, tid: i32) -> bool {
         self.by_tid.get(&tid).is_some_and(OsThread::waits_for_cpu)
+    }
+
+    /// The futex that a thread slept for, if it did and this is visible.
+    pub fn awaited_futex(&self, tid: i32) -> Option<usize> {
+        self.by_tid.get(&tid)?.awaited_futex()
     }
 
     /// Was on no CPU at the last observation.
@@ -392,7 +401,7 @@ mod tests {
         assert!(!threads.none_ran());
         // As if another thread had been there instead.
         threads.by_tid.clear();
-        threads.by_tid.insert(-1, OsThread::new(tid, -1, true));
+        threads.by_tid.insert(-1, OsThread::new(tid, -1, Visible::default()));
         threads.observe().unwrap();
         assert_eq!(threads.single_thread(), Some(tid));
         child.kill().unwrap();

@@ -42,7 +42,7 @@ pub struct SamplingMethod {
     /// The target's Python, like "3.11.7".
     pub python: String,
     /// States that cannot be told apart.
-    pub missing_states: &'static [&'static str],
+    pub missing_states: Vec<&'static str>,
 }
 
 /// Finds the interpreter of `pid`, here, and has the engine make a first reading and go on from there.
@@ -123,7 +123,7 @@ fn find_reader(
                     mode: Mode::Gil,
                     reader: ReaderKind::Cpython,
                     python: reader.python(),
-                    missing_states: &[],
+                    missing_states: Vec::new(),
                 };
                 return Ok((Box::new(reader), method));
             }
@@ -138,8 +138,12 @@ fn find_reader(
     let running = options.mode == Some(Mode::Nonblocking);
     let reader = PySpyReader::attach(pid, &engine.reader_processes, options.max_depth, running)?;
     let mode = if reader.can_read_gil_holder() { Mode::Gil } else { Mode::Blocking };
-    let method =
-        SamplingMethod { mode, reader: ReaderKind::PySpy, python: reader.python(), missing_states: &[] };
+    let method = SamplingMethod {
+        mode,
+        reader: ReaderKind::PySpy,
+        python: reader.python(),
+        missing_states: Vec::new(),
+    };
     Ok((Box::new(reader), method))
 }
 

@@ -205,7 +205,7 @@ mod tests {
         let stops = StopStats { stops: 2, stopped_ns: 12, longest_ns: 7, longest_cpu_ns: 1 };
         assert_eq!(first.quality.stops, stops);
         assert_eq!(second.quality.stops, StopStats::default());
-        let row = |stack: &str| ("main".to_owned(), stack.to_owned(), [0, 0, 1, 0]);
+        let row = |stack: &str| ("main".to_owned(), stack.to_owned(), [0, 0, 1, 0, 0]);
         assert_eq!(first.rows(), [row("a"), row("b")]);
         assert_eq!(second.rows(), [row("a")]);
     }
@@ -222,7 +222,7 @@ mod tests {
         let (rows, cut) = fit(100);
         assert_eq!((rows.len(), cut), (4, 0));
         let (rows, cut) = fit(0);
-        assert_eq!((cut, texts.folded(&rows[0].1).as_str(), rows[0].2), (3, "(other)", [0, 0, 4, 0]));
+        assert_eq!((cut, texts.folded(&rows[0].1).as_str(), rows[0].2), (3, "(other)", [0, 0, 4, 0, 0]));
         assert_eq!(rows.len(), 1);
         let (rows, cut) = fit(7);
         assert_eq!((rows.len(), cut), (3, 1));

@@ -13,17 +13,20 @@ pub enum State {
     Gil,
     /// Runnable, without a CPU.
     CpuWait,
+    /// Asleep until it gets the GIL.
+    GilWait,
 }
 
 impl State {
     /// Decides the state of a thread.
     ///
-    /// `waits_for_cpu` and `busy` are from the kernel; `active` is the reader's guess, used only where the OS thread is not known.
+    /// `waits` and `busy` are from the kernel; `active` is the reader's guess, used only where
+    /// the OS thread is not known.
     /// Waiting for a CPU outranks the GIL: a holder without a CPU runs nothing. The GIL outranks the rest: it is read
     /// at the same instant as the stack, and a holder that the kernel put to sleep (a page fault, a disk read inside C
     /// code) keeps every other thread from running Python.
-    pub fn decide(owns_gil: bool, waits_for_cpu: bool, busy: Option<bool>, active: bool) -> State {
-        if waits_for_cpu {
+    pub fn decide(owns_gil: bool, waits: Waits, busy: Option<bool>, active: bool) -> State {
+        if waits.for_cpu {
             return State::CpuWait;
         }
         if owns_gil {
@@ -31,9 +34,19 @@ impl State {
         }
         match busy.unwrap_or(active) {
             true => State::Running,
+            false if waits.for_gil => State::GilWait,
             false => State::Idle,
         }
     }
+}
+
+/// What a thread waits for, as the kernel shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// It was runnable and had no CPU.
+    pub for_cpu: bool,
+    /// It slept until it gets the GIL.
+    pub for_gil: bool,
 }
 
 /// The label under which the samples of a thread are counted.
@@ -115,6 +128,9 @@ mod tests {
     use crate::stacks::frame_text::Call;
     use crate::stacks::stack_interner::StackInterner;
 
+    const NOTHING: Waits = Waits { for_cpu: false, for_gil: false };
+    const ON_NO_CPU: Waits = Waits { for_cpu: true, for_gil: false };
+
     fn stacks<const N: usize>(names: [&str; N]) -> [StackId; N] {
         let mut interner = StackInterner::new(100);
         names.map(|function| {
@@ -135,17 +151,29 @@ mod tests {
 
     #[test]
     fn the_os_decides_idleness_and_the_gil_outranks_it() {
-        assert_eq!(State::decide(false, false, Some(false), true), State::Idle);
-        assert_eq!(State::decide(false, false, Some(true), false), State::Running);
-        assert_eq!(State::decide(true, false, Some(false), false), State::Gil);
-        assert_eq!(State::decide(false, false, None, true), State::Running);
-        assert_eq!(State::decide(false, false, None, false), State::Idle);
+        assert_eq!(State::decide(false, NOTHING, Some(false), true), State::Idle);
+        assert_eq!(State::decide(false, NOTHING, Some(true), false), State::Running);
+        assert_eq!(State::decide(true, NOTHING, Some(false), false), State::Gil);
+        assert_eq!(State::decide(false, NOTHING, None, true), State::Running);
+        assert_eq!(State::decide(false, NOTHING, None, false), State::Idle);
     }
 
     #[test]
     fn a_thread_that_waits_for_a_cpu_is_on_none_even_if_it_holds_the_gil() {
-        assert_eq!(State::decide(true, true, Some(true), true), State::CpuWait);
-        assert_eq!(State::decide(false, true, Some(false), false), State::CpuWait);
+        assert_eq!(State::decide(true, ON_NO_CPU, Some(true), true), State::CpuWait);
+        assert_eq!(State::decide(false, ON_NO_CPU, Some(false), false), State::CpuWait);
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_for_the_gil_waits_for_it_unless_it_has_got_it() {
+        let asleep = Waits { for_cpu: false, for_gil: true };
+        assert_eq!(State::decide(false, asleep, Some(false), true), State::GilWait);
+        assert_eq!(
+            State::decide(false, Waits { for_cpu: true, ..asleep }, Some(false), true),
+            State::CpuWait
+        );
+        assert_eq!(State::decide(true, asleep, Some(false), true), State::Gil);
+        assert_eq!(State::decide(false, asleep, Some(true), true), State::Running);
     }
 
     #[test]
@@ -162,7 +190,7 @@ mod tests {
         let (main, other) = (&ThreadLabel::Main, &ThreadLabel::Other);
         assert_eq!(
             sorted(&counts),
-            [(main, a, [1, 0, 0, 0]), (main, b, [0, 1, 2, 0]), (other, b, [0, 1, 0, 1])]
+            [(main, a, [1, 0, 0, 0, 0]), (main, b, [0, 1, 2, 0, 0]), (other, b, [0, 1, 0, 1, 0])]
         );
         assert_eq!(counts.take().total(), 6);
         assert_eq!((counts.total(), counts.rows().count()), (0, 0));
@@ -179,7 +207,7 @@ mod tests {
         let main = &ThreadLabel::Main;
         assert_eq!(
             sorted(&counts),
-            [(main, StackId::OTHER, [2, 0, 0, 0]), (main, a, [2, 0, 0, 0]), (main, b, [1, 0, 0, 0])]
+            [(main, StackId::OTHER, [2, 0, 0, 0, 0]), (main, a, [2, 0, 0, 0, 0]), (main, b, [1, 0, 0, 0, 0])]
         );
     }
 }

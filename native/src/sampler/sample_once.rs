@@ -7,11 +7,12 @@ use crate::linux::target::{last_cpu, Presence, Target};
 use crate::linux::threads::Threads;
 use crate::ptrace::gil_stop::{ConsistentReader, StopScope};
 use crate::ptrace::ptrace_stop::{StopLimits, StopStats, Stopper};
-use crate::sampler::counts::{Sample, State, ThreadLabel};
+use crate::sampler::counts::{Sample, State, ThreadLabel, Waits};
 use crate::stacks::stack_interner::{StackId, StackInterner};
 use crate::stacks::stack_reader::{Failure, StackReader, ThreadStack};
 use crate::stacks::states::STATES;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What is stopped while a process is read.
@@ -87,11 +88,13 @@ impl ProcessSampler {
     }
 
     /// The states that cannot be told apart here.
-    pub fn missing_states(&self) -> &'static [&'static str] {
-        match self.threads.has_cpu_wait {
-            true => &[],
-            false => &STATES[State::CpuWait as usize..],
-        }
+    pub fn missing_states(&self) -> Vec<&'static str> {
+        let visible = self.threads.visible;
+        let told = [
+            (State::CpuWait, visible.cpu_waits),
+            (State::GilWait, visible.system_calls && self.reader.has_gil_addresses()),
+        ];
+        told.into_iter().filter(|(_, told)| !told).map(|(state, _)| STATES[state as usize]).collect()
     }
 
     /// Takes one sample of each Python thread.
@@ -265,13 +268,23 @@ impl ProcessSampler {
         let generation = self.last.generation;
         let tids: Vec<Option<i32>> =
             stacks.iter().map(|thread| self.threads.resolve(thread.native_id, thread.thread_id)).collect();
-        let samples =
-            stacks.into_iter().zip(&tids).map(|(thread, tid)| self.sample(thread, *tid, interner)).collect();
+        let gils = self.reader.gil_addresses();
+        let samples = stacks
+            .into_iter()
+            .zip(&tids)
+            .map(|(thread, tid)| self.sample(thread, *tid, &gils, interner))
+            .collect();
         self.last = LastSample { samples, threads, tids, generation, complete: true };
         Ok(())
     }
 
-    fn sample(&self, thread: ThreadStack, tid: Option<i32>, interner: &mut StackInterner) -> Sample {
+    fn sample(
+        &self,
+        thread: ThreadStack,
+        tid: Option<i32>,
+        gils: &[Range<usize>],
+        interner: &mut StackInterner,
+    ) -> Sample {
         let name = self.names.as_ref().and_then(|names| names.get(thread.thread_id));
         let counted = self.names.as_ref().is_some_and(|names| names.used_for_counts);
         let label = match name.clone().filter(|_| counted) {
@@ -280,8 +293,12 @@ impl ProcessSampler {
             _ => ThreadLabel::Other,
         };
         let busy = tid.and_then(|tid| self.threads.busy(tid));
-        let waits_for_cpu = tid.is_some_and(|tid| self.threads.waits_for_cpu(tid));
-        let state = State::decide(thread.owns_gil, waits_for_cpu, busy, thread.active);
+        let futex = tid.and_then(|tid| self.threads.awaited_futex(tid));
+        let waits = Waits {
+            for_cpu: tid.is_some_and(|tid| self.threads.waits_for_cpu(tid)),
+            for_gil: futex.is_some_and(|futex| gils.iter().any(|gil| gil.contains(&futex))),
+        };
+        let state = State::decide(thread.owns_gil, waits, busy, thread.active);
         let stack = if thread.failed {
             interner.unread_stack(self.last.stack(thread.thread_id))
         } else {

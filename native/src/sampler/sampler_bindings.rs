@@ -189,8 +189,8 @@ impl Session {
     }
 
     #[getter]
-    fn missing_states(&self) -> &'static [&'static str] {
-        self.attached.method.missing_states
+    fn missing_states(&self) -> Vec<&'static str> {
+        self.attached.method.missing_states.clone()
     }
 
     #[getter]
@@ -212,8 +212,8 @@ impl Session {
             errors.set_item(kind, times)?;
         }
         let rows = py.detach(|| taken.rows());
-        let rows = rows.into_iter().map(|(thread, stack, [idle, running, gil, cpu_wait])| {
-            (thread, stack, idle, running, gil, cpu_wait)
+        let rows = rows.into_iter().map(|(thread, stack, [idle, running, gil, cpu_wait, gil_wait])| {
+            (thread, stack, idle, running, gil, cpu_wait, gil_wait)
         });
         Ok(Batch {
             counts: PyList::new(py, rows.collect::<Vec<_>>())?.unbind(),

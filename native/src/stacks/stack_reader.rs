@@ -3,6 +3,7 @@
 use crate::linux::proc_file::is_exhausted;
 use crate::stacks::stack_interner::{StackId, StackInterner};
 use std::io;
+use std::ops::Range;
 use std::time::Instant;
 
 /// One Python thread at one tick.
@@ -72,6 +73,16 @@ pub trait StackReader: Send {
     }
 
     fn gil(&mut self, interpreter: usize) -> Result<GilState, Failure>;
+
+    /// Whether `gil_addresses` holds the futexes for which threads sleep until they get a GIL.
+    fn has_gil_addresses(&self) -> bool {
+        false
+    }
+
+    /// Where the GILs were at the last reading. Empty unless `has_gil_addresses`.
+    fn gil_addresses(&self) -> Vec<Range<usize>> {
+        Vec::new()
+    }
 
     /// A reading fails as `slow` at this time: a thread is stopped for it.
     fn set_deadline(&mut self, _until: Option<Instant>) {}

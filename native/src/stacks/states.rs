@@ -2,10 +2,10 @@
 //!
 //! `sidelight_model.counts` has the same list in Python; a test compares the two.
 
-pub static STATES: [&str; STATE_COUNT] = ["idle", "running", "gil", "cpu_wait"];
-pub const STATE_COUNT: usize = 4;
+pub static STATES: [&str; STATE_COUNT] = ["idle", "running", "gil", "cpu_wait", "gil_wait"];
+pub const STATE_COUNT: usize = 5;
 /// A stack ends with these in folded text; running has none.
-pub const STATE_SUFFIXES: [&str; STATE_COUNT] = [";[idle]", "", ";[gil]", ";[cpu_wait]"];
+pub const STATE_SUFFIXES: [&str; STATE_COUNT] = [";[idle]", "", ";[gil]", ";[cpu_wait]", ";[gil_wait]"];
 /// The number of the state of a stack without a suffix.
 pub const RUNNING: usize = 1;
 

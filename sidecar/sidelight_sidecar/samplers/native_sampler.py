@@ -26,7 +26,8 @@ DenialExplainer = Callable[[int], SamplingError]
 class NativeSampler:
     """Samples with the extension: attaches once, without gaps between windows.
 
-    It distinguishes all states, where the kernel has the figures for `cpu_wait`.
+    It distinguishes all states, where the kernel has the figures for `cpu_wait`, and shows the system calls
+    of the target for `gil_wait`.
     """
 
     is_gapless = True

@@ -34,7 +34,7 @@ from sidelight_sidecar.samplers.sampler import COMMAND_MODE, SampleBatch, Sampli
 _POLL_SECONDS = 0.01
 _MAX_MEMORY_BYTES = 1 << 30
 _MAX_OUTPUT_BYTES = 32 << 20
-MISSING_STATES = ("gil", "idle", "cpu_wait")
+MISSING_STATES = ("gil", "idle", "cpu_wait", "gil_wait")
 READER = "py-spy"
 NATIVE_READER = "py-spy-native"
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
@@ -26,7 +27,8 @@ from tests.model.strategies import deep, profile, profiles
 
 STORY = profile(
     "main (a.py:1);handle (a.py:7) 6 | main (a.py:2);handle (a.py:9);[gil] 30 | "
-    "main (a.py:1);wait (b.py:3);[idle] 60 | main (a.py:1);wait (b.py:3);[cpu_wait] 4"
+    "main (a.py:1);wait (b.py:3);[idle] 60 | main (a.py:1);wait (b.py:3);[cpu_wait] 4 | "
+    "main (a.py:1);wait (b.py:3);[gil_wait] 2"
 )
 views = st.builds(
     TableView,
@@ -52,18 +54,18 @@ def table(view: TableView, one: TableSnapshot, columns: int = 100) -> list[str]:
 
 def test_shares_are_of_the_time_watched_and_states_stand_beside_them() -> None:
     assert [line.split() for line in table(TableView(), shown())] == [
-        ["36.0", "36.0", "30.0", "6.0", "0.0", "0.0", "handle", "(a.py:9)"],
-        ["0.0", "36.0", "0.0", "0.0", "0.0", "0.0", "main", "(a.py:1)"],
+        ["36.0", "36.0", "30.0", "6.0", "0.0", "0.0", "0.0", "handle", "(a.py:9)"],
+        ["0.0", "36.0", "0.0", "0.0", "0.0", "0.0", "0.0", "main", "(a.py:1)"],
     ]
 
 
 def test_wall_shows_who_waits_and_lines_are_rows_of_their_own_when_asked() -> None:
     wall = table(TableView(ProfileType.WALL, by_line=True), shown())
     assert [line.split()[:2] + line.split()[-1:] for line in wall] == [
-        ["64.0", "64.0", "(b.py:3)"],
+        ["66.0", "66.0", "(b.py:3)"],
         ["30.0", "30.0", "(a.py:9)"],
         ["6.0", "6.0", "(a.py:7)"],
-        ["0.0", "70.0", "(a.py:1)"],
+        ["0.0", "72.0", "(a.py:1)"],
         ["0.0", "30.0", "(a.py:2)"],
     ]
 
@@ -86,6 +88,7 @@ def test_a_second_process_does_not_halve_the_shares() -> None:
         ("gil", "handle"),
         ("idle", "wait"),
         ("cpu_wait", "wait"),
+        ("gil_wait", "wait"),
         ("name", "handle"),
     ],
 )
@@ -96,10 +99,8 @@ def test_the_table_is_sorted_as_asked(sort: str, first: str) -> None:
 def test_keys_change_the_view_and_other_keys_do_not() -> None:
     view = TableView()
     assert view.handle_key("t").sort == "total"
-    assert [view.handle_key("c").profile_type, view.handle_key("c").handle_key("c").profile_type] == [
-        ProfileType.GIL,
-        ProfileType.WALL,
-    ]
+    turned = accumulate("cccc", TableView.handle_key, initial=view)
+    assert [one.profile_type.value for one in turned] == ["cpu", "gil", "gil_wait", "wall", "cpu"]
     assert view.handle_key("l").by_line
     assert view.handle_key("a").since_start
     assert view.handle_key(" ").is_paused
@@ -112,7 +113,8 @@ def test_the_header_says_who_how_well_and_what_all_threads_did() -> None:
         "process 7 app.py · 1:05 · last 1 s",
         "mode gil · 100.0 of 100 samples/s · no errors · target lost 0.16 % · sampler 0.00 % of a core · "
         "reader own",
-        "1 thread · gil 30.0 % · running 6.0 % · cpu_wait 4.0 % · idle 60.0 % · self and total are cpu",
+        "1 thread · gil 30.0 % · running 6.0 % · cpu_wait 4.0 % · gil_wait 2.0 % · idle 60.0 % · "
+        "self and total are cpu",
     ]
 
 

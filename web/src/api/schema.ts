@@ -822,7 +822,7 @@ export interface components {
         };
         /** @description Samples by state; the states do not overlap. */
         readonly States: {
-            /** @description The thread waited. */
+            /** @description The thread waited for something else than a CPU or the GIL. */
             readonly idle: number;
             /** @description The thread was on a CPU and not known to hold the GIL. */
             readonly running: number;
@@ -830,6 +830,8 @@ export interface components {
             readonly gil: number;
             /** @description The thread was runnable and had no CPU. */
             readonly cpu_wait: number;
+            /** @description The thread waited for the GIL. */
+            readonly gil_wait: number;
         };
         /** @description How well the data was sampled. A process counts once, however many windows it sent. */
         readonly Quality: {
@@ -928,6 +930,7 @@ export interface components {
             readonly running: readonly number[];
             readonly gil: readonly number[];
             readonly cpu_wait: readonly number[];
+            readonly gil_wait: readonly number[];
         };
         /** @description Nodes folded to keep the tree within its limit. */
         readonly Pruning: {
@@ -1139,10 +1142,10 @@ export interface components {
             };
         };
         /**
-         * @description wall: all samples. cpu: running and gil. gil: gil.
+         * @description wall: all samples. cpu: running and gil. gil: gil. gil_wait: waiting for the GIL.
          * @enum {string}
          */
-        readonly Type: "wall" | "cpu" | "gil";
+        readonly Type: "wall" | "cpu" | "gil" | "gil_wait";
         /** @description speedscope file format, type sampled: https://www.speedscope.app/file-format-schema.json */
         readonly Speedscope: {
             readonly $schema: string;
@@ -2459,7 +2462,7 @@ export interface components {
          */
         readonly format: "folded" | "speedscope" | "pprof" | "csv" | "svg" | "html";
         /**
-         * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]`, `[gil]` or `[cpu_wait]`; 0 sums over states.
+         * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]`, `[gil]`, `[cpu_wait]` or `[gil_wait]`; 0 sums over states.
          * @example 0
          */
         readonly states: 0 | 1;
@@ -3740,7 +3743,8 @@ export interface operations {
                      *             "idle": 323676,
                      *             "running": 17982,
                      *             "gil": 17982,
-                     *             "cpu_wait": 0
+                     *             "cpu_wait": 0,
+                     *             "gil_wait": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -4027,7 +4031,8 @@ export interface operations {
                      *             "idle": 323676,
                      *             "running": 17982,
                      *             "gil": 17982,
-                     *             "cpu_wait": 0
+                     *             "cpu_wait": 0,
+                     *             "gil_wait": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -4087,7 +4092,8 @@ export interface operations {
                      *             "idle": 323676,
                      *             "running": 17982,
                      *             "gil": 17982,
-                     *             "cpu_wait": 0
+                     *             "cpu_wait": 0,
+                     *             "gil_wait": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -4278,7 +4284,8 @@ export interface operations {
                      *             "idle": 323676,
                      *             "running": 17982,
                      *             "gil": 17982,
-                     *             "cpu_wait": 0
+                     *             "cpu_wait": 0,
+                     *             "gil_wait": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -4488,7 +4495,8 @@ export interface operations {
                      *             "idle": 323676,
                      *             "running": 17982,
                      *             "gil": 17982,
-                     *             "cpu_wait": 0
+                     *             "cpu_wait": 0,
+                     *             "gil_wait": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -4833,7 +4841,8 @@ export interface operations {
                      *             "idle": 323676,
                      *             "running": 17982,
                      *             "gil": 17982,
-                     *             "cpu_wait": 0
+                     *             "cpu_wait": 0,
+                     *             "gil_wait": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -4956,7 +4965,7 @@ export interface operations {
                  */
                 readonly lines?: components["parameters"]["lines"];
                 /**
-                 * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]`, `[gil]` or `[cpu_wait]`; 0 sums over states.
+                 * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]`, `[gil]`, `[cpu_wait]` or `[gil_wait]`; 0 sums over states.
                  * @example 0
                  */
                 readonly states?: components["parameters"]["states"];
@@ -6373,7 +6382,7 @@ export interface operations {
                  */
                 readonly lines?: components["parameters"]["lines"];
                 /**
-                 * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]`, `[gil]` or `[cpu_wait]`; 0 sums over states.
+                 * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]`, `[gil]`, `[cpu_wait]` or `[gil_wait]`; 0 sums over states.
                  * @example 0
                  */
                 readonly states?: components["parameters"]["states"];
@@ -6599,7 +6608,8 @@ export interface operations {
                      *             "idle": 22,
                      *             "running": 4,
                      *             "gil": 18,
-                     *             "cpu_wait": 0
+                     *             "cpu_wait": 0,
+                     *             "gil_wait": 0
                      *           },
                      *           "self_samples": [
                      *             0,
@@ -7574,7 +7584,8 @@ export interface operations {
                      *             "idle": 323676,
                      *             "running": 17982,
                      *             "gil": 17982,
-                     *             "cpu_wait": 0
+                     *             "cpu_wait": 0,
+                     *             "gil_wait": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,

@@ -71,7 +71,7 @@ export const START: Place = {
 type Parameter = Exclude<keyof Place, "page" | "service" | "capture">;
 
 const CHOICES: Partial<Record<Parameter, readonly string[]>> = {
-  type: ["wall", "cpu", "gil"],
+  type: ["wall", "cpu", "gil", "gil_wait"],
   basis: ["", "concurrent", "per_request", "composition", "equal_load"],
   norm: ["", "rate", "share"],
   view: ["flame", "table", "sides", "sandwich", "lines"],

@@ -1,6 +1,6 @@
 /** The choices of a view: each is a parameter of the address. */
 
-export type ProfileType = "wall" | "cpu" | "gil";
+export type ProfileType = "wall" | "cpu" | "gil" | "gil_wait";
 export type ViewName = "flame" | "table" | "sides" | "sandwich" | "lines";
 export type ColourBy = "package" | "state" | "self";
 export type HeatRows = "pods" | "hours";

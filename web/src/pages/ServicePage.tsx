@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { useAnswer } from "../api/useAnswer.ts";
 import { apiUrl } from "../api/request.ts";
 import type { FlameAnswer, Side, TimelineAnswer } from "../api/answers.ts";
-import { place } from "../lib/location.ts";
+import { change, place } from "../lib/location.ts";
 import { dataQualityNotices } from "../viewmodels/dataQualityNotices.ts";
 import { percent, seconds } from "../lib/numbers.ts";
 import { Link } from "../components/ui/Controls.tsx";
@@ -24,6 +24,7 @@ import { onPage, pageRange } from "../lib/url.ts";
 import { useHelp, type HelpTexts } from "../components/controls/useHelp.ts";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
 import { sampleFilterParameters, treeParameters } from "../lib/queryParameters.ts";
+import { describeGilContention } from "../viewmodels/gilContention.ts";
 import { staleNotices } from "../viewmodels/staleness.ts";
 import * as strings from "../strings/serviceStrings.tsx";
 
@@ -51,12 +52,14 @@ export function ServicePage({ refreshCount }: { refreshCount: number }) {
       <CompareLink timeline={timeline.answer} />
     </Toolbar>
   );
+  const contention = side ? describeGilContention(side) : "";
   return (
     <div class="fill">
       <h1 class="unseen"><bdi>{here.service.slice(0, 200)}</bdi></h1>
       <div class="card strip">
         {flame.failure?.kind !== "final" && <AnswerView request={timeline} what={strings.timeline}>{(answer) => answer.basis.samples > 0 && <Timeline timeline={answer} range={range} />}</AnswerView>}
         {chips}
+        {contention !== "" && <p class="basis">{contention} <button type="button" onClick={() => change({ type: "gil_wait" })}>{strings.showWaitingForGil}</button></p>}
       </div>
       <AnswerView request={flame} what={strings.profile}>
         {(answer) => (answer.basis.samples === 0 ? <EmptyState what={here.type} /> : <><DepthRangeNotice /><ProfileView answer={answer} names={[""]} controls={<ProfileControls />} /></>)}

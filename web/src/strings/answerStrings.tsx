@@ -31,6 +31,7 @@ export const tryAgain = "Try again";
 // EmptyState
 export const cpu = "CPU";
 export const gil = "GIL";
+export const gilWait = "GIL wait";
 export const samples = (type: Printable) => `${type} samples`;
 export const noneInRange = (what: Printable) => `No ${what} in this range`;
 export const range = (range: Printable) => `Range: ${range}`;

@@ -150,6 +150,7 @@ export const waitForDeployment = "The next deployment appears here by itself.";
 export const cpu = "CPU";
 export const wallTime = "Wall time";
 export const gilTime = "GIL time";
+export const gilWaitTime = "time waiting for the GIL";
 export const concurrent = "Concurrent";
 export const composition = "Composition";
 export const equalLoad = "Equal load";

@@ -17,7 +17,7 @@ export const sample = (rate: Printable, share: Printable, us: Printable, samples
 export const self = (prefix: Printable) => `${prefix}self`;
 export const sampleText = (self: Printable, samples: number) => `${self} · ${plural(samples, "sample")}`;
 export const states = (us: Printable) => `${us}states`;
-export const stateShares = (idle: Printable, waiting: Printable, running: Printable, gil: Printable) => `idle ${idle} · waiting for a CPU ${waiting} · running ${running} · GIL ${gil}`;
+export const stateShares = (idle: Printable, cpuWait: Printable, gilWait: Printable, running: Printable, gil: Printable) => `idle ${idle} · waiting for a CPU ${cpuWait} · waiting for the GIL ${gilWait} · running ${running} · GIL ${gil}`;
 export const ofProfile = "of the profile";
 
 // significance
@@ -30,6 +30,7 @@ export const idleWaiting = "idle (waiting)";
 export const runningWithoutGil = "running without the GIL";
 export const holdingGil = "holding the GIL";
 export const waitingForCpu = "waiting for a CPU";
+export const waitingForGil = "waiting for the GIL";
 export const most = (name: string) => `most: ${name}`;
 export const noSelfTime = "no self time";
 

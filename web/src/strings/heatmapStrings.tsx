@@ -24,6 +24,7 @@ export const selectionOutOfView = "The selected cells are not in view. Change th
 export const cpuCoresPerPod = "CPU cores per pod";
 export const threadsPerPod = "threads per pod";
 export const gilPerPod = "of a core holding the GIL, per pod";
+export const gilWaitPerPod = "threads waiting for the GIL, per pod";
 export const orderOfPods = "Order of pods";
 export const byCost = "By cost";
 export const byName = "By name";
@@ -92,8 +93,9 @@ export const table = "Table";
 export const sandwich = "Sandwich";
 export const theFlameGraph = "the flame graph";
 export const butNot = " but not";
-export const spanStates = (gil: number, running: number, cpuWait: number, idle: number) => `${plural(gil, "sample")} held the GIL, ${count(running)} ran, ${count(cpuWait)} waited for a CPU, ${count(idle)} waited`;
+export const spanStates = (gil: number, running: number, cpuWait: number, gilWait: number, idle: number) => `${plural(gil, "sample")} held the GIL, ${count(running)} ran, ${count(cpuWait)} waited for a CPU, ${count(gilWait)} for the GIL, ${count(idle)} for something else`;
 export const gil = "GIL";
+export const gilWait = "GIL wait";
 export const noSamplesInSpan = (type: Printable, states: Printable) => `No ${type} samples in this span: ${states}.`;
 export const showWaitingToo = "Show waiting too";
 export const spanData = (samples: number, sampled: Printable, states: Printable) => `${plural(samples, "sample")} · sampled time ${sampled} · ${states}`;

@@ -148,6 +148,7 @@ export const onWhite = "on white";
 export const cpuTime = "CPU time";
 export const wallTime = "wall time";
 export const timeHoldingGil = "time holding the GIL";
+export const timeWaitingForGil = "time waiting for the GIL";
 export const changeTitle = (quantity: string, from: string, to: string, scale: string) => `${quantity}, ${from} to ${to}: ${scale}`;
 export const fromTo = (from: string, until: string) => `${from} to ${until}`;
 export const sideBySide = (quantity: Printable, side: Printable) => `${quantity}, side by side, ${side}`;
@@ -203,3 +204,6 @@ export const hiddenNote = (parts: Printable) => `Hidden: ${parts}. Shares are of
 export const differentialGraph = "Differential flame graph, A to B";
 export const flameGraphOf = (side: Printable) => `Flame graph of ${side}`;
 export const graphDescription = (title: Printable, paths: Printable, deepest: Printable) => `${title}: ${paths} call paths, ${deepest} deep. Arrow keys walk, Enter zooms. The Table view has the same numbers.`;
+
+// gilContention
+export const gilContention = (share: string) => `GIL contention ${share}: threads that want to run wait for the GIL. More threads will not help, more processes will.`;

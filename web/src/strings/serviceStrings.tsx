@@ -86,6 +86,7 @@ export const profileData = (samples: number, pods: number, windows: number, seco
 export const ofWallSamplesIdle = (idleShare: Printable) => `· ${idleShare} of wall samples idle`;
 export const truncatedStacks = (truncated: Printable) => `· ${truncated} truncated stacks`;
 export const why = "why?";
+export const showWaitingForGil = "Show what waits";
 export const compareWithPreviousVersion = "Compare with previous version";
 export const noVersionNotice = (version: ComponentChildren) => <>These windows carry no version, so deployments cannot be distinguished. Start the sidecar with {version}, for example the image tag.</>;
 export const how = "how?";

@@ -44,7 +44,7 @@ _BASIS_LABELS: Final = {
     "equal_load": "equal load assumed",
     COMPOSITION: "composition (shares of the profile)",
 }
-_TOTAL_LABELS: Final = {"cpu": "CPU", "wall": "wall time", "gil": "GIL"}
+_TOTAL_LABELS: Final = {"cpu": "CPU", "wall": "wall time", "gil": "GIL", "gil_wait": "GIL wait"}
 _UNITS: Final = {
     "share": ("% of the profile", "%", 100.0),
     "second": ("samples per second", "samples/s", 1.0),
@@ -121,9 +121,9 @@ def choose_scale(verdict: ComparisonVerdict) -> float:
 def _find_unit(profile_type: str, rate_unit: str) -> tuple[str, str, float]:
     """Return a unit in words, its short form, and the factor from a rate to it.
 
-    CPU and GIL time of a pod are cores, its wall time is threads.
+    CPU and GIL time of a pod are cores, its wall time and its waits are threads.
     """
-    is_wall = profile_type == "wall" and rate_unit == "pod-second"
+    is_wall = profile_type in ("wall", "gil_wait") and rate_unit == "pod-second"
     return _WALL_UNIT if is_wall else _UNITS[rate_unit]
 
 

@@ -19,7 +19,7 @@ class EngineBatch(Protocol):
 
     @property
     def counts(self) -> Sequence[tuple[str, str, int, int, int]]:
-        """Samples as (thread, stack, idle, running, gil, cpu_wait)."""
+        """Samples as (thread, stack, idle, running, gil, cpu_wait, gil_wait)."""
 
     @property
     def duration_ns(self) -> int: ...

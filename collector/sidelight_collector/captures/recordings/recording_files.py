@@ -191,8 +191,8 @@ def render_speedscope(recording: CaptureRecording, title: str, max_frames: int) 
     """Render a recording for speedscope: one sampled profile per thread.
 
     Times are in microseconds. Consecutive samples with the same stack and state become one. A thread on no
-    CPU has `[idle]` or `[cpu_wait]` on top of its stack. Beyond `max_frames` frames in all samples, the rest
-    is cut off and the profile's name says so.
+    CPU has its state, such as `[idle]`, on top of its stack. Beyond `max_frames` frames in all samples, the
+    rest is cut off and the profile's name says so.
     """
     frames = [to_speedscope_frame(frame) for frame in recording.frames]
     state_frame = {}

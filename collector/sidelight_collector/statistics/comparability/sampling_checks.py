@@ -24,11 +24,16 @@ from sidelight_collector.statistics.comparability.sampling_summary import (
     list_minor_versions,
 )
 from sidelight_collector.statistics.remedies import CHANGE_DEPLOYMENT, FOLD_LINES, USE_CPU_TIME
-from sidelight_model.counts import ProfileType
+from sidelight_model.counts import FURTHER_STATES, ProfileType
 
 MAX_COVERAGE_DIFFERENCE: Final = 0.1
 MAX_TRUNCATION_DIFFERENCE: Final = 0.005
-REQUIRED_STATES: Final = {ProfileType.CPU: "running", ProfileType.WALL: "idle", ProfileType.GIL: "gil"}
+REQUIRED_STATES: Final = {
+    ProfileType.CPU: "running",
+    ProfileType.WALL: "idle",
+    ProfileType.GIL: "gil",
+    ProfileType.GIL_WAIT: "gil_wait",
+}
 """The state without whose samples a profile type reads too low."""
 FALLBACK_MODES: Final = frozenset(("command", "nonblocking"))
 """Modes whose stacks cannot be compared with those of other modes."""
@@ -73,6 +78,8 @@ def check_states(a: SamplingSummary, b: SamplingSummary, context: CheckContext) 
         hint = (
             "Compare CPU time (type=cpu), or sample with the sidecar's extension: py-spy does not record it."
         )
+        if context.kind is ProfileType.GIL_WAIT:
+            hint = "Give the sidecar the capability DAC_READ_SEARCH, or compare CPU time (type=cpu)."
         if context.kind is ProfileType.CPU:
             hint = "Compare wall time (type=wall): the client sent no CPU time."
             return CheckResult(
@@ -95,7 +102,14 @@ def check_states(a: SamplingSummary, b: SamplingSummary, context: CheckContext) 
         )
     if in_a == in_b:
         return make_match("states", f"{in_a} on both sides")
-    if {*a.missing_states} ^ {*b.missing_states} == {"cpu_wait"}:
+    different = {*a.missing_states} ^ {*b.missing_states}
+    if different == {"gil_wait"}:
+        old = "A" if "gil_wait" in a.missing_states else "B"
+        text = f"the idle time of {old} includes threads that waited for the GIL"
+        if context.kind is not ProfileType.WALL:
+            return make_match("states", f"{text}, which does not matter here")
+        return make_mismatch("states", text, "Give both sides' sidecars the capability DAC_READ_SEARCH.")
+    if "cpu_wait" in different and different <= {*FURTHER_STATES}:
         old = "A" if "cpu_wait" in a.missing_states else "B"
         text = f"the CPU time of {old} includes threads that waited for a CPU"
         return make_mismatch("states", text, "Bring both sides to one release of the sidecar.")

@@ -132,11 +132,14 @@ docs/kubernetes.md. There is no readiness probe, so that an unreachable collecto
 {{- $same := dict "runAsUser" (int64 .sameUser) "runAsNonRoot" (gt (int64 .sameUser) 0) "capabilities" (dict "drop" (list "ALL")) }}
 {{- $context = merge $same (omit $context "capabilities") }}
 {{- end }}
-{{- if .goFirst }}
-{{- if not (kindIs "invalid" .sameUser) }}
-{{- fail "sidelight.sidecar.goFirst: sameUser runs without capabilities such as SYS_NICE; set only one of them" }}
+{{- $sidecar := . }}
+{{- range $value, $capability := dict "goFirst" "SYS_NICE" "gilWaits" "DAC_READ_SEARCH" }}
+{{- if get $sidecar $value }}
+{{- if not (kindIs "invalid" $sidecar.sameUser) }}
+{{- fail (printf "sidelight.sidecar.%s: sameUser runs without capabilities such as %s; set only one of them" $value $capability) }}
 {{- end }}
-{{- $_ := set $context.capabilities "add" (append ($context.capabilities.add | default list) "SYS_NICE" | uniq) }}
+{{- $_ := set $context.capabilities "add" (append ($context.capabilities.add | default list) $capability | uniq) }}
+{{- end }}
 {{- end }}
 {{- toYaml $context }}
 {{- end }}

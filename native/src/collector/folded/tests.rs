@@ -3,7 +3,7 @@ use super::*;
 const WIDE: FoldLimits = FoldLimits { stacks: 100, depth: 100 };
 const BESIDE: OtherLines<'_> = OtherLines::Comments("say> ");
 
-fn read(text: &[u8], limits: FoldLimits) -> Result<Vec<(String, [i64; 4])>, usize> {
+fn read(text: &[u8], limits: FoldLimits) -> Result<Vec<(String, [i64; STATE_COUNT])>, usize> {
     let folded = fold(text, 0, BESIDE, limits).map_err(|refused| refused.0)?;
     let mut stacks: Vec<_> =
         folded.stacks.into_iter().map(|one| (one.text.into_owned(), one.counts)).collect();
@@ -11,15 +11,15 @@ fn read(text: &[u8], limits: FoldLimits) -> Result<Vec<(String, [i64; 4])>, usiz
     Ok(stacks)
 }
 
-fn expect(stacks: &[(&str, [i64; 4])]) -> Result<Vec<(String, [i64; 4])>, usize> {
+fn expect(stacks: &[(&str, [i64; STATE_COUNT])]) -> Result<Vec<(String, [i64; STATE_COUNT])>, usize> {
     Ok(stacks.iter().map(|&(text, counts)| (text.to_owned(), counts)).collect())
 }
 
 #[test]
 fn equal_stacks_are_added_up_by_state() {
     let text =
-        b"a;b 1\na;b;[idle] 2\n\na;b;[gil] 3\r\n\r\na;b;[cpu_wait] 4\na;b 10\nsay> a 1\nf (x y) 7\nnever 0";
-    assert_eq!(read(text, WIDE), expect(&[("a;b", [2, 11, 3, 4]), ("f (x y)", [0, 7, 0, 0])]));
+        b"a;b 1\na;b;[idle] 2\n\na;b;[gil] 3\r\n\r\na;b;[cpu_wait] 4\na;b;[gil_wait] 5\na;b 10\nsay> a 1\nf (x y) 7\nnever 0";
+    assert_eq!(read(text, WIDE), expect(&[("a;b", [2, 11, 3, 4, 5]), ("f (x y)", [0, 7, 0, 0, 0])]));
     assert_eq!(read(b"", WIDE), expect(&[]));
 }
 
@@ -47,13 +47,16 @@ fn what_is_not_a_stack_and_a_count_is_refused_by_its_line() {
     }
     assert_eq!(read(b"ok 1\nok \xff 1\nok", WIDE), Err(1));
     assert_eq!(read(b"ok 1\nsay> \xff", WIDE), Err(1));
-    assert_eq!(read(b"a 999999999999999", WIDE), expect(&[("a", [0, 999_999_999_999_999, 0, 0])]));
+    assert_eq!(read(b"a 999999999999999", WIDE), expect(&[("a", [0, 999_999_999_999_999, 0, 0, 0])]));
 }
 
 #[test]
 fn as_many_stacks_as_the_limit_are_read_and_one_more_is_refused() {
     let two = FoldLimits { stacks: 2, ..WIDE };
-    assert_eq!(read(b"a 1\nb 1\na 1\nb;[idle] 1", two), expect(&[("a", [0, 2, 0, 0]), ("b", [1, 1, 0, 0])]));
+    assert_eq!(
+        read(b"a 1\nb 1\na 1\nb;[idle] 1", two),
+        expect(&[("a", [0, 2, 0, 0, 0]), ("b", [1, 1, 0, 0, 0])])
+    );
     assert_eq!(read(b"a 1\nb 1\na 1\nc 0", two), Err(3));
 }
 
@@ -61,16 +64,19 @@ fn as_many_stacks_as_the_limit_are_read_and_one_more_is_refused() {
 fn stacks_deeper_than_the_limit_lose_their_middle() {
     let three = FoldLimits { depth: 3, ..WIDE };
     let text = b"a;b;c 1\na;b;c;d 2\na;x;y;d;[gil] 4\na;(truncated);d 8";
-    assert_eq!(read(text, three), expect(&[("a;(truncated);d", [0, 10, 4, 0]), ("a;b;c", [0, 1, 0, 0])]));
+    assert_eq!(
+        read(text, three),
+        expect(&[("a;(truncated);d", [0, 10, 4, 0, 0]), ("a;b;c", [0, 1, 0, 0, 0])])
+    );
     let folded = fold(text, 0, BESIDE, three).unwrap();
     assert_eq!((folded.samples, folded.clipped), (15, 14));
     assert_eq!(read(b"a;b;c;;d 1", three), Err(0));
     let one = FoldLimits { depth: 1, ..WIDE };
-    assert_eq!(read(b"a;b 1\nc 1", one), expect(&[("(truncated)", [0, 1, 0, 0]), ("c", [0, 1, 0, 0])]));
+    assert_eq!(read(b"a;b 1\nc 1", one), expect(&[("(truncated)", [0, 1, 0, 0, 0]), ("c", [0, 1, 0, 0, 0])]));
     let text = format!("{}leaf 1", "f;".repeat(20_000));
     assert_eq!(
         read(text.as_bytes(), FoldLimits { depth: 2, ..WIDE }),
-        expect(&[("f;(truncated)", [0, 1, 0, 0])])
+        expect(&[("f;(truncated)", [0, 1, 0, 0, 0])])
     );
 }
 
@@ -88,7 +94,7 @@ fn more_samples_than_fit_are_all_in_the_total() {
     let line = "a 999999999999999\n".repeat(20_000);
     let folded = fold(line.as_bytes(), 0, BESIDE, WIDE).unwrap();
     assert_eq!(folded.samples, 20_000 * 999_999_999_999_999);
-    assert_eq!(folded.stacks[0].counts, [0, i64::MAX, 0, 0]);
+    assert_eq!(folded.stacks[0].counts, [0, i64::MAX, 0, 0, 0]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ export function TypePicker() {
       ["cpu", strings.cpu, strings.cpuHint],
       ["wall", strings.wall, strings.wallHint],
       ["gil", strings.gil, strings.gilHint],
+      ["gil_wait", strings.gilWait, strings.gilWaitHint],
     ]} />
   );
 }

@@ -243,8 +243,8 @@ function SpanFlameGraph({ answer }: { answer: RecordingFlameAnswer }) {
     })),
   }), [answer]);
   const { samples, states, seconds: sampled } = answer.sides[answer.sides.length - 1];
-  const stateText = strings.spanStates(states.gil, states.running, states.cpu_wait, states.idle);
-  if (samples === 0) return <p>{strings.noSamplesInSpan(type === "gil" ? strings.gil : type, stateText)}{states.idle + states.cpu_wait > 0 && type !== "wall" && <> <button type="button" onClick={() => change({ type: "wall" })}>{strings.showWaitingToo}</button></>}</p>;
+  const stateText = strings.spanStates(states.gil, states.running, states.cpu_wait, states.gil_wait, states.idle);
+  if (samples === 0) return <p>{strings.noSamplesInSpan(type === "gil" ? strings.gil : type === "gil_wait" ? strings.gilWait : type, stateText)}{states.idle + states.cpu_wait + states.gil_wait > 0 && type !== "wall" && <> <button type="button" onClick={() => change({ type: "wall" })}>{strings.showWaitingToo}</button></>}</p>;
   return (
     <>
       <p class="basis">{strings.spanData(samples, seconds(sampled), stateText)}</p>

@@ -21,6 +21,7 @@ export const UNIT: Record<ProfileType, string> = {
   cpu: strings.cpuCoresPerPod,
   wall: strings.threadsPerPodWaiting,
   gil: strings.shareOfCoreHolding,
+  gil_wait: strings.threadsPerPodForGil,
 };
 
 /** The room of the axis, where the timeline is unfolded. */

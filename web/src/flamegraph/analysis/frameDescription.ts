@@ -46,7 +46,7 @@ export function describeFrame(metrics: TreeMetrics, node: number): Description {
   for (const [side, states] of (metrics.states ?? []).entries()) {
     const whole = sum(STATES.map((state) => states[state][node]));
     const part = (state: State) => percent(whole > 0 ? states[state][node] / whole : 0);
-    rows.push([strings.states(us.length > 1 ? `${"AB"[side]} ` : ""), strings.stateShares(part("idle"), part("cpu_wait"), part("running"), part("gil"))]);
+    rows.push([strings.states(us.length > 1 ? `${"AB"[side]} ` : ""), strings.stateShares(part("idle"), part("cpu_wait"), part("gil_wait"), part("running"), part("gil"))]);
   }
   if (us.length === 2) rows.push(["change", describeChange(changeAt(metrics, node), significance?.label, significance?.isByShare ? strings.ofProfile : "time")]);
   rows.push(["depth", String(tree.level[node])]);

@@ -110,9 +110,9 @@ export function packageLegend(metrics: TreeMetrics, top: number, limit: number):
 /** The states with what each has of a subtree's time. */
 export function stateLegend({ states, us }: TreeMetrics, side: number, top: number): LegendEntry[] {
   const columns = states?.[side];
-  const names = { idle: strings.idleWaiting, running: strings.runningWithoutGil, gil: strings.holdingGil, cpu_wait: strings.waitingForCpu };
+  const names = { idle: strings.idleWaiting, running: strings.runningWithoutGil, gil: strings.holdingGil, cpu_wait: strings.waitingForCpu, gil_wait: strings.waitingForGil };
   const total = us[side][top];
-  return (["gil", "running", "cpu_wait", "idle"] as const).map((state) => ({
+  return (["gil", "running", "cpu_wait", "gil_wait", "idle"] as const).map((state) => ({
     name: names[state], colour: css(STATE_COLOURS[state]), group: "", value: columns && total > 0 ? percent(columns[state][top] / total) : "",
   }));
 }

@@ -23,7 +23,7 @@ export interface Tree {
 export type Column = Float64Array | readonly number[];
 
 /** What a thread did, in the order of the API's columns. */
-export const STATES = ["idle", "running", "gil", "cpu_wait"] as const;
+export const STATES = ["idle", "running", "gil", "cpu_wait", "gil_wait"] as const;
 export type State = (typeof STATES)[number];
 
 /** Microseconds by state, a number a node. */
