@@ -18,6 +18,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.verdicts import cost, page, tables
@@ -54,7 +55,8 @@ def main() -> None:
         print(f"{name}: {time.process_time() - start:.0f} s of CPU", file=sys.stderr)
     if options.page:
         chosen = "".join(f" --only {name}" for name in options.only or ())
-        page.write(options.page, f"python -m bench.verdicts{' --quick' * options.quick}{chosen}", results)
+        command = f"python -m bench.verdicts{' --quick' * options.quick}{chosen}"
+        page.write(options.page, command, page.describe_run(datetime.now(UTC).date()), results)
 
 
 if __name__ == "__main__":

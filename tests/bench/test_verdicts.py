@@ -81,9 +81,10 @@ def test_tables_replace_what_the_file_of_results_had(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("old\n")
     written = [Table(title, ["a", "b"], [["1", "2"]]) for title in ("One", "Two")]
-    write(page, "python -m bench.verdicts", written)
+    write(page, "python -m bench.verdicts", "On Monday.", written)
     lines = "\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n"
     assert page.read_text() == (
-        "# Tests of comparisons: results\n\n`python -m bench.verdicts` wrote this file.\n\n"
+        "# Tests of comparisons: results\n\n`python -m bench.verdicts` wrote this file in one run.\n\n"
+        "On Monday.\n\n"
         f"## One{lines}\n## Two{lines}"
     )
