@@ -136,7 +136,9 @@ impl Pool {
 }
 
 fn bytes<T: Copy, const N: usize>(numbers: &[T], of: impl Fn(T) -> [u8; N]) -> Vec<u8> {
-    numbers.iter().flat_map(|&number| of(number)).collect()
+    let mut bytes = Vec::with_capacity(numbers.len() * N);
+    numbers.iter().for_each(|&number| bytes.extend_from_slice(&of(number)));
+    bytes
 }
 
 /// Stack numbers, samples, and the nanoseconds that one stands for.

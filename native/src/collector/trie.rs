@@ -11,6 +11,9 @@ const ROOT: &str = "total";
 const OTHER: &str = "(other)";
 const NONE: u32 = u32::MAX;
 
+/// Fewer lists than this are sorted by comparing them.
+const SMALL_RUN: usize = 12;
+
 /// Integers up to this are exact as floating point numbers.
 const MAX_EXACT_F64: u64 = 1 << 53;
 
@@ -62,6 +65,8 @@ pub struct Pool {
     frames: Vec<u32>,
     /// Where in `frames` each stack ends.
     ends: Vec<usize>,
+    /// The numbers of stacks in the order of their texts, of as many as the last tree was drawn of.
+    order: Vec<u32>,
     root: u32,
     other: u32,
 }
@@ -70,7 +75,8 @@ impl Pool {
     /// A pool whose stack 0 is this frame alone. Without `lines` frames are taken without their line numbers.
     pub fn new(first: &str, lines: bool) -> Pool {
         let (texts, word_of_text, frames) = (Vec::new(), HashMap::new(), Vec::new());
-        let mut pool = Pool { lines, texts, word_of_text, frames, ends: vec![1], root: 0, other: 0 };
+        let (ends, order) = (vec![1], Vec::new());
+        let mut pool = Pool { lines, texts, word_of_text, frames, ends, order, root: 0, other: 0 };
         pool.root = pool.word(ROOT);
         pool.other = pool.word(OTHER);
         let first = pool.word(first);
@@ -102,7 +108,8 @@ impl Pool {
 
     /// The tree of these sides, of its heaviest nodes if it has more than `most`. None if what it adds up to
     /// does not fit 63 bits.
-    pub fn draw(&self, sides: &[Side<'_>], most: usize) -> Result<Option<CallTree>, MismatchedColumns> {
+    pub fn draw(&mut self, sides: &[Side<'_>], most: usize) -> Result<Option<CallTree>, MismatchedColumns> {
+        self.sort_stacks();
         let Some(tree) = self.tree(sides)? else { return Ok(None) };
         let nodes = tree.level.len();
         if nodes <= most {
@@ -166,33 +173,45 @@ impl Pool {
         &self.frames[start..self.ends[number]]
     }
 
-    fn tree(&self, sides: &[Side<'_>]) -> Result<Option<Tree>, MismatchedColumns> {
-        let mut weights = vec![vec![(0, 0); self.stacks()]; sides.len()];
-        let mut present = vec![false; self.stacks()];
-        for (side, weights) in sides.iter().zip(&mut weights) {
-            let Some(()) = sum_weights(side, weights, &mut present)? else { return Ok(None) };
+    /// Brings the order of stacks up to date. Those that are in order already only merge with the others.
+    fn sort_stacks(&mut self) {
+        let first_new = self.order.len();
+        if first_new == self.stacks() {
+            return;
         }
         let mut by_text: Vec<u32> = (0..self.texts.len() as u32).collect();
         by_text.sort_unstable_by_key(|&word| &self.texts[word as usize]);
         let mut rank = vec![0; by_text.len()];
         by_text.iter().zip(0u32..).for_each(|(&word, at)| rank[word as usize] = at);
         let ranked: Vec<u32> = self.frames.iter().map(|&word| rank[word as usize]).collect();
-        let frames = |number: usize| {
-            let start = if number == 0 { 0 } else { self.ends[number - 1] };
-            &ranked[start..self.ends[number]]
+        let ends = &self.ends;
+        let frames = |number: u32| {
+            let start = if number == 0 { 0 } else { ends[number as usize - 1] };
+            &ranked[start..ends[number as usize]]
         };
-        let mut order: Vec<usize> = (0..self.stacks()).filter(|&number| present[number]).collect();
-        order.sort_unstable_by(|&one, &other| frames(one).cmp(frames(other)));
+        self.order.extend(first_new as u32..ends.len() as u32);
+        sort_lists(&mut self.order[first_new..], frames);
+        if first_new > 0 {
+            // Two runs in order, which this sort finds and merges.
+            self.order.sort_by(|&one, &other| frames(one).cmp(frames(other)));
+        }
+    }
 
+    fn tree(&self, sides: &[Side<'_>]) -> Result<Option<Tree>, MismatchedColumns> {
+        let mut weights = vec![vec![(0, 0); self.stacks()]; sides.len()];
+        let mut present = vec![false; self.stacks()];
+        for (side, weights) in sides.iter().zip(&mut weights) {
+            let Some(()) = sum_weights(side, weights, &mut present)? else { return Ok(None) };
+        }
         let mut tree = Tree::new(sides.len());
         tree.node = vec![-1; self.stacks()];
         let root = tree.push(0, self.root);
         let mut path: Vec<usize> = Vec::new();
         let mut before: &[u32] = &[];
-        for number in order {
-            let here = frames(number);
+        for number in self.order.iter().map(|&number| number as usize).filter(|&number| present[number]) {
+            let here = self.stack(number);
             path.truncate(here.iter().zip(before).take_while(|(one, other)| one == other).count());
-            for &word in &self.stack(number)[path.len()..] {
+            for &word in &here[path.len()..] {
                 path.push(tree.push(path.len() as u32 + 1, word));
             }
             let leaf = *path.last().unwrap_or(&root);
@@ -233,6 +252,35 @@ impl Pool {
             dropped,
         }
     }
+}
+
+/// Sorts numbers by their lists of ranks, one position of the lists after the other: what many lists begin with is
+/// looked at once for each, and not at each comparison.
+fn sort_lists<'a>(numbers: &mut [u32], list: impl Fn(u32) -> &'a [u32]) {
+    // Lists that end here come first.
+    let key = |number: u32, depth: usize| list(number).get(depth).map_or(0, |&rank| rank + 1);
+    let mut keyed: Vec<(u32, u32)> = numbers.iter().map(|&number| (0, number)).collect();
+    // Runs that are equal up to a position.
+    let mut runs = vec![(0..keyed.len(), 0)];
+    while let Some((run, depth)) = runs.pop() {
+        let within = &mut keyed[run.clone()];
+        if within.len() < SMALL_RUN {
+            within.sort_unstable_by(|one, other| list(one.1)[depth..].cmp(&list(other.1)[depth..]));
+            continue;
+        }
+        within.iter_mut().for_each(|each| each.0 = key(each.1, depth));
+        if within.iter().any(|each| each.0 != within[0].0) {
+            within.sort_unstable_by_key(|each| each.0);
+        }
+        let mut start = run.start;
+        for equal in within.chunk_by(|one, other| one.0 == other.0) {
+            if equal[0].0 > 0 && equal.len() > 1 {
+                runs.push((start..start + equal.len(), depth + 1));
+            }
+            start += equal.len();
+        }
+    }
+    numbers.iter_mut().zip(keyed).for_each(|(number, each)| *number = each.1);
 }
 
 /// Samples and nanoseconds by stack; None if all of them together do not fit.

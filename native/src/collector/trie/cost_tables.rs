@@ -55,8 +55,7 @@ impl Pool {
         let size = words.checked_mul(cells).ok_or(MismatchedColumns)?;
         let mut tables = CostTables { self_cost: vec![0.0; size], total_cost: vec![0.0; size] };
         // Rows of one stack after each other, so that its words are looked up once.
-        let mut order: Vec<u32> = (0..stacks.len() as u32).collect();
-        order.sort_by_key(|&row| stacks[row as usize]);
+        let order = self.group_by_stack(stacks)?;
         let mut here: Vec<usize> = Vec::new();
         let mut last = None;
         let mut last_stack = NONE as i32;
@@ -64,8 +63,8 @@ impl Pool {
         for row in order {
             let row = row as usize;
             let (stack, cell) = (stacks[row], usize::try_from(at[row]).map_err(|_| MismatchedColumns)?);
-            let number = usize::try_from(stack).map_err(|_| MismatchedColumns)?;
-            if number >= self.stacks() || cell >= cells {
+            let number = stack as usize;
+            if cell >= cells {
                 return Err(MismatchedColumns);
             }
             if stack != last_stack {
@@ -89,6 +88,25 @@ impl Pool {
             }
         }
         Ok(tables)
+    }
+
+    /// Rows in the order of their stacks, those of one stack in their own order.
+    fn group_by_stack(&self, stacks: &[i32]) -> Result<Vec<u32>, MismatchedColumns> {
+        let mut next = vec![0u32; self.stacks() + 1];
+        for &stack in stacks {
+            let number = usize::try_from(stack).map_err(|_| MismatchedColumns)?;
+            *next.get_mut(number + 1).ok_or(MismatchedColumns)? += 1;
+        }
+        for number in 0..self.stacks() {
+            next[number + 1] += next[number];
+        }
+        let mut order = vec![0; stacks.len()];
+        for (row, &stack) in (0u32..).zip(stacks) {
+            let place = &mut next[stack as usize];
+            order[*place as usize] = row;
+            *place += 1;
+        }
+        Ok(order)
     }
 }
 

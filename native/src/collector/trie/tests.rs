@@ -50,7 +50,7 @@ fn outline(drawn: &CallTree) -> String {
     (0..drawn.level.len()).map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn draw(pool: &Pool, samples: &[(i32, i64)], most: usize) -> CallTree {
+fn draw(pool: &mut Pool, samples: &[(i32, i64)], most: usize) -> CallTree {
     let (stacks, samples): (Vec<i32>, Vec<i64>) = samples.iter().copied().unzip();
     let periods = vec![1000; stacks.len()];
     let side = Side { stacks: &stacks, samples: &samples, periods: &periods };
@@ -59,8 +59,8 @@ fn draw(pool: &Pool, samples: &[(i32, i64)], most: usize) -> CallTree {
 
 #[test]
 fn children_stand_in_the_order_of_their_text() {
-    let pool = pool(&["main;b;x", "main;a", "main", "", "z"], true);
-    let drawn = draw(&pool, &[(1, 1), (2, 2), (3, 4), (4, 8), (0, 16), (1, 32)], 99);
+    let mut pool = pool(&["main;b;x", "main;a", "main", "", "z"], true);
+    let drawn = draw(&mut pool, &[(1, 1), (2, 2), (3, 4), (4, 8), (0, 16), (1, 32)], 99);
     assert_eq!(outline(&drawn), "total 8\n (missing) 16\n main 4\n  a 2\n  b 0\n   x 33");
     assert_eq!(drawn.names, ["total", "(missing)", "main", "a", "b", "x"]);
     assert_eq!(drawn.microseconds, [[8, 16, 4, 2, 0, 33]]);
@@ -69,15 +69,15 @@ fn children_stand_in_the_order_of_their_text() {
 
 #[test]
 fn no_stacks_are_a_root() {
-    assert_eq!(outline(&draw(&pool(&[], true), &[], 1)), "total 0");
+    assert_eq!(outline(&draw(&mut pool(&[], true), &[], 1)), "total 0");
 }
 
 #[test]
 fn lines_are_folded_away_only_if_asked() {
     let stacks = ["f (a.py:3);g (a.py:4)", "f (a.py:30);g (a.py)"];
     let both = [(1, 1), (2, 2)];
-    assert_eq!(outline(&draw(&pool(&stacks, false), &both, 99)), "total 0\n f (a.py) 0\n  g (a.py) 3");
-    assert_eq!(draw(&pool(&stacks, true), &both, 99).whole, 5);
+    assert_eq!(outline(&draw(&mut pool(&stacks, false), &both, 99)), "total 0\n f (a.py) 0\n  g (a.py) 3");
+    assert_eq!(draw(&mut pool(&stacks, true), &both, 99).whole, 5);
     for (text, folded) in
         [("f:3)", Some("f)")), ("a:1):2)", Some("a:1))")), (":)", None), ("3)", None), (")", None)]
     {
@@ -97,12 +97,12 @@ fn two_sides_share_their_paths_whatever_dictionary_they_came_with() {
 
 #[test]
 fn what_is_dropped_is_one_other_child_of_what_it_hung_from() {
-    let pool = pool(&["main;a;x", "main;b;y", "main;c", "w", "(other)"], true);
-    let drawn = draw(&pool, &[(1, 1), (2, 10), (3, 2), (4, 3), (5, 20)], 5);
+    let mut pool = pool(&["main;a;x", "main;b;y", "main;c", "w", "(other)"], true);
+    let drawn = draw(&mut pool, &[(1, 1), (2, 10), (3, 2), (4, 3), (5, 20)], 5);
     assert_eq!(outline(&drawn), "total 0\n (other) 20\n main 0\n  (other) 3\n  b 0\n   y 10\n (other) 3");
     assert_eq!((drawn.whole, drawn.dropped), (9, 4));
     assert_eq!(drawn.names, ["total", "(other)", "main", "b", "y"]);
-    assert_eq!(outline(&draw(&pool, &[(1, 1), (2, 10)], 1)), "total 0\n (other) 11");
+    assert_eq!(outline(&draw(&mut pool, &[(1, 1), (2, 10)], 1)), "total 0\n (other) 11");
 }
 
 #[test]
@@ -137,15 +137,15 @@ fn a_frame_costs_what_ends_in_it_and_once_what_it_is_in() {
 #[test]
 fn a_stack_of_a_hundred_thousand_frames_is_a_path() {
     let deep = "f;".repeat(100_000);
-    let pool = pool(&[&deep, "f"], true);
-    let drawn = draw(&pool, &[(1, 1), (2, 2)], 1_000_000);
+    let mut pool = pool(&[&deep, "f"], true);
+    let drawn = draw(&mut pool, &[(1, 1), (2, 2)], 1_000_000);
     assert_eq!((drawn.whole, drawn.level[100_000], drawn.samples[0][100_000]), (100_001, 100_000, 1));
-    assert_eq!(draw(&pool, &[(1, 1), (2, 2)], 10).level.len(), 11);
+    assert_eq!(draw(&mut pool, &[(1, 1), (2, 2)], 10).level.len(), 11);
 }
 
 #[test]
 fn what_does_not_fit_is_not_drawn() {
-    let pool = pool(&["a", "b"], true);
+    let mut pool = pool(&["a", "b"], true);
     let half = i64::MAX / 2;
     for (samples, periods, fits) in [
         ([half, half], [1, 1], true),
@@ -180,7 +180,7 @@ fn columns_that_do_not_fit_each_other_are_refused() {
         assert_eq!(Pool::new("?", true).take(broken, &[0, 1]), Err(MismatchedColumns));
     }
     let side = Side { stacks: &[0], samples: &[1], periods: &[1] };
-    let draw = |side: Side<'_>| pool.draw(&[side], 9).map(|_| ());
+    let mut draw = |side: Side<'_>| pool.draw(&[side], 9).map(|_| ());
     assert_eq!(draw(side), Ok(()));
     assert_eq!(draw(Side { stacks: &[-1], ..side }), Err(MismatchedColumns));
     assert_eq!(draw(Side { stacks: &[99], ..side }), Err(MismatchedColumns));
@@ -210,5 +210,29 @@ fn microseconds_are_rounded_with_halves_to_even() {
         [(0, 0), (499, 0), (500, 0), (501, 1), (1500, 2), (2500, 2), (2501, 3), (i64::MAX, 9223372036854776)]
     {
         assert_eq!(microseconds(ns), us, "{ns}");
+    }
+}
+
+#[test]
+fn stacks_that_come_after_a_tree_are_in_its_order_too() {
+    let frames = ["b", "a", "c (x.py:2)", "", "ab"];
+    let text = |at: usize| {
+        let chosen = [at % 5, at / 5 % 5, at / 25 % 5, at / 125].map(|at| frames[at % 5]);
+        chosen[..at % 4 + 1].join(";")
+    };
+    let stacks: Vec<String> = (0..250).map(|at| text(at * 7)).collect();
+    let stacks: Vec<&str> = stacks.iter().map(String::as_str).collect();
+    let samples: Vec<(i32, i64)> = (0..251).map(|at| (at, i64::from(at) + 1)).collect();
+    let (first, rest) = stacks.split_at(90);
+    let mut grown = pool(first, true);
+    draw(&mut grown, &samples[..91], 999);
+    let rows: Vec<i32> = (0..rest.len() as i32).collect();
+    grown.take(column(rest).lists(), &rows).unwrap();
+    let tree = draw(&mut grown, &samples, 999);
+    assert_eq!(outline(&tree), outline(&draw(&mut pool(&stacks, true), &samples, 999)));
+    for node in 1..tree.level.len() {
+        let sibling = (1..node).rev().find(|&other| tree.level[other] <= tree.level[node]);
+        let Some(sibling) = sibling.filter(|&other| tree.level[other] == tree.level[node]) else { continue };
+        assert!(tree.names[tree.name[sibling] as usize] < tree.names[tree.name[node] as usize]);
     }
 }
