@@ -124,13 +124,16 @@ def find_parents_and_ends(level: Sequence[int]) -> tuple[list[int], list[int]]:
 
     The parent of the root is -1. The end is the first node after the subtree.
     """
-    parents, ends, path = [], [len(level)] * len(level), [-1]
+    parents, ends = [], list(range(1, len(level) + 1))
+    # The latest node one level above each level.
+    above = [-1] * (max(level, default=0) + 2)
     for node, depth in enumerate(level):
-        for left in path[depth + 1 :]:
-            ends[left] = node
-        del path[depth + 1 :]
-        parents.append(path[-1])
-        path.append(node)
+        parents.append(above[depth])
+        above[depth + 1] = node
+    for node in range(len(level) - 1, 0, -1):
+        parent = parents[node]
+        if ends[parent] < ends[node]:
+            ends[parent] = ends[node]
     return parents, ends
 
 

@@ -34,11 +34,14 @@ class FunctionEffects:
     total_effects: EffectFamily
 
     def list_tests(self) -> dict[str, FunctionTest]:
-        """List the tests by frame."""
+        """List the tests of functions that changed, by frame."""
         own, total = self.self_effects, self.total_effects
-        columns = own.effects.direction, total.effects.direction, own.q.tolist(), total.q.tolist()
+        changed = np.flatnonzero(own.is_changed | total.is_changed).tolist()
         return {
-            unescape_frame(name): FunctionTest(*row) for name, *row in zip(self.names, *columns, strict=True)
+            unescape_frame(self.names[at]): FunctionTest(
+                own.effects.direction[at], total.effects.direction[at], float(own.q[at]), float(total.q[at])
+            )
+            for at in changed
         }
 
     def list_baselines(self) -> dict[str, float]:

@@ -54,15 +54,20 @@ class ChangedTree:
     flags: Sequence[int]
 
 
+_NOT_TESTED: Final = FunctionTest()
+
+
 class AttributedTree:
     """A tree with the own time of each node assigned to a row.
 
-    `frame_ids` are the nodes' frames without lines, as indexes of `texts` and `tests`. `row_nodes` is the
-    node for whose frame the own time of each node counts.
+    `frame_ids` are the nodes' frames without lines, as indexes of `texts` and `tests`. `changed_nodes` are
+    those whose total changed, without the root. `nodes_by_frame` has the nodes below the root, in order, of
+    frames whose own time or one of whose nodes changed.
     """
 
     def __init__(self, tree: ChangedTree, functions: Mapping[str, FunctionTest]) -> None:
         self.delta, self.is_changed = tree.delta, [flag == NODE_CHANGED for flag in tree.flags]
+        self.changed_nodes = [node for node, is_changed in enumerate(self.is_changed) if is_changed and node]
         self._parents, self.ends = find_parents_and_ends(tree.level)
         self._sums = list(accumulate(tree.delta, initial=0.0))
         texts = [strip_line_number(name) for name in tree.names]
@@ -70,12 +75,10 @@ class AttributedTree:
         self.texts = list(numbers)
         ids = [numbers[text] for text in texts]
         self.frame_ids = [ids[name] for name in tree.name]
-        self.tests = [functions.get(text, FunctionTest()) for text in self.texts]
-        self.nodes_by_frame: list[list[int]] = [[] for _ in self.texts]
-        """The nodes of each frame below the root, in order."""
-        for node, frame in enumerate(self.frame_ids[1:], 1):
-            self.nodes_by_frame[frame].append(node)
-        self.row_nodes = self._assign_rows()
+        self.tests = [functions.get(text, _NOT_TESTED) for text in self.texts]
+        self.nodes_by_frame = self._list_nodes_by_frame()
+        self._rows = {0: 0}
+        self._is_application: dict[int, bool] = {}
 
     def list_path(self, node: int) -> list[int]:
         """List a node and its ancestors below the root, outermost first."""
@@ -113,36 +116,63 @@ class AttributedTree:
             if node >= outer
         )
 
-    def find_moved(self) -> list[bool]:
+    def find_moved(self) -> list[int]:
         """Find nodes whose time moved within their function.
 
         Other changed nodes of the function lost (or gained) as much.
         """
-        gained, lost = [0.0] * len(self.texts), [0.0] * len(self.texts)
-        for frame, own, is_changed in zip(self.frame_ids, self.delta, self.is_changed, strict=True):
-            if is_changed:
-                (gained if own > 0 else lost)[frame] += abs(own)
-        return [
-            own != 0 and (lost if own > 0 else gained)[frame] >= MIN_PART * abs(own)
-            for frame, own in zip(self.frame_ids, self.delta, strict=True)
-        ]
+        gained: dict[int, float] = {}
+        lost: dict[int, float] = {}
+        for node in ([0] if self.is_changed[0] else []) + self.changed_nodes:
+            side, frame = gained if self.delta[node] > 0 else lost, self.frame_ids[node]
+            side[frame] = side.get(frame, 0.0) + abs(self.delta[node])
+        moved = []
+        for frame in gained.keys() | lost.keys():
+            for node in [*([0] if self.frame_ids[0] == frame else []), *self.nodes_by_frame[frame]]:
+                own = self.delta[node]
+                if own != 0 and (lost if own > 0 else gained).get(frame, 0.0) >= MIN_PART * abs(own):
+                    moved.append(node)
+        return moved
 
-    def _assign_rows(self) -> list[int]:
-        """Return the row of each node.
+    def find_row(self, node: int) -> int:
+        """Return the node for whose frame the own time of a node counts.
 
         It is the nearest frame of the application, or the node itself if there is none.
         """
-        owners = [find_code_owner(text) is CodeOwner.APPLICATION for text in self.texts]
-        new_code = [
-            test.total_direction if test.total_direction in ONE_SIDED else None for test in self.tests
-        ]
-        frames = self.frame_ids
-        rows = list(range(len(frames)))
-        for node, parent in enumerate(self._parents):
-            above = rows[parent]
-            frame, outer = frames[node], frames[above]
-            if parent <= 0 or not owners[outer]:
-                continue
-            if not owners[frame] or (new_code[frame] is not None and new_code[frame] is new_code[outer]):
-                rows[node] = above
-        return rows
+        path = []
+        while node not in self._rows:
+            path.append(node)
+            node = self._parents[node]
+        for inner in reversed(path):
+            row = self._rows[node]
+            self._rows[inner] = row if node and self._belongs_to(inner, row) else inner
+            node = inner
+        return self._rows[node]
+
+    def _belongs_to(self, node: int, above: int) -> bool:
+        """Return whether the time of a node counts for the row above it."""
+        frame, outer = self.frame_ids[node], self.frame_ids[above]
+        if not self._is_of_application(outer):
+            return False
+        direction = self.tests[frame].total_direction
+        is_same_new_code = direction in ONE_SIDED and direction is self.tests[outer].total_direction
+        return is_same_new_code or not self._is_of_application(frame)
+
+    def _is_of_application(self, frame: int) -> bool:
+        is_own = self._is_application.get(frame)
+        if is_own is None:
+            is_own = self._is_application[frame] = find_code_owner(self.texts[frame]) is CodeOwner.APPLICATION
+        return is_own
+
+    def _list_nodes_by_frame(self) -> dict[int, list[int]]:
+        tested = {frame for frame, test in enumerate(self.tests) if test.self_sign}
+        nodes: dict[int, list[int]] = {
+            frame: [] for frame in tested.union(self.frame_ids[node] for node in self.changed_nodes)
+        }
+        if self.is_changed and self.is_changed[0]:
+            nodes.setdefault(self.frame_ids[0], [])
+        if nodes:
+            for node, frame in enumerate(self.frame_ids):
+                if frame in nodes and node:
+                    nodes[frame].append(node)
+        return nodes

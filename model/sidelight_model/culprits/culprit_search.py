@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Final, NamedTuple
 
 from sidelight_model.change import Direction
@@ -110,10 +110,11 @@ class _Search:
 
     def find_rows(self) -> list[Culprit]:
         """Find all rows, largest first."""
-        parts = [part for frame in range(len(self._tree.texts)) for part in self._find_callers(frame)]
-        used = {node for part in parts for node in part.nodes}
-        moved = enumerate(self._tree.find_moved())
-        parts += self._find_spread_changes([not has_moved and node not in used for node, has_moved in moved])
+        parts = [part for frame in sorted(self._tree.nodes_by_frame) for part in self._find_callers(frame)]
+        is_free = [True] * len(self._tree.delta)
+        for node in chain(self._tree.find_moved(), *(part.nodes for part in parts)):
+            is_free[node] = False
+        parts += self._find_spread_changes(is_free)
         parts_by_row: dict[tuple[int, bool], list[_Part]] = {}
         sums = [0.0, 0.0]
         for part in sorted(parts, key=lambda part: (-part.weight, part.top)):
@@ -132,10 +133,10 @@ class _Search:
         own = {node: tree.delta[node] * sign for node in every}
         by_caller: dict[int, list[int]] = {}
         for node in every:
-            by_caller.setdefault(tree.frame_ids[tree.row_nodes[node]], []).append(node)
+            by_caller.setdefault(tree.frame_ids[tree.find_row(node)], []).append(node)
         for caller, nodes in by_caller.items():
             top = max(nodes, key=own.__getitem__)
-            row_node = tree.row_nodes[top]
+            row_node = tree.find_row(top)
             is_changed = (
                 caller == frame
                 or len(by_caller) == 1
@@ -157,19 +158,19 @@ class _Search:
         Only nodes that are free count; those of a part are not free any more.
         """
         tree, parts = self._tree, []
-        free = (own if own_free else 0.0 for own, own_free in zip(tree.delta, is_free, strict=True))
+        free = [own if own_free else 0.0 for own, own_free in zip(tree.delta, is_free, strict=True)]
         sums = list(accumulate(free, initial=0.0))
         # What parts below a changed node have taken, at the nearest changed node above them.
         taken: dict[int, float] = {}
-        changed = [node for node, is_changed in enumerate(tree.is_changed) if is_changed and node]
+        changed = tree.changed_nodes
         for node, above in reversed(list(zip(changed, tree.list_outer(changed), strict=True))):
             total, end = tree.sum_below(node), tree.ends[node]
             all_free, below = sums[end] - sums[node], taken.pop(node, 0.0)
             rest = all_free - below
-            test = tree.tests[tree.frame_ids[tree.row_nodes[node]]]
+            test = tree.tests[tree.frame_ids[tree.find_row(node)]]
             if rest * total >= MIN_PART * total**2 and test.total_sign * total > 0:
                 inside = [at for at in range(node, end) if is_free[at]]
-                parts.append(_Part(tree.row_nodes[node], node, inside, abs(rest), test.total_q))
+                parts.append(_Part(tree.find_row(node), node, inside, abs(rest), test.total_q))
                 is_free[node:end] = [False] * (end - node)
                 below = all_free
             taken[above] = taken.get(above, 0.0) + below

@@ -71,24 +71,18 @@ def attribute_loop_time(names: Sequence[str], level: Sequence[int], name: Sequen
     """
     words = [classify_loop_frame(text) for text in names]
     hub = any(words[code].role is LoopFrameRole.HUB for code in set(name))
-    codes: dict[str, int] = {}
-    blocker_ids: list[int] = []
-    path = [_PathState(_StackPosition.OUTSIDE)]
-    for node, depth in enumerate(level):
+    steps = _StateTable(words)
+    state_ids: list[int] = []
+    # The state of the latest node of each level.
+    path = [0] * (max(level, default=0) + 1)
+    for node, (depth, code) in enumerate(zip(level, name, strict=True)):
         if node:
-            del path[depth:]
-            first = hub and depth == 1
-            path.append(_descend(path[-1], words[name[node]], is_greenlet_root=first))
-        here = path[-1]
-        if here.blocker:
-            blocker_ids.append(codes.setdefault(here.blocker, len(codes)))
-        else:
-            blocker_ids.append(
-                LOOP_WAITING
-                if here.position in (_StackPosition.WAITING, _StackPosition.STARTER)
-                else OUTSIDE_LOOP
-            )
-    return LoopAttribution(np.array(blocker_ids, np.int64), tuple(codes))
+            path[depth] = steps.descend(path[depth - 1], code, is_greenlet_root=hub and depth == 1)
+        state_ids.append(path[depth])
+    # Blockers are numbered in the order in which nodes have them.
+    codes: dict[str, int] = {}
+    roles = {number: _assign_role(steps.states[number], codes) for number in dict.fromkeys(state_ids)}
+    return LoopAttribution(np.array([roles[number] for number in state_ids], np.int64), tuple(codes))
 
 
 class _StackPosition(Enum):
@@ -112,6 +106,35 @@ class _PathState(NamedTuple):
 
     position: _StackPosition
     blocker: str = ""
+
+
+def _assign_role(state: _PathState, codes: dict[str, int]) -> int:
+    """Return the number of the state's blocker, LOOP_WAITING or OUTSIDE_LOOP."""
+    if state.blocker:
+        return codes.setdefault(state.blocker, len(codes))
+    is_waiting = state.position in (_StackPosition.WAITING, _StackPosition.STARTER)
+    return LOOP_WAITING if is_waiting else OUTSIDE_LOOP
+
+
+class _StateTable:
+    """The states on the paths of a tree by number, each step between them computed once; 0 is outside."""
+
+    def __init__(self, words: Sequence[LoopFrame]) -> None:
+        self._words = words
+        self.states = [_PathState(_StackPosition.OUTSIDE)]
+        self._numbers = {self.states[0]: 0}
+        self._steps: dict[tuple[int, int, bool], int] = {}
+
+    def descend(self, number: int, code: int, *, is_greenlet_root: bool) -> int:
+        """Return the state of the frame `code` below a state."""
+        step = number, code, is_greenlet_root
+        below = self._steps.get(step)
+        if below is None:
+            state = _descend(self.states[number], self._words[code], is_greenlet_root=is_greenlet_root)
+            below = self._steps[step] = self._numbers.setdefault(state, len(self.states))
+            if below == len(self.states):
+                self.states.append(state)
+        return below
 
 
 def _descend(state: _PathState, frame: LoopFrame, *, is_greenlet_root: bool) -> _PathState:

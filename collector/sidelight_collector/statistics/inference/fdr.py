@@ -77,11 +77,20 @@ def _compute_simes_p(own: F64, end: I64) -> F64:
     start = np.arange(len(own))
     size = end - start
     least = np.where(size == 1, own, 1.0)
+    places = np.flatnonzero(own <= _P_VALUE_STEPS[-1])
+    small = own[places]
+    first, last = np.searchsorted(places, start), np.searchsorted(places, end)
+    # Other subtrees have no node with a small p.
+    subtrees = np.flatnonzero(last > first)
+    first, last, size, count = first[subtrees], last[subtrees], size[subtrees], 0
     for step in _P_VALUE_STEPS:
-        small = np.concatenate([[0], np.cumsum(own <= step)])
-        if small[-1]:
-            many = small[end] - small[start]
-            least = np.minimum(least, np.where(many > 0, step * size / np.maximum(many, 1), 1.0))
+        counts = np.concatenate([[0], np.cumsum(small <= step)])
+        # With no more nodes than at the step before, no p becomes less.
+        if counts[-1] > count:
+            count = counts[-1]
+            many = counts[last] - counts[first]
+            p = np.where(many > 0, step * size / np.maximum(many, 1), 1.0)
+            least[subtrees] = np.minimum(least[subtrees], p)
     return least
 
 
