@@ -14,6 +14,7 @@ from sidelight_collector.comparison.function_tests import (
     build_basis_design,
     build_function_designs,
     compare_functions,
+    estimate_function_rates,
     find_changed_nodes,
 )
 from sidelight_collector.comparison.request import ComparisonOptions
@@ -49,13 +50,15 @@ def tabulate_cost(repeats: int) -> Table:
         CostTable(a[:count], b[:count], a[:count].sum((1, 2)), b[:count].sum((1, 2)))
         for count in (FUNCTIONS, STACKS)
     )
-    design, _ = build_function_designs(base, functions, functions, basis)
-    prior = compare_functions(design, functions, basis).effects.prior
+    rates = estimate_function_rates(base, functions, basis)
+    design, _ = build_function_designs(base, rates, rates, basis)
+    prior = rates.rates.prior
     deep = [of[: DEPTHS * (STACKS // DEPTHS)].reshape(DEPTHS, -1, ROWS, ROWS).sum(1) for of in (a, b)]
 
     def compare_families() -> None:
-        for of in build_function_designs(base, functions, functions, basis):
-            compare_functions(of, functions, basis)
+        both = [estimate_function_rates(base, functions, basis) for _ in range(2)]
+        for of, own in zip(build_function_designs(base, *both, basis), both, strict=True):
+            compare_functions(of, own)
 
     parts: dict[str, Callable[[], object]] = {
         f"self and total of {FUNCTIONS:,} functions, with their empirical null": compare_families,

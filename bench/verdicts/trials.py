@@ -14,6 +14,7 @@ from sidelight_collector.comparison.function_tests import (
     build_function_designs,
     compare_functions,
     compute_total_null,
+    estimate_function_rates,
     find_changed_nodes,
 )
 from sidelight_collector.comparison.request import ComparisonOptions
@@ -115,12 +116,13 @@ def compare(
         )
         base = build_basis_design(basis, (profile[0], profile[1]), (cells[0][0], cells[1][0]), options)
     total_time = table(selected + a.functions)
-    self_design, total_design = build_function_designs(base, own, total_time, basis)
+    self_rates, total_rates = (estimate_function_rates(base, of, basis) for of in (own, total_time))
+    self_design, total_design = build_function_designs(base, self_rates, total_rates, basis)
     judged = replace(design, null=compute_total_null(self_design, own, basis))
     total = compute_effects(judged, cells[0][:1], cells[1][:1], counts[0][:1], counts[1][:1])
     families = (
-        compare_functions(self_design, own, basis),
-        compare_functions(total_design, total_time, basis),
+        compare_functions(self_design, self_rates),
+        compare_functions(total_design, total_rates),
     )
     paths = np.zeros(0, bool)
     if level is not None:

@@ -26,7 +26,11 @@ from sidelight_collector.comparison.effects import (
     describe_old_name,
     rank_functions,
 )
-from sidelight_collector.comparison.function_tests import compare_functions, find_changed_nodes
+from sidelight_collector.comparison.function_tests import (
+    FunctionRates,
+    compare_functions,
+    find_changed_nodes,
+)
 from sidelight_collector.comparison.model import (
     ConditionJson,
     CulpritsJson,
@@ -47,8 +51,8 @@ from sidelight_collector.comparison.side_comparison import SideComparison
 from sidelight_collector.query.call_tree import Flags
 from sidelight_collector.query.select.matchers import find_full_matches
 from sidelight_collector.statistics.inference.design import Design
-from sidelight_collector.statistics.inference.effect_size import NO_PRIOR
 from sidelight_collector.statistics.inference.power import SampleSizeAdvice, advise_sample_size
+from sidelight_collector.statistics.inference.shrinkage import NO_PRIOR
 from sidelight_collector.statistics.required_sample_text import RequiredSample
 from sidelight_collector.statistics.summary_text import SHARE, ChangedFunction, summarize_difference
 from sidelight_model.change import Direction
@@ -72,9 +76,8 @@ class ComparisonBuilder:
         rows = sides.stack_rows if stacks.pooled is stacks.lineless else sides.build_rows(stacks.pooled)
         self._tree_rows = rows
         self._node_costs = build_node_costs(self._tree, *rows, self._options.max_tests)
-        costs = sides.function_costs
-        self._self_effects = self._compare_family(sides.self_design, costs.self_costs)
-        self._total_effects = self._compare_family(sides.total_design, costs.total_costs)
+        self._self_effects = self._compare_family(sides.self_design, sides.self_rates)
+        self._total_effects = self._compare_family(sides.total_design, sides.total_rates)
         self._changed_nodes = self._node_costs.node_ids[self._test_nodes()]
 
     def build(self) -> Verdict:
@@ -241,9 +244,9 @@ class ComparisonBuilder:
         watched = all(taken.pod_seconds > 0 for taken in self._sides.sampling)
         return None if watched else build_exact_effect(0.0, 0.0, Direction.NO_DATA)
 
-    def _compare_family(self, design: Design, table: CostTable) -> EffectFamily:
+    def _compare_family(self, design: Design, rates: FunctionRates) -> EffectFamily:
         """Compare many quantities, as far as the checks allow."""
-        family = compare_functions(design, table, self._sides.basis_choice.basis)
+        family = compare_functions(design, rates)
         return replace(family, effects=self._sides.apply_checks(family.effects))
 
     def _find_required_sample(self) -> SampleSizeAdvice | None:

@@ -26,6 +26,8 @@ from sidelight_collector.statistics.preorder import compute_parents_and_ends
 from sidelight_collector.times import SECOND_NS
 
 MIN_SAMPLES: Final = 6
+_MAX_EXACT_FLOAT: Final = 2.0**53
+"""Integers below this are exact as floats."""
 _MAX_EXACT_NS: Final = 2.0**62
 
 
@@ -190,13 +192,10 @@ def build_node_costs(tree: CallTree, a: CostRows, b: CostRows, max_nodes: int) -
 
     def seconds(rows: CostRows) -> F64:
         place = nearest[stack_nodes[rows.stack_ids]] * rows.cell_count + rows.cell_ids
-        ns = _to_float64(np.bincount(place, rows.ns, len(at) * rows.cell_count)).reshape(
-            len(at), rows.cell_count
-        )
-        return (
-            _to_float64(_sum_subtrees(_to_exact_integers(ns), ends_at)).reshape(len(at), *rows.shape)
-            / SECOND_NS
-        )
+        ns = _to_float64(np.bincount(place, rows.ns, len(at) * rows.cell_count))
+        totals = _to_float64(_sum_subtrees(_to_exact(ns).reshape(len(at), rows.cell_count), ends_at))
+        totals /= SECOND_NS
+        return totals.reshape(len(at), *rows.shape)
 
     total = CostTable(seconds(a), seconds(b), _to_float64(samples_a[at]), _to_float64(samples_b[at]))
     return NodeCosts(at, level[at], np.array(tree.name, np.int32)[at], total)
@@ -213,14 +212,17 @@ def _sum_subtrees(own: NDArray[Any], end: I64) -> NDArray[Any]:
 
     The subtree of a node is the run of nodes up to `end`.
     """
-    sums = np.concatenate([np.zeros((1, *own.shape[1:]), own.dtype), np.cumsum(own, axis=0)])
-    below: NDArray[Any] = sums[end] - sums[:-1]
+    sums = np.zeros((len(own) + 1, *own.shape[1:]), own.dtype)
+    np.cumsum(own, axis=0, out=sums[1:])
+    below: NDArray[Any] = sums[end]
+    below -= sums[:-1]
     return below
 
 
-def _to_exact_integers(ns: F64) -> NDArray[Any]:
-    """Convert to integers, which have exact differences, if their sum fits."""
-    return np.rint(ns).astype(np.int64) if ns.sum() < _MAX_EXACT_NS else ns
+def _to_exact(ns: F64) -> NDArray[Any]:
+    """Convert to numbers that have exact differences, if their sum fits 62 bits."""
+    whole = float(ns.sum())
+    return np.rint(ns).astype(np.int64) if _MAX_EXACT_FLOAT <= whole < _MAX_EXACT_NS else ns
 
 
 def select_heaviest(a: F64, b: F64, max_rows: int) -> I64:

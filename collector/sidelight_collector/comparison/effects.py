@@ -25,12 +25,13 @@ from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.query.call_tree import Flags
 from sidelight_collector.statistics.comparability.check_result import CheckResult
 from sidelight_collector.statistics.inference.design import Design
-from sidelight_collector.statistics.inference.effect_size import NO_PRIOR, Effects, compute_effects
+from sidelight_collector.statistics.inference.effect_size import Effects, compute_rate_effects
 from sidelight_collector.statistics.inference.empirical_null import (
     EmpiricalNull,
     estimate_empirical_null,
 )
-from sidelight_collector.statistics.inference.shrinkage import PriorVariance
+from sidelight_collector.statistics.inference.rate_estimates import RateEstimates, estimate_rates
+from sidelight_collector.statistics.inference.shrinkage import NO_PRIOR, PriorVariance
 from sidelight_collector.statistics.summary_text import SummaryInput
 from sidelight_model.change import Direction, spend_alpha
 from sidelight_model.frames import Frame, unescape_frame
@@ -79,14 +80,23 @@ def mark_not_judged(effects: Effects) -> Effects:
 
 
 def compute_table_effects(
+    design: Design, table: CostTable, *, are_shares: bool, prior: PriorVariance = NO_PRIOR
+) -> Effects:
+    """Compute the effects of a table of functions or nodes, as rates or as shares."""
+    return compute_rate_effects(
+        design, estimate_table_rates(design, table, are_shares=are_shares, prior=prior)
+    )
+
+
+def estimate_table_rates(
     design: Design,
     table: CostTable,
     *,
     are_shares: bool,
     with_shrinkage: bool = False,
     prior: PriorVariance = NO_PRIOR,
-) -> Effects:
-    """Compute the effects of a table of functions or nodes, as rates or as shares.
+) -> RateEstimates:
+    """Estimate the rates, or the shares, of a table of functions or nodes.
 
     A share scatters less than a rate of as many samples, because the whole contains it.
     """
@@ -96,24 +106,24 @@ def compute_table_effects(
             rest = 1 - cells.sum((1, 2)) / (matrix.total_exposure or 1.0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 samples[side] = np.where(rest > _LEAST_REST, samples[side] / rest, np.inf)
-    return compute_effects(design, table.a, table.b, *samples, with_shrinkage=with_shrinkage, prior=prior)
+    return estimate_rates(design, table.a, table.b, *samples, with_shrinkage=with_shrinkage, prior=prior)
 
 
 def estimate_null(
-    effects: Effects, table: CostTable, *, are_shares: bool, shift: float | None = None
+    rates: RateEstimates, table: CostTable, *, are_shares: bool, shift: float | None = None
 ) -> EmpiricalNull:
     """Estimate from functions how far unchanged ones differ between the sides.
 
     `shift` is given if it is known from other functions.
     """
-    mean = (effects.baseline + effects.comparison) / 2
+    mean, variance = rates.mean, rates.variance
     rest = 1 - mean if are_shares else np.ones_like(mean)
     usable = np.minimum(table.samples_a, table.samples_b) >= MIN_NULL_SAMPLES
-    usable &= (effects.variance > 0) & (rest > _LEAST_REST)
-    ratios = np.log(effects.comparison[usable] / effects.baseline[usable])
+    usable &= (variance > 0) & (rest > _LEAST_REST)
+    ratios = np.log(rates.comparison[usable] / rates.baseline[usable])
     return estimate_empirical_null(
         ratios,
-        effects.variance[usable] / mean[usable] ** 2,
+        variance[usable] / mean[usable] ** 2,
         rests=rest[usable] if are_shares else None,
         shift=shift,
     )

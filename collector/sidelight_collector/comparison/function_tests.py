@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,15 +12,21 @@ from sidelight_collector.comparison.effects import (
     EffectFamily,
     compute_table_effects,
     estimate_null,
+    estimate_table_rates,
     exceeds_counting_noise,
 )
 from sidelight_collector.comparison.request import ComparisonOptions
 from sidelight_collector.query.call_tree import I32, Flags
 from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.statistics.inference.design import Design, SideMatrix, build_design
-from sidelight_collector.statistics.inference.effect_size import assign_directions, count_agreeing_rows
+from sidelight_collector.statistics.inference.effect_size import (
+    assign_directions,
+    compute_rate_effects,
+    count_agreeing_rows,
+)
 from sidelight_collector.statistics.inference.empirical_null import NO_NULL, EmpiricalNull
 from sidelight_collector.statistics.inference.fdr import benjamini_hochberg, tree_rejections
+from sidelight_collector.statistics.inference.rate_estimates import RateEstimates
 from sidelight_collector.statistics.inference.shrinkage import PriorVariance
 
 
@@ -56,8 +62,24 @@ def build_basis_design(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class FunctionRates:
+    """The self or the total time of all functions: their costs, and the rates of these."""
+
+    table: CostTable
+    rates: RateEstimates
+
+
+def estimate_function_rates(design: Design, table: CostTable, basis: Basis) -> FunctionRates:
+    """Estimate the rates, or in `composition` the shares, of all functions."""
+    are_shares = basis is Basis.COMPOSITION
+    return FunctionRates(
+        table, estimate_table_rates(design, table, are_shares=are_shares, with_shrinkage=True)
+    )
+
+
 def build_function_designs(
-    design: Design, self_costs: CostTable, total_costs: CostTable, basis: Basis
+    design: Design, self_rates: FunctionRates, total_rates: FunctionRates, basis: Basis
 ) -> tuple[Design, Design]:
     """Build the designs of the self and the total time of functions.
 
@@ -71,9 +93,8 @@ def build_function_designs(
         return design, design
     designs: list[Design] = []
     shift: float | None = None
-    for table in (self_costs, total_costs):
-        effects = compute_table_effects(design, table, are_shares=are_shares, with_shrinkage=True)
-        null = estimate_null(effects, table, are_shares=are_shares, shift=shift)
+    for of in (self_rates, total_rates):
+        null = estimate_null(of.rates, of.table, are_shares=are_shares, shift=shift)
         shift = null.shift
         designs.append(replace(design, null=null if are_shares else replace(null, shift=0.0)))
     return designs[0], designs[1]
@@ -95,7 +116,7 @@ def compute_total_null(self_design: Design, self_costs: CostTable, basis: Basis)
     return replace(null, variance=null.variance * float(shares @ shares))
 
 
-def compare_functions(design: Design, table: CostTable, basis: Basis) -> EffectFamily:
+def compare_functions(design: Design, functions: FunctionRates) -> EffectFamily:
     """Compare the self or the total time of all functions.
 
     Only those that the false-discovery rate allows count as changed. Functions that are too small for a
@@ -103,13 +124,13 @@ def compare_functions(design: Design, table: CostTable, basis: Basis) -> EffectF
     filtering by the mean of both sides: Bourgon, Gentleman and Huber, Proceedings of the National Academy
     of Sciences 107, 2010).
     """
-    found = compute_table_effects(design, table, are_shares=basis is Basis.COMPOSITION, with_shrinkage=True)
+    found = compute_rate_effects(design, functions.rates)
     is_relevant = found.baseline + found.comparison >= design.min_relevant
     q = np.empty_like(found.p)
     for part in (is_relevant, ~is_relevant):
         q[part] = benjamini_hochberg(found.p[part])
     found = assign_directions(found, design, q <= design.alpha)
-    agree, rows = count_agreeing_rows(found, design, table.b)
+    agree, rows = count_agreeing_rows(found, design, functions.table.b)
     return EffectFamily(found, q, agree, rows)
 
 

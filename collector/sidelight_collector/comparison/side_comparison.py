@@ -19,6 +19,7 @@ from sidelight_collector.comparison.function_tests import (
     build_basis_design,
     build_function_designs,
     compute_total_null,
+    estimate_function_rates,
 )
 from sidelight_collector.comparison.inputs import ComparedStacks, ComparisonLoaders
 from sidelight_collector.comparison.matrix import PairedObservations
@@ -132,8 +133,12 @@ class SideComparison:
         self.renames = loaders.find_renames(function_costs)
         self.function_costs, self.old_names = merge_renamed_functions(function_costs, self.renames)
         base = self._share_design if self.are_shares else self.design
+        self.self_rates, self.total_rates = (
+            estimate_function_rates(base, table, basis_choice.basis)
+            for table in (self.function_costs.self_costs, self.function_costs.total_costs)
+        )
         self.self_design, self.total_design = build_function_designs(
-            base, self.function_costs.self_costs, self.function_costs.total_costs, basis_choice.basis
+            base, self.self_rates, self.total_rates, basis_choice.basis
         )
         self._total_null = compute_total_null(
             self.self_design, self.function_costs.self_costs, basis_choice.basis

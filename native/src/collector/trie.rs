@@ -5,7 +5,7 @@
 //! exactly one path from the root with the one before it, so nodes are made in pre-order, no node is searched for,
 //! and nothing recurses.
 
-use std::collections::HashMap;
+use words::Words;
 
 const ROOT: &str = "total";
 const OTHER: &str = "(other)";
@@ -60,8 +60,7 @@ pub struct Side<'a> {
 /// Stacks, each with a number, of frames whose texts are kept once.
 pub struct Pool {
     lines: bool,
-    texts: Vec<Box<str>>,
-    word_of_text: HashMap<Box<str>, u32>,
+    words: Words,
     frames: Vec<u32>,
     /// Where in `frames` each stack ends.
     ends: Vec<usize>,
@@ -74,14 +73,9 @@ pub struct Pool {
 impl Pool {
     /// A pool whose stack 0 is this frame alone. Without `lines` frames are taken without their line numbers.
     pub fn new(first: &str, lines: bool) -> Pool {
-        let (texts, word_of_text, frames) = (Vec::new(), HashMap::new(), Vec::new());
-        let (ends, order) = (vec![1], Vec::new());
-        let mut pool = Pool { lines, texts, word_of_text, frames, ends, order, root: 0, other: 0 };
-        pool.root = pool.word(ROOT);
-        pool.other = pool.word(OTHER);
-        let first = pool.word(first);
-        pool.frames.push(first);
-        pool
+        let mut words = Words::new();
+        let (root, other, first) = (words.number(ROOT), words.number(OTHER), words.number(first));
+        Pool { lines, words, frames: vec![first], ends: vec![1], order: Vec::new(), root, other }
     }
 
     pub fn stacks(&self) -> usize {
@@ -94,11 +88,15 @@ impl Pool {
         for &row in rows {
             let codes =
                 lists.codes.get(span(lists.offsets, usize::try_from(row).map_err(|_| MismatchedColumns)?)?);
-            for &code in codes.ok_or(MismatchedColumns)? {
+            let codes = codes.ok_or(MismatchedColumns)?;
+            self.frames.reserve(codes.len());
+            for &code in codes {
                 let at = usize::try_from(code).map_err(|_| MismatchedColumns)?;
-                let word = *word_of_code.get(at).ok_or(MismatchedColumns)?;
-                let word = if word == NONE { self.folded(lists.words.get(at)?) } else { word };
-                word_of_code[at] = word;
+                let known = *word_of_code.get(at).ok_or(MismatchedColumns)?;
+                let word = if known == NONE { self.folded(lists.words.get(at)?) } else { known };
+                if known == NONE {
+                    word_of_code[at] = word;
+                }
                 self.frames.push(word);
             }
             self.ends.push(self.frames.len());
@@ -121,14 +119,14 @@ impl Pool {
 
     /// What each frame cost, in the order of their texts. None if what it adds up to does not fit 63 bits.
     pub fn costs(&self, sides: &[Side<'_>]) -> Result<Option<Vec<Costs>>, MismatchedColumns> {
-        let mut costs = vec![vec![Cost::default(); sides.len()]; self.texts.len()];
-        let mut occurs = vec![false; self.texts.len()];
+        let mut costs = vec![vec![Cost::default(); sides.len()]; self.words.len()];
+        let mut occurs = vec![false; self.words.len()];
         for (at, side) in sides.iter().enumerate() {
             let mut weights = vec![(0, 0); self.stacks()];
             let mut present = vec![false; self.stacks()];
             let Some(()) = sum_weights(side, &mut weights, &mut present)? else { return Ok(None) };
             // The last stack that each frame was counted for.
-            let mut counted = vec![usize::MAX; self.texts.len()];
+            let mut counted = vec![usize::MAX; self.words.len()];
             for number in (0..self.stacks()).filter(|&number| present[number]) {
                 let (samples, ns) = weights[number];
                 for &word in self.stack(number) {
@@ -145,26 +143,17 @@ impl Pool {
                 }
             }
         }
-        let rows = self.texts.iter().zip(costs).zip(occurs).filter(|&(_, occurs)| occurs);
+        let rows = self.words.iter().zip(costs).zip(occurs).filter(|&(_, occurs)| occurs);
         let mut rows: Vec<Costs> = rows.map(|((text, costs), _)| (text.to_string(), costs)).collect();
         rows.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         Ok(Some(rows))
     }
 
-    fn word(&mut self, text: &str) -> u32 {
-        if let Some(&word) = self.word_of_text.get(text) {
-            return word;
-        }
-        let word = self.texts.len() as u32;
-        self.texts.push(text.into());
-        self.word_of_text.insert(text.into(), word);
-        word
-    }
-
     fn folded(&mut self, text: &str) -> u32 {
-        match if self.lines { None } else { without_line(text) } {
-            Some(function) => self.word(&function),
-            None => self.word(text),
+        if self.lines {
+            self.words.number(text)
+        } else {
+            self.words.number_without_line(text)
         }
     }
 
@@ -179,11 +168,8 @@ impl Pool {
         if first_new == self.stacks() {
             return;
         }
-        let mut by_text: Vec<u32> = (0..self.texts.len() as u32).collect();
-        by_text.sort_unstable_by_key(|&word| &self.texts[word as usize]);
-        let mut rank = vec![0; by_text.len()];
-        by_text.iter().zip(0u32..).for_each(|(&word, at)| rank[word as usize] = at);
-        let ranked: Vec<u32> = self.frames.iter().map(|&word| rank[word as usize]).collect();
+        let ranks = self.words.ranks();
+        let ranked: Vec<u32> = self.frames.iter().map(|&word| ranks[word as usize]).collect();
         let ends = &self.ends;
         let frames = |number: u32| {
             let start = if number == 0 { 0 } else { ends[number as usize - 1] };
@@ -210,7 +196,7 @@ impl Pool {
         let mut before: &[u32] = &[];
         for number in self.order.iter().map(|&number| number as usize).filter(|&number| present[number]) {
             let here = self.stack(number);
-            path.truncate(here.iter().zip(before).take_while(|(one, other)| one == other).count());
+            path.truncate(shared(here, before));
             for &word in &here[path.len()..] {
                 path.push(tree.push(path.len() as u32 + 1, word));
             }
@@ -228,13 +214,13 @@ impl Pool {
 
     /// The tree with names in the order in which nodes use them, and time in microseconds.
     fn to_call_tree(&self, tree: &Tree, whole: usize, dropped: usize) -> CallTree {
-        let mut code = vec![NONE; self.texts.len()];
+        let mut code = vec![NONE; self.words.len()];
         let mut names: Vec<String> = Vec::new();
         let mut numbered = |word: u32| {
             let code = &mut code[word as usize];
             if *code == NONE {
                 *code = names.len() as u32;
-                names.push(self.texts[word as usize].to_string());
+                names.push(self.words.get(word).to_string());
             }
             *code
         };
@@ -254,33 +240,42 @@ impl Pool {
     }
 }
 
-/// Sorts numbers by their lists of ranks, one position of the lists after the other: what many lists begin with is
-/// looked at once for each, and not at each comparison.
+/// Sorts numbers by their lists of ranks. What a run of lists has in common is read once for each of them, and not at
+/// each comparison.
 fn sort_lists<'a>(numbers: &mut [u32], list: impl Fn(u32) -> &'a [u32]) {
-    // Lists that end here come first.
-    let key = |number: u32, depth: usize| list(number).get(depth).map_or(0, |&rank| rank + 1);
-    let mut keyed: Vec<(u32, u32)> = numbers.iter().map(|&number| (0, number)).collect();
-    // Runs that are equal up to a position.
-    let mut runs = vec![(0..keyed.len(), 0)];
-    while let Some((run, depth)) = runs.pop() {
-        let within = &mut keyed[run.clone()];
+    // What is left of each list, the rank before it and its number. Lists that have ended come first.
+    type Rest<'a> = (u32, u32, &'a [u32]);
+    let mut rests: Vec<Rest<'a>> = numbers.iter().map(|&number| (0, number, list(number))).collect();
+    // Runs of lists that began alike.
+    let whole = 0..rests.len();
+    let mut runs = vec![whole];
+    while let Some(run) = runs.pop() {
+        let within = &mut rests[run.clone()];
         if within.len() < SMALL_RUN {
-            within.sort_unstable_by(|one, other| list(one.1)[depth..].cmp(&list(other.1)[depth..]));
+            within.sort_unstable_by(|one, other| one.2.cmp(other.2));
             continue;
         }
-        within.iter_mut().for_each(|each| each.0 = key(each.1, depth));
-        if within.iter().any(|each| each.0 != within[0].0) {
-            within.sort_unstable_by_key(|each| each.0);
+        let first = within[0].2;
+        let common = within.iter().fold(first.len(), |common, each| shared(&first[..common], each.2));
+        for each in within.iter_mut() {
+            let rest = &each.2[common..];
+            (each.0, each.2) = rest.split_first().map_or((0, rest), |(&rank, rest)| (rank + 1, rest));
         }
+        within.sort_unstable_by_key(|each| each.0);
         let mut start = run.start;
-        for equal in within.chunk_by(|one, other| one.0 == other.0) {
-            if equal[0].0 > 0 && equal.len() > 1 {
-                runs.push((start..start + equal.len(), depth + 1));
+        for alike in within.chunk_by(|one, other| one.0 == other.0) {
+            if alike[0].0 > 0 && alike.len() > 1 {
+                runs.push(start..start + alike.len());
             }
-            start += equal.len();
+            start += alike.len();
         }
     }
-    numbers.iter_mut().zip(keyed).for_each(|(number, each)| *number = each.1);
+    numbers.iter_mut().zip(rests).for_each(|(number, rest)| *number = rest.1);
+}
+
+/// How many frames two lists begin with alike.
+fn shared(one: &[u32], other: &[u32]) -> usize {
+    one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
 /// Samples and nanoseconds by stack; None if all of them together do not fit.
@@ -418,14 +413,6 @@ fn prune(tree: &Tree, keep: &[bool], other: u32) -> Tree {
     pruned
 }
 
-/// `f (a.py:3)` as `f (a.py)`; None if there is no line.
-fn without_line(text: &str) -> Option<String> {
-    let rest = text.strip_suffix(')')?;
-    let without_digits = rest.trim_end_matches(|character: char| character.is_ascii_digit());
-    let file = without_digits.strip_suffix(':').filter(|_| without_digits.len() < rest.len())?;
-    Some([file, ")"].concat())
-}
-
 /// Rounded, halves to the even one.
 fn microseconds(ns: i64) -> i64 {
     let (whole, rest) = (ns / 1000, ns % 1000);
@@ -460,6 +447,7 @@ pub struct CallTree {
 }
 
 mod cost_tables;
+mod words;
 pub use cost_tables::Rows;
 
 #[cfg(test)]

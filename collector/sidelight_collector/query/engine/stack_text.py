@@ -7,7 +7,6 @@ order, and only if they have a stack that no earlier segment had.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -222,8 +221,8 @@ def _find_stack_ids(stack_hashes: Array, parts: Sequence[tuple[Array, int]]) -> 
     at = pc.index_in(
         stack_hashes, value_set=combine_chunks(pa.chunked_array([hashes for hashes, _ in parts]))
     )
-    numbers = chain.from_iterable(range(first, first + len(hashes)) for hashes, first in parts)
-    return pa.array(numbers, pa.int32()).take(at)
+    numbers = [np.arange(first, first + len(hashes), dtype=np.int32) for hashes, first in parts]
+    return pa.array(np.concatenate(numbers)).take(at)
 
 
 class _FrameInterner:

@@ -14,22 +14,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.inference.cluster_variance import (
-    build_error_matrix,
-    compute_df,
-    compute_share_a,
-    estimate_variance,
-)
-from sidelight_collector.statistics.inference.counting_noise import compute_counting_variances
+from sidelight_collector.statistics.inference.cluster_variance import compute_df, compute_share_a
 from sidelight_collector.statistics.inference.design import Design
 from sidelight_collector.statistics.inference.fieller import compute_fieller_interval
-from sidelight_collector.statistics.inference.residuals import compute_residuals
-from sidelight_collector.statistics.inference.shrinkage import PriorVariance, estimate_prior_variance
+from sidelight_collector.statistics.inference.rate_estimates import RateEstimates, estimate_rates
+from sidelight_collector.statistics.inference.shrinkage import NO_PRIOR, PriorVariance
 from sidelight_collector.statistics.inference.student_t import (
     compute_required_errors,
     t_quantile,
@@ -39,9 +32,6 @@ from sidelight_model.change import Direction
 
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-
-NO_PRIOR: Final = PriorVariance()
-"""The prior of a quantity that has no others of its kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +80,19 @@ def compute_effects(
     with_shrinkage: bool = False,
     prior: PriorVariance = NO_PRIOR,
 ) -> Effects:
-    """Compute the effects of K quantities.
+    """Compute the effects of K quantities (see `estimate_rates`).
 
-    `a` and `b` are their seconds in the cells of each side, (K, P, T), `samples_a` and `samples_b` their
-    samples, (K,). Infinitely many samples mean no counting noise. Every quantity is tested by itself; for a
-    family see `fdr` and `assign_directions`. Quantities `with_shrinkage`, such as functions, estimate their
-    usual variance together (see `shrinkage`). `prior` is such an estimate from others.
+    Every quantity is tested by itself; for a family see `fdr` and `assign_directions`.
     """
-    side_a, side_b = compute_residuals(design.a, a), compute_residuals(design.b, b)
-    counting_a, counting_b = compute_counting_variances(side_a, side_b, samples_a, samples_b)
-    own = estimate_variance(design, side_a, side_b)
-    floor, mean = counting_a + counting_b, (side_a.rate + side_b.rate) / 2
-    if with_shrinkage:
-        errors = build_error_matrix(design, side_a, side_b)
-        prior = estimate_prior_variance(own.variance, own.df, floor, mean, errors)
-    own = own.shrink(prior, floor, mean)
-    variance = np.maximum(own.variance, floor)
+    rates = estimate_rates(design, a, b, samples_a, samples_b, with_shrinkage=with_shrinkage, prior=prior)
+    return compute_rate_effects(design, rates)
+
+
+def compute_rate_effects(design: Design, rates: RateEstimates) -> Effects:
+    """Compute the effects of K quantities from their rates."""
+    own, counting_a, counting_b, mean = rates.own, rates.counting_a, rates.counting_b, rates.mean
+    rate_a, rate_b, variance, df = rates.baseline, rates.comparison, rates.variance, own.df
     share_a = np.where(variance > own.variance, compute_share_a(counting_a, counting_b), own.share_a)
-    df = own.df
     period = design.null.compute_variance(mean)
     if design.null.variance:
         share_a = compute_share_a(share_a * variance + period / 2, (1 - share_a) * variance + period / 2)
@@ -115,30 +100,30 @@ def compute_effects(
         variance = variance + period
     least = t_quantile(1 - design.alpha / 2, df)
     half = least * np.sqrt(variance)
-    delta = side_b.rate - side_a.rate
+    delta = rate_b - rate_a
     # What all unchanged functions have in common is no change of one of them.
-    shifted = side_b.rate * np.exp(-design.null.shift)
-    other = shifted - side_a.rate
+    shifted = rate_b * np.exp(-design.null.shift)
+    other = shifted - rate_a
     nearest = np.where(delta * other > 0, np.where(np.abs(delta) < np.abs(other), delta, other), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         p = two_sided_p_value(
             np.where(variance > 0, nearest / np.sqrt(variance), np.where(nearest == 0, 0.0, np.inf)), df
         )
-        relative = np.where(side_a.rate > 0, side_b.rate / side_a.rate - 1, np.nan)
+        relative = np.where(rate_a > 0, rate_b / rate_a - 1, np.nan)
     if not (design.a.total_exposure > 0 and design.b.total_exposure > 0):
         p = np.ones_like(p)
     needed = compute_required_errors(1 - design.alpha / 2, df)
     ends = [
-        compute_fieller_interval(side_a.rate, rate, share_a * half**2, (1 - share_a) * half**2)
-        for rate in (side_b.rate, shifted)
+        compute_fieller_interval(rate_a, rate, share_a * half**2, (1 - share_a) * half**2)
+        for rate in (rate_b, shifted)
     ]
     effects = Effects(
-        side_a.rate, side_b.rate, delta, variance, df, needed,
+        rate_a, rate_b, delta, variance, df, needed,
         np.minimum(delta, other) - half, np.maximum(delta, other) + half,
         relative, np.minimum(ends[0][0], ends[1][0]) - 1, np.maximum(ends[0][1], ends[1][1]) - 1,
-        p, _compute_detectable(side_a.rate, needed**2 * variance, share_a), (),
+        p, _compute_detectable(rate_a, needed**2 * variance, share_a), (),
         np.minimum(own.lasting_variance + period, variance), np.maximum(own.variance_a, counting_a),
-        np.maximum(own.variance_b, counting_b), counting_a, counting_b, prior,
+        np.maximum(own.variance_b, counting_b), counting_a, counting_b, rates.prior,
     )  # fmt: skip
     return assign_directions(effects, design, effects.p <= design.alpha)
 

@@ -52,6 +52,10 @@ class PriorVariance:
         return shrunk
 
 
+NO_PRIOR: Final = PriorVariance()
+"""The prior of a quantity that has no others of its kind."""
+
+
 def estimate_prior_variance(variance: F64, df: F64, counting: F64, rate: F64, errors: F64) -> PriorVariance:
     """Estimate the usual variance from K quantities.
 

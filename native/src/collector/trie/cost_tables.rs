@@ -19,7 +19,7 @@ pub struct CostTables {
 impl Pool {
     /// Every frame that stacks may have, each once.
     pub fn words(&self) -> impl Iterator<Item = &str> {
-        self.texts.iter().map(|text| &**text)
+        self.words.iter()
     }
 
     /// The frames of each stack.
@@ -29,7 +29,7 @@ impl Pool {
 
     /// For each stack whether it has any of the words that are wanted, and whether it ends with one.
     pub fn holding(&self, wanted: &[u8]) -> Result<(Vec<u8>, Vec<u8>), MismatchedColumns> {
-        if wanted.len() != self.texts.len() {
+        if wanted.len() != self.words.len() {
             return Err(MismatchedColumns);
         }
         let is = |word: &u32| wanted[*word as usize] != 0;
@@ -47,7 +47,7 @@ impl Pool {
         cells: usize,
     ) -> Result<CostTables, MismatchedColumns> {
         let Rows { stacks, cells: at, weights } = rows;
-        if row_of_word.len() != self.texts.len() || stacks.len() != at.len() || stacks.len() != weights.len()
+        if row_of_word.len() != self.words.len() || stacks.len() != at.len() || stacks.len() != weights.len()
         {
             return Err(MismatchedColumns);
         }
