@@ -5,7 +5,8 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 const ITEMS = ":is(button, select, summary, a[href]):not(:disabled):not(.choices *):not(.sheet *):not(.editor *)";
 const OBSERVED = { childList: true, subtree: true, attributes: true, attributeFilter: ["tabindex", "disabled"] };
 
-const isVisible = (element: HTMLElement) => element.getClientRects().length > 0;
+/** Reads styles alone: to ask for a box would lay the page out while it is still being built. */
+const isVisible = (element: HTMLElement) => element.checkVisibility();
 
 /** Controls that are one tab stop: the arrow keys, Home and End move between them (the ARIA pattern "toolbar"). */
 export function Toolbar({ label, class: className = "", children }: { label: string; class?: string; children: ComponentChildren }) {
@@ -22,10 +23,17 @@ export function Toolbar({ label, class: className = "", children }: { label: str
     }
   };
   useLayoutEffect(() => {
-    const observer = new MutationObserver(update);
+    let frame = requestAnimationFrame(update);
+    // Once for all changes before the next frame.
+    const observer = new MutationObserver(() => {
+      cancelAnimationFrame(frame);
+      frame = requestAnimationFrame(update);
+    });
     observer.observe(host.current as HTMLElement, OBSERVED);
-    update();
-    return () => observer.disconnect();
+    return () => {
+      cancelAnimationFrame(frame);
+      observer.disconnect();
+    };
   }, []);
   const move = (event: KeyboardEvent) => {
     const all = items();

@@ -48,9 +48,9 @@ export function significanceOf(tree: Tree, flags: ArrayLike<number>, { functions
 }
 
 function namesFlagged(tree: Tree, flags: ArrayLike<number>, flag: number, by?: "file" | "package"): Set<string> {
-  const names = new Set<string>();
-  tree.name.forEach((name, node) => { if (flags[node] === flag) names.add(tree.names[name]); });
-  return new Set([...names].flatMap((name) => (by ? [ownerOf(name, by)] : [name, withoutLine(name)])));
+  const numbers = new Set<number>();
+  for (let node = 0; node < flags.length; node++) if (flags[node] === flag) numbers.add(tree.name[node]);
+  return new Set([...numbers].map((number) => tree.names[number]).flatMap((name) => (by ? [ownerOf(name, by)] : [name, withoutLine(name)])));
 }
 
 export const formatFrame = (name: string, file: string): string => (file === "" ? name : `${name} (${file})`);
@@ -67,8 +67,16 @@ export function applySignificance(change: Change, us: readonly [number, number],
   return { ...change, direction: verdict === "changed" ? directionOfDelta(us, change.delta) : verdict === "unjudged" ? "not_judged" : "unchanged" };
 }
 
-export function applyNodeSignificance({ level: tested, flags, names: changed, unjudged }: Significance, { level, names, name }: Tree, node: number, us: readonly [number, number], change: Change): Change {
-  if (level === tested) return applySignificance(change, us, flags[node] === CHANGED ? "changed" : flags[node] === NOT_JUDGED ? "unjudged" : "noise", true);
+export function applyNodeSignificance(significance: Significance, { level, names, name }: Tree, node: number, us: readonly [number, number], change: Change): Change {
+  if (level === significance.level) {
+    const flag = significance.flags[node];
+    return applySignificance(change, us, flag === CHANGED ? "changed" : flag === NOT_JUDGED ? "unjudged" : "noise", true);
+  }
   const text = names[name[node]];
-  return applySignificance(change, us, changed.has(text) ? "changed" : unjudged.has(text) ? "unjudged" : "noise", false);
+  return applySignificance(change, us, significance.names.has(text) ? "changed" : significance.unjudged.has(text) ? "unjudged" : "noise", false);
+}
+
+/** 1 for each node that changed, of the tree that was tested; null for others, whose nodes are put together of its nodes. */
+export function testedChanges({ level, flags }: Significance, tree: Tree): Uint8Array | null {
+  return tree.level === level ? Uint8Array.from(level, (_, node) => (flags[node] === CHANGED ? 1 : 0)) : null;
 }

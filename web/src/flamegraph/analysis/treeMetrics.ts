@@ -1,6 +1,6 @@
 import { collapseRecursion } from "../tree/collapse.ts";
 import { changeOf, divisors, meanOf, type Change } from "../tree/compare.ts";
-import { applyNodeSignificance, isSignificant, type Significance } from "./significance.ts";
+import { applyNodeSignificance, isSignificant, testedChanges, type Significance } from "./significance.ts";
 import { invert } from "../tree/invert.ts";
 import { shapeOf, totals, sum, type Shape, type States, type Tree } from "../tree/tree.ts";
 import { collapseStates, statesOf, expandStates } from "../tree/expandStates.ts";
@@ -113,7 +113,11 @@ function findOneSidedTops({ parent }: Shape, us: readonly Float64Array[]): Int32
 /** Marks the nodes whose change is new, gone, or at least half or twice, so that narrow ones stay visible. */
 export function markChanges(metrics: TreeMetrics): Uint8Array {
   const mark = new Uint8Array(metrics.tree.level.length);
+  const { us: [a, b], oneSidedTop, significance } = metrics;
+  // Most nodes were tested and did not change: the first picture does not wait for their numbers.
+  const changed = significance ? testedChanges(significance, metrics.tree) : null;
   for (let i = 1; i < mark.length; i++) {
+    if (changed && changed[i] === 0 && ((a[i] !== 0 && b[i] !== 0) || changed[oneSidedTop[i]] === 0)) continue;
     const { direction, doublings } = changeAt(metrics, i);
     if (isSignificant(direction) && Math.abs(doublings) >= 1) mark[i] = 1;
   }
@@ -124,8 +128,9 @@ export function markChanges(metrics: TreeMetrics): Uint8Array {
 export function countBefore(...marks: readonly (Uint8Array | null)[]): Uint32Array | null {
   const present = marks.filter((mark) => mark !== null);
   if (present.length === 0) return null;
-  const counts = new Uint32Array(present[0].length + 1);
-  for (let i = 0; i < present[0].length; i++) counts[i + 1] = counts[i] + (present.some((mark) => mark[i] === 1) ? 1 : 0);
+  const [first, ...others] = present;
+  const either = others.length === 0 ? first : first.map((mark, i) => (mark === 1 || others.some((other) => other[i] === 1) ? 1 : 0));
+  const counts = new Uint32Array(first.length + 1);
+  for (let i = 0; i < either.length; i++) counts[i + 1] = counts[i] + (either[i] === 1 ? 1 : 0);
   return counts;
 }
-

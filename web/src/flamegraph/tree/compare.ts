@@ -37,9 +37,9 @@ const divide = (value: number, divisor: number) => (divisor > 0 ? value / diviso
 export function meanOf(sides: readonly Float64Array[], divisor: readonly number[]): Float64Array {
   if (sides.length === 1) return sides[0];
   const mean = new Float64Array(sides[0].length);
-  for (let side = 0; side < sides.length; side++) {
-    for (let i = 0; i < mean.length; i++) mean[i] += divide(sides[side][i], divisor[side]) / sides.length;
-  }
+  sides.forEach((us, side) => {
+    if (divisor[side] > 0) for (let i = 0; i < mean.length; i++) mean[i] += us[i] / divisor[side] / sides.length;
+  });
   return mean;
 }
 
