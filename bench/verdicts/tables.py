@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,9 @@ WORLDS: Final[Sequence[tuple[str, World]]] = (
 PODS: Final = ((3, 3), (10, 10), (10, 1), (2, 2))
 PLANTED: Final = ((3, 1.3), (5, 1.6), (5, 3.0))
 FUNCTION_SHARE: Final = 0.05
+
+Run = Callable[[Sequence[Callable[[], Any]]], Sequence[Any]]
+"""Calls functions, perhaps in other processes, and returns their results in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,27 +120,27 @@ def _compute_truth(program: Program, factors: F64, planted: I64, basis: Basis) -
     return Truth(whole - 1, own_relative, is_planted, total_relative, total_changed, paths, planted)
 
 
-def tabulate_equal(trials: int) -> Table:
+def tabulate_equal(trials: int, run: Run) -> Table:
     """Compare equal sides (A/A)."""
-    rows = []
+    cells, jobs = [], []
     for basis in BASES:
         for what, world in WORLDS:
             if world.load_ratio != 1 and basis is Basis.CONCURRENT:
                 continue
             for pods in PODS if what == "usual" else PODS[:1]:
-                of = simulate(replace(world, pods=pods), basis, Plan(), trials)
-                rows.append([basis, what, f"{pods[0]} and {pods[1]}", *_format_equal(of, basis)])
+                cells.append((basis, what, f"{pods[0]} and {pods[1]}"))
+                jobs.append(partial(simulate, replace(world, pods=pods), basis, Plan(), trials))
         for name in names():
             for count in (3, 10):
                 for with_waits in (False, True):
-                    of = record(name, count, basis, Plan(), trials, with_waits=with_waits)
                     what = f"recorded {name}" + (", with functions that wait" if with_waits else "")
-                    rows.append([basis, what, f"{count} and {count}", *_format_equal(of, basis)])
+                    cells.append((basis, what, f"{count} and {count}"))
+                    jobs.append(partial(record, name, count, basis, Plan(), trials, with_waits=with_waits))
     return Table(
         "Equal sides",
         ["basis", "sides", "pods", "total changed (≤ 5 %)", "a function changed (≤ 5 %)",
          "a function outside noise", "detectable, total", "coverage: total", "self", "total time"],
-        rows,
+        [[*row, *_format_equal(of, row[0])] for row, of in zip(cells, run(jobs), strict=True)],
     )  # fmt: skip
 
 
@@ -151,24 +155,22 @@ def _format_equal(of: Tally, basis: Basis) -> Iterator[str]:
     yield format_share(compute_coverage(of.total_time_covered))
 
 
-def tabulate_planted(trials: int) -> Table:
+def tabulate_planted(trials: int, run: Run) -> Table:
     """Plant changes in many functions."""
-    rows = []
+    cells, jobs = [], []
     for basis in BASES:
         for count, factor in PLANTED:
             for pods in ((3, 3), (10, 10)):
-                of = simulate(World(pods=pods), basis, Plan(count, factor), trials)
-                rows.append(
-                    [basis, "usual", f"{pods[0]} and {pods[1]}", f"{count} by {factor}", *_format_planted(of)]
-                )
+                cells.append((basis, "usual", f"{pods[0]} and {pods[1]}", f"{count} by {factor}"))
+                jobs.append(partial(simulate, World(pods=pods), basis, Plan(count, factor), trials))
         for name in names():
-            of = record(name, 10, basis, Plan(3, 1.6), trials)
-            rows.append([basis, f"recorded {name}", "10 and 10", "3 by 1.6", *_format_planted(of)])
+            cells.append((basis, f"recorded {name}", "10 and 10", "3 by 1.6"))
+            jobs.append(partial(record, name, 10, basis, Plan(3, 1.6), trials))
     return Table(
         "Planted changes",
         ["basis", "sides", "pods", "functions changed", "of functions called changed, false (≤ 5 %)",
          "of call paths", "found", "coverage: self", "total time"],
-        rows,
+        [[*row, *_format_planted(of)] for row, of in zip(cells, run(jobs), strict=True)],
     )  # fmt: skip
 
 
@@ -180,59 +182,65 @@ def _format_planted(of: Tally) -> Iterator[str]:
     yield format_share(compute_coverage(of.total_time_covered))
 
 
-def tabulate_power(trials: int) -> Table:
+def tabulate_power(trials: int, run: Run) -> Table:
     """Let a function of 5 % grow, with three pods and an hour a side."""
-    rows = []
-    for basis in BASES:
-        for factor in (1.15, 1.3, 1.6, 2.0):
-            of = simulate(World(), basis, Plan(factor=factor, share=FUNCTION_SHARE), trials, seed=2)
-            rows.append(
-                [basis, f"{factor}", format_share(of.detected / of.planted),
-                 format_share(float(np.median(of.planted_detectable))),
-                 format_share(of.any_changed / of.comparisons)]
-            )  # fmt: skip
+    cells = [(basis, factor) for basis in BASES for factor in (1.15, 1.3, 1.6, 2.0)]
+    plans = [Plan(factor=factor, share=FUNCTION_SHARE) for _, factor in cells]
+    jobs = [
+        partial(simulate, World(), basis, plan, trials, seed=2)
+        for (basis, _), plan in zip(cells, plans, strict=True)
+    ]
     return Table(
         "A function of 5 % of the profile, three pods and an hour a side (17,000 samples)",
         ["basis", "grows by a factor", "found", "stated detectable, by itself", "another called changed"],
-        rows,
+        [
+            [basis, f"{factor}", format_share(of.detected / of.planted),
+             format_share(float(np.median(of.planted_detectable))),
+             format_share(of.any_changed / of.comparisons)]
+            for (basis, factor), of in zip(cells, run(jobs), strict=True)
+        ],
     )  # fmt: skip
 
 
-def tabulate_load(trials: int) -> Table:
+def tabulate_load(trials: int, run: Run) -> Table:
     """Compare shares of equal code where some work does not follow load."""
-    rows = []
-    for ratio in (1.5, 3.0):
-        for background in (0.0, 0.05, 0.2):
-            world = World(load_ratio=ratio, background=background)
-            of = simulate(world, Basis.COMPOSITION, Plan(), trials, seed=3)
-            rows.append(
-                [f"{ratio} times", format_share(background), format_share(of.any_changed / of.comparisons)]
-            )
+    cells = [(ratio, background) for ratio in (1.5, 3.0) for background in (0.0, 0.05, 0.2)]
+    jobs = [
+        partial(simulate, World(load_ratio=ratio, background=part), Basis.COMPOSITION, Plan(), trials, seed=3)
+        for ratio, part in cells
+    ]
     return Table(
         "Composition of equal code, load differs between the periods",
         ["load", "functions whose time does not follow load", "comparisons that call one changed"],
-        rows,
+        [
+            [f"{ratio} times", format_share(background), format_share(of.any_changed / of.comparisons)]
+            for (ratio, background), of in zip(cells, run(jobs), strict=True)
+        ],
     )
 
 
-def tabulate_detectable(trials: int) -> Table:
+def tabulate_detectable(trials: int, run: Run) -> Table:
     """Plant the median detectable change of the total."""
-    rows = []
-    for basis in BASES[:2]:
-        for pods in PODS:
-            world = World(pods=pods)
-            aim = float(np.median(_total_effects(world, basis, 1.0, trials, 4)[1]))
-            for part in (0.5, 1.0, 1.5):
-                changed, _, covered = _total_effects(world, basis, 1 + part * aim, trials, 5)
-                rows.append(
-                    [basis, f"{pods[0]} and {pods[1]}", format_share(aim), f"{part} times",
-                     format_share(float(np.mean(changed))), format_share(float(np.mean(covered)))]
-                )  # fmt: skip
+    sides = [(basis, pods) for basis in BASES[:2] for pods in PODS]
+    equal = run([partial(_total_effects, World(pods=pods), basis, 1.0, trials, 4) for basis, pods in sides])
+    cells = [
+        (basis, pods, float(np.median(detectable)), part)
+        for (basis, pods), (_, detectable, _) in zip(sides, equal, strict=True)
+        for part in (0.5, 1.0, 1.5)
+    ]
+    jobs = [
+        partial(_total_effects, World(pods=pods), basis, 1 + part * aim, trials, 5)
+        for basis, pods, aim, part in cells
+    ]
     return Table(
         "Power of the total against its stated detectable change",
         ["basis", "pods", "detectable", "planted", "found (80 % at 1 times)", "interval contains it"],
-        rows,
-    )
+        [
+            [basis, f"{pods[0]} and {pods[1]}", format_share(aim), f"{part} times",
+             format_share(float(np.mean(changed))), format_share(float(np.mean(covered)))]
+            for (basis, pods, aim, part), (changed, _, covered) in zip(cells, run(jobs), strict=True)
+        ],
+    )  # fmt: skip
 
 
 def _total_effects(
@@ -253,8 +261,17 @@ def _total_effects(
     return changed, detectable, covered
 
 
-def tabulate_looks(trials: int) -> Table:
+def tabulate_looks(trials: int, run: Run) -> Table:
     """Analyze an unchanged canary ten times while its hour grows."""
+    [rows] = run([partial(_analyze_growing_hours, trials)])
+    return Table(
+        "Ten analyses of an equal canary: any false change of the total",
+        ["pods", "each at 5 %", "numbered (≤ 5 %)"],
+        rows,
+    )
+
+
+def _analyze_growing_hours(trials: int) -> list[list[str]]:
     rows = []
     rng = np.random.default_rng(6)
     for pods in ((2, 2), (3, 3), (10, 10)):
@@ -272,8 +289,4 @@ def tabulate_looks(trials: int) -> Table:
         rows.append(
             [f"{pods[0]} and {pods[1]}", *map(format_share, (any_plain / trials, any_spent / trials))]
         )
-    return Table(
-        "Ten analyses of an equal canary: any false change of the total",
-        ["pods", "each at 5 %", "numbered (≤ 5 %)"],
-        rows,
-    )
+    return rows
