@@ -1,5 +1,5 @@
 import { render } from "preact";
-import { prefetchOnPress } from "./pages/prefetch.ts";
+import { prefetchComparisons } from "./pages/prefetch.ts";
 import { App } from "./App.tsx";
 import { followHistory } from "./lib/location.ts";
 import { startRendering } from "./lib/signals.ts";
@@ -15,7 +15,7 @@ import "./styles/compare.css";
 import "./styles/services.css";
 import "./styles/states.css";
 
-prefetchOnPress();
+prefetchComparisons();
 followHistory();
 const app = document.getElementById("app") as HTMLElement;
 startRendering(() => render(<App />, app));

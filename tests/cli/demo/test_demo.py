@@ -7,17 +7,20 @@ import re
 import signal
 import socket
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import permutations
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import psutil
 import pytest
 
 from sidelight_cli.demo.versions import VERSIONS
 from tests.cli.local.terminals import terminal
-from tests.processes import Running, eventually, running, sidelight
+from tests.processes import Running, collector, eventually, running, sidelight
 
 QUICK = ("--no-browser", "--listen", "127.0.0.1:0", "--rate", "20")
 RUN_SECONDS = 240.0
@@ -116,6 +119,26 @@ def test_a_kept_demo_has_its_windows_and_a_log_of_each_child(finished: Finished)
     assert not list((kept / "spool").rglob("*.zst")), "every window was acknowledged"
     assert len(list(kept.glob("*.log"))) == 1 + 3 * len(VERSIONS)
     assert f" collector --store {kept / 'store'}\n" in finished.demo.said()
+
+
+def test_every_pair_of_versions_of_a_demo_is_compared_on_first_open(
+    finished: Finished, tmp_path: Path
+) -> None:
+    """Asked as the compare page does that is opened with two versions and no times."""
+    with collector(tmp_path, str(finished.kept / "store")) as running:
+        for baseline, comparison in permutations(VERSIONS, 2):
+            sides = {"baseline": baseline.name, "comparison": comparison.name}
+            query = urlencode(
+                {"query": '{service="demo"}', "type": "wall", "lines": "0"}
+                | {side: f'{{version="{name}"}}' for side, name in sides.items()}
+            )
+            with urllib.request.urlopen(f"{running.url}/api/v1/compare?{query}", timeout=60) as answer:
+                found = json.load(answer)
+            assert [side["samples"] > 0 for side in found["sides"]] == [True, True]
+            verdict = found["verdict"]
+            assert verdict["basis"] == "concurrent", "the demo runs all versions at the same time"
+            assert verdict["direction"] not in ("no_data", "not_comparable")
+            assert verdict["functions"]["function"]
 
 
 def test_a_live_demo_opens_the_page_and_redraws_its_table_until_ctrl_c(

@@ -9,7 +9,12 @@ export function prefetch(url: string): void {
   // Whoever takes it hears of a failure; if nobody does, nobody needs to.
   response.catch(() => pending.delete(url));
   pending.set(url, response);
-  setTimeout(() => pending.delete(url), LIFETIME_MS);
+  setTimeout(() => {
+    if (pending.get(url) !== response) return;
+    pending.delete(url);
+    // Nobody reads it any more, and it shall not keep its connection.
+    response.then((unread) => unread.body?.cancel()).catch(() => {});
+  }, LIFETIME_MS);
 }
 
 /** The prefetched response of a URL, if there is one. */

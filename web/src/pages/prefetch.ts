@@ -4,15 +4,33 @@ import { place, PREFIX } from "../lib/location.ts";
 import { parsePlace } from "../lib/url.ts";
 import { compareQuery } from "../lib/queryParameters.ts";
 
-/** Requests a comparison as soon as its link is pressed, before its page opens. */
-export function prefetchOnPress(): void {
+/** A pointer that rests on a link this long is about to press it. */
+const REST_MS = 80;
+
+/** Requests a comparison before its page opens: as soon as the pointer rests on its link, or presses it. */
+export function prefetchComparisons(): void {
+  let resting: ReturnType<typeof setTimeout> | undefined;
+  let under: HTMLAnchorElement | null = null;
   const onPress = (event: MouseEvent) => {
-    const link = event.target instanceof Element ? event.target.closest<HTMLAnchorElement>("a[data-inside]") : null;
+    const link = insideLink(event.target);
     if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-    const to = parsePlace(link.pathname.slice(PREFIX.length - 1), link.search);
-    // On that page most links are other looks at the same answer.
-    if (place.peek().page !== "compare" && to.page === "compare") prefetch(apiUrl(...compareQuery(to)));
+    prefetchComparison(link);
   };
   document.addEventListener("pointerdown", onPress);
   document.addEventListener("click", onPress, true);
+  document.addEventListener("pointerover", (event) => {
+    const link = event.pointerType === "mouse" ? insideLink(event.target) : null;
+    if (link === under) return;
+    clearTimeout(resting);
+    under = link;
+    if (link) resting = setTimeout(() => prefetchComparison(link), REST_MS);
+  });
+}
+
+const insideLink = (target: EventTarget | null) => (target instanceof Element ? target.closest<HTMLAnchorElement>("a[data-inside]") : null);
+
+function prefetchComparison(link: HTMLAnchorElement): void {
+  const to = parsePlace(link.pathname.slice(PREFIX.length - 1), link.search);
+  // On that page most links are other looks at the same answer.
+  if (place.peek().page !== "compare" && to.page === "compare") prefetch(apiUrl(...compareQuery(to)));
 }

@@ -1,0 +1,98 @@
+"""The compare page opened for the first time, without times: usual rollouts of a version that takes more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+from playwright.sync_api import Request, expect
+
+from sidelight_model.window import Quality, Window
+from tests.collector.stored_windows import START_NS, window, with_timely_ids
+from tests.web.conftest import Open, Serve
+from tests.web.flame import boxes
+from tests.web.profiles import send
+
+FUNCTIONS = 12
+MINUTE = 60.0
+WATCHED = Quality(attempts=6000, samples=6000, mode="gil", sampler="sidelight", reader="own", python="3.11.7")
+
+
+def run(
+    service: str, version: str, first: int, last: int, *, pods: int = 3, doubled: int = -1
+) -> Iterable[Window]:
+    """A version from `first` to `last` (minutes from now); one of its functions may take twice its time."""
+    rng = np.random.default_rng(abs(first) + 1000 * pods)
+    now = time.time() - START_NS / 1e9 - MINUTE
+    for pod in range(pods):
+        for minute in range(first, last):
+            load = rng.normal(1, 0.03)
+            lines = [
+                f"main (app.py:1);handle (app.py:5);step_{step} (steps.py:{step}) "
+                f"{rng.poisson(150 * load * (2 if step == doubled else 1))}"
+                for step in range(FUNCTIONS)
+            ]
+            yield window(
+                " | ".join(lines), service=service, version=version, pod=f"{service}-{version}-{pod}",
+                at=now + minute * MINUTE, seconds=MINUTE, quality=WATCHED,
+            )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rollouts() -> dict[str, list[Window]]:
+    """Services by the kind of their rollout, and their windows."""
+    sides = {
+        # The new version replaces the old one pod by pod.
+        "rolling": [run("rolling", "v1", -60, -20), run("rolling", "v2", -40, 0, doubled=7)],
+        "canary": [run("canary", "v1", -90, 0), run("canary", "v2", -45, 0, pods=1, doubled=7)],
+        # The old version ends when the new one starts.
+        "recreated": [run("recreated", "v1", -80, -40), run("recreated", "v2", -40, 0, doubled=7)],
+    }
+    return {kind: with_timely_ids(each for of in both for each in of) for kind, both in sides.items()}
+
+
+BASES = {
+    "rolling": "Concurrent (automatic)",
+    "canary": "Concurrent (automatic)",
+    "recreated": "Composition (automatic)",
+}
+
+
+def test_first_open_answers_for_a_rolling_deploy_a_canary_and_a_recreated_service(
+    rollouts: dict[str, list[Window]], serve: Serve, open_page: Open
+) -> None:
+    running = serve()
+    for kind, windows in rollouts.items():
+        send(running.url, windows)
+        page = open_page(f"{running.url}/s/{kind}/compare")
+        card = page.get_by_role("region", name="Verdict")
+        expect(card).to_contain_text(BASES[kind])
+        expect(card).not_to_contain_text("Not enough data")
+        # The changed function leads; the page may name few others.
+        first = page.locator(".culprits tbody tr").first
+        expect(first).to_contain_text("step_7")
+        assert any("step_7" in each["name"] for each in boxes(page))
+        page.close()
+
+
+def test_comparison_is_requested_once_when_the_pointer_rests_on_its_link(
+    rollouts: dict[str, list[Window]], serve: Serve, open_page: Open
+) -> None:
+    running = serve()
+    send(running.url, rollouts["rolling"])
+    page = open_page(f"{running.url}/s/rolling")
+    requests: list[str] = []
+
+    def note(request: Request) -> None:
+        if "/api/v1/compare?" in request.url:
+            requests.append(request.url)
+
+    page.on("request", note)
+    link = page.get_by_role("link", name="Compare with previous version")
+    with page.expect_response(lambda response: "/api/v1/compare?" in response.url):
+        link.hover()
+    link.click()
+    expect(page.locator(".culprits tbody tr").first).to_contain_text("step_7")
+    assert len(requests) == 1
