@@ -15,6 +15,7 @@ comparison            comparison of two sides
 statistics            tests and confidence intervals
 answers               one module for each response of the API
 captures              captures on demand
+capture_wiring        builds captures from the settings
 deploys               evaluation of deploys
 kubernetes_discovery  workloads and rollouts
 kubernetes_wiring     builds discovery from the settings

@@ -25,20 +25,18 @@ from sidelight.settings import mask_secrets
 from sidelight_collector import native_kernel
 from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.auth_wiring import AuthContext, load_read_policy, load_tokens
-from sidelight_collector.captures.agents import AgentRegistry
-from sidelight_collector.captures.capture import CapturePolicy as CaptureRules
+from sidelight_collector.capture_wiring import build_capture_routes
 from sidelight_collector.captures.capture_repository import CaptureRepository
 from sidelight_collector.captures.capture_writers import CaptureWriters
-from sidelight_collector.captures.coordinator import CaptureCoordinator
-from sidelight_collector.captures.queryable_windows import count_queryable_windows
-from sidelight_collector.captures.recordings.recording_routes import CaptureSizeLimits
-from sidelight_collector.captures.routes import CaptureRoutes
 from sidelight_collector.captures.routes import build_disabled_routes as captures_off
 from sidelight_collector.deploys.deploy_wiring import build_deploys as made_deploys
 from sidelight_collector.http import short_links, ui
+from sidelight_collector.http.api.routes import build_context
 from sidelight_collector.http.api.routes import routes as api_routes
 from sidelight_collector.http.app import Readiness, build_app
 from sidelight_collector.http.mcp_endpoint import McpEndpoint
+from sidelight_collector.http.pyroscope.querier_routes import QuerierApi
+from sidelight_collector.http.pyroscope.render_routes import RenderApi
 from sidelight_collector.http.request_body import BodyReader
 from sidelight_collector.ingest.batch import FlushPolicy
 from sidelight_collector.ingest.dedup import DedupCache, read_recent_ids
@@ -290,6 +288,9 @@ async def serve(
         is_enabled=settings.mcp,
     )
     link_store, pages = short_links.LinkStore(store, link_rules), ui.find_build() if serves else None
+    api_context = build_context(
+        engine, on_answer=lambda origin: metrics.query_cache_results.labels(origin).inc()
+    )
     app = build_app(
         [
             *ingest_handler.routes(),
@@ -298,12 +299,14 @@ async def serve(
                 engine,
                 ingest_stats,
                 store.kind,
-                on_answer=lambda origin: metrics.query_cache_results.labels(origin).inc(),
                 retention_days=settings.retention_days,
                 offline_page=pages.offline_html if pages else None,
                 find_rollouts=cluster_features.find_rollouts,
                 core_hour_price=settings.core_hour_price,
+                context=api_context,
             ),
+            *QuerierApi(api_context, body_reader).routes(),
+            *RenderApi(api_context).routes(),
             *cluster_features.routes,
             *deploys.routes,
             *(captures.build_routes() if settings.captures else captures_off()),
@@ -452,48 +455,3 @@ def _log_kernel_status(status: native_kernel.NativeKernelStatus) -> None:
 def _find_first_cause(failures: ExceptionGroup[Exception]) -> Exception:
     first = failures.exceptions[0]
     return _find_first_cause(first) if isinstance(first, ExceptionGroup) else first
-
-
-def build_capture_routes(
-    settings: Settings,
-    engine: QueryEngine,
-    repository: CaptureRepository,
-    body_reader: BodyReader,
-    metrics: Metrics,
-    max_polls: int,
-) -> CaptureRoutes:
-    """The doors of captures and all behind them, from the settings."""
-    rules = CaptureRules(
-        max_pods=settings.capture_max_pods,
-        max_seconds=settings.capture_max_seconds,
-        max_rate=settings.capture_max_rate,
-        max_running=settings.capture_max_running,
-        max_running_per_namespace=settings.capture_max_running_per_namespace,
-        claim_timeout_seconds=settings.capture_wait_seconds,
-        agent_timeout_seconds=settings.capture_agent_timeout_seconds,
-        retention_days=settings.capture_retention_days,
-        max_recording_bytes=settings.timeline_recording_max_bytes,
-        attach_timeout_seconds=settings.attach_wait_seconds,
-    )
-    sizes = CaptureSizeLimits(
-        max_recording_bytes=settings.timeline_recording_max_bytes,
-        max_recording_text_bytes=settings.timeline_recording_max_decompressed_bytes,
-        max_recording_memory_bytes=settings.timeline_recording_max_memory_bytes,
-        max_recordings_per_sidecar=settings.timeline_recording_max_per_sidecar,
-        max_poll_bytes=settings.capture_max_poll_bytes,
-        max_speedscope_frames=settings.timeline_recording_max_speedscope_frames,
-    )
-    coordinator = CaptureCoordinator(
-        repository,
-        rules,
-        metrics,
-        partial(count_queryable_windows, engine),
-        agents=AgentRegistry(
-            max_polls, settings.capture_max_agents_bytes, settings.capture_max_agents_per_pod
-        ),
-        poll_timeout_seconds=settings.capture_poll_timeout_seconds,
-        check_interval_seconds=settings.capture_check_interval_seconds,
-    )
-    return CaptureRoutes(
-        coordinator, repository, rules, sizes, body_reader, metrics, settings.path_prefix, engine.limits
-    )

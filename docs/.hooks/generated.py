@@ -28,6 +28,7 @@ _TITLES = {
     "captures": "Take captures",
     "cluster": "See the pods of a cluster",
     "deploys": "Follow deploys",
+    "pyroscope": "Query as Pyroscope's clients do",
     "write": "Send windows",
 }
 _MANY_PATHS = 4

@@ -56,6 +56,7 @@ class Reason(StrEnum):
     DUPLICATE_ID = "duplicate_id"
     NOT_FOUND = "not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
+    NOT_IMPLEMENTED = "not_implemented"
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
     WRONG_NAMESPACE = "wrong_namespace"

@@ -13,8 +13,12 @@ from aiohttp.web import Application, Request
 
 from sidelight_collector.auth.authorizer import Authorizer, BearerTokens
 from sidelight_collector.http.api.answer_cache import AnswerOrigin
-from sidelight_collector.http.api.routes import routes
+from sidelight_collector.http.api.routes import build_context, routes
 from sidelight_collector.http.app import Readiness, build_app
+from sidelight_collector.http.pyroscope.querier_routes import QuerierApi
+from sidelight_collector.http.pyroscope.render_routes import RenderApi
+from sidelight_collector.http.request_body import BodyReader
+from sidelight_collector.ingest.memory_budget import MemoryBudget
 from sidelight_collector.ingest.stats import IngestStats
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
@@ -49,10 +53,15 @@ async def serving(
 ) -> AsyncIterator[Client]:
     """A client of a collector's read API on a free port."""
     engine = QueryEngine(store, limits or QueryLimits())
-    api = routes(engine, activity or IngestStats(), store.kind, clock_ns, told, offline_page=page)
-    app = build_app(api, Metrics(), tokens or BearerTokens(), Readiness())
+    context = build_context(engine, clock_ns, told)
+    api = routes(engine, activity or IngestStats(), store.kind, offline_page=page, context=context)
+    body_reader = BodyReader(MemoryBudget(64 << 20, lambda _: None), 30)
+    of_pyroscope = [*QuerierApi(context, body_reader).routes(), *RenderApi(context).routes()]
+    app = build_app([*api, *of_pyroscope], Metrics(), tokens or BearerTokens(), Readiness())
     try:
-        async with TestClient(TestServer(app)) as client:
+        server = TestServer(app)
+        await server.start_server(auto_decompress=False)
+        async with TestClient(server) as client:
             yield client
     finally:
         engine.close()

@@ -7,6 +7,7 @@ question that tells something of the other namespace to readers that may see it.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -16,16 +17,31 @@ import pytest
 from aiohttp import ClientError, web
 
 from sidelight_collector import main
-from sidelight_collector.auth.authorizer import Permission, required_permission
+from sidelight_collector.auth.authorizer import (
+    CONNECT_ROUTE,
+    QUERIER_PREFIX,
+    Permission,
+    required_permission,
+)
 from sidelight_collector.auth.read_rules import parse_network
 from sidelight_collector.auth_wiring import load_tokens
+from sidelight_collector.http.pyroscope.querier_routes import METHODS
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_model.window import Window, encode_windows
 from tests.collector.conftest import Answer, Serve
 from tests.collector.fake_sidecars import JSON, Sidecar
 from tests.collector.test_api_document import DOCUMENT
-from tests.collector.two_namespaces import MARK, RANGE, RULES, Place, list_read_paths, open_place, questions
+from tests.collector.two_namespaces import (
+    MARK,
+    RANGE,
+    RULES,
+    Place,
+    list_read_paths,
+    open_place,
+    querier_questions,
+    questions,
+)
 
 NewPlace = Callable[[], AbstractAsyncContextManager[Place]]
 
@@ -66,6 +82,26 @@ async def test_no_path_tells_a_reader_of_other_namespaces(place: NewPlace) -> No
             assert told or all(one.startswith("!") for one, _ in of_path), f"{path} tells nobody anything"
 
 
+async def test_no_query_of_grafana_tells_a_reader_of_other_namespaces(place: NewPlace) -> None:
+    now_ms = int(time.time() * 1000)
+    asked = querier_questions((now_ms - 3_600_000, now_ms + 1000))
+    assert set(asked) == set(METHODS) - {"ProfileTypes"}
+    async with place() as here:
+        for method, messages in asked.items():
+            for message in messages:
+                whole = await here.call("root", method, message)
+                assert whole.status == 200, (method, message, whole.body)
+                assert MARK.encode() in whole.body or method == "GetProfileStats", (method, message)
+                for who in ("alice", "eve"):
+                    part = await here.call(who, method, message)
+                    assert part.status == 200, (method, message, part.body)
+                    assert MARK not in json.dumps(part.headers) + part.body.decode(), (who, method, message)
+        for method in (*METHODS, "SelectHeatmap"):
+            refused = await here.call("mallory", method, {})
+            assert (refused.status, refused.json["code"]) == (403, "permission_denied"), method
+            assert (await here.call("", method, {})).json["code"] == "unauthenticated", method
+
+
 def counts(answer: Answer) -> object:
     """How much an answer stands on."""
     told = answer.json
@@ -88,6 +124,8 @@ async def test_each_path_that_changes_something_for_readers_is_tested_here(place
             ("POST", "/api/v1/captures/{id}/stop"),
             ("DELETE", "/api/v1/captures/{id}"),
             ("POST", "/api/v1/deploys/{id}/resolve"),
+            *(("POST", f"{QUERIER_PREFIX}{name}") for name in METHODS),  # change nothing, and are asked above
+            ("POST", CONNECT_ROUTE),  # refuses any other method
             ("POST", "/mcp"),  # sends requests of its own, each with the rights of its reader: test_mcp.py
             ("POST", "/api/v1/links"),  # keeps an address, which tells nothing of any namespace
         }

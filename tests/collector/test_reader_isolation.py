@@ -21,7 +21,7 @@ from tests.collector.clickhouse import Server
 from tests.collector.clusters import pod
 from tests.collector.conftest import Answer, Serve
 from tests.collector.test_api_document import DOCUMENT
-from tests.collector.two_namespaces import MARK, Filled, fill, open_place, questions
+from tests.collector.two_namespaces import MARK, Filled, fill, open_place, querier_questions, questions
 from tests.processes import S3Server
 
 CACHED_PATHS = (
@@ -29,6 +29,7 @@ CACHED_PATHS = (
     *("depth", "stack-composition", "top", "functions", "endpoints", "lines", "export"),
     "export/{name}.speedscope.json",
     *("compare", "verdict", "export/compare"),
+    *("/pyroscope/render", "/pyroscope/render-diff", "/pyroscope/label-values"),
 )
 """Paths whose answers have an entity tag."""
 UNRELATED_HEADERS = ("date", "content-length")
@@ -86,6 +87,9 @@ async def test_another_namespace_changes_no_answer_of_a_reader(serving: Serve, t
             path.removeprefix("/api/v1/") for path, one in DOCUMENT["paths"].items() if "get" in one
         }
         before = [(await here.ask("alice", *one), await here.ask("root", *one)) for _, *one in asked]
+        span_ms = int(range_["from"]) * 1000, int(range_["until"]) * 1000
+        calls = [(method, one) for method, given in querier_questions(span_ms).items() for one in given]
+        of_grafana = [comparable(await here.call("alice", *one)) for one in calls]
         here.theirs = await fill(here, "beta", MARK)
         changed = set()
         for (path, *one), (of_alice, of_root) in zip(asked, before, strict=True):
@@ -102,6 +106,7 @@ async def test_another_namespace_changes_no_answer_of_a_reader(serving: Serve, t
                     assert {"private", "no-store"} & set(value.replace(",", " ").split()), one
             if comparable(await here.ask("root", *one)) != comparable(of_root):
                 changed.add(path)
+        assert [comparable(await here.call("alice", *one)) for one in calls] == of_grafana
         # Others see what alice does not: each of these paths shows the other namespace.
         of_one_resource = {path for path in dict(questions(here.ours, "")) if "{id}" in path}
         assert changed == {path for path, *_ in asked} - of_one_resource - {"openapi.json"}

@@ -22,12 +22,14 @@ from sidelight_collector.auth.read_rules import parse_network
 from sidelight_collector.auth_wiring import load_tokens
 from sidelight_collector.deploys.deploy import DeployPolicy, create_deploy
 from sidelight_collector.deploys.deploy_repository import DeployRepository
+from sidelight_collector.http.pyroscope.selector_mapping import TYPE_IDS
 from sidelight_collector.kubernetes_discovery import watcher
 from sidelight_collector.kubernetes_discovery.k8s_objects import ResourceKind
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.times import ObservedSpan
+from sidelight_model.counts import ProfileType
 from tests.collector.clusters import deployment, pod, replicaset
 from tests.collector.conftest import Answer, Running, Serve
 from tests.collector.fake_sidecars import JSON, Sidecar, until
@@ -43,6 +45,15 @@ MARK = "betamark"
 RANGE = {"from": "-1h", "until": "now"}
 DATA_AGE_SECONDS = 60
 """Windows are this old."""
+
+SELECTORS = (
+    "{}",
+    '{namespace="beta"}',
+    '{namespace=~".*"}',
+    '{service_name=~".*mark.*"}',
+    '{namespace!="alpha"}',
+)
+"""Selectors of Pyroscope's clients that try to reach other namespaces."""
 
 Questions = Mapping[str, Iterable[tuple[str, Mapping[str, str]]]]
 
@@ -125,6 +136,53 @@ def questions(of: Filled, link: str, range_: Mapping[str, str] = RANGE) -> Quest
         ],
         "deploys/{id}": [(f"deploys/{of.deploy}", {})],
         "/l/{id}": [(f"!/l/{link}", {})],
+        "/pyroscope/render": [
+            ("/pyroscope/render", {**range_, "query": f"{TYPE_IDS[ProfileType.WALL]}{selector}"})
+            for selector in SELECTORS
+        ],
+        "/pyroscope/render-diff": [
+            (
+                "/pyroscope/render-diff",
+                {
+                    f"{side}{field}": value
+                    for side in ("left", "right")
+                    for field, value in (
+                        ("Query", f"{TYPE_IDS[ProfileType.WALL]}{selector}"),
+                        ("From", range_["from"]),
+                        ("Until", range_["until"]),
+                    )
+                },
+            )
+            for selector in SELECTORS
+        ],
+        "/pyroscope/label-values": [
+            ("/pyroscope/label-values", {**range_, "label": name, "query": selector})
+            for name in ("service_name", "namespace", "pod", "version", f"{MARK}_team")
+            for selector in SELECTORS
+        ],
+    }
+
+
+def querier_questions(range_ms: tuple[int, int]) -> Mapping[str, list[dict[str, Any]]]:
+    """For each method of Grafana's datasource, messages that tell something of a namespace.
+
+    ProfileTypes has none: its answer is the same for everybody.
+    """
+    span = {"start": range_ms[0], "end": range_ms[1]}
+    labels = [{**span, "matchers": [selector]} for selector in SELECTORS]
+    profiles = [
+        {**span, "profileTypeID": TYPE_IDS[ProfileType.WALL], "labelSelector": selector}
+        for selector in SELECTORS
+    ]
+    return {
+        "LabelNames": labels,
+        "LabelValues": [{**one, "name": name} for one in labels for name in ("service_name", "pod")],
+        "Series": [*labels, *({**one, "labelNames": ["service_name"]} for one in labels)],
+        "SelectSeries": [{**one, "groupBy": ["service_name"], "step": 60} for one in profiles],
+        "SelectMergeStacktraces": profiles,
+        "SelectMergeProfile": profiles,
+        "Diff": [{"left": one, "right": one} for one in profiles],
+        "GetProfileStats": [{}],
     }
 
 
@@ -140,6 +198,11 @@ class Place:
     ours: Filled = NOTHING
     link: str = ""
     sidecars: list[Sidecar] = field(default_factory=list)
+
+    async def call(self, who: str, method: str, message: Mapping[str, Any]) -> Answer:
+        """Call a method of Grafana's datasource."""
+        path = f"/querier.v1.QuerierService/{method}"
+        return await self.ask(who, path, method="POST", body=json.dumps(message).encode())
 
     async def ask(
         self,

@@ -32,8 +32,9 @@ EXAMPLES_AT_ONCE: Final = 25
 TIMEOUT_SECONDS: Final = 120.0
 """Longer than any answer takes on a machine that is crowded."""
 ERROR_FIELDS: Final = {"error", "message", "hint"}
-CONNECT_PATH: Final = "/push.v1.PusherService/Push"
-"""The path whose errors have the `code` of the Connect protocol too, as its description says."""
+CONNECT_PATHS: Final = ("/push.v1.PusherService/", "/querier.v1.QuerierService/")
+"""The paths whose errors have the `code` of the Connect protocol too, as their descriptions say."""
+NOT_IMPLEMENTED: Final = 501
 _WARM_UP_SHARE: Final = 10
 
 
@@ -177,7 +178,7 @@ def replay(url: str, raw: Mapping[str, Any], session: requests.Session) -> int:
         answer = session.send(request, timeout=TIMEOUT_SECONDS, allow_redirects=False)
     except (requests.exceptions.InvalidHeader, UnicodeEncodeError):
         return 0  # a header that no client can send
-    if answer.status_code >= 500:
+    if answer.status_code >= 500 and answer.status_code != NOT_IMPLEMENTED:
         raise BadAnswer(f"status {answer.status_code}: {answer.text[:500]}")
     if answer.status_code >= 400 and raw["method"] != "HEAD":
         try:
@@ -186,7 +187,7 @@ def replay(url: str, raw: Mapping[str, Any], session: requests.Session) -> int:
             error = answer.text[:200]
         # aiohttp itself answers what is no HTTP.
         is_ours = answer.headers.get("Content-Type", "").startswith("application/json")
-        fields = ERROR_FIELDS | ({"code"} if urlsplit(raw["path"]).path == CONNECT_PATH else set())
+        fields = ERROR_FIELDS | ({"code"} if urlsplit(raw["path"]).path.startswith(CONNECT_PATHS) else set())
         if is_ours and not (isinstance(error, dict) and set(error) == fields and error["message"]):
             raise BadAnswer(f"status {answer.status_code} with {error!r:.300}")
     return answer.status_code

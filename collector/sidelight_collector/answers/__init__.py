@@ -7,6 +7,7 @@ stack_composition  packages, recursion, the deepest stacks
 lines              the lines of one function
 timeline           rates over time
 heatmap            rates by row and time
+grouped_series     time series by labels
 catalog            services, versions, labels, values
 service_overview   all services in columns
 endpoints          endpoints by cost

@@ -1,6 +1,7 @@
 """Services, versions, label names and values, from windows without their stacks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, TypedDict, cast
 
@@ -8,17 +9,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidelight_collector.answers.usage import WindowUsage, summarize_usage
-from sidelight_collector.arrow_ops import combine_chunks, list_unique_strings, to_ints, to_strings
+from sidelight_collector.arrow_ops import (
+    add_columns,
+    combine_chunks,
+    list_unique_strings,
+    to_ints,
+    to_strings,
+)
 from sidelight_collector.query.data_basis import DataBasis, build_basis
 from sidelight_collector.query.engine.stack_text import resolve_stacks, weigh_stacks
 from sidelight_collector.query.engine.window_sums import sum_stacks
 from sidelight_collector.query.query_context import QueryContext
+from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.query.select.matchers import get_label_column
 from sidelight_collector.query.select.window_query import select_windows
 from sidelight_collector.query.stack_filter import NO_FILTER, EndpointPool, apply_filter
 from sidelight_collector.query.windows import SelectedWindows, WindowQuery
 from sidelight_collector.times import SECOND_NS
-from sidelight_model.counts import ProfileType
+from sidelight_model.counts import STATES_BY_TYPE, ProfileType
 from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL
 from sidelight_model.labels import RESERVED_LABELS
 
@@ -71,6 +79,14 @@ class LabelNames(TypedDict):
 class LabelValues(TypedDict):
     values: list[str]
     basis: DataBasis
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSet:
+    """Values of some labels of windows, and the profile types with samples there."""
+
+    labels: Mapping[str, str]
+    kinds: frozenset[ProfileType]
 
 
 def list_services(context: QueryContext, query: WindowQuery) -> ServiceList:
@@ -130,6 +146,40 @@ def _list_endpoints(context: QueryContext, windows: SelectedWindows) -> list[str
     pool = EndpointPool()
     stack_ids = resolve_stacks(context, windows, weights.service, weights.hashes, pool)
     return list_unique_strings(pool.endpoints()["endpoint"].take(stack_ids))
+
+
+def list_label_sets(
+    context: QueryContext, query: WindowQuery, names: Sequence[str], max_sets: int
+) -> list[LabelSet]:
+    """List the distinct values of some labels, sorted; without names, of all.
+
+    Raises BadParameter for more than `max_sets`.
+    """
+    table = select_windows(context, query, with_stacks=False).table
+    if not names:
+        names = [*RESERVED_LABELS, *_list_custom_labels(table)]
+    columns = {f"label {at}": get_label_column(table, name) for at, name in enumerate(names)}
+    samples = {kind.value: add_columns(table, STATES_BY_TYPE[kind]) for kind in ProfileType}
+    grouped = (
+        pa.table({**columns, **samples})
+        .group_by(list(columns), use_threads=False)
+        .aggregate([(kind, "sum") for kind in samples])
+    )
+    if len(grouped) > max_sets:
+        raise BadParameter(
+            f"{len(grouped):,} label sets are more than the {max_sets:,} that an answer may have",
+            hint="Ask for fewer labels or a shorter range.",
+        )
+    sums = {kind: to_ints(grouped[f"{kind}_sum"]) for kind in samples}
+    values = zip(*(to_strings(grouped[column]) for column in columns), strict=True)
+    sets = [
+        LabelSet(
+            {name: value for name, value in zip(names, row, strict=True) if value},
+            frozenset(ProfileType(kind) for kind in samples if sums[kind][at]),
+        )
+        for at, row in enumerate(values)
+    ]
+    return sorted(sets, key=lambda label_set: sorted(label_set.labels.items()))
 
 
 def list_versions(table: pa.Table) -> list[VersionLifetime]:

@@ -39,7 +39,7 @@ from sidelight_model.counts import STATES, STATES_BY_TYPE, ZERO, Counts, Profile
 from sidelight_model.errors import LimitExceeded
 from sidelight_model.export_formats.csv_export import write_csv
 from sidelight_model.export_formats.html_export import write_html
-from sidelight_model.export_formats.pprof import StateRow, write_pprof
+from sidelight_model.export_formats.pprof import StateRow, encode_pprof, write_pprof
 from sidelight_model.export_formats.provenance import Provenance, SideProvenance
 from sidelight_model.export_formats.speedscope import write_speedscope
 from sidelight_model.export_formats.svg import DEFAULT_MAX_NODES, draw_svg
@@ -181,6 +181,29 @@ def export_pprof(
         rows, provenance, period_ns=_compute_period_ns(windows.table["period_ns"], provenance)
     )
     return ExportedProfile(content, provenance, build_basis([windows], kind, context.unreadable_count))
+
+
+def encode_profile(
+    context: QueryContext,
+    query: WindowQuery,
+    kind: ProfileType,
+    *,
+    max_frames: int,
+    stack_filter: StackFilter,
+    files_in_names: bool,
+) -> bytes:
+    """Encode a profile in pprof whose samples have their time alone, with lines.
+
+    Raises LimitExceeded if its stacks have more than `max_frames` frames together.
+    """
+    windows = select_windows(context, query)
+    rows = list(_limit_frames(_iter_state_rows(context, windows, kind, stack_filter, lines=True), max_frames))
+    context.deadline.remaining()
+    provenance = _build_provenance(context, [query], [windows], kind, str(query.selector), stack_filter)
+    period_ns = _compute_period_ns(windows.table["period_ns"], provenance)
+    return encode_pprof(
+        rows, provenance, period_ns=period_ns, with_counts=False, files_in_names=files_in_names
+    )
 
 
 def export_csv(

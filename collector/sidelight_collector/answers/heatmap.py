@@ -215,7 +215,7 @@ def _build_label_grid(
     divide = divide_by_endpoint if rows == ENDPOINT_LABEL else count_matching_samples
     names, table, process_rows = _number_label_rows(divide(context, windows), windows.process_windows, rows)
     if with_stacks and rows != ENDPOINT_LABEL:
-        _require_single_rows(table, rows)
+        require_single_rows(table, rows)
     table, process_rows = (
         part.append_column("column", pc.subtract(pc.divide(part["ts"], step), first))
         for part in (table, process_rows)
@@ -254,7 +254,7 @@ def _number_label_rows(
     )
 
 
-def _require_single_rows(table: pa.Table, rows: str) -> None:
+def require_single_rows(table: pa.Table, rows: str) -> None:
     """Raise BadParameter if stacks of several rows are stored summed together."""
     keys = ["segment", "group"]
     summed = table.filter(combine_chunks(table["group"]).is_valid())

@@ -54,6 +54,7 @@ HTTP_STATUS: Final = {
     Reason.TOO_OLD: 422,
     Reason.OVERLOADED: 429,
     Reason.INTERNAL: 500,
+    Reason.NOT_IMPLEMENTED: 501,
     Reason.STORE_UNAVAILABLE: 503,
     Reason.STORE_FORMAT: 503,
     Reason.ENGINE_UNAVAILABLE: 503,
@@ -72,6 +73,7 @@ CONNECT_CODES: Final = {
     409: "already_exists",
     429: "resource_exhausted",
     500: "internal",
+    501: "unimplemented",
     503: "unavailable",
 }
 """The error code of each HTTP status (https://connectrpc.com/docs/protocol); others are invalid arguments."""
@@ -89,10 +91,14 @@ RETRY_AFTER_SECONDS: Final[Mapping[Reason, int]] = {
 
 
 MAX_MESSAGE_CHARACTERS: Final = 1000
-CONNECT_PATHS: Final = ("/push.v1.PusherService/Push",)
-"""Paths whose clients speak the Connect protocol."""
-PYROSCOPE_PATHS: Final = (*CONNECT_PATHS, "/ingest", "/pyroscope/ingest")
+PUSH_PATH: Final = "/push.v1.PusherService/Push"
+QUERIER_PREFIX: Final = "/querier.v1.QuerierService/"
+CONNECT_ROUTE: Final = "/{service}/{method}"
+"""Any other method of the Connect protocol."""
+PYROSCOPE_PATHS: Final = (PUSH_PATH, "/ingest", "/pyroscope/ingest")
 """Paths to which clients of Pyroscope send profiles."""
+RENDER_PATHS: Final = ("/pyroscope/render", "/pyroscope/render-diff", "/pyroscope/label-values")
+"""Paths of Pyroscope's older read API."""
 
 
 class Unauthorized(SidelightError):
@@ -202,11 +208,13 @@ class Authorizer:
     one_time_identities: PodIdentities | None = None
     """Identifies pods by one-time tokens, also if writes need no token."""
 
-    async def authorize(self, permission: Permission, request: web.Request) -> None:
+    async def authorize(self, permission: Permission, request: web.Request, route: str = "") -> None:
         """Authorize a request, and attach its identity. Raises SidelightError if denied."""
         authorization = request.headers.get("Authorization", "")
+        if permission is Permission.WRITE or is_connect(route) or route in RENDER_PATHS:
+            authorization = to_bearer(authorization)
         if permission is Permission.WRITE:
-            request[_WRITER_KEY] = await self._identify_writer(to_bearer(authorization))
+            request[_WRITER_KEY] = await self._identify_writer(authorization)
         elif permission is not Permission.OPEN:
             request[_PRINCIPAL_KEY] = self._identify_principal(permission, request, authorization)
 
@@ -303,18 +311,26 @@ def check_principal_used(request: web.Request) -> None:
         )
 
 
+def is_connect(route: str) -> bool:
+    """Whether the clients of a route speak the Connect protocol."""
+    return route in (PUSH_PATH, CONNECT_ROUTE) or route.startswith(QUERIER_PREFIX)
+
+
 def required_permission(method: str, route: str) -> Permission:
     """Return the permission that a request with this method needs for a route.
 
-    Pages, probes and metrics are open. Clients of Pyroscope need WRITE. Below /api/, GET needs READ and other
-    methods need WRITE. Users start and end captures, so POST and DELETE of captures and deploys need CAPTURE;
-    sidecars PUT results with WRITE. A link reveals a query of a user, so links need READ, also to create one.
-    Tools for agents need READ; each request that they send is checked by itself.
+    Pages, probes and metrics are open. Clients of Pyroscope need WRITE to send, and READ to query. Below
+    /api/, GET needs READ and other methods need WRITE. Users start and end captures, so POST and DELETE of
+    captures and deploys need CAPTURE; sidecars PUT results with WRITE. A link reveals a query of a user, so
+    links need READ, also to create one. Tools for agents need READ; each request that they send is checked
+    by itself.
     """
     if route.startswith("/l/") or route in ("/api/v1/links", "/mcp"):
         return Permission.READ
     if route in PYROSCOPE_PATHS:
         return Permission.WRITE
+    if route in RENDER_PATHS or is_connect(route):
+        return Permission.READ
     if not route.startswith("/api/"):
         return Permission.OPEN
     if route.startswith(("/api/v1/captures", "/api/v1/deploys")) and method in ("POST", "DELETE"):
@@ -401,9 +417,8 @@ def build_middlewares(
     @web.middleware
     async def authorize_request(request: web.Request, handler: Handler) -> web.StreamResponse:
         origin_policy.check(request.method, request.headers)
-        await authorizer.authorize(
-            required_permission(request.method, _route_name(request).removeprefix(prefix)), request
-        )
+        route = _route_name(request).removeprefix(prefix)
+        await authorizer.authorize(required_permission(request.method, route), request, route)
         response = await handler(request)
         check_principal_used(request)
         return response
@@ -412,22 +427,22 @@ def build_middlewares(
         request: web.Request, error: SidelightError, status: int | None = None
     ) -> web.Response:
         metrics.refusals.labels(error.reason).inc()
-        is_connect = _route_name(request).removeprefix(prefix) in CONNECT_PATHS
-        return build_error_response(error, status, is_connect=is_connect)
+        speaks_connect = is_connect(_route_name(request).removeprefix(prefix))
+        return build_error_response(error, status, with_code=speaks_connect)
 
     return [measure_request, handle_errors, authorize_request]
 
 
 def build_error_response(
-    error: SidelightError, status: int | None = None, *, is_connect: bool = False
+    error: SidelightError, status: int | None = None, *, with_code: bool = False
 ) -> web.Response:
     """Build the response for an error: status, JSON body and headers.
 
-    With `is_connect`, the body has the error code of the Connect protocol too, and the hint in its message.
+    With `with_code`, the body has the error code of the Connect protocol too, and the hint in its message.
     """
     status = status or HTTP_STATUS.get(error.reason, 400)
     body = {"error": error.reason.value, "message": _shorten(error.message), "hint": error.hint}
-    if is_connect:
+    if with_code:
         body["code"] = CONNECT_CODES.get(status, "invalid_argument")
         body["message"] = f"{body['message']}. {error.hint}"
     response = web.Response(

@@ -8,4 +8,5 @@ svg_script   zoom and search in the flame graph
 html_export  offline page
 colours      the colour of a frame
 provenance   the origin of an exported profile
+protobuf_writer  the encoding of pprof profiles
 """

@@ -1,10 +1,8 @@
-"""Export to pprof's profile.proto, gzipped.
+"""Export to pprof's profile.proto.
 
 `go tool pprof` and stores for pprof profiles read it. The fields are defined in
-https://github.com/google/pprof/blob/main/proto/profile.proto. This module writes only the wire types that
-they need (https://protobuf.dev/programming-guides/encoding): integers as varints, strings and messages with
-a length prefix. A sample has two values, its count and its time, and the label `state` (one of
-STATES), so `pprof -tagfocus state=gil` shows a single state.
+https://github.com/google/pprof/blob/main/proto/profile.proto. A sample has two values, its count and its
+time, and the label `state` (one of STATES), so `pprof -tagfocus state=gil` shows a single state.
 """
 
 from __future__ import annotations
@@ -14,13 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from sidelight_model.counts import STATES
+from sidelight_model.export_formats.protobuf_writer import (
+    encode_message,
+    encode_number,
+    encode_text,
+    encode_varint,
+)
 from sidelight_model.export_formats.provenance import Provenance
 from sidelight_model.frames import Frame, unescape_frame
 
-_WIRE_VARINT: Final = 0
-_WIRE_BYTES: Final = 2
-_UINT64_MASK: Final = (1 << 64) - 1
-_ONE_BYTE_VARINTS: Final = [bytes([value]) for value in range(0x80)]
 GZIP_LEVEL: Final = 6
 
 
@@ -34,41 +34,55 @@ class StateRow(NamedTuple):
 
 
 def write_pprof(rows: Iterable[StateRow], provenance: Provenance, *, period_ns: int) -> bytes:
-    """Write the profile of one side, gzipped.
+    """Write the profile of one side, gzipped."""
+    return gzip.compress(encode_pprof(rows, provenance, period_ns=period_ns), GZIP_LEVEL, mtime=0)
 
-    Stacks are sorted by their frames, so equal profiles give equal bytes.
+
+def encode_pprof(
+    rows: Iterable[StateRow],
+    provenance: Provenance,
+    *,
+    period_ns: int,
+    with_counts: bool = True,
+    files_in_names: bool = False,
+) -> bytes:
+    """Encode the profile of one side.
+
+    Stacks are sorted by their frames, so equal profiles give equal bytes. Without `with_counts` samples have
+    their time alone. With `files_in_names` functions are named as in a flame graph: `main (app.py)`.
     """
     side = provenance.sides[0]
     strings = _StringTable()
-    locations = _LocationTable(strings)
+    locations = _LocationTable(strings, files_in_names=files_in_names)
     body = bytearray()
     time_type = _encode_value_type(strings, provenance.type, "nanoseconds")
-    for value_type in (_encode_value_type(strings, "samples", "count"), time_type):
-        body += _encode_message(1, value_type)
+    if with_counts:
+        body += encode_message(1, _encode_value_type(strings, "samples", "count"))
+    body += encode_message(1, time_type)
     labels = {state: _encode_label(strings, "state", state) for state in STATES}
     for row in sorted(rows, key=lambda row: (tuple(row.frames), row.state)):
         ids = b"".join(map(locations.__getitem__, reversed(row.frames)))
-        values = _encode_varint(row.samples) + _encode_varint(row.ns)
-        body += _encode_message(
-            2, _encode_message(1, ids) + _encode_message(2, values) + _encode_message(3, labels[row.state])
+        values = (encode_varint(row.samples) if with_counts else b"") + encode_varint(row.ns)
+        body += encode_message(
+            2, encode_message(1, ids) + encode_message(2, values) + encode_message(3, labels[row.state])
         )
-    body += _encode_message(
-        3, _encode_number(1, 1) + _encode_number(5, strings.intern("python")) + _MAPPING_FLAGS
+    body += encode_message(
+        3, encode_number(1, 1) + encode_number(5, strings.intern("python")) + _MAPPING_FLAGS
     )
     body += locations.encoded
     comments = [provenance.title, *provenance.to_lines(), provenance.exporter]
     tail = b"".join(
         [
-            _encode_number(9, side.from_ns),
-            _encode_number(10, round(side.pod_seconds * 1e9)),
-            _encode_message(11, time_type),
-            _encode_number(12, period_ns),
-            _encode_message(13, b"".join(_encode_varint(strings.intern(line)) for line in comments)),
-            _encode_number(14, strings.intern(provenance.type)),
+            encode_number(9, side.from_ns),
+            encode_number(10, round(side.pod_seconds * 1e9)),
+            encode_message(11, time_type),
+            encode_number(12, period_ns),
+            encode_message(13, b"".join(encode_varint(strings.intern(line)) for line in comments)),
+            encode_number(14, strings.intern(provenance.type)),
         ]
     )
     body += b"".join(strings.encode_messages()) + tail
-    return gzip.compress(bytes(body), GZIP_LEVEL, mtime=0)
+    return bytes(body)
 
 
 class _StringTable:
@@ -81,26 +95,26 @@ class _StringTable:
         return self._indexes.setdefault(text, len(self._indexes))
 
     def encode_messages(self) -> Iterator[bytes]:
-        # A name may contain half of a surrogate pair, which UTF-8 cannot encode.
-        return (_encode_message(6, text.encode(errors="replace")) for text in self._indexes)
+        return (encode_text(6, text) for text in self._indexes)
 
 
 class _LocationTable(dict[str, bytes]):
     """The encoded location number of each frame: one location per function and line."""
 
-    def __init__(self, strings: _StringTable) -> None:
+    def __init__(self, strings: _StringTable, *, files_in_names: bool) -> None:
         super().__init__()
         self._strings = strings
+        self._files_in_names = files_in_names
         self._function_ids: dict[tuple[str, str], int] = {}
         self.encoded = bytearray()
 
     def __missing__(self, text: str) -> bytes:
         number = len(self) + 1
-        location = self[text] = _encode_varint(number)
+        location = self[text] = encode_varint(number)
         frame = Frame.parse(unescape_frame(text))
-        line = _encode_number(1, self._add_function(frame)) + _encode_number(2, frame.line)
-        self.encoded += _encode_message(
-            4, _encode_number(1, number) + _encode_number(2, 1) + _encode_message(4, line)
+        line = encode_number(1, self._add_function(frame)) + encode_number(2, frame.line)
+        self.encoded += encode_message(
+            4, encode_number(1, number) + encode_number(2, 1) + encode_message(4, line)
         )
         return location
 
@@ -113,42 +127,22 @@ class _LocationTable(dict[str, bytes]):
         function_id = self._function_ids.get(key)
         if function_id is None:
             function_id = self._function_ids[key] = len(self._function_ids) + 1
-            name, file = self._strings.intern(frame.function), self._strings.intern(frame.file)
-            self.encoded += _encode_message(
+            shown = Frame(frame.function, frame.file).text if self._files_in_names else frame.function
+            name, file = self._strings.intern(shown), self._strings.intern(frame.file)
+            self.encoded += encode_message(
                 5,
-                _encode_number(1, function_id) + _encode_number(2, name) + _encode_number(4, file),
+                encode_number(1, function_id) + encode_number(2, name) + encode_number(4, file),
             )
         return function_id
 
 
 def _encode_value_type(strings: _StringTable, kind: str, unit: str) -> bytes:
-    return _encode_number(1, strings.intern(kind)) + _encode_number(2, strings.intern(unit))
+    return encode_number(1, strings.intern(kind)) + encode_number(2, strings.intern(unit))
 
 
 def _encode_label(strings: _StringTable, key: str, text: str) -> bytes:
-    return _encode_number(1, strings.intern(key)) + _encode_number(2, strings.intern(text))
+    return encode_number(1, strings.intern(key)) + encode_number(2, strings.intern(text))
 
 
-def _encode_number(field: int, value: int) -> bytes:
-    """Encode an integer field; zero is omitted, because an absent field reads as zero."""
-    return _encode_varint(field << 3 | _WIRE_VARINT) + _encode_varint(value) if value else b""
-
-
-def _encode_message(field: int, content: bytes) -> bytes:
-    return _encode_varint(field << 3 | _WIRE_BYTES) + _encode_varint(len(content)) + content
-
-
-def _encode_varint(value: int) -> bytes:
-    if 0 <= value < len(_ONE_BYTE_VARINTS):
-        return _ONE_BYTE_VARINTS[value]
-    value &= _UINT64_MASK
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-_MAPPING_FLAGS: Final = b"".join(_encode_number(field, 1) for field in (7, 8, 9))
+_MAPPING_FLAGS: Final = b"".join(encode_number(field, 1) for field in (7, 8, 9))
 """The mapping has functions, file names and line numbers, so pprof need not read a binary."""

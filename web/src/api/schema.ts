@@ -778,6 +778,237 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/querier.v1.QuerierService/ProfileTypes": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * List the profile types
+         * @description A unary method of the Connect protocol. An error has the code of Connect (`code`) too.
+         */
+        readonly post: operations["profileTypes"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/querier.v1.QuerierService/LabelNames": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * List labels
+         * @description A unary method of the Connect protocol. An error has the code of Connect (`code`) too.
+         */
+        readonly post: operations["labelNames"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/querier.v1.QuerierService/LabelValues": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * List the values of a label
+         * @description A unary method of the Connect protocol. An error has the code of Connect (`code`) too.
+         */
+        readonly post: operations["pyroscopeLabelValues"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/querier.v1.QuerierService/Series": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * List label sets
+         * @description A unary method of the Connect protocol. An error has the code of Connect (`code`) too.
+         */
+        readonly post: operations["series"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/querier.v1.QuerierService/SelectSeries": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Show time over time
+         * @description A unary method of the Connect protocol. An error has the code of Connect (`code`) too.
+         */
+        readonly post: operations["selectSeries"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/querier.v1.QuerierService/SelectMergeStacktraces": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Show a flame graph
+         * @description A unary method of the Connect protocol. An error has the code of Connect (`code`) too.
+         */
+        readonly post: operations["selectMergeStacktraces"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/querier.v1.QuerierService/SelectMergeProfile": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Get a profile in pprof
+         * @description A unary method of the Connect protocol. An error has the code of Connect (`code`) too.
+         */
+        readonly post: operations["selectMergeProfile"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/querier.v1.QuerierService/Diff": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Show the flame graph of two sides
+         * @description A unary method of the Connect protocol. An error has the code of Connect (`code`) too.
+         */
+        readonly post: operations["diff"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/querier.v1.QuerierService/GetProfileStats": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Say whether there are profiles
+         * @description A unary method of the Connect protocol. An error has the code of Connect (`code`) too.
+         */
+        readonly post: operations["getProfileStats"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/pyroscope/render": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /** Show a flame graph as Pyroscope does */
+        readonly get: operations["render"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/pyroscope/render-diff": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /** Show the flame graph of two sides as Pyroscope does */
+        readonly get: operations["renderDiff"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/pyroscope/label-values": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /** List the values of a label as Pyroscope does */
+        readonly get: operations["renderLabelValues"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -790,7 +1021,7 @@ export interface components {
             readonly message: string;
             /** @description What to do about it. */
             readonly hint: string;
-            /** @description Error code of the Connect protocol; only of /push.v1.PusherService/Push. */
+            /** @description Error code of the Connect protocol; only of its methods, such as /push.v1.PusherService/Push. */
             readonly code?: string;
         };
         /** @description Data that the whole response is based on. A window on both sides of a comparison counts once. */
@@ -2215,6 +2446,44 @@ export interface components {
             /** @description Mean cores of the sort order. null: unknown. */
             readonly cores: readonly (number | null)[];
         };
+        /** @description A flame graph of Pyroscope's older API. */
+        readonly Flamebearer: {
+            readonly version: number;
+            readonly flamebearer: {
+                readonly names?: readonly string[];
+                /** @description Bars of each level: distance to the previous bar, total, self, name; the first three of each side. */
+                readonly levels?: readonly (readonly number[])[];
+                /** @description The total in nanoseconds, of both sides. */
+                readonly numTicks?: number;
+                readonly maxSelf?: number;
+            };
+            readonly metadata: {
+                /** @enum {string} */
+                readonly format?: "single" | "double";
+                readonly spyName?: string;
+                /** @description Ticks per second. */
+                readonly sampleRate?: number;
+                readonly units?: string;
+                /** @description Profile type. */
+                readonly name?: string;
+            };
+            readonly timeline?: {
+                /** @description Unix seconds. */
+                readonly startTime?: number;
+                /** @description Nanoseconds of each step. */
+                readonly samples?: readonly number[];
+                /** @description Length of a step in seconds. */
+                readonly durationDelta?: number;
+                readonly watermarks?: null;
+            } | null;
+            /** @description A timeline for each value of the label `groupBy`. */
+            readonly groups?: Record<string, never> | null;
+            readonly heatmap?: null;
+            /** @description The total of the left side. */
+            readonly leftTicks?: number;
+            /** @description The total of the right side. */
+            readonly rightTicks?: number;
+        };
     };
     responses: {
         /** @description The request is invalid: bad_parameter, bad_time, bad_selector, bad_folded, bad_header, bad_profile, bad_json. A comparison without sides: no_previous_version, no_version_label. */
@@ -2387,6 +2656,15 @@ export interface components {
         };
         /** @description The token belongs to another pod, namespace or service than the body states (wrong_pod, wrong_namespace, wrong_service), or to no pod (no_pod). */
         readonly NotYours: {
+            headers: {
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The collector cannot answer in this format: not_implemented. */
+        readonly NotImplemented: {
             headers: {
                 readonly [name: string]: unknown;
             };
@@ -7758,6 +8036,1034 @@ export interface operations {
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["NoSuch"];
             readonly 413: components["responses"]["TooLarge"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly profileTypes: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/proto": string;
+                /** @example {} */
+                readonly "application/json": {
+                    /** @description Start of the range in Unix milliseconds; without it, an hour before the end. */
+                    readonly start?: number | string;
+                    /** @description End of the range in Unix milliseconds; without it, now. */
+                    readonly end?: number | string;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description The profile types that the collector answers. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "profileTypes": [
+                     *         {
+                     *           "ID": "process_cpu:cpu:nanoseconds:cpu:nanoseconds",
+                     *           "name": "process_cpu",
+                     *           "sampleType": "cpu",
+                     *           "sampleUnit": "nanoseconds",
+                     *           "periodType": "cpu",
+                     *           "periodUnit": "nanoseconds"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    readonly "application/json": {
+                        readonly profileTypes?: readonly {
+                            readonly ID?: string;
+                            readonly name?: string;
+                            readonly sampleType?: string;
+                            readonly sampleUnit?: string;
+                            readonly periodType?: string;
+                            readonly periodUnit?: string;
+                        }[];
+                    };
+                    readonly "application/proto": string;
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 415: components["responses"]["BadType"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly labelNames: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/proto": string;
+                /**
+                 * @example {
+                 *       "matchers": [
+                 *         "{service_name=\"shop\"}"
+                 *       ]
+                 *     }
+                 */
+                readonly "application/json": {
+                    /** @description Selectors that must all hold. */
+                    readonly matchers?: readonly string[];
+                    /** @description Start of the range in Unix milliseconds; without it, an hour before the end. */
+                    readonly start?: number | string;
+                    /** @description End of the range in Unix milliseconds; without it, now. */
+                    readonly end?: number | string;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description The labels of windows. Those that begin with two underscores name profile types. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "names": [
+                     *         "__profile_type__",
+                     *         "endpoint",
+                     *         "pod",
+                     *         "service_name",
+                     *         "version"
+                     *       ]
+                     *     }
+                     */
+                    readonly "application/json": {
+                        readonly names?: readonly string[];
+                    };
+                    readonly "application/proto": string;
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 415: components["responses"]["BadType"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly pyroscopeLabelValues: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/proto": string;
+                /**
+                 * @example {
+                 *       "name": "service_name"
+                 *     }
+                 */
+                readonly "application/json": {
+                    readonly name?: string;
+                    /** @description Selectors that must all hold. */
+                    readonly matchers?: readonly string[];
+                    /** @description Start of the range in Unix milliseconds; without it, an hour before the end. */
+                    readonly start?: number | string;
+                    /** @description End of the range in Unix milliseconds; without it, now. */
+                    readonly end?: number | string;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description The values of a label. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "names": [
+                     *         "shop"
+                     *       ]
+                     *     }
+                     */
+                    readonly "application/json": {
+                        readonly names?: readonly string[];
+                    };
+                    readonly "application/proto": string;
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 415: components["responses"]["BadType"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly series: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/proto": string;
+                /**
+                 * @example {
+                 *       "labelNames": [
+                 *         "service_name",
+                 *         "__profile_type__"
+                 *       ]
+                 *     }
+                 */
+                readonly "application/json": {
+                    /** @description Selectors that must all hold. */
+                    readonly matchers?: readonly string[];
+                    /** @description Labels of the response; without them, all labels. */
+                    readonly labelNames?: readonly string[];
+                    /** @description Start of the range in Unix milliseconds; without it, an hour before the end. */
+                    readonly start?: number | string;
+                    /** @description End of the range in Unix milliseconds; without it, now. */
+                    readonly end?: number | string;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description The label sets of each profile type that has samples. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "labelsSet": [
+                     *         {
+                     *           "labels": [
+                     *             {
+                     *               "name": "__profile_type__",
+                     *               "value": "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
+                     *             },
+                     *             {
+                     *               "name": "service_name",
+                     *               "value": "shop"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    readonly "application/json": {
+                        readonly labelsSet?: readonly {
+                            readonly labels?: readonly {
+                                readonly name?: string;
+                                readonly value?: string;
+                            }[];
+                        }[];
+                    };
+                    readonly "application/proto": string;
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 415: components["responses"]["BadType"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly selectSeries: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/proto": string;
+                /**
+                 * @example {
+                 *       "profileTypeID": "process_cpu:cpu:nanoseconds:cpu:nanoseconds",
+                 *       "labelSelector": "{service_name=\"shop\"}",
+                 *       "step": 60,
+                 *       "groupBy": [
+                 *         "version"
+                 *       ]
+                 *     }
+                 */
+                readonly "application/json": {
+                    /** @description Profile type: name:type:unit:period type:period unit. */
+                    readonly profileTypeID?: string;
+                    /** @description Matchers in braces, as in PromQL. */
+                    readonly labelSelector?: string;
+                    /** @description Start of the range in Unix milliseconds; without it, an hour before the end. */
+                    readonly start?: number | string;
+                    /** @description End of the range in Unix milliseconds; without it, now. */
+                    readonly end?: number | string;
+                    /** @description Labels; one series for each combination of their values. */
+                    readonly groupBy?: readonly string[];
+                    /** @description Length of a step in seconds; without it, the collector chooses one. */
+                    readonly step?: number;
+                    /**
+                     * @description The sum is the only aggregation.
+                     * @enum {string}
+                     */
+                    readonly aggregation?: "TIME_SERIES_AGGREGATION_TYPE_SUM" | "TIME_SERIES_AGGREGATION_TYPE_AVERAGE";
+                    /** @description Selects the stacks that begin with a call site. */
+                    readonly stackTraceSelector?: {
+                        /** @description The frames of the call site, the root first. */
+                        readonly callSite?: readonly {
+                            readonly name?: string;
+                        }[];
+                        readonly goPgo?: Record<string, never>;
+                    };
+                    /** @description The most series; those with the most time. */
+                    readonly limit?: number | string;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description Series of the time (ns) sampled in each step, the one with the most time first. Steps without windows are absent. Series beyond the collector's limits are summed into one with the labels `(other)`. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "series": [
+                     *         {
+                     *           "labels": [
+                     *             {
+                     *               "name": "version",
+                     *               "value": "1"
+                     *             }
+                     *           ],
+                     *           "points": [
+                     *             {
+                     *               "value": 4000000000,
+                     *               "timestamp": "1795253400000"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    readonly "application/json": {
+                        readonly series?: readonly {
+                            readonly labels?: readonly {
+                                readonly name?: string;
+                                readonly value?: string;
+                            }[];
+                            readonly points?: readonly {
+                                readonly value?: number;
+                                readonly timestamp?: string;
+                            }[];
+                        }[];
+                    };
+                    readonly "application/proto": string;
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 415: components["responses"]["BadType"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly selectMergeStacktraces: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/proto": string;
+                /**
+                 * @example {
+                 *       "profileTypeID": "process_cpu:cpu:nanoseconds:cpu:nanoseconds",
+                 *       "labelSelector": "{service_name=\"shop\"}"
+                 *     }
+                 */
+                readonly "application/json": {
+                    /** @description Profile type: name:type:unit:period type:period unit. */
+                    readonly profileTypeID?: string;
+                    /** @description Matchers in braces, as in PromQL. */
+                    readonly labelSelector?: string;
+                    /** @description Start of the range in Unix milliseconds; without it, an hour before the end. */
+                    readonly start?: number | string;
+                    /** @description End of the range in Unix milliseconds; without it, now. */
+                    readonly end?: number | string;
+                    /** @description The most nodes of the flame graph. A profile in pprof has all. */
+                    readonly maxNodes?: number | string;
+                    /**
+                     * @description A flame graph, or a profile in pprof; another format answers 501.
+                     * @enum {string}
+                     */
+                    readonly format?: "PROFILE_FORMAT_UNSPECIFIED" | "PROFILE_FORMAT_FLAMEGRAPH" | "PROFILE_FORMAT_TREE" | "PROFILE_FORMAT_DOT" | "PROFILE_FORMAT_PPROF";
+                    /** @description Selects the stacks that begin with a call site. */
+                    readonly stackTraceSelector?: {
+                        /** @description The frames of the call site, the root first. */
+                        readonly callSite?: readonly {
+                            readonly name?: string;
+                        }[];
+                        readonly goPgo?: Record<string, never>;
+                    };
+                    /** @description Refused: the collector stores no single profiles. */
+                    readonly profileIdSelector?: readonly string[];
+                    /** @description Refused: the collector stores no traces. */
+                    readonly traceIdSelector?: readonly string[];
+                    /** @description Refused: the collector stores no spans. */
+                    readonly spanSelector?: readonly string[];
+                };
+            };
+        };
+        readonly responses: {
+            /** @description The flame graph in nanoseconds, with the frames of /api/v1/flamegraph; none without samples. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "flamegraph": {
+                     *         "names": [
+                     *           "total",
+                     *           "main (app.py)"
+                     *         ],
+                     *         "levels": [
+                     *           {
+                     *             "values": [
+                     *               "0",
+                     *               "4000000000",
+                     *               "0",
+                     *               "0"
+                     *             ]
+                     *           },
+                     *           {
+                     *             "values": [
+                     *               "0",
+                     *               "4000000000",
+                     *               "4000000000",
+                     *               "1"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "total": "4000000000",
+                     *         "maxSelf": "4000000000"
+                     *       }
+                     *     }
+                     */
+                    readonly "application/json": {
+                        readonly flamegraph?: {
+                            readonly names?: readonly string[];
+                            /** @description Bars of each level: distance to the previous bar, total, self, name; the first three of each side. */
+                            readonly levels?: readonly {
+                                readonly values?: readonly string[];
+                            }[];
+                            readonly total?: string;
+                            readonly maxSelf?: string;
+                        };
+                        readonly pprof?: {
+                            readonly profile?: {
+                                readonly sampleType?: readonly {
+                                    readonly type?: string;
+                                    readonly unit?: string;
+                                }[];
+                                readonly sample?: readonly {
+                                    readonly locationId?: readonly string[];
+                                    readonly value?: readonly string[];
+                                    readonly label?: readonly {
+                                        readonly key?: string;
+                                        readonly str?: string;
+                                        readonly num?: string;
+                                        readonly numUnit?: string;
+                                    }[];
+                                }[];
+                                readonly mapping?: readonly {
+                                    readonly id?: string;
+                                    readonly filename?: string;
+                                    readonly hasFunctions?: boolean;
+                                    readonly hasFilenames?: boolean;
+                                    readonly hasLineNumbers?: boolean;
+                                }[];
+                                readonly location?: readonly {
+                                    readonly id?: string;
+                                    readonly mappingId?: string;
+                                    readonly line?: readonly {
+                                        readonly functionId?: string;
+                                        readonly line?: string;
+                                    }[];
+                                }[];
+                                readonly function?: readonly {
+                                    readonly id?: string;
+                                    readonly name?: string;
+                                    readonly filename?: string;
+                                }[];
+                                readonly stringTable?: readonly string[];
+                                readonly timeNanos?: string;
+                                readonly durationNanos?: string;
+                                readonly periodType?: {
+                                    readonly type?: string;
+                                    readonly unit?: string;
+                                };
+                                readonly period?: string;
+                                readonly comment?: readonly string[];
+                                readonly defaultSampleType?: string;
+                            };
+                        };
+                    };
+                    readonly "application/proto": string;
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 415: components["responses"]["BadType"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 501: components["responses"]["NotImplemented"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly selectMergeProfile: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/proto": string;
+                /**
+                 * @example {
+                 *       "profileTypeID": "process_cpu:cpu:nanoseconds:cpu:nanoseconds",
+                 *       "labelSelector": "{service_name=\"shop\"}"
+                 *     }
+                 */
+                readonly "application/json": {
+                    /** @description Profile type: name:type:unit:period type:period unit. */
+                    readonly profileTypeID?: string;
+                    /** @description Matchers in braces, as in PromQL. */
+                    readonly labelSelector?: string;
+                    /** @description Start of the range in Unix milliseconds; without it, an hour before the end. */
+                    readonly start?: number | string;
+                    /** @description End of the range in Unix milliseconds; without it, now. */
+                    readonly end?: number | string;
+                    /** @description The most nodes of the flame graph. A profile in pprof has all. */
+                    readonly maxNodes?: number | string;
+                    /** @description Selects the stacks that begin with a call site. */
+                    readonly stackTraceSelector?: {
+                        /** @description The frames of the call site, the root first. */
+                        readonly callSite?: readonly {
+                            readonly name?: string;
+                        }[];
+                        readonly goPgo?: Record<string, never>;
+                    };
+                    /** @description Refused: the collector stores no single profiles. */
+                    readonly profileIdSelector?: readonly string[];
+                    /** @description Refused: the collector stores no traces. */
+                    readonly traceIdSelector?: readonly string[];
+                };
+            };
+        };
+        readonly responses: {
+            /** @description The profile, with lines. Below a call site, functions have the names of the flame graph. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": {
+                        readonly sampleType?: readonly {
+                            readonly type?: string;
+                            readonly unit?: string;
+                        }[];
+                        readonly sample?: readonly {
+                            readonly locationId?: readonly string[];
+                            readonly value?: readonly string[];
+                            readonly label?: readonly {
+                                readonly key?: string;
+                                readonly str?: string;
+                                readonly num?: string;
+                                readonly numUnit?: string;
+                            }[];
+                        }[];
+                        readonly mapping?: readonly {
+                            readonly id?: string;
+                            readonly filename?: string;
+                            readonly hasFunctions?: boolean;
+                            readonly hasFilenames?: boolean;
+                            readonly hasLineNumbers?: boolean;
+                        }[];
+                        readonly location?: readonly {
+                            readonly id?: string;
+                            readonly mappingId?: string;
+                            readonly line?: readonly {
+                                readonly functionId?: string;
+                                readonly line?: string;
+                            }[];
+                        }[];
+                        readonly function?: readonly {
+                            readonly id?: string;
+                            readonly name?: string;
+                            readonly filename?: string;
+                        }[];
+                        readonly stringTable?: readonly string[];
+                        readonly timeNanos?: string;
+                        readonly durationNanos?: string;
+                        readonly periodType?: {
+                            readonly type?: string;
+                            readonly unit?: string;
+                        };
+                        readonly period?: string;
+                        readonly comment?: readonly string[];
+                        readonly defaultSampleType?: string;
+                    };
+                    readonly "application/proto": string;
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 415: components["responses"]["BadType"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly diff: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/proto": string;
+                /**
+                 * @example {
+                 *       "left": {
+                 *         "profileTypeID": "process_cpu:cpu:nanoseconds:cpu:nanoseconds",
+                 *         "labelSelector": "{service_name=\"shop\"}"
+                 *       },
+                 *       "right": {
+                 *         "profileTypeID": "process_cpu:cpu:nanoseconds:cpu:nanoseconds",
+                 *         "labelSelector": "{service_name=\"shop\"}"
+                 *       }
+                 *     }
+                 */
+                readonly "application/json": {
+                    readonly left?: {
+                        /** @description Profile type: name:type:unit:period type:period unit. */
+                        readonly profileTypeID?: string;
+                        /** @description Matchers in braces, as in PromQL. */
+                        readonly labelSelector?: string;
+                        /** @description Start of the range in Unix milliseconds; without it, an hour before the end. */
+                        readonly start?: number | string;
+                        /** @description End of the range in Unix milliseconds; without it, now. */
+                        readonly end?: number | string;
+                        /** @description The most nodes of the flame graph. A profile in pprof has all. */
+                        readonly maxNodes?: number | string;
+                        /**
+                         * @description A flame graph, or a profile in pprof; another format answers 501.
+                         * @enum {string}
+                         */
+                        readonly format?: "PROFILE_FORMAT_UNSPECIFIED" | "PROFILE_FORMAT_FLAMEGRAPH" | "PROFILE_FORMAT_TREE" | "PROFILE_FORMAT_DOT" | "PROFILE_FORMAT_PPROF";
+                        /** @description Selects the stacks that begin with a call site. */
+                        readonly stackTraceSelector?: {
+                            /** @description The frames of the call site, the root first. */
+                            readonly callSite?: readonly {
+                                readonly name?: string;
+                            }[];
+                            readonly goPgo?: Record<string, never>;
+                        };
+                        /** @description Refused: the collector stores no single profiles. */
+                        readonly profileIdSelector?: readonly string[];
+                        /** @description Refused: the collector stores no traces. */
+                        readonly traceIdSelector?: readonly string[];
+                        /** @description Refused: the collector stores no spans. */
+                        readonly spanSelector?: readonly string[];
+                    };
+                    readonly right?: {
+                        /** @description Profile type: name:type:unit:period type:period unit. */
+                        readonly profileTypeID?: string;
+                        /** @description Matchers in braces, as in PromQL. */
+                        readonly labelSelector?: string;
+                        /** @description Start of the range in Unix milliseconds; without it, an hour before the end. */
+                        readonly start?: number | string;
+                        /** @description End of the range in Unix milliseconds; without it, now. */
+                        readonly end?: number | string;
+                        /** @description The most nodes of the flame graph. A profile in pprof has all. */
+                        readonly maxNodes?: number | string;
+                        /**
+                         * @description A flame graph, or a profile in pprof; another format answers 501.
+                         * @enum {string}
+                         */
+                        readonly format?: "PROFILE_FORMAT_UNSPECIFIED" | "PROFILE_FORMAT_FLAMEGRAPH" | "PROFILE_FORMAT_TREE" | "PROFILE_FORMAT_DOT" | "PROFILE_FORMAT_PPROF";
+                        /** @description Selects the stacks that begin with a call site. */
+                        readonly stackTraceSelector?: {
+                            /** @description The frames of the call site, the root first. */
+                            readonly callSite?: readonly {
+                                readonly name?: string;
+                            }[];
+                            readonly goPgo?: Record<string, never>;
+                        };
+                        /** @description Refused: the collector stores no single profiles. */
+                        readonly profileIdSelector?: readonly string[];
+                        /** @description Refused: the collector stores no traces. */
+                        readonly traceIdSelector?: readonly string[];
+                        /** @description Refused: the collector stores no spans. */
+                        readonly spanSelector?: readonly string[];
+                    };
+                };
+            };
+        };
+        readonly responses: {
+            /** @description The flame graph of two sides of one profile type. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "flamegraph": {
+                     *         "names": [
+                     *           "total"
+                     *         ],
+                     *         "levels": [
+                     *           {
+                     *             "values": [
+                     *               "0",
+                     *               "4000000000",
+                     *               "4000000000",
+                     *               "0",
+                     *               "2000000000",
+                     *               "2000000000",
+                     *               "0"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "total": "6000000000",
+                     *         "maxSelf": "4000000000",
+                     *         "leftTicks": "4000000000",
+                     *         "rightTicks": "2000000000"
+                     *       }
+                     *     }
+                     */
+                    readonly "application/json": {
+                        readonly flamegraph?: {
+                            readonly names?: readonly string[];
+                            /** @description Bars of each level: distance to the previous bar, total, self, name; the first three of each side. */
+                            readonly levels?: readonly {
+                                readonly values?: readonly string[];
+                            }[];
+                            readonly total?: string;
+                            readonly maxSelf?: string;
+                            readonly leftTicks?: string;
+                            readonly rightTicks?: string;
+                        };
+                    };
+                    readonly "application/proto": string;
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 415: components["responses"]["BadType"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly getProfileStats: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/proto": string;
+                /** @example {} */
+                readonly "application/json": Record<string, never>;
+            };
+        };
+        readonly responses: {
+            /** @description Whether there are windows in the longest range that a query may have, and when they begin and end. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "dataIngested": true,
+                     *       "oldestProfileTime": "1795253400000",
+                     *       "newestProfileTime": "1795257000000"
+                     *     }
+                     */
+                    readonly "application/json": {
+                        readonly dataIngested?: boolean;
+                        readonly oldestProfileTime?: string;
+                        readonly newestProfileTime?: string;
+                    };
+                    readonly "application/proto": string;
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 415: components["responses"]["BadType"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly render: {
+        readonly parameters: {
+            readonly query: {
+                /**
+                 * @description Profile type and selector.
+                 * @example process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="shop"}
+                 */
+                readonly query: string;
+                /**
+                 * @description Start of the range.
+                 * @example now-1h
+                 */
+                readonly from?: string;
+                /**
+                 * @description End of the range.
+                 * @example now
+                 */
+                readonly until?: string;
+                /**
+                 * @description `json`; another format answers 501.
+                 * @example json
+                 */
+                readonly format?: string;
+                /**
+                 * @description The most nodes of the flame graph.
+                 * @example 1000
+                 */
+                readonly "max-nodes"?: number;
+                /**
+                 * @description The same.
+                 * @example 1000
+                 */
+                readonly maxNodes?: number;
+                /**
+                 * @description A label; `groups` has a timeline of each value.
+                 * @example version
+                 */
+                readonly groupBy?: string;
+                /**
+                 * @description `sum`, the only aggregation.
+                 * @example sum
+                 */
+                readonly aggregation?: string;
+            };
+            readonly header?: {
+                /**
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
+                 * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
+                 */
+                readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
+            };
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Flame graph and timeline in nanoseconds. */
+            readonly 200: {
+                headers: {
+                    readonly ETag: components["headers"]["ETag"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Flamebearer"];
+                };
+            };
+            readonly 304: components["responses"]["NotModified"];
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 501: components["responses"]["NotImplemented"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly renderDiff: {
+        readonly parameters: {
+            readonly query: {
+                /**
+                 * @description Profile type and selector of the left side.
+                 * @example process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="shop"}
+                 */
+                readonly leftQuery: string;
+                /**
+                 * @description Start of its range.
+                 * @example now-1h
+                 */
+                readonly leftFrom?: string;
+                /**
+                 * @description End of its range.
+                 * @example now
+                 */
+                readonly leftUntil?: string;
+                /**
+                 * @description Profile type and selector of the right side.
+                 * @example process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="shop"}
+                 */
+                readonly rightQuery: string;
+                /**
+                 * @description Start of its range.
+                 * @example now-1h
+                 */
+                readonly rightFrom?: string;
+                /**
+                 * @description End of its range.
+                 * @example now
+                 */
+                readonly rightUntil?: string;
+                /**
+                 * @description `json`; another format answers 501.
+                 * @example json
+                 */
+                readonly format?: string;
+                /**
+                 * @description The most nodes of the flame graph.
+                 * @example 1000
+                 */
+                readonly "max-nodes"?: number;
+                /**
+                 * @description The same.
+                 * @example 1000
+                 */
+                readonly maxNodes?: number;
+            };
+            readonly header?: {
+                /**
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
+                 * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
+                 */
+                readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
+            };
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Flame graph of two sides in nanoseconds. */
+            readonly 200: {
+                headers: {
+                    readonly ETag: components["headers"]["ETag"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Flamebearer"];
+                };
+            };
+            readonly 304: components["responses"]["NotModified"];
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 501: components["responses"]["NotImplemented"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly renderLabelValues: {
+        readonly parameters: {
+            readonly query: {
+                /**
+                 * @description Name of the label.
+                 * @example service_name
+                 */
+                readonly label: string;
+                /**
+                 * @description Selector.
+                 * @example {service_name="shop"}
+                 */
+                readonly query?: string;
+                /**
+                 * @description Start of the range.
+                 * @example now-1h
+                 */
+                readonly from?: string;
+                /**
+                 * @description End of the range.
+                 * @example now
+                 */
+                readonly until?: string;
+            };
+            readonly header?: {
+                /**
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
+                 * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
+                 */
+                readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
+            };
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The values; those of `__name__` are ids of profile types. */
+            readonly 200: {
+                headers: {
+                    readonly ETag: components["headers"]["ETag"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": readonly string[];
+                };
+            };
+            readonly 304: components["responses"]["NotModified"];
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["TooMany"];
             readonly 503: components["responses"]["Unavailable"];
         };
     };

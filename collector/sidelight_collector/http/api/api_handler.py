@@ -13,6 +13,7 @@ from sidelight_collector.http.api.answer_cache import AnswerCache, CacheableQuer
 from sidelight_collector.http.api.parameters import (
     PARAMETERS,
     QueryParameters,
+    QueryScope,
 )
 from sidelight_collector.http.api.responses import (
     EncodedResponse,
@@ -49,11 +50,15 @@ class ApiHandler:
         self._answers = context.answers
         self._limits = context.engine.limits
 
-    def read_parameters(self, request: web.Request, path: str) -> QueryParameters:
+    def build_scope(self, request: web.Request) -> QueryScope:
+        """Return the limits of the queries of one request."""
         # Whole milliseconds, so that a browser can request the range in an answer again exactly.
         now_ns = self._context.clock_ns() // 1_000_000 * 1_000_000
-        required = get_principal(request).selector
-        return QueryParameters(request.query, PARAMETERS[path], self._limits, now_ns, required)
+        return QueryScope(get_principal(request).selector, self._limits, now_ns)
+
+    def read_parameters(self, request: web.Request, path: str) -> QueryParameters:
+        scope = self.build_scope(request)
+        return QueryParameters(request.query, PARAMETERS[path], scope.limits, scope.now_ns, scope.required)
 
     async def respond(
         self, request: web.Request, build_answer: Callable[[], partial[JsonAnswer]]

@@ -5,6 +5,7 @@ Unknown parameters are an error, because a typo must not change a result.
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from multidict import MultiMapping
@@ -132,6 +133,18 @@ _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _SWITCH_VALUES: Final = {"0": False, "1": True}
 
 
+@dataclass(frozen=True, slots=True)
+class QueryScope:
+    """What a request is limited to, and its time.
+
+    `required` selects what its user may read.
+    """
+
+    required: Selector
+    limits: QueryLimits
+    now_ns: int
+
+
 def read_single_values(
     parameters: MultiMapping[str], allowed: Collection[str], repeatable: Collection[str] = ()
 ) -> Mapping[str, str]:
@@ -158,6 +171,24 @@ def parse_count(name: str, text: str, default: int, alternatives: str = "") -> i
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
         raise BadParameter.invalid_value(name, text, f"a whole number above 0{alternatives}")
     return int(text)
+
+
+def check_range(start_ns: int, end_ns: int, limits: QueryLimits, names: tuple[str, str]) -> None:
+    """Raise BadParameter for an empty range, and one that is longer than allowed.
+
+    `names` are those of the parameters for its start and end.
+    """
+    start, end = names
+    if start_ns >= end_ns:
+        raise BadParameter(
+            f"{start} is not before {end}: the range is empty", hint="A range is from <= start < until."
+        )
+    days = (end_ns - start_ns) / SECOND_NS / _DAY_SECONDS
+    if days > limits.max_range_days:
+        raise BadParameter(
+            f"a range of {days:.1f} days is longer than the {limits.max_range_days:g} days allowed",
+            hint=f"Ask for less between {start} and {end}.",
+        )
 
 
 class QueryParameters:
@@ -364,16 +395,7 @@ class QueryParameters:
     def _parse_range(self, side: str) -> TimeSpan:
         start, start_ns = self._parse_time(side, "from", "-1h")
         end, end_ns = self._parse_time(side, "until", "now")
-        if start_ns >= end_ns:
-            raise BadParameter(
-                f"{start} is not before {end}: the range is empty", hint="A range is from <= start < until."
-            )
-        days = (end_ns - start_ns) / SECOND_NS / _DAY_SECONDS
-        if days > self._limits.max_range_days:
-            raise BadParameter(
-                f"a range of {days:.1f} days is longer than the {self._limits.max_range_days:g} days allowed",
-                hint=f"Ask for less between {start} and {end}.",
-            )
+        check_range(start_ns, end_ns, self._limits, (start, end))
         return TimeSpan(start_ns, end_ns)
 
     def _parse_time(self, side: str, edge: str, default: str) -> tuple[str, int]:

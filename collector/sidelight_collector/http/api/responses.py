@@ -5,7 +5,7 @@ Slow functions of this module run in the query's thread, not in the event loop.
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -56,13 +56,13 @@ def encode_response(
 
 
 def encode_json_response(
-    answer: Mapping[str, object], *, gzip: bool, headers: Mapping[str, str] | None = None
+    answer: Mapping[str, object] | Sequence[object], *, gzip: bool, headers: Mapping[str, str] | None = None
 ) -> EncodedResponse:
     """Encode an answer as JSON, compressed as `encode_response` does."""
     return encode_response(encode_json(answer), "application/json; charset=utf-8", gzip=gzip, headers=headers)
 
 
-def encode_json(answer: Mapping[str, object]) -> bytes:
+def encode_json(answer: Mapping[str, object] | Sequence[object]) -> bytes:
     """Encode an answer as JSON text."""
     try:
         return orjson.dumps(answer)

@@ -44,6 +44,17 @@ DEFAULT_LINES: Final = 1000
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+def build_context(
+    engine: QueryEngine,
+    clock_ns: Callable[[], int] = time.time_ns,
+    on_answer: Callable[[AnswerOrigin], None] = lambda _: None,
+) -> ApiContext:
+    """Build the caches of answers and of sides for the routes of an engine."""
+    return ApiContext(
+        engine, AnswerCache(engine, on_answer), SidesCache(engine.limits.answer_bytes), clock_ns
+    )
+
+
 def routes(
     engine: QueryEngine,
     ingest_stats: IngestStats,
@@ -54,15 +65,16 @@ def routes(
     offline_page: str | None = None,
     find_rollouts: Callable[[WindowQuery], Sequence[VersionRollout]] = lambda _: (),
     core_hour_price: float = 0.0,
+    context: ApiContext | None = None,
 ) -> list[web.RouteDef]:
     """Build the routes of the read API; handlers raise SidelightError.
 
     `on_answer` is called with the origin of each answer. `retention_days` is only reported.
     `offline_page` is the built page that HTML exports are made of. `find_rollouts` returns the rollouts of
-    what a query selects. `core_hour_price` is only reported.
+    what a query selects. `core_hour_price` is only reported. `context` has caches to share; without one, the
+    routes have their own.
     """
-    sides = SidesCache(engine.limits.answer_bytes)
-    context = ApiContext(engine, AnswerCache(engine, on_answer), sides, clock_ns)
+    context = context or build_context(engine, clock_ns, on_answer)
     api = _QueryApi(context, ingest_stats, store_kind, retention_days, find_rollouts)
     exports, endpoints = ExportApi(context, offline_page), EndpointApi(context)
     handlers: Mapping[str, Handler] = {

@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from sidelight_collector.auth.authorizer import CONNECT_PATHS, PYROSCOPE_PATHS
+from sidelight_collector.auth.authorizer import PUSH_PATH, PYROSCOPE_PATHS
 from sidelight_collector.ingest.handler import IngestHandler, UnsupportedType
 from sidelight_collector.ingest.pyroscope.profile_types import NotStored
 from sidelight_collector.ingest.pyroscope.push_parsing import parse_push
@@ -45,9 +45,7 @@ class PyroscopeHandler:
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes of this handler."""
-        return [
-            web.post(path, self.push if path in CONNECT_PATHS else self.upload) for path in PYROSCOPE_PATHS
-        ]
+        return [web.post(path, self.push if path == PUSH_PATH else self.upload) for path in PYROSCOPE_PATHS]
 
     async def push(self, request: web.Request) -> web.Response:
         """Respond with an empty message once every profile is durable."""
