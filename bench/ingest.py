@@ -74,7 +74,12 @@ def measure(shape: Shape, *, windows: int, repeats: int, store: str = "") -> lis
             kernel = psutil.Process(process.pid)
             for turn in range(repeats + 1):
                 began_ns = time.time_ns() - shape.window_seconds * 10**9
-                made = [replace(corpus.window(row), id=str(ULID()), start_ns=began_ns) for row in rows]
+                made = [
+                    replace(
+                        corpus.window(row), id=str(ULID.from_timestamp(began_ns // 10**6)), start_ns=began_ns
+                    )
+                    for row in rows
+                ]
                 bodies = [compressor.compress(encode_windows([one])) for one in made]
                 before = sum(kernel.cpu_times()[:2])
                 send(port, bodies)

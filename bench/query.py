@@ -29,6 +29,7 @@ from itertools import islice
 
 import pyarrow as pa
 import zstandard
+from ulid import ULID
 
 from sidelight_collector.answers.endpoints import query_endpoints
 from sidelight_collector.answers.flame import FlameGraph, query_flame_graph
@@ -108,10 +109,11 @@ def windows(luck: random.Random, given: argparse.Namespace) -> Iterator[Window]:
                 state = luck.random()
                 one = Counts(state < 0.8, 0.8 <= state < 0.9, state >= 0.9)
                 counts[stack] = counts.get(stack, Counts()).plus(Counts(*map(int, one)))
+            start_ns = START_NS + number * given.window_seconds * SECOND_NS
             yield Window(
-                f"{number * given.pods + pod:026d}",
+                f"{str(ULID.from_timestamp(start_ns // 10**6))[:10]}{number * given.pods + pod:016d}",
                 Labels({"service": "shop", "version": "1", "pod": f"shop-{pod}"}),
-                START_NS + number * given.window_seconds * SECOND_NS,
+                start_ns,
                 given.window_seconds * SECOND_NS,
                 PERIOD_NS,
                 counts,

@@ -213,8 +213,7 @@ class Corpus:
             "container": "web",
             "process": "main" if shape.processes == 1 else f"worker-{process.number}",
         }
-        stamp_ms = (start_ns + shape.window_seconds * SECOND_NS) // 10**6
-        window_id = str(ULID.from_bytes(stamp_ms.to_bytes(6, "big") + luck.randbytes(10)))
+        window_id = str(ULID.from_bytes((start_ns // 10**6).to_bytes(6, "big") + luck.randbytes(10)))
         return at, Window(
             window_id,
             Labels(dict(sorted(labels.items()))),

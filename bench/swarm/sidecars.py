@@ -185,11 +185,12 @@ class Sidecar:
         now, now_ns = asyncio.get_running_loop().time(), time.time_ns()
         self._result.late = max(self._result.late, now - due)
         body = self.luck.choice(self._bodies)
+        start_ns = now_ns - body.window.duration_ns
         window = replace(
             body.window,
-            id=str(ULID.from_bytes((now_ns // 10**6).to_bytes(6, "big") + self.luck.randbytes(10))),
+            id=str(ULID.from_bytes((start_ns // 10**6).to_bytes(6, "big") + self.luck.randbytes(10))),
             labels=Labels({**body.window.labels, "service": self.service, "pod": self._pod}),
-            start_ns=now_ns - body.window.duration_ns,
+            start_ns=start_ns,
         )
         header = encode_windows([window])
         digest = xxhash.xxh3_64(header)

@@ -81,10 +81,11 @@ def windows(
         for pod in range(pods):
             chosen = luck.choices(range(len(known)), weights, k=SAMPLES)
             rows = Counter([*chosen, *range(minute * pods + pod, len(known), minutes * pods)])
+            start_ns = round((start + minute * WINDOW_SECONDS) * SECOND_NS)
             yield Window(
-                id=str(ULID()),
+                id=str(ULID.from_timestamp(start_ns // 10**6)),
                 labels=Labels({"service": "shop", "version": f"v{number}", "pod": f"shop-{number}-{pod}"}),
-                start_ns=round((start + minute * WINDOW_SECONDS) * SECOND_NS),
+                start_ns=start_ns,
                 duration_ns=WINDOW_SECONDS * SECOND_NS,
                 period_ns=PERIOD_NS,
                 counts={known[at][0]: Counts(running=count) for at, count in rows.items()},

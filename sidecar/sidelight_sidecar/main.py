@@ -100,7 +100,7 @@ async def serve(settings: SidecarSettings) -> int:
     sampler = samplers.get(settings.mode)
     metrics.sampler.labels("command" if sampler.mode == "command" else "extension").set(1)
     metrics.rate_target_hz.set(settings.rate)
-    spool = Spool(settings.spool_directory, settings.spool_max_bytes, metrics, _new_adjacent_id)
+    spool = Spool(settings.spool_directory, settings.spool_max_bytes, metrics, _new_window_id)
     # Windows go straight to the collector, never through a proxy that is set for the service.
     async with aiohttp.ClientSession(trust_env=False) as http:
         client_config = ClientConfig(
@@ -114,7 +114,7 @@ async def serve(settings: SidecarSettings) -> int:
         )
         shipper = Shipper(spool, client_config, http, metrics, health, random.random)
         preroll = Preroll(settings.preroll_seconds, settings.preroll_max_bytes)
-        window_writer = WindowWriter(spool, preroll, metrics, health, _new_id, shipper.wake)
+        window_writer = WindowWriter(spool, preroll, metrics, health, _new_window_id, shipper.wake)
         governor = Governor(
             _build_budgets(settings), Cgroups(), lambda: samplers.cpu_seconds, metrics, health, time.monotonic
         )
@@ -396,5 +396,5 @@ def _new_id() -> str:
     return str(ULID())
 
 
-def _new_adjacent_id(window_id: str) -> str:
-    return str(ULID.from_timestamp(ULID.from_str(window_id).timestamp))
+def _new_window_id(start_ns: int) -> str:
+    return str(ULID.from_timestamp(start_ns // 10**6))

@@ -127,11 +127,12 @@ class Collector:
 
     def send(self, token: str, window_id: str = "", **labels: str) -> Answer:
         """Send a window with these labels."""
+        start_ns = time.time_ns() - 10**9
         header = {
             "format": 1,
-            "id": window_id or str(ULID()),
+            "id": window_id or str(ULID.from_timestamp(start_ns // 10**6)),
             "labels": labels,
-            "start_ns": time.time_ns() - 10**9,
+            "start_ns": start_ns,
             "duration_ns": 10**9,
             "period_ns": 10**7,
         }

@@ -131,8 +131,9 @@ def test_a_pod_sends_as_itself_and_what_it_leaves_out_is_filled_in(api: Api, beg
 
 
 def test_a_window_sent_again_is_the_same_window(api: Api, begin: Any, team: str) -> None:
-    collector, token, window = begin(REVIEWS, PODS), pod(api, team, "shop-1"), str(ULID())
-    labels = {"format": 1, "id": window, "labels": {}, "start_ns": time.time_ns() - 10**9}
+    collector, token, start_ns = begin(REVIEWS, PODS), pod(api, team, "shop-1"), time.time_ns() - 10**9
+    window = str(ULID.from_timestamp(start_ns // 10**6))
+    labels = {"format": 1, "id": window, "labels": {}, "start_ns": start_ns}
     body = f"# {json.dumps({**labels, 'duration_ns': 10**9, 'period_ns': 10**7})}\nmain;f 3\n".encode()
     assert collector.ask("POST", "/api/v1/windows", body, token).json["accepted"] == [window]
     assert collector.ask("POST", "/api/v1/windows", body, token).json["duplicates"] == [window]
@@ -162,10 +163,12 @@ def test_nobody_sends_as_another(said: dict[str, str], word: str, api: Api, begi
 
 def test_of_several_windows_one_of_another_pod_stores_none(api: Api, begin: Any, team: str) -> None:
     collector, token = begin(REVIEWS, PODS), pod(api, team, "shop-1")
-    common = {"format": 1, "start_ns": time.time_ns() - 10**9, "duration_ns": 10**9, "period_ns": 10**7}
+    start_ns = time.time_ns() - 10**9
+    ids = [str(ULID.from_timestamp(start_ns // 10**6)) for _ in range(2)]
+    common = {"format": 1, "start_ns": start_ns, "duration_ns": 10**9, "period_ns": 10**7}
     body = "".join(
-        f"# {json.dumps({**common, 'id': str(ULID()), 'labels': {'pod': name}})}\nmain;f 3\n"
-        for name in ("shop-1", "shop-2")
+        f"# {json.dumps({**common, 'id': window_id, 'labels': {'pod': name}})}\nmain;f 3\n"
+        for window_id, name in zip(ids, ("shop-1", "shop-2"), strict=True)
     )
     assert collector.ask("POST", "/api/v1/windows", body.encode(), token).refusal == (403, "wrong_pod")
     assert collector.windows() == []

@@ -192,10 +192,11 @@ def make_window() -> Callable[..., Window]:
         duration_ns: int = 10**9,
         **labels: str,
     ) -> Window:
+        start_ns = start_ns or time.time_ns() - duration_ns
         return Window(
-            window_id or str(ULID()),
+            window_id or str(ULID.from_timestamp(start_ns // 10**6)),
             Labels({"service": "shop", **labels}),
-            start_ns or time.time_ns() - duration_ns,
+            start_ns,
             duration_ns,
             10**7,
             parse_folded(folded.replace(" | ", "\n")),

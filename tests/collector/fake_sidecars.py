@@ -50,11 +50,12 @@ class Sidecar:
     async def ship(self, capture: str, windows: int = 1) -> None:
         """Send windows of a capture, as a sidecar does while it samples."""
         for _ in range(windows):
+            start_ns = time.time_ns() - 10**9
             header = {
                 "format": 1,
-                "id": str(ULID()),
+                "id": str(ULID.from_timestamp(start_ns // 10**6)),
                 "labels": {**{k: v for k, v in self.labels.items() if v}, "capture": capture},
-                "start_ns": time.time_ns() - 10**9,
+                "start_ns": start_ns,
                 "duration_ns": 10**9,
                 "period_ns": 10**7,
             }

@@ -27,7 +27,7 @@ from sidelight_collector.storage.lifecycle import retention
 from sidelight_collector.storage.lifecycle.compaction import Compaction
 from sidelight_collector.storage.objects import ObjectStore, StoreError
 from sidelight_collector.storage.segments import event_day, parse_segment_key
-from sidelight_collector.storage.tables import HOUR_NS
+from sidelight_collector.storage.tables import DAY_NS, HOUR_NS
 from sidelight_model.counts import Counts
 from sidelight_model.folded import Stack
 from sidelight_model.labels import Labels
@@ -109,8 +109,8 @@ class World:
     def _windows(self) -> Iterator[Window]:
         """Some near midnight, some late, some of old days; now and then two with one id.
 
-        Ids have the time of the start, as those of sidecars nearly do, or are arbitrary. Of two windows with
-        one id, the second may begin at another time of the same day.
+        Ids have the time of the start, as those of sidecars do, or that of midnight. Of two windows with one
+        id, the second may begin at another time of the same day.
         """
         luck, number = self.luck, 0
         most = luck.choice((2, 3, 5))
@@ -124,9 +124,8 @@ class World:
         while number < most:
             start = luck.choice(starts)
             twins = 2 if luck.random() < 0.1 else 1
-            window_id = f"{number:026d}"
-            if luck.random() < 0.7:
-                window_id = f"{str(ULID.from_timestamp(start / 1e9))[:10]}{number:016d}"
+            id_time = start if luck.random() < 0.7 else start // DAY_NS * DAY_NS
+            window_id = f"{str(ULID.from_timestamp(id_time // 10**6))[:10]}{number:016d}"
             for twin in range(twins):
                 if twin and luck.random() < 0.7:
                     start = luck.choice([other for other in edges if event_day(other) == event_day(start)])

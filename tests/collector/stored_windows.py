@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
@@ -55,22 +54,16 @@ def window(
 ) -> Window:
     """A window of stacks written as `main;handle 6 | main;render;[idle] 2`, `at` seconds after START_NS."""
     counts = parse_folded("\n".join(line.strip() for line in text.split("|")))
+    start_ns = START_NS + round(at * SECOND_NS)
     return Window(
-        id=f"{next(_numbers):026d}",
+        id=f"{str(ULID.from_timestamp(start_ns // 10**6))[:10]}{next(_numbers):016d}",
         labels=Labels({"service": service, "version": version, "pod": pod, **labels}),
-        start_ns=START_NS + round(at * SECOND_NS),
+        start_ns=start_ns,
         duration_ns=round(seconds * SECOND_NS),
         period_ns=period_ns,
         counts=counts,
         quality=quality or Quality(attempts=round(seconds * SECOND_NS) // period_ns, mode="blocking"),
     )
-
-
-def with_timely_ids(windows: Iterable[Window]) -> list[Window]:
-    """The windows with ids like a sidecar's, made when they end; those of `window` are arbitrary."""
-    return [
-        replace(one, id=str(ULID.from_timestamp((one.start_ns + one.duration_ns) / 1e9))) for one in windows
-    ]
 
 
 def stored(*segments: Iterable[Window], store: ObjectStore | None = None) -> ObjectStore:

@@ -22,7 +22,7 @@ from sidelight_collector.storage.objects import ObjectDamaged, ObjectStore
 from sidelight_collector.storage.segments import event_day, list_segments, read_segment, write_segment
 from sidelight_collector.storage.tables import ROLLUP_PARTS, SEGMENT_PARTS, SegmentPart
 from sidelight_model.counts import ProfileType
-from tests.collector.stored_windows import START_NS, asked, question, stored, window, with_timely_ids
+from tests.collector.stored_windows import START_NS, asked, question, stored, window
 
 DAY = event_day(START_NS)
 EVER = (0, 2**63 - 1)
@@ -146,7 +146,7 @@ def test_what_was_damaged_on_its_way_is_read_once_more() -> None:
 
 @pytest.mark.parametrize("part", [*SEGMENT_PARTS, *ROLLUP_PARTS])
 def test_a_damaged_table_of_a_block_is_named_and_does_without_or_is_left_out(part: SegmentPart) -> None:
-    first, other = with_timely_ids([window("main;f 3"), window("main;g 2", at=86_400)])
+    first, other = window("main;f 3"), window("main;g 2", at=86_400)
     store = stored([first])
     compacted(store)
     write_segment(store, [other])
@@ -177,7 +177,7 @@ def test_a_collector_begins_although_a_segment_is_damaged() -> None:
 
 
 def test_windows_that_a_damaged_block_may_have_are_not_put_into_another() -> None:
-    twice, other = with_timely_ids([window("main;f 3"), window("main;g 2", at=7200)])
+    twice, other = window("main;f 3"), window("main;g 2", at=7200)
     store, metrics = stored([twice]), Metrics()
     compacted(store)
     (block,) = manifest.read(store, DAY).manifest.blocks

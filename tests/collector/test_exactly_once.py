@@ -30,6 +30,7 @@ from tests.collector.stored_windows import asked
 
 MakeWindow = Callable[..., Window]
 YEAR_DAYS = RetentionDays(365, 365, 365)
+FORGETFUL = {"dedup_cache_entries": 1, "compact_interval_seconds": 0, "retention_interval_seconds": 1e6}
 
 
 def compact(store: ObjectStore) -> None:
@@ -78,15 +79,14 @@ async def test_a_repeated_id_with_another_start_counts_once(
 ) -> None:
     """Also if no memory has the id any more, and whatever compaction has merged."""
     day = start_of_day(2)
-    first = make_window("main;f 5", start_ns=day + 3 * HOUR_NS)
-    if is_timely:
-        first = replace(first, id=str(ULID.from_timestamp(first.start_ns / 1e9 + 10)))
+    id_time_ns = day + (3 * HOUR_NS if is_timely else 12 * HOUR_NS)
+    window_id = str(ULID.from_timestamp(id_time_ns // 10**6))
+    first = make_window("main;f 5", start_ns=day + 3 * HOUR_NS, window_id=window_id)
     second = replace(first, start_ns=day + 7 * HOUR_NS)
     if is_later_first:
         first, second = second, first
     others = [make_window("main;g 1", start_ns=day + hour * HOUR_NS) for hour in (3, 7, 9)]
-    changes = {"dedup_cache_entries": 1, "compact_interval_seconds": 0, "retention_interval_seconds": 1e6}
-    async with serving(store, **changes) as collector:
+    async with serving(store, **FORGETFUL) as collector:
         assert (await collector.post(encode_windows([first]))).status == 200
         refused = await collector.post(encode_windows([second]))
         assert (refused.status, refused.reason) == (409, "duplicate_id")
@@ -100,13 +100,35 @@ async def test_a_repeated_id_with_another_start_counts_once(
         assert sorted(hours) == [1, 1, 6]
 
 
+@pytest.mark.parametrize("from_midnight_ns", [-1, 0, 10**6 - 1, 10**6])
+async def test_a_repeated_id_on_another_day_is_refused(
+    store: ObjectStore, serving: Serve, make_window: MakeWindow, from_midnight_ns: int
+) -> None:
+    """Also seconds before or after midnight, and if no memory has the id any more."""
+    first = make_window("main;f 5", start_ns=start_of_day(2) + from_midnight_ns)
+    days = (3, 2) if from_midnight_ns < 0 else (2, 3)
+    starts = [start_of_day(2) - 1, start_of_day(2), start_of_day(1), start_of_day(4) + HOUR_NS]
+    async with serving(store, **FORGETFUL) as collector:
+        assert (await collector.post(encode_windows([first]))).status == 200
+        for again in (replace(first, start_ns=start) for start in starts):
+            assert (await collector.post(encode_windows([make_window("main 1")]))).status == 200
+            answer = await collector.post(encode_windows([again]))
+            if event_day(again.start_ns) == event_day(first.start_ns):
+                assert answer.status == 200
+            else:
+                assert (answer.status, answer.reason) == (400, "bad_header")
+                assert f"{again.start_ns // 10**6} ms" in answer.json["hint"]
+        compact(store)
+        assert [await samples(collector, day) for day in days] == [5, 0]
+        assert await samples(collector, 1) + await samples(collector, 4) == 0
+
+
 async def test_a_window_that_comes_again_after_retention_by_size_is_refused(
     store: ObjectStore, serving: Serve, make_window: MakeWindow
 ) -> None:
     windows = [make_window("main;f 5", start_ns=start_of_day(2) + hour * HOUR_NS) for hour in (3, 3, 5)]
     late = make_window("main;f 100", start_ns=start_of_day(2) + HOUR_NS)
-    changes = {"dedup_cache_entries": 1, "compact_interval_seconds": 0, "retention_interval_seconds": 1e6}
-    async with serving(store, **changes) as collector:
+    async with serving(store, **FORGETFUL) as collector:
         assert (await collector.post(encode_windows(windows))).status == 200
         compact(store)
         retain(store, bytes_of_blocks(store) - 1)
@@ -128,8 +150,7 @@ async def test_a_window_counts_once_again_after_retention_by_size_deleted_its_da
     store: ObjectStore, serving: Serve, make_window: MakeWindow
 ) -> None:
     window = make_window("main;f 5", start_ns=start_of_day(2))
-    changes = {"dedup_cache_entries": 1, "compact_interval_seconds": 0, "retention_interval_seconds": 1e6}
-    async with serving(store, **changes) as collector:
+    async with serving(store, **FORGETFUL) as collector:
         for one in (window, make_window()):  # the second displaces the first in the memory of ids
             assert (await collector.post(encode_windows([one]))).status == 200
         compact(store)

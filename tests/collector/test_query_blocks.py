@@ -26,7 +26,7 @@ from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import list_segments
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Window
-from tests.collector.stored_windows import START_NS, asked, question, stored, window, with_timely_ids
+from tests.collector.stored_windows import START_NS, asked, question, stored, window
 from tests.model.strategies import windows as any_windows
 
 DAY_SECONDS = 86_400
@@ -241,7 +241,7 @@ def test_nothing_is_read_window_by_window_where_all_was_chosen_that_was_added_up
 
 
 def test_an_hour_of_which_a_segment_may_have_windows_too_is_read_window_by_window() -> None:
-    windows = with_timely_ids(fleet())
+    windows = list(fleet())
     store = stored(windows[:8], store=compacted(stored(windows)))
     watched = Watched()
     for entry in store.list("v1/"):

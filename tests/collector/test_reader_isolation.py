@@ -157,16 +157,17 @@ def both_in_one_request() -> bytes:
     texts = []
     for namespace, mark in (("alpha", "alphamark"), ("beta", MARK)):
         for version in ("1", "2"):
+            start_ns = time.time_ns() - 30 * 10**9
             header = {
                 "format": 1,
-                "id": str(ULID()),
+                "id": str(ULID.from_timestamp(start_ns // 10**6)),
                 "labels": {
                     "service": "shared-shop",
                     "version": version,
                     "namespace": namespace,
                     "pod": f"{mark}-{version}",
                 },
-                "start_ns": time.time_ns() - 30 * 10**9,
+                "start_ns": start_ns,
                 "duration_ns": 10**9,
                 "period_ns": 10**7,
             }

@@ -276,11 +276,12 @@ async def fill(place: Place, namespace: str, mark: str) -> Filled:
         "pod": f"{mark}-pod",
         f"{mark}_team": "x",
     }
+    start_ns = time.time_ns() - DATA_AGE_SECONDS * 10**9
     header = {
         "format": 1,
-        "id": str(ULID()),
+        "id": str(ULID.from_timestamp(start_ns // 10**6)),
         "labels": labels,
-        "start_ns": time.time_ns() - DATA_AGE_SECONDS * 10**9,
+        "start_ns": start_ns,
         "duration_ns": 10**9,
         "period_ns": 10**7,
     }

@@ -30,11 +30,12 @@ OPTIONS = (
 async def fill(collector: Running) -> Mapping[str, Mapping[str, str]]:
     """Add windows of two versions, and a capture with a recording; return the ids by part of a path."""
     for version in ("1", "2"):
+        start_ns = time.time_ns() - 60 * 10**9
         header = {
             "format": 1,
-            "id": str(ULID()),
+            "id": str(ULID.from_timestamp(start_ns // 10**6)),
             "labels": {"service": "shop", "version": version, "namespace": "", "pod": f"p-{version}"},
-            "start_ns": time.time_ns() - 60 * 10**9,
+            "start_ns": start_ns,
             "duration_ns": 10**9,
             "period_ns": 10**7,
         }

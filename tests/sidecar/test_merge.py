@@ -11,9 +11,7 @@ from sidelight_model.window import Quality
 from sidelight_sidecar.samplers.sampler import add_quality
 from sidelight_sidecar.shipping.merge import can_merge, merge_windows, summarize_window
 from tests.model.strategies import qualities
-from tests.sidecar.windows import window
-
-ID = window(9).id
+from tests.sidecar.windows import make_id, window
 
 
 @given(qualities, qualities)
@@ -41,5 +39,5 @@ def test_a_sum_of_windows_says_each_reason_once() -> None:
         replace(window(at), quality=replace(window(at).quality, reduced=reasons, stops=5))
         for at, reasons in enumerate([("cpu",), (), ("cpu", "stops")])
     ]
-    quality = merge_windows(some, ID).quality
+    quality = merge_windows(some, make_id).quality
     assert (quality.reduced, quality.stops) == (("cpu", "stops"), 15)

@@ -29,7 +29,7 @@ from sidelight_sidecar.shipping.ingest_response import (
 from sidelight_sidecar.shipping.ship import Shipper
 from sidelight_sidecar.shipping.spool import Spool
 from tests.sidecar.fake_collector import FakeCollector, Reply, collecting
-from tests.sidecar.windows import next_to, window
+from tests.sidecar.windows import make_id, window
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
@@ -41,7 +41,7 @@ class Shipping:
         self, folder: Path, url: str, http: aiohttp.ClientSession, token_file: Path | None = None
     ) -> None:
         self.metrics, self.board = SidecarMetrics(), HealthBoard()
-        self.spool = Spool(folder, 1 << 20, self.metrics, next_to)
+        self.spool = Spool(folder, 1 << 20, self.metrics, make_id)
         route = ClientConfig(
             url, token_file, batch_max_bytes=1 << 16, timeout_seconds=5.0, max_backoff_seconds=0.05
         )

@@ -22,7 +22,7 @@ from sidelight_sidecar.shipping.spool import Spool, SpoolUnwritable
 from sidelight_sidecar.windows.preroll import Preroll
 from sidelight_sidecar.windows.window_builder import TargetLabels, WindowContext
 from sidelight_sidecar.windows.window_writer import WindowWriter
-from tests.sidecar.windows import SECOND, next_to, window
+from tests.sidecar.windows import SECOND, make_id, window
 
 ROOM = 400_000
 
@@ -34,11 +34,11 @@ class Opened:
         self.folder = folder
         self.max_bytes = max_bytes
         self.metrics = SidecarMetrics()
-        self.spool = Spool(folder, max_bytes, self.metrics, next_to)
+        self.spool = Spool(folder, max_bytes, self.metrics, make_id)
 
     def restart(self) -> None:
         self.spool.close()
-        self.spool = Spool(self.folder, self.max_bytes, self.metrics, next_to)
+        self.spool = Spool(self.folder, self.max_bytes, self.metrics, make_id)
 
     def windows(self) -> list[Window]:
         found = []
@@ -183,7 +183,7 @@ def test_a_merge_survives_a_crash_at_any_point(opened: Opened, reached: str) -> 
     for one in windows:
         opened.spool.put(one)
     opened.spool.close()
-    total = merge_windows(windows[:3], next_to(windows[0].id))
+    total = merge_windows(windows[:3], make_id)
     sources = [f"{one.id}.zst" for one in windows[:3]]
     done = STEPS.index(reached)
     beside = atomic_file.write_temporary_file(
@@ -223,7 +223,7 @@ def test_two_sidecars_cannot_share_a_spool(opened: Opened) -> None:
 
 def test_a_spool_that_cannot_be_written_is_refused_at_start() -> None:
     with pytest.raises(SpoolUnwritable) as refused:
-        Spool(Path("/dev/null/spool"), ROOM, SidecarMetrics(), next_to)
+        Spool(Path("/dev/null/spool"), ROOM, SidecarMetrics(), make_id)
     assert refused.value.reason is Reason.SPOOL_UNWRITABLE
 
 
@@ -274,8 +274,7 @@ def test_the_spool_never_exceeds_its_bound_and_loses_no_sample_uncounted(
 
 async def test_windows_that_cannot_be_written_are_counted_and_reported_until_they_can(opened: Opened) -> None:
     board = HealthBoard()
-    ids = (window(number).id for number in range(9))
-    intake = WindowWriter(opened.spool, Preroll(0, 1), opened.metrics, board, ids.__next__, lambda: None)
+    intake = WindowWriter(opened.spool, Preroll(0, 1), opened.metrics, board, make_id, lambda: None)
     sampled = SampleBatch(
         {"main": window(0).counts}, window(0).start_ns, SECOND, Quality(samples=3, attempts=3)
     )
@@ -302,7 +301,7 @@ def test_a_folder_that_was_removed_is_made_again_and_what_waited_in_it_is_counte
     assert opened.count("spool_dropped_windows_total", reason="missing") == 2
     assert opened.count("spool_dropped_samples_total") == 6
     with pytest.raises(SpoolUnwritable, match="another sidecar"):
-        Spool(opened.folder, ROOM, SidecarMetrics(), next_to)
+        Spool(opened.folder, ROOM, SidecarMetrics(), make_id)
 
 
 def test_a_full_spool_drops_the_oldest_where_the_disk_has_no_room_for_a_sum(

@@ -15,7 +15,7 @@ import pytest
 from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.shipping import atomic_file
 from sidelight_sidecar.shipping.spool import Spool, SpoolUnwritable
-from tests.sidecar.windows import next_to, window
+from tests.sidecar.windows import make_id, window
 
 ROOM = 400_000
 OTHER_USER = 12345
@@ -24,7 +24,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a 
 
 
 def open_spool(folder: Path) -> Spool:
-    return Spool(folder, ROOM, SidecarMetrics(), next_to)
+    return Spool(folder, ROOM, SidecarMetrics(), make_id)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
-from ulid import ULID
 
 from sidelight_model.counts import Counts
 from sidelight_model.folded import Stack
@@ -14,6 +13,7 @@ from sidelight_model.labels import Labels
 from sidelight_model.window import Quality, Window
 from sidelight_sidecar.samplers.sampler import SampleBatch, add_threads
 from sidelight_sidecar.windows.window_builder import TargetLabels, WindowContext, build_windows
+from tests.sidecar.windows import make_id
 
 SOURCE = TargetLabels(Labels({"service": "shop"}), "worker", 7)
 QUALITY = Quality(
@@ -28,7 +28,7 @@ def counts(**stacks: int) -> Mapping[Stack, Counts]:
 
 def windows(threads: Mapping[str, Mapping[Stack, Counts]], quality: Quality = QUALITY) -> list[Window]:
     taking = WindowContext(50.0, 10.0, {"capture": "c_1"}, 3, ("cpu",))
-    return build_windows(SampleBatch(threads, 1000, 99, quality), SOURCE, taking, lambda: str(ULID()))
+    return build_windows(SampleBatch(threads, 1000, 99, quality), SOURCE, taking, make_id)
 
 
 def test_a_process_with_more_threads_becomes_two_windows_of_one_span_in_the_order_of_their_ids() -> None:

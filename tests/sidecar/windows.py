@@ -20,7 +20,7 @@ def window(
     samples = sum(count.wall for count in counts.values())
     start = BEGIN + number * seconds * SECOND
     return Window(
-        id=str(ULID.from_timestamp((start + seconds * SECOND) / 1e9)),
+        id=make_id(start),
         labels=Labels({"service": "shop", "pod": pod, "process": "main"}),
         start_ns=start,
         duration_ns=seconds * SECOND,
@@ -30,5 +30,5 @@ def window(
     )
 
 
-def next_to(window_id: str) -> str:
-    return str(ULID.from_timestamp(ULID.from_str(window_id).timestamp))
+def make_id(start_ns: int) -> str:
+    return str(ULID.from_timestamp(start_ns // 10**6))

@@ -115,6 +115,10 @@ main (app.py);wait (selectors.py);[idle] 40
 IDLE = "main (a.py:1);wait (a.py:2);[idle] 900\n"
 
 
+def make_window_id(start_ns: int) -> str:
+    return str(ULID.from_timestamp(start_ns // 10**6))
+
+
 def windows(
     service: str,
     version: str,
@@ -136,10 +140,11 @@ def windows(
         if version:
             named["version"] = version
         for turn in range(count):
+            start_ns = start + turn * WINDOW_SECONDS * 10**9
             yield Window(
-                id=str(ULID()),
+                id=make_window_id(start_ns),
                 labels=Labels(named),
-                start_ns=start + turn * WINDOW_SECONDS * 10**9,
+                start_ns=start_ns,
                 duration_ns=WINDOW_SECONDS * 10**9,
                 period_ns=PERIOD_NS,
                 counts=counts,
@@ -206,7 +211,9 @@ def _by_thread(service: str) -> Iterator[Window]:
     for main in windows(service, "1", BEFORE, thread="main"):
         labels = Labels({**main.labels, "thread": "other"})
         yield main
-        yield replace(main, id=str(ULID()), labels=labels, counts=parse_folded(_POOL), quality=others)
+        yield replace(
+            main, id=make_window_id(main.start_ns), labels=labels, counts=parse_folded(_POOL), quality=others
+        )
 
 
 def send(url: str, *batches: Iterable[Window]) -> None:

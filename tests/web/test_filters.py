@@ -8,13 +8,12 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from ulid import ULID
 
 from sidelight_model.labels import Labels
 from sidelight_model.window import Window
 from tests.web.conftest import Open
 from tests.web.flame import boxes
-from tests.web.profiles import send, windows
+from tests.web.profiles import make_window_id, send, windows
 
 
 def query(page: Page) -> str:
@@ -119,7 +118,9 @@ def pods(count: int) -> Iterator[list[Window]]:
     for start in range(0, count, 1000):
         named = (f"web-{at:05}" for at in range(start, start + 1000))
         yield [
-            replace(one, id=str(ULID()), labels=Labels({"service": f"pods-{count}", "pod": pod}))
+            replace(
+                one, id=make_window_id(one.start_ns), labels=Labels({"service": f"pods-{count}", "pod": pod})
+            )
             for pod in named
         ]
 

@@ -7,7 +7,7 @@ window never spans more than an hour.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -74,12 +74,16 @@ def can_merge(group: Sequence[WindowSummary], candidate: WindowSummary) -> bool:
     )
 
 
-def merge_windows(windows: Sequence[Window], window_id: str) -> Window:
-    """Merge one or more windows with the same MergeKey into a window of its own."""
+def merge_windows(windows: Sequence[Window], new_id: Callable[[int], str]) -> Window:
+    """Merge one or more windows with the same MergeKey into a window of its own.
+
+    `new_id` makes an id with the time of a start (ns).
+    """
+    start_ns = min(window.start_ns for window in windows)
     return replace(
         windows[0],
-        id=window_id,
-        start_ns=min(window.start_ns for window in windows),
+        id=new_id(start_ns),
+        start_ns=start_ns,
         duration_ns=sum(window.duration_ns for window in windows),
         counts=reduce(add_counts, (window.counts for window in windows), {}),
         quality=reduce(add_quality, (window.quality for window in windows)),

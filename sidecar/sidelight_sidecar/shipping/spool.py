@@ -70,11 +70,11 @@ class Spool:
     """
 
     def __init__(
-        self, folder: Path, max_bytes: int, metrics: SidecarMetrics, new_id: Callable[[str], str]
+        self, folder: Path, max_bytes: int, metrics: SidecarMetrics, new_id: Callable[[int], str]
     ) -> None:
         """Open the spool in `folder`, with at most `max_bytes`.
 
-        `new_id(id)` returns an id that sorts next to `id`. Raises SpoolUnwritable.
+        `new_id` makes an id with the time of a window's start (ns). Raises SpoolUnwritable.
         """
         self._folder = folder
         self._max_window_bytes = max_bytes * 3 // 4
@@ -267,7 +267,7 @@ class Spool:
         windows = [window for entry in group if (window := self._decode_entry(entry)) is not None]
         if len(windows) < 2:
             return  # the other files were unreadable and are quarantined now; the caller tries again
-        merged = merge_windows(windows, self._new_id(windows[0].id))
+        merged = merge_windows(windows, self._new_id)
         entry = SpoolEntry(merged.id, len(body := compress_window(merged)))
         sources = [self._entries[window.id] for window in windows]
         note = self._folder / f"{merged.id}.merge"

@@ -48,16 +48,16 @@ class WindowContext:
 
 
 def build_windows(
-    batch: SampleBatch, target_labels: TargetLabels, context: WindowContext, new_id: Callable[[], str]
+    batch: SampleBatch, target_labels: TargetLabels, context: WindowContext, new_id: Callable[[int], str]
 ) -> list[Window]:
     """Build the windows of one process.
 
     The window of the main threads comes first, also by its id, even if they have no samples. It alone
-    carries the quality that belongs to the whole process.
+    carries the quality that belongs to the whole process. `new_id` makes an id with the time of a start (ns).
     """
     first = "" if "" in batch.threads else _MAIN_THREAD
     kinds = [first, *sorted(kind for kind, counts in batch.threads.items() if counts and kind != first)]
-    ids = sorted(new_id() for _ in kinds)
+    ids = sorted(new_id(batch.start_ns) for _ in kinds)
     rest = [_split_quality(batch.quality, batch.threads[kind]) for kind in kinds[1:]]
     quality = replace(
         batch.quality,

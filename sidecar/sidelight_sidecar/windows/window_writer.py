@@ -33,7 +33,7 @@ class WindowWriter:
         preroll: Preroll,
         metrics: SidecarMetrics,
         health: HealthBoard,
-        new_id: Callable[[], str],
+        new_id: Callable[[int], str],
         on_window_added: Callable[[], None],
     ) -> None:
         self._spool = spool
@@ -95,11 +95,7 @@ class WindowWriter:
         windows: list[Window] = []
         for item in buffered:
             decoded = [decode_windows(decompress_window(body))[0] for body in item.compressed]
-            ids = sorted(self._new_id() for _ in decoded)
-            windows += [
-                replace(window, id=window_id, labels=Labels({**window.labels, **labels}))
-                for window, window_id in zip(decoded, ids, strict=True)
-            ]
+            windows += [replace(window, labels=Labels({**window.labels, **labels})) for window in decoded]
         return windows
 
     def discard(self, key: ProcessKey) -> None:

@@ -8,6 +8,8 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
+from ulid import ULID
+
 from sidelight_model.folded import parse_folded
 from sidelight_model.labels import Labels
 from sidelight_model.window import Quality, Window, encode_windows
@@ -40,10 +42,11 @@ def _windows(version: str, stacks: Mapping[str, int], pods: int, minutes: Sequen
                 for stack, mean in stacks.items()
             ]
             lines.append(f"serve (a.py:1);wait (a.py:5);[idle] {round(luck.gauss(5000, 70))}")
+            start_ns = now - (back + 1) * 60 * SECOND_NS
             yield Window(
-                id=f"{next(_numbers):026d}",
+                id=f"{str(ULID.from_timestamp(start_ns // 10**6))[:10]}{next(_numbers):016d}",
                 labels=Labels({"service": "shop", "version": version, "pod": f"{name}-{pod}x2bq"}),
-                start_ns=now - (back + 1) * 60 * SECOND_NS,
+                start_ns=start_ns,
                 duration_ns=60 * SECOND_NS,
                 period_ns=SECOND_NS // 100,
                 counts=parse_folded("\n".join(lines)),

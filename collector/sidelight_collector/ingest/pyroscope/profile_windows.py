@@ -34,6 +34,7 @@ from sidelight_collector.ingest.validation import (
     check_clock,
 )
 from sidelight_collector.stack_hashing import HashedWindow, build_hashed_window
+from sidelight_collector.storage.tables import DAY_NS
 from sidelight_model.counts import STATES
 from sidelight_model.errors import LimitExceeded
 from sidelight_model.import_formats.folded_input import NO_UNREADABLE_LINES
@@ -165,13 +166,13 @@ class WindowBuilder:
                 hint="Upload more often.",
             )
         start_ns = sent.start_ns if sent.start_ns > 0 else self.now_ns - duration_ns
+        is_fixed = sent.has_fixed_time and sent.start_ns > 0
+        id_time_ns = start_ns if is_fixed else start_ns // DAY_NS * DAY_NS
         self.count_dropped_labels(sent.series.dropped)
         for number, group in enumerate(groups):
             if len(self.windows) == limits.max_windows:
                 raise too_many_windows_error(limits.max_windows)
-            content_id = derive_content_id(
-                sent.content_hash, number, start_ns if sent.has_fixed_time and sent.start_ns > 0 else 0
-            )
+            content_id = derive_content_id(sent.content_hash, number, id_time_ns)
             stacks = group.stacks
             quality = Quality(
                 samples=stacks.samples,
