@@ -87,6 +87,9 @@ class Session:
         process: such samples are `idle`.
         """
     @property
+    def names_problem(self) -> str | None:
+        """Why thread names cannot be read, if they were asked for: threads are `main` and `other` then."""
+    @property
     def rate_hz(self) -> float: ...
     @property
     def ended(self) -> str | None:

@@ -140,6 +140,25 @@ def test_a_replaced_libpython_neither_blocks_nor_fills_the_sampler(version, read
     assert readers[-1] < 64 * MIB
 
 
+@pytest.mark.parametrize("version", WITH_LIBPYTHON)
+def test_a_deleted_libpython_costs_the_names_of_threads_only(version, tmp_path, wait_until):
+    with own_libpython(version, tmp_path) as (pid, library):
+        engine = Engine()
+        assert engine.attach(pid, rate_hz=100, thread_names=True).names_problem is None
+        library.unlink()
+        session = engine.attach(pid, rate_hz=100, thread_names=True)
+        assert f"{library} (deleted) cannot be opened" in session.names_problem
+        labels: set[str] = set()
+
+        def has_samples() -> bool:
+            labels.update(label for label, *_ in session.take().counts)
+            return bool(labels)
+
+        wait_until(has_samples)
+        assert (session.reader, labels) == ("own", {"main"})
+        session.stop()
+
+
 @pytest.mark.parametrize("version", [version for version in OLD if version in WITH_LIBPYTHON])
 def test_a_symbol_table_larger_than_the_memory_ends_its_reader_process_only(version, tmp_path):
     before = peak_bytes()

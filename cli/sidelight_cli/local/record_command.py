@@ -263,7 +263,10 @@ class RecordCommand:
 
     def _describe_reader(self) -> str:
         session = self._process_set.last_session
-        return f"mode {session.mode}, reader {session.reader}, Python {session.python}" if session else ""
+        if session is None:
+            return ""
+        names = f", no thread names: {session.names_problem}" if session.names_problem else ""
+        return f"mode {session.mode}, reader {session.reader}, Python {session.python}{names}"
 
     def _describe_limit(self) -> str:
         limit = f"for {self._seconds:g} s" if self._seconds else "until it ends"

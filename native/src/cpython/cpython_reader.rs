@@ -66,6 +66,8 @@ struct Interpreter {
     expected: Expected,
     /// As of the last reading.
     head: InterpreterHead,
+    /// The thread at which walking begins: the last reading had no time for it.
+    first_walked: usize,
 }
 
 #[derive(Debug, Default)]
@@ -85,11 +87,23 @@ struct Thread {
     reading: ThreadReading,
 }
 
+/// What became of the walk of a thread's frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Walk {
+    Done,
+    /// It has not run.
+    Skipped,
+    /// There was not enough time for it.
+    Late,
+}
+
 /// What a reading found for a thread.
 #[derive(Clone, Debug, Default)]
 enum ThreadReading {
     #[default]
     Failed,
+    /// There was no time to look at it.
+    Unvisited,
     /// It has not run: its stack is the last one.
     Unchanged,
     /// Its frames are this part of `positions`.
@@ -211,20 +225,12 @@ impl<M: Memory> CpythonReader<M> {
         // The rest of the time is for code objects.
         let now = Instant::now();
         let walk_deadline = now + deadline.saturating_duration_since(now).mul_f64(WALK_SHARE);
-        let (mut remembered, mut walked_threads) = (0, 0);
-        let mut walk = |thread: &mut Thread, state: &[u8]| {
-            let read = thread.last_stack.is_some() && !thread.failed;
-            if read && thread.native_id.is_some_and(|id| !ran(id)) {
+        let mut walk = |thread: &mut Thread, state: &[u8], is_first: bool| {
+            if thread.is_unchanged(ran) {
                 thread.reading = ThreadReading::Unchanged;
-                remembered += thread.off_stack_frames.len();
-                return Ok(());
+                return Ok(Walk::Skipped);
             }
             let holds = thread.address == head.holder;
-            // The next readings get to the rest: threads that were read and have not run are not walked again.
-            if !holds && walked_threads > 0 && Instant::now() >= walk_deadline {
-                thread.reading = ThreadReading::Failed;
-                return Ok(());
-            }
             let began = self.positions.len();
             let mut walk = |check_call_entry| {
                 self.positions.truncate(began);
@@ -243,45 +249,57 @@ impl<M: Memory> CpythonReader<M> {
             } else if holds && walked.is_ok() {
                 self.call_entry.reset();
             }
-            remembered += thread.off_stack_frames.len();
-            if remembered > MAX_ALL_REMEMBERED {
-                thread.off_stack_frames = Vec::new();
-            }
             let late = walked == Err(WalkError::Timeout) || memory.has_expired();
-            thread.reading = match walked {
+            match walked {
                 Ok(()) => {
-                    walked_threads += 1;
                     cut_middle(&mut self.positions, began, self.max_depth);
-                    ThreadReading::Frames(began..self.positions.len())
+                    thread.reading = ThreadReading::Frames(began..self.positions.len());
+                    Ok(Walk::Done)
                 }
                 Err(WalkError::CallEntry) => {
                     self.call_entry.record(self.walker.fingerprint());
-                    return Err(Failure::transient("read", &"a call was being entered"));
+                    Err(Failure::transient("read", &"a call was being entered"))
                 }
+                Err(_) if late && is_first => Err(slow()),
                 // It is counted as a thread that could not be read.
-                Err(_) if late && !holds && walked_threads > 0 => {
-                    self.positions.truncate(began);
-                    ThreadReading::Failed
-                }
-                Err(_) if late => return Err(slow()),
                 Err(_) => {
                     self.positions.truncate(began);
-                    ThreadReading::Failed
+                    thread.reading = ThreadReading::Failed;
+                    Ok(if late { Walk::Late } else { Walk::Done })
                 }
-            };
-            Ok(())
+            }
         };
         // The thread that holds the GIL first: there may not be time for all.
         let holder = interpreter.threads.iter().position(|thread| thread.address == head.holder);
-        if let Some((thread, (_, state))) =
-            holder.and_then(|n| interpreter.threads.get_mut(n).zip(self.states.iter().nth(n)))
+        let mut is_first = true;
+        if let Some((thread, state)) =
+            holder.and_then(|n| interpreter.threads.get_mut(n).zip(self.states.get(n)))
         {
-            walk(thread, state)?;
+            is_first = walk(thread, state, true)? == Walk::Skipped;
         }
-        for (n, (thread, (_, state))) in interpreter.threads.iter_mut().zip(self.states.iter()).enumerate() {
-            if holder != Some(n) {
-                walk(thread, state)?;
+        let (count, began) = (interpreter.threads.len(), interpreter.first_walked);
+        interpreter.first_walked = 0;
+        let mut others = 0;
+        for n in (began.min(count)..count).chain(0..began.min(count)).filter(|&n| holder != Some(n)) {
+            // A look at a thread takes a part of a microsecond, and there may be thousands.
+            let now = Instant::now();
+            if now >= if is_first { deadline } else { walk_deadline } {
+                interpreter.first_walked = n;
+                if is_first {
+                    return Err(slow());
+                }
+                break;
             }
+            let Some((thread, state)) = interpreter.threads.get_mut(n).zip(self.states.get(n)) else { break };
+            // A thread that is too deep for what is left of the time comes first next time, and then last.
+            interpreter.first_walked = if others == 0 { n + 1 } else { n };
+            let walked = walk(thread, state, is_first)?;
+            if walked == Walk::Late {
+                break;
+            }
+            interpreter.first_walked = 0;
+            is_first &= walked == Walk::Skipped;
+            others += usize::from(walked == Walk::Done);
         }
         let refreshed = self.codes.refresh(&memory, &self.positions, head.freed, Some(deadline));
         match refreshed && !memory.has_expired() {
@@ -380,9 +398,10 @@ impl<M: Memory + Send> StackReader for CpythonReader<M> {
         }
         let mut stacks = Vec::with_capacity(cached.threads.len());
         if outcome.is_ok() {
+            cached.visit_rest(ran);
             for thread in &mut cached.threads {
                 let stack = match thread.reading.clone() {
-                    ThreadReading::Failed => None,
+                    ThreadReading::Failed | ThreadReading::Unvisited => None,
                     ThreadReading::Unchanged => thread.last_stack,
                     ThreadReading::Frames(positions) => self.stack_of(positions, interner).ok(),
                 };
@@ -427,9 +446,21 @@ impl Interpreter {
             before.remove(&address).unwrap_or_else(|| Thread { address, ..Thread::default() })
         }));
     }
-}
 
-impl Interpreter {
+    /// Finds threads that have not run among those that there was no time for; nothing is read of the target.
+    fn visit_rest(&mut self, ran: &mut dyn FnMut(i32) -> bool) {
+        let mut remembered = 0;
+        for thread in &mut self.threads {
+            if matches!(thread.reading, ThreadReading::Unvisited) && thread.is_unchanged(ran) {
+                thread.reading = ThreadReading::Unchanged;
+            }
+            remembered += thread.off_stack_frames.len();
+            if remembered > MAX_ALL_REMEMBERED {
+                thread.off_stack_frames = Vec::new();
+            }
+        }
+    }
+
     /// Reads the kernel's ids of new threads.
     fn read_native_ids(&mut self, native_ids: &NativeIds, memory: &dyn Memory) {
         let mut unnamed: Vec<&mut Thread> =
@@ -456,6 +487,12 @@ impl Thread {
             };
             *self = Thread { address: self.address, thread_id, identity, native_id, ..Thread::default() };
         }
+        self.reading = ThreadReading::Unvisited;
+    }
+
+    /// Whether it was read, and has not run since.
+    fn is_unchanged(&self, ran: &mut dyn FnMut(i32) -> bool) -> bool {
+        self.last_stack.is_some() && !self.failed && self.native_id.is_some_and(|id| !ran(id))
     }
 }
 

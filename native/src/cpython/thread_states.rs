@@ -238,6 +238,11 @@ impl ThreadStates {
         self.entries.iter().map(|&(address, at)| (address, &self.bytes[at..at + self.size]))
     }
 
+    /// The bytes of the state at a place in the list.
+    pub fn get(&self, n: usize) -> Option<&[u8]> {
+        self.entries.get(n).map(|&(_, at)| &self.bytes[at..at + self.size])
+    }
+
     /// Frees a buffer that a usual number of threads does not need.
     pub fn shrink(&mut self) {
         if self.bytes.len() > MAX_KEPT_BYTES {

@@ -49,6 +49,8 @@ pub struct Threads {
     /// An observation that takes more CPU time has no real-time priority: it would keep the target from its CPU.
     pub max_displacement: Duration,
     observes_slowly: bool,
+    /// While a displaced thread may go on.
+    lowered: Option<TemporaryPriority>,
     /// Where the target has another pid namespace: our thread ids by the ids in that namespace.
     inner_tids: Option<HashMap<i32, i32>>,
 }
@@ -77,6 +79,7 @@ impl Threads {
             released_cpu_ns: None,
             max_displacement: Duration::MAX,
             observes_slowly: false,
+            lowered: None,
             inner_tids,
         })
     }
@@ -101,6 +104,7 @@ impl Threads {
     /// The same. Calls `meanwhile` now and then.
     pub fn observe_and(&mut self, meanwhile: &mut dyn FnMut()) -> io::Result<bool> {
         let slowly = self.observes_slowly();
+        self.lowered = None;
         let lowered = if slowly { sched_priority::lower() } else { None };
         let began_cpu_ns = self.begin_displacement();
         let observed = self.observe_all(meanwhile);
@@ -119,13 +123,17 @@ impl Threads {
         self.observed_cpu_ns
     }
 
-    /// After the reading of a process whose threads take long: a thread that was displaced may go on.
-    pub fn end_displacement(&mut self) -> Option<TemporaryPriority> {
-        if !self.observes_slowly() {
-            return None;
+    /// After the reading of a process whose threads take long: a thread that was displaced may go on until
+    /// `restore_priority`.
+    pub fn end_displacement(&mut self) {
+        if self.observes_slowly() && self.released_cpu_ns.is_none() {
+            self.released_cpu_ns = Some(thread_cpu_ns());
+            self.lowered = sched_priority::lower();
         }
-        self.released_cpu_ns = Some(thread_cpu_ns());
-        sched_priority::lower()
+    }
+
+    pub fn restore_priority(&mut self) {
+        self.lowered = None;
     }
 
     fn observe_all(&mut self, meanwhile: &mut dyn FnMut()) -> io::Result<bool> {

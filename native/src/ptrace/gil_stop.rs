@@ -19,6 +19,7 @@ use crate::linux::threads::Threads;
 use crate::ptrace::ptrace_stop::{StopError, Stopper};
 use crate::stacks::stack_interner::StackInterner;
 use crate::stacks::stack_reader::{Failure, GilState, StackReader, Stacks, ThreadStack};
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 /// A reading that was not true is made again after these pauses: a call that was found half entered needs
@@ -27,8 +28,10 @@ const RETRY_PAUSES_US: [u64; 8] = [20, 20, 100, 200, 400, 800, 1600, 3200];
 /// How often a thread without a CPU is read without a stop. If it gets a CPU each time, it is stopped.
 const UNSTOPPED_TRIES: usize = 4;
 
-/// The share of the longest stop for which a thread without a CPU is read. What follows keeps it from its CPU as well.
-const UNSTOPPED_SHARE: f64 = 0.75;
+/// The share of the longest stop for which a thread without a CPU is read, and until which the reading is verified. What
+/// follows keeps it from its CPU as well.
+const UNSTOPPED_READ_SHARE: f64 = 0.75;
+const UNSTOPPED_SHARE: f64 = 0.9;
 
 /// A reader of one process, and what it needs to read consistently.
 pub struct ConsistentReader<'a> {
@@ -133,17 +136,36 @@ impl ConsistentReader<'_> {
 
     /// Reads with no thread stopped.
     fn read_unstopped(&mut self, interpreter: usize, stopper: &Stopper) -> ReadResult {
-        self.reader.set_deadline(self.unstopped_deadline(stopper));
-        let stacks = self.read_one(interpreter);
+        self.reader.set_deadline(self.unstopped_deadline(stopper, UNSTOPPED_READ_SHARE));
+        let threads = RefCell::new(&mut *self.threads);
+        let mut is_held = None;
+        // What follows takes long where there are thousands of threads.
+        let mut verify_held = |gil: GilState| {
+            if gil.holder != 0 {
+                let mut threads = threads.borrow_mut();
+                is_held = Some(is_held_off_cpu(&mut threads, gil));
+                if is_held == Some(true) {
+                    threads.end_displacement();
+                }
+            }
+        };
+        let stacks = read_one(self.reader, &threads, self.interner, interpreter, &mut verify_held);
+        let deadline = self.unstopped_deadline(stopper, UNSTOPPED_SHARE);
+        self.reader.set_deadline(deadline);
+        let verified = stacks.and_then(|stacks| match is_held {
+            Some(true) => Ok(stacks.threads),
+            Some(false) => Err(moved("the thread with the GIL ran while it was read")),
+            None => self.verify(stacks, interpreter, None, deadline),
+        });
         self.reader.set_deadline(None);
-        self.verify(stacks?, interpreter, None)
+        verified
     }
 
     /// The deadline of a reading without a stop. A preempted thread may wait for the CPU of the reader: that must not
     /// take longer than a stop.
-    fn unstopped_deadline(&self, stopper: &Stopper) -> Option<Instant> {
+    fn unstopped_deadline(&self, stopper: &Stopper, share: f64) -> Option<Instant> {
         let looked = self.threads.preempted_thread().and(self.threads.observed_at);
-        looked.map(|looked| looked + stopper.limits.max_stop.mul_f64(UNSTOPPED_SHARE))
+        looked.map(|looked| looked + stopper.limits.max_stop.mul_f64(share))
     }
 
     /// Reads with these threads stopped, for as long as their memory is read.
@@ -152,16 +174,16 @@ impl ConsistentReader<'_> {
         let stopped = StoppedThreads { tids: stop.threads().collect(), deadline: stop.deadline() };
         self.reader.set_deadline(Some(stopped.deadline));
         let mut stop = Some(stop);
-        let threads = &*self.threads;
+        let threads = RefCell::new(&mut *self.threads);
         // Where the GIL is free it has to be seen to be free at the end.
         let mut release = |gil: GilState| {
-            if gil.holder != 0 && holder_tid(threads, gil).is_some_and(|tid| stopped.holds(tid)) {
+            if gil.holder != 0 && holder_tid(&threads.borrow(), gil).is_some_and(|tid| stopped.holds(tid)) {
                 stop = None;
             }
         };
-        let read = read_one(self.reader, threads, self.interner, interpreter, &mut release);
+        let read = read_one(self.reader, &threads, self.interner, interpreter, &mut release);
         let stacks = match read {
-            Ok(stacks) => self.verify(stacks, interpreter, Some(&stopped)),
+            Ok(stacks) => self.verify(stacks, interpreter, Some(&stopped), Some(stopped.deadline)),
             // Whatever was wrong, it moved.
             Err(failure) => match self.reader.gil(interpreter) {
                 Ok(gil)
@@ -179,19 +201,24 @@ impl ConsistentReader<'_> {
         stacks
     }
 
-    /// Checks that a reading is consistent; `stopped` are the threads that stood still for it, if any.
-    fn verify(&mut self, stacks: Stacks, interpreter: usize, stopped: Option<&StoppedThreads>) -> ReadResult {
+    /// Checks that a reading is consistent; `stopped` are the threads that stood still for it, if any. It is given up
+    /// at the deadline if the GIL is free; if not, little is checked.
+    fn verify(
+        &mut self,
+        stacks: Stacks,
+        interpreter: usize,
+        stopped: Option<&StoppedThreads>,
+        deadline: Option<Instant>,
+    ) -> ReadResult {
         let Stacks { threads, gil } = stacks;
         if gil.holder == 0 {
-            return self.verify_free_gil(threads, gil, interpreter, stopped);
+            return self.verify_free_gil(threads, gil, interpreter, stopped, deadline);
         }
         let holder = holder_tid(self.threads, gil);
         match (holder, stopped) {
             (Some(tid), Some(stopped)) if stopped.holds(tid) => Ok(threads),
             (_, Some(_)) => Err(moved("another thread took the GIL")),
-            // It had the GIL when the reading began: it still has it, and nobody else did.
-            (Some(tid), None) if self.threads.recheck(tid) == Recheck::OffCpu => Ok(threads),
-            (None, None) if self.threads.were_all_off_cpu() && self.threads.are_all_off_cpu() => Ok(threads),
+            (_, None) if is_held_off_cpu(self.threads, gil) => Ok(threads),
             (_, None) => Err(moved("the thread with the GIL ran while it was read")),
         }
     }
@@ -203,6 +230,7 @@ impl ConsistentReader<'_> {
         gil: GilState,
         interpreter: usize,
         stopped: Option<&StoppedThreads>,
+        deadline: Option<Instant>,
     ) -> ReadResult {
         if self.threads.single_thread().is_some_and(|tid| self.threads.recheck(tid) == Recheck::OffCpu) {
             return Ok(stacks);
@@ -217,7 +245,7 @@ impl ConsistentReader<'_> {
                 continue;
             }
             // Each takes microseconds, and there may be thousands.
-            if stopped.is_some_and(|stopped| Instant::now() >= stopped.deadline) {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Err(slow("the threads could not be checked while they may be stopped (max-stop-ms)"));
             }
             match tid.map(|tid| self.threads.recheck(tid)) {
@@ -243,7 +271,7 @@ impl ConsistentReader<'_> {
     /// Reads while no thread has a CPU, or with all threads stopped.
     fn attempt_all_off_cpu(&mut self, interpreters: &[usize], n: usize, stopper: &mut Stopper) -> ReadResult {
         if n < UNSTOPPED_TRIES && self.threads.were_all_off_cpu() {
-            self.reader.set_deadline(self.unstopped_deadline(stopper));
+            self.reader.set_deadline(self.unstopped_deadline(stopper, UNSTOPPED_READ_SHARE));
             let stacks = self.read_each(interpreters, &mut |_| {});
             self.reader.set_deadline(None);
             let stacks = stacks?;
@@ -272,14 +300,16 @@ impl ConsistentReader<'_> {
                     release(gil)
                 }
             };
-            let read = read_one(self.reader, self.threads, self.interner, interpreter, &mut release)?;
+            let threads = RefCell::new(&mut *self.threads);
+            let read = read_one(self.reader, &threads, self.interner, interpreter, &mut release)?;
             stacks.extend(read.threads);
         }
         Ok(stacks)
     }
 
     fn read_one(&mut self, interpreter: usize) -> Result<Stacks, Failure> {
-        read_one(self.reader, self.threads, self.interner, interpreter, &mut |_| {})
+        let threads = RefCell::new(&mut *self.threads);
+        read_one(self.reader, &threads, self.interner, interpreter, &mut |_| {})
     }
 
     fn mark_read(&mut self, stacks: &[ThreadStack]) {
@@ -324,17 +354,27 @@ impl StoppedThreads {
 
 fn read_one(
     reader: &mut dyn StackReader,
-    threads: &Threads,
+    threads: &RefCell<&mut Threads>,
     interner: &mut StackInterner,
     interpreter: usize,
     release: &mut dyn FnMut(GilState),
 ) -> Result<Stacks, Failure> {
     let named = reader.has_native_ids(interpreter);
     let mut ran = |native_id| {
+        let threads = threads.borrow();
         let tid = threads.resolve(Some(native_id), 0).filter(|_| named);
         tid.is_none_or(|tid| threads.may_have_run_in(tid, interpreter))
     };
     reader.read_and_release(interpreter, &mut ran, interner, release)
+}
+
+/// Whether the thread that held the GIL when the reading began had no CPU since: it still has the GIL, and nobody else
+/// did.
+fn is_held_off_cpu(threads: &mut Threads, gil: GilState) -> bool {
+    match holder_tid(threads, gil) {
+        Some(tid) => threads.recheck(tid) == Recheck::OffCpu,
+        None => threads.were_all_off_cpu() && threads.are_all_off_cpu(),
+    }
 }
 
 /// The thread that holds the GIL.

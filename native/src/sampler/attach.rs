@@ -43,6 +43,8 @@ pub struct SamplingMethod {
     pub python: String,
     /// States that cannot be told apart.
     pub missing_states: Vec<&'static str>,
+    /// Why the names of threads cannot be read; None if they can, or are not wanted.
+    pub names_problem: Option<String>,
 }
 
 /// Finds the interpreter of `pid`, here, and has the engine make a first reading and go on from there.
@@ -103,7 +105,14 @@ fn prepare(
     };
     let named = options.names || options.timed_names;
     let processes = &engine.reader_processes;
-    let names = named.then(|| ThreadNames::new(target.pid, processes, options.names)).transpose()?;
+    let names = match named.then(|| ThreadNames::new(target.pid, processes, options.names)).transpose() {
+        // It opens the files of the process, and they may be gone.
+        Err(failure) if failure.kind == "other" && method.reader == ReaderKind::Cpython => {
+            method.names_problem = Some(failure.message);
+            None
+        }
+        names => names?,
+    };
     let sampler = ProcessSampler::new(Arc::clone(target), method.mode, reader, options.limits, names)?;
     method.missing_states = sampler.missing_states();
     Ok((sampler, method))
@@ -124,6 +133,7 @@ fn find_reader(
                     reader: ReaderKind::Cpython,
                     python: reader.python(),
                     missing_states: Vec::new(),
+                    names_problem: None,
                 };
                 return Ok((Box::new(reader), method));
             }
@@ -143,6 +153,7 @@ fn find_reader(
         reader: ReaderKind::PySpy,
         python: reader.python(),
         missing_states: Vec::new(),
+        names_problem: None,
     };
     Ok((Box::new(reader), method))
 }

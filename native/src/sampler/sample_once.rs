@@ -155,10 +155,13 @@ impl ProcessSampler {
             Mode::Blocking => self.read(StopScope::AllThreads, interner),
             Mode::Nonblocking => self.read_unstopped(interner),
         };
-        let _priority = self.threads.end_displacement();
-        let stacks = stacks?;
-        let stacks = self.merge_interpreters(stacks, interner);
-        self.store(stacks, interner)
+        self.threads.end_displacement();
+        let stored = stacks.and_then(|stacks| {
+            let stacks = self.merge_interpreters(stacks, interner);
+            self.store(stacks, interner)
+        });
+        self.threads.restore_priority();
+        stored
     }
 
     /// A thread that runs code in an interpreter is still in whichever called that, the older one: it has one

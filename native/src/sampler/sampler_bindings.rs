@@ -194,6 +194,11 @@ impl Session {
     }
 
     #[getter]
+    fn names_problem(&self) -> Option<&str> {
+        self.attached.method.names_problem.as_deref()
+    }
+
+    #[getter]
     fn rate_hz(&self) -> f64 {
         *self.rate_hz.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import structlog
+
 from sidelight_model.counts import Counts
 from sidelight_model.errors import Reason
 from sidelight_model.folded import Stack
@@ -21,6 +23,9 @@ from sidelight_sidecar.samplers.sampler import SampleBatch, SamplingError
 from sidelight_sidecar.samplers.timed_samples import TimedSamples, encode_timed_samples
 
 DenialExplainer = Callable[[int], SamplingError]
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
+    "sidelight_sidecar.samplers.native_sampler"
+)
 
 
 class NativeSampler:
@@ -97,6 +102,8 @@ class NativeSampler:
                 f"process {proc.pid} cannot be sampled: {error}", hint="It is tried again."
             ) from error
         self.missing_states = tuple(session.missing_states)
+        if session.names_problem:
+            _log.warning("thread names cannot be read", process=proc.pid, problem=session.names_problem)
         return NativeSession(session, self.name, has_timestamps=self.has_timestamps)
 
 

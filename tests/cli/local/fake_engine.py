@@ -57,6 +57,7 @@ class FakeSession:
     reader: str = "own"
     python: str = "3.11.7"
     ended: str | None = None
+    names_problem: str | None = None
     waiting: list[FakeBatch] = field(default_factory=list)
     shown: FakeTimeline = field(default_factory=FakeTimeline)
     calls: list[str] = field(default_factory=list)

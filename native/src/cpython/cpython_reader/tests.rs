@@ -334,15 +334,50 @@ impl Memory for Late<'_> {
     }
 }
 
+/// A moment at which all threads can be read, and their stacks.
+fn readable_moment(target: &Target, layout: &Layout) -> (MemoryImage, Vec<(u64, String)>) {
+    // Not while a call is entered. What cannot be read at all stands under what was read last.
+    let read_whole = |truth: MemoryImage| {
+        let right = stacks(&mut reader(truth.clone(), target, layout), &mut StackInterner::new(100))?;
+        (!right.iter().any(|(_, stack)| stack.contains(UNREAD))).then_some((truth, right))
+    };
+    std::iter::repeat_with(|| target.copy()).find_map(read_whole).unwrap()
+}
+
+#[test]
+fn threads_without_time_for_their_reading_are_read_in_turn() {
+    each_python(|target, layout| {
+        let (truth, right) = readable_moment(target, layout);
+        let late = Late { truth: &truth, left: usize::MAX.into(), deadline: Mutex::new(Instant::now()) };
+        let (mut reader, mut interner) = (reader(late, target, layout), StackInterner::new(100));
+        let interpreter = reader.interpreters().unwrap()[0];
+        // The second time their code is known.
+        for _ in 0..2 {
+            reader.memory.left = usize::MAX.into();
+            assert_eq!(stacks(&mut reader, &mut interner).as_ref(), Some(&right));
+        }
+        let reads = (usize::MAX - reader.memory.left.load(Relaxed)) / 2;
+        let mut read = std::collections::HashSet::new();
+        for _ in 0..500 {
+            let now = Instant::now();
+            reader.set_deadline(Some(now + Duration::from_millis(20)));
+            // After the time for walking, and before that for code.
+            *reader.memory.deadline.lock().unwrap() = now + Duration::from_millis(16);
+            reader.memory.left = reads.into();
+            let found = reader.read(interpreter, &mut |_| true, &mut interner).unwrap_or_default();
+            read.extend(found.threads.iter().filter(|thread| !thread.failed).map(|thread| thread.thread_id));
+            if read.len() == right.len() {
+                return;
+            }
+        }
+        panic!("{} of {} threads were read, with {reads} reads each time", read.len(), right.len());
+    });
+}
+
 #[test]
 fn what_is_not_read_in_time_is_slow_or_counted_as_unread_and_read_later() {
     each_python(|target, layout| {
-        // Not while a call is entered. What cannot be read at all stands under what was read last.
-        let read_whole = |truth: MemoryImage| {
-            let right = stacks(&mut reader(truth.clone(), target, layout), &mut StackInterner::new(100))?;
-            (!right.iter().any(|(_, stack)| stack.contains(UNREAD))).then_some((truth, right))
-        };
-        let (truth, right) = std::iter::repeat_with(|| target.copy()).find_map(read_whole).unwrap();
+        let (truth, right) = readable_moment(target, layout);
         let (mut slow, mut partial, mut whole) = (0, 0, 0);
         for reads in 0.. {
             let late = Late { truth: &truth, left: usize::MAX.into(), deadline: Mutex::new(Instant::now()) };
