@@ -27,6 +27,7 @@ from tests.processes import S3Server
 CACHED_PATHS = (
     *("services", "overview", "labels", "labels/{name}/values", "timeline", "heatmap", "flamegraph"),
     *("depth", "stack-composition", "top", "functions", "endpoints", "lines", "export"),
+    "sidecars",
     "export/{name}.speedscope.json",
     *("compare", "verdict", "export/compare"),
     *("/pyroscope/render", "/pyroscope/render-diff", "/pyroscope/label-values"),

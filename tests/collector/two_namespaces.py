@@ -98,6 +98,7 @@ def questions(of: Filled, link: str, range_: Mapping[str, str] = RANGE) -> Quest
         "stack-composition": [("stack-composition", given) for given in [*every, *sides]],
         "top": [("top", given) for given in [*every, *sides]],
         "functions": [("functions", given) for given in every],
+        "sidecars": [("sidecars", given) for given in every],
         "endpoints": [
             ("endpoints", {**given, "format": form}) for given in every for form in ("json", "prometheus")
         ],

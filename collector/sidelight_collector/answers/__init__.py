@@ -13,4 +13,5 @@ service_overview   all services in columns
 endpoints          endpoints by cost
 usage              windows of each service
 last_seen          pods and services
+sidecar_health     sidecars of each service
 """

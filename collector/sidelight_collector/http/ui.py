@@ -38,6 +38,8 @@ _HEADERS: Final = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+_UNKNOWN_PATH: Final = "/{page:(?!(?:api|l)/|ingest$).+}"
+"""Any other path. A browser gets the page that says so, other clients an error as JSON."""
 _NO_EVAL: Final = "no-eval.js"
 _IMMUTABLE: Final = "public, max-age=31536000, immutable"
 _CONTENT_TYPES: Final = {
@@ -121,6 +123,13 @@ def routes(
     async def show(_: web.Request) -> web.Response:
         return _html_response(page, POLICY)
 
+    async def show_unknown(request: web.Request) -> web.Response:
+        if "text/html" not in request.headers.get("Accept", ""):
+            raise web.HTTPNotFound
+        response = _html_response(page, POLICY)
+        response.set_status(404)
+        return response
+
     async def show_speedscope(_: web.Request) -> web.Response:
         nonce = secrets.token_urlsafe(16)
         return _html_response(_adapt_speedscope(build.speedscope_html, nonce), build_speedscope_policy(nonce))
@@ -141,6 +150,7 @@ def routes(
         web.get("/speedscope/index.html", show_speedscope),
         web.get(f"/speedscope/{_NO_EVAL}", no_eval),
         web.get("/speedscope/{name}", _build_file_handler(build.speedscope_files)),
+        web.get(_UNKNOWN_PATH, show_unknown),
     ]
 
 
@@ -149,7 +159,8 @@ def _page_paths(path_prefix: str) -> tuple[str, ...]:
 
     The bare prefix without a trailing slash is one of them.
     """
-    pages = ("/", "/services", "/s/{page:.+}", "/captures", "/captures/{page}", "/settings")
+    pages = ("/", "/services", "/s/{page:.*}", "/captures", "/captures/{page}", "/settings")
+    pages += ("/fleet", "/fleet/{page}")
     return (*pages, *([""] if path_prefix else []))
 
 

@@ -217,6 +217,26 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/v1/sidecars": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * List sidecars by service
+         * @description Versions, modes, overhead and missing samples of the sidecars of each service. A row is a cluster, namespace, service, sampler and mode.
+         */
+        readonly get: operations["sidecars"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/v1/lines": {
         readonly parameters: {
             readonly query?: never;
@@ -2483,6 +2503,33 @@ export interface components {
             readonly leftTicks?: number;
             /** @description The total of the right side. */
             readonly rightTicks?: number;
+        };
+        /** @description Sidecars in columns, sorted by cluster, namespace and service. */
+        readonly SidecarHealth: {
+            /** @description Values of the label `cluster`; all other columns have the same order. */
+            readonly cluster: readonly string[];
+            readonly namespace: readonly string[];
+            readonly service: readonly string[];
+            /** @description Program and version that took the samples. */
+            readonly sampler: readonly string[];
+            readonly mode: readonly string[];
+            readonly pods: readonly number[];
+            /** @description End of the latest window (Unix seconds). */
+            readonly last_seen: readonly number[];
+            /** @description Share of process time in which ticks gave stacks; null if no window records it. */
+            readonly coverage: readonly (number | null)[];
+            /** @description Share of ticks that gave no stacks; null if no window records it. */
+            readonly failed_share: readonly (number | null)[];
+            /** @description Share of process time that processes were stopped; null if no window records it. */
+            readonly stopped_share: readonly (number | null)[];
+            readonly longest_stop_seconds: readonly number[];
+            /** @description Seconds between windows without sampling, because a capture ran or the rate was reduced to zero. */
+            readonly preempted_seconds: readonly number[];
+            /** @description Number of rows beyond `limit`. */
+            readonly omitted: number;
+            readonly from: number;
+            readonly until: number;
+            readonly basis: components["schemas"]["Basis"];
         };
     };
     responses: {
@@ -4982,6 +5029,119 @@ export interface operations {
                      *     }
                      */
                     readonly "application/json": components["schemas"]["FleetFunctions"];
+                };
+            };
+            readonly 304: components["responses"]["NotModified"];
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly sidecars: {
+        readonly parameters: {
+            readonly query?: {
+                /**
+                 * @description Selector of windows: Prometheus matchers, braces optional. Operators are `=`, `!=`, `=~` and `!~`. Regular expressions are RE2 and match the whole value. An absent label equals the empty string. The label `endpoint` selects stacks by their endpoint, such as `checkout (shop/views.py)`, in all answers about stacks, timelines and heatmaps. Default: all windows.
+                 * @example {service="shop", version=~"2026.*"}
+                 */
+                readonly query?: components["parameters"]["query"];
+                /**
+                 * @description Start of the range: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w). The range includes windows that start at or after it.
+                 * @example -15m
+                 */
+                readonly from?: components["parameters"]["from"];
+                /**
+                 * @description End of the range, exclusive: RFC 3339, seconds or 13-digit milliseconds since the epoch, `now`, `-15m` or `now-15m` (units s, m, h, d, w).
+                 * @example now
+                 */
+                readonly until?: components["parameters"]["until"];
+                /**
+                 * @description Maximum number of rows.
+                 * @example 20
+                 */
+                readonly limit?: components["parameters"]["limit"];
+            };
+            readonly header?: {
+                /**
+                 * @description ETag of a cached response. If it is still current, the response is 304 without a body.
+                 * @example "5c1b3f0e9a7d42688e0f1d2c3b4a5968"
+                 */
+                readonly "If-None-Match"?: components["parameters"]["If-None-Match"];
+            };
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Sidecars in columns. */
+            readonly 200: {
+                headers: {
+                    readonly ETag: components["headers"]["ETag"];
+                    readonly "Sidelight-Engine": components["headers"]["Engine"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "cluster": [
+                     *         "eu"
+                     *       ],
+                     *       "namespace": [
+                     *         "prod"
+                     *       ],
+                     *       "service": [
+                     *         "shop"
+                     *       ],
+                     *       "sampler": [
+                     *         "sidelight 0.1.0"
+                     *       ],
+                     *       "mode": [
+                     *         "gil"
+                     *       ],
+                     *       "pods": [
+                     *         3
+                     *       ],
+                     *       "last_seen": [
+                     *         1795256990
+                     *       ],
+                     *       "coverage": [
+                     *         0.998
+                     *       ],
+                     *       "failed_share": [
+                     *         0.002
+                     *       ],
+                     *       "stopped_share": [
+                     *         0.0006
+                     *       ],
+                     *       "longest_stop_seconds": [
+                     *         0.004
+                     *       ],
+                     *       "preempted_seconds": [
+                     *         0
+                     *       ],
+                     *       "omitted": 0,
+                     *       "from": 1795253400,
+                     *       "until": 1795257000,
+                     *       "basis": {
+                     *         "windows": 360,
+                     *         "pods": 1,
+                     *         "samples": 359640,
+                     *         "unreadable_segments": 0,
+                     *         "unresolved_windows": 0,
+                     *         "resolutions": [
+                     *           {
+                     *             "resolution": "hour",
+                     *             "windows": 360,
+                     *             "from": 1795253400,
+                     *             "until": 1795257000
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["SidecarHealth"];
                 };
             };
             readonly 304: components["responses"]["NotModified"];

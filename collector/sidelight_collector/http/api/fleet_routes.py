@@ -6,6 +6,7 @@ from typing import Final
 from aiohttp import web
 
 from sidelight_collector.answers.fleet_functions import query_fleet_functions
+from sidelight_collector.answers.sidecar_health import query_sidecar_health
 from sidelight_collector.answers.top_and_depth import CostOrder
 from sidelight_collector.http.api.api_handler import ApiContext, ApiHandler
 
@@ -30,3 +31,11 @@ class FleetApi(ApiHandler):
             core_hour_price=self._core_hour_price,
         )
         return await self.respond(request, lambda: partial(query, query=parameters.parse_window_query()))
+
+    async def sidecars(self, request: web.Request) -> web.Response:
+        parameters = self.read_parameters(request, "/sidecars")
+        max_rows = parameters.parse_limit(self._limits.max_rows)
+        return await self.respond(
+            request,
+            lambda: partial(query_sidecar_health, query=parameters.parse_window_query(), max_rows=max_rows),
+        )

@@ -91,6 +91,7 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/depth": (*RANGE_PARAMETERS, *SIDE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type"),
     "/stack-composition": (*RANGE_PARAMETERS, *SIDE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type", "limit"),
     "/top": (*RANGE_PARAMETERS, *SIDE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type", "by", "limit"),
+    "/sidecars": (*RANGE_PARAMETERS, "limit"),
     "/functions": (*RANGE_PARAMETERS, "search", "type", "by", "limit"),
     "/lines": (*RANGE_PARAMETERS, *SIDE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type", "file", "limit"),
     "/export": (

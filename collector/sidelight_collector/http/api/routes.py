@@ -77,6 +77,7 @@ def routes(
     context = context or build_context(engine, clock_ns, on_answer)
     api = _QueryApi(context, ingest_stats, store_kind, retention_days, find_rollouts)
     exports, endpoints = ExportApi(context, offline_page), EndpointApi(context)
+    fleet = FleetApi(context, core_hour_price)
     handlers: Mapping[str, Handler] = {
         "/services": api.services,
         "/overview": api.overview,
@@ -91,7 +92,8 @@ def routes(
         "/depth": api.depth,
         "/stack-composition": api.stack_composition,
         "/top": api.top,
-        "/functions": FleetApi(context, core_hour_price).functions,
+        "/functions": fleet.functions,
+        "/sidecars": fleet.sidecars,
         "/lines": api.lines,
         "/export": exports.export,
         "/export/compare": exports.export_comparison,
