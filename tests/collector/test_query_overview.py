@@ -125,3 +125,19 @@ async def test_the_collector_bounds_how_many_services_it_tells_of() -> None:
         assert (answer["service"], answer["omitted"]) == (["s0", "s1", "s2"], 1)
         answer = await get(client, "overview", type="cpu", limit="1")
         assert (answer["service"], answer["omitted"]) == (["s0"], 3)
+
+
+def test_a_requested_label_has_its_latest_value_for_each_service() -> None:
+    store = stored(
+        [
+            window(service="shop", team="old"),
+            window(service="shop", at=60, team="web"),
+            window(service="tool"),
+        ]
+    )
+    one = question("")
+    answer = asked(
+        store, lambda reading: query_service_overview(reading, one, CPU, max_services=9, label="team")
+    )
+    assert answer["label"] == ["web", ""]
+    assert of(store)["label"] is None

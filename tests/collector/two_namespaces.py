@@ -82,7 +82,7 @@ def questions(of: Filled, link: str, range_: Mapping[str, str] = RANGE) -> Quest
     one = f"captures/{of.capture}"
     return {
         "services": [("services", given) for given in every],
-        "overview": [("overview", given) for given in every],
+        "overview": [("overview", {**given, "label": f"{MARK}_team"}) for given in every],
         "labels": [("labels", given) for given in every],
         "labels/{name}/values": [
             (f"labels/{name}/values", given)

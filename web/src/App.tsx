@@ -1,6 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { place } from "./lib/location.ts";
+import { followedCaptures } from "./viewmodels/browserStorage.ts";
+import { setUtc } from "./lib/times.ts";
 import { CopyDialog } from "./components/ui/CopyButton.tsx";
+import { useAutoRefresh } from "./components/controls/autoRefresh.ts";
+import { captureDraft, openPalette, paletteText } from "./components/controls/dialogs.ts";
 import { Header } from "./components/controls/Header.tsx";
 import { openHelp } from "./components/controls/HelpDialog.tsx";
 import { useKeys } from "./components/ui/useKeys.ts";
@@ -15,27 +19,53 @@ import * as strings from "./strings/applicationStrings.ts";
 
 const DepthPage = onDemand(async () => (await import("./pages/DepthPage.tsx")).DepthPage, strings.thisPage);
 const HeatmapPage = onDemand(async () => (await import("./pages/HeatmapPage.tsx")).HeatmapPage, strings.thisPage);
+const CoveragePage = onDemand(async () => (await import("./pages/CoveragePage.tsx")).CoveragePage, strings.thisPage);
+const FunctionsPage = onDemand(async () => (await import("./pages/FunctionsPage.tsx")).FunctionsPage, strings.thisPage);
 const CapturesPage = onDemand(async () => (await import("./pages/CapturesPage.tsx")).CapturesPage, strings.thisPage);
 const CapturePage = onDemand(async () => (await import("./pages/CapturePage.tsx")).CapturePage, strings.thisPage);
 const SettingsPage = onDemand(async () => (await import("./pages/SettingsPage.tsx")).SettingsPage, strings.thisPage);
+const CaptureDialog = onDemand(async () => (await import("./components/captures/CaptureDialog.tsx")).CaptureDialog, strings.theCaptureForm);
+const CaptureProgress = onDemand(async () => (await import("./components/captures/CaptureProgress.tsx")).CaptureProgress, strings.theCaptureForm);
+const Palette = onDemand(async () => (await import("./components/palette/Palette.tsx")).Palette, strings.thePalette);
 
 /** `refreshCount` counts the presses of Refresh: a page requests its answers again when it grows. */
 export function App() {
   const [refreshCount, setTurn] = useState(0);
   const here = place.value;
+  const refresh = () => setTurn((now) => now + 1);
+  setUtc(here.utc);
   useEffect(() => {
     document.title = titleOf(here);
   }, [here.page, here.service]);
   useKeys({ "?": openHelp });
+  useAutoRefresh(refresh);
+  usePaletteKey();
+  const [draft, text] = [captureDraft.value, paletteText.value];
   return (
     <>
       <a class="skip" href="#main">{strings.skipToContent}</a>
-      <Header refresh={() => setTurn((now) => now + 1)} />
+      <Header refresh={refresh} />
       <ConnectionBanner />
-      <main id="main" tabIndex={-1}><Page here={here} refreshCount={refreshCount} key={`${here.page} ${here.service}`} /></main>
+      <main id="main" tabIndex={-1}><Page here={here} refreshCount={refreshCount} key={`${here.page} ${here.service} ${here.utc}`} /></main>
       <CopyDialog />
+      {draft && <CaptureDialog draft={draft} key={JSON.stringify(draft)} />}
+      {text !== null && <Palette text={text} refresh={refresh} />}
+      {followedCaptures.list.value.length > 0 && <CaptureProgress />}
     </>
   );
+}
+
+/** Ctrl-K (or ⌘K) opens the palette, also from a field. */
+function usePaletteKey(): void {
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
+      event.preventDefault();
+      openPalette();
+    };
+    document.addEventListener("keydown", press);
+    return () => document.removeEventListener("keydown", press);
+  }, []);
 }
 
 function Page({ here, refreshCount }: { here: Place; refreshCount: number }) {
@@ -44,6 +74,8 @@ function Page({ here, refreshCount }: { here: Place; refreshCount: number }) {
   if (here.page === "compare") return <ComparePage refreshCount={refreshCount} />;
   if (here.page === "depth") return <DepthPage refreshCount={refreshCount} />;
   if (here.page === "heatmap") return <HeatmapPage refreshCount={refreshCount} />;
+  if (here.page === "fleet") return <CoveragePage refreshCount={refreshCount} />;
+  if (here.page === "functions") return <FunctionsPage refreshCount={refreshCount} />;
   if (here.page === "captures") return <CapturesPage refreshCount={refreshCount} />;
   if (here.page === "capture") return <CapturePage refreshCount={refreshCount} />;
   if (here.page === "settings") return <SettingsPage />;
@@ -54,6 +86,7 @@ function titleOf(here: Place): string {
   const service = here.service.slice(0, 80);
   const names = {
     services: strings.services, service, compare: strings.compareTitle(service), depth: strings.depthTitle(service), heatmap: strings.heatmapTitle(service),
+    fleet: strings.coverage, functions: strings.functions,
     captures: strings.captures, capture: strings.captureTitle(here.capture.slice(0, 80)), settings: strings.settingsAndHelp, unknown: strings.noSuchPage,
   };
   return `${names[here.page]} · Sidelight`;

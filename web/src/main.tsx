@@ -14,6 +14,8 @@ import "./styles/profile.css";
 import "./styles/compare.css";
 import "./styles/services.css";
 import "./styles/states.css";
+import "./styles/fleet.css";
+import "./styles/print.css";
 
 prefetchComparisons();
 followHistory();

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { Deploy } from "../src/api/deploys.ts";
 import type { OverviewAnswer, VersionColumns } from "../src/api/grids.ts";
 import { labelValue, withLabelValue, filterByName, compareVersions, visibleRows, layoutRows, currentDeploys, batchNameMatchers, coresPerPod, sortServices, trendStep } from "../src/viewmodels/serviceList.ts";
+import { findAttention, findingOf, groupServices } from "../src/viewmodels/attention.ts";
 import { changeOf } from "../src/flamegraph/tree/compare.ts";
 import { barPath, deployMarkers } from "../src/charts/Sparkline.tsx";
 import { randomNumbers, seeds } from "./stacks.ts";
@@ -17,7 +18,7 @@ const overview = (count: number, changes: Partial<OverviewAnswer> = {}): Overvie
   service: Array.from({ length: count }, (_, i) => `s${String(i).padStart(3, "0")}`), first_seen: Array(count).fill(0), last_seen: Array(count).fill(900),
   samples: Array(count).fill(9), seconds: Array(count).fill(1), pod_seconds: Array(count).fill(10), cores: Array(count).fill(1), pods: Array(count).fill(1),
   pods_now: Array(count).fill(1), versions: Array(count).fill(1), current: of(count), previous: of(count, { version: Array(count).fill(null) }),
-  omitted: 0, from: 0, until: 1000,
+  label: null, omitted: 0, from: 0, until: 1000,
   basis: { windows: 1, pods: 1, samples: 1, unreadable_segments: 0, unresolved_windows: 0, resolutions: [] }, ...changes,
 });
 
@@ -55,16 +56,45 @@ test("what too few samples cannot tell is not called no change", () => {
 
 test("services are sorted by any column, those alike by name, and those of which nothing can be said last", () => {
   const answer = overview(4, { cores: [2, null, 5, 2], seconds: [1, 0, 3, 2], pod_seconds: [10, 0, 10, 10], pods_now: [1, 2, 3, 1] });
-  const changes = [{ kind: "increased", relative: 0.5, relativeNoise: 0 }, { kind: "none", relative: 0, relativeNoise: 0 }, { kind: "decreased", relative: -0.5, relativeNoise: 0 }, { kind: "few", relative: 9, relativeNoise: 9 }] as const;
-  assert.deepEqual([...sortServices(answer, "-cores", changes)], [2, 0, 3, 1]);
-  assert.deepEqual([...sortServices(answer, "+cores", changes)], [1, 0, 3, 2]);
-  assert.deepEqual([...sortServices(answer, "-cpu", changes)], [2, 3, 0, 1]);
-  assert.deepEqual([...sortServices(answer, "-pods", changes)], [2, 1, 0, 3]);
-  assert.deepEqual([...sortServices(answer, "-change", changes)], [0, 2, 1, 3]);
-  assert.deepEqual([...sortServices(answer, "+change", changes)], [2, 0, 1, 3]);
-  assert.deepEqual([...sortServices(answer, "-service", changes)], [3, 2, 1, 0]);
-  assert.deepEqual([...sortServices(answer, "-nonsense", changes)], [2, 0, 3, 1]);
+  const findings = [{ kind: "unverified", relative: 0.5 }, { kind: "none", relative: 0 }, { kind: "unverified", relative: -0.5 }, { kind: "none", relative: 0 }] as const;
+  assert.deepEqual([...sortServices(answer, "-cores", findings)], [2, 0, 3, 1]);
+  assert.deepEqual([...sortServices(answer, "+cores", findings)], [1, 0, 3, 2]);
+  assert.deepEqual([...sortServices(answer, "-cpu", findings)], [2, 3, 0, 1]);
+  assert.deepEqual([...sortServices(answer, "-pods", findings)], [2, 1, 0, 3]);
+  assert.deepEqual([...sortServices(answer, "-change", findings)], [0, 2, 1, 3]);
+  assert.deepEqual([...sortServices(answer, "+change", findings)], [2, 0, 1, 3]);
+  assert.deepEqual([...sortServices(answer, "-service", findings)], [3, 2, 1, 0]);
+  assert.deepEqual([...sortServices(answer, "-nonsense", findings)], [2, 0, 3, 1]);
   assert.equal(coresPerPod(answer, 1), null);
+});
+
+test("a judged change comes before any number that nobody verified", () => {
+  const deploy = (direction: string, relative: number | null, state = "pass") => ({ state, analyses: [{ rate: { direction, relative } }] }) as unknown as Deploy;
+  const none = { kind: "none", relative: 0, relativeNoise: 0 } as const;
+  const drift = (relative: number) => ({ kind: relative > 0 ? "increased" : "decreased", relative, relativeNoise: 0 }) as const;
+  const findings = [
+    findingOf(undefined, drift(1.8)), findingOf(deploy("increased", 0.08), drift(0.08)), findingOf(deploy("decreased", -0.2), none), findingOf(undefined, none),
+    findingOf(deploy("unchanged", 0.01), drift(0.01)), findingOf(deploy("increased", 0.5), drift(0.5)), findingOf(deploy("increased", 0.9, "not_comparable"), drift(0.9)), findingOf(undefined, drift(-0.4)),
+  ];
+  assert.deepEqual(findings.map(({ kind }) => kind), ["unverified", "regressed", "improved", "none", "unchanged", "regressed", "inconclusive", "unverified"]);
+  const answer = overview(8);
+  assert.deepEqual([...sortServices(answer, "-change", findings)], [5, 1, 2, 4, 6, 0, 7, 3]);
+  assert.deepEqual([...sortServices(answer, "+change", findings)], [2, 1, 5, 4, 6, 7, 0, 3]);
+});
+
+test("what needs attention is found, and services are grouped by a label with favourites first", () => {
+  const answer = overview(4, {
+    cores: [1, 4, null, 3], current: of(4, { first_seen: [0, 90_000, 0, 95_000] }), previous: of(4, { version: [null, "0", null, "0"] }), label: ["web", "db", "web", "db"],
+  });
+  const findings = [{ kind: "none", relative: 0 }, { kind: "regressed", relative: 0.1 }, { kind: "improved", relative: -0.3 }, { kind: "regressed", relative: 0.5 }] as const;
+  assert.deepEqual(findAttention(answer, findings, new Map(), 100_000), { regressed: [3, 1], improved: [2], deployed: [3, 1], hottest: [1, 3, 0] });
+  const order = Int32Array.of(0, 1, 2, 3);
+  assert.deepEqual(groupServices(answer, order, ["s002"]), {
+    rows: Int32Array.of(-1, 1, 3, -2, 2, 0), groups: [
+      { name: "db", own: [1, 3], services: 2, cores: 7, pods: 2 }, { name: "web", own: [2, 0], services: 2, cores: 1, pods: 2 },
+    ],
+  });
+  assert.deepEqual([...groupServices({ ...answer, label: null }, order, ["s003"]).rows], [3, 0, 1, 2]);
 });
 
 test("a search takes what has the text in it, in whichever case, and keeps the order", () => {

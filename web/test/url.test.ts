@@ -25,7 +25,7 @@ test("a place written as an address is read back the same", () => {
       sig: next() < 0.5, raw: next() < 0.5, min_depth: text(), max_depth: text(), scope: one(["", "focus", "function"] as const),
       rows: one(["pods", "hours"] as const), cells: text(), span: text(), recording: text(),
       invert: next() < 0.5, collapse: next() < 0.5, nodes: one(["", "all"] as const),
-      theme: one(["", "light", "dark"] as const), keys: next() < 0.5,
+      theme: one(["", "light", "dark"] as const), group: text(), state: one(["", "stale", "no_sidecar"] as const), endpoints: next() < 0.5, utc: next() < 0.5, keys: next() < 0.5,
     };
     const at = new URL(formatPlace(place), "http://collector");
     assert.deepEqual(parsePlace(at.pathname, at.search), place);

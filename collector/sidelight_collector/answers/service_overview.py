@@ -9,11 +9,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final, TypedDict
 
+import pyarrow.compute as pc
+
 from sidelight_collector.answers.usage import WindowUsage, summarize_usage
+from sidelight_collector.arrow_ops import to_strings
 from sidelight_collector.query.data_basis import DataBasis, build_basis
 from sidelight_collector.query.query_context import QueryContext
+from sidelight_collector.query.select.matchers import get_label_column
 from sidelight_collector.query.select.window_query import select_windows
-from sidelight_collector.query.windows import WindowQuery
+from sidelight_collector.query.windows import SelectedWindows, WindowQuery
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 
@@ -53,6 +57,7 @@ ServiceOverview = TypedDict(
         "versions": list[int],
         "current": VersionColumns,
         "previous": VersionColumns,
+        "label": list[str] | None,
         "omitted": int,
         "from": float,
         "until": float,
@@ -62,11 +67,12 @@ ServiceOverview = TypedDict(
 
 
 def query_service_overview(
-    context: QueryContext, query: WindowQuery, kind: ProfileType, *, max_services: int
+    context: QueryContext, query: WindowQuery, kind: ProfileType, *, max_services: int, label: str = ""
 ) -> ServiceOverview:
     """Summarize every service, sorted by name.
 
-    Beyond `max_services` services the cheapest (by sampled time) are omitted; `omitted` counts them.
+    Beyond `max_services` services the cheapest (by sampled time) are omitted; `omitted` counts them. With
+    `label` there is a column of its latest value in each service.
     """
     windows = select_windows(context, query, with_stacks=False)
     services = summarize_usage(windows, kind, "service", with_concurrency=True)
@@ -76,6 +82,7 @@ def query_service_overview(
     versions: dict[str, list[WindowUsage]] = defaultdict(list)
     for usage in summarize_usage(windows, kind, "service", "version"):
         versions[usage.key[0]].append(usage)
+    label_values = _find_latest_values(windows, label) if label else None
     version_pairs = [_find_current_and_previous(versions[usage.key[0]], usage.last_ns) for usage in shown]
     return {
         "type": kind.value,
@@ -91,11 +98,21 @@ def query_service_overview(
         "versions": [len(versions[usage.key[0]]) for usage in shown],
         "current": _build_version_columns([current for current, _ in version_pairs], shown),
         "previous": _build_version_columns([previous for _, previous in version_pairs], shown),
+        "label": label_values and [label_values[usage.key[0]] for usage in shown],
         "omitted": len(services) - len(shown),
         "from": query.from_ns / SECOND_NS,
         "until": query.until_ns / SECOND_NS,
         "basis": build_basis([windows], kind, context.unreadable_count),
     }
+
+
+def _find_latest_values(windows: SelectedWindows, label: str) -> dict[str, str]:
+    """Find the latest value of a label in each service, empty without one."""
+    table = windows.table.select(["service", "end_ns"])
+    table = table.append_column("value", get_label_column(windows.table, label))
+    ends = table.group_by(["service", "value"], use_threads=False).aggregate([("end_ns", "max")])
+    ends = ends.take(pc.sort_indices(ends, sort_keys=[("end_ns_max", "ascending")]))
+    return dict(zip(to_strings(ends["service"]), to_strings(ends["value"]), strict=True))
 
 
 def _count_recent_pods(usage: WindowUsage, last_ns: int) -> int:

@@ -18,6 +18,13 @@ export type TimelineAnswer = Schemas["Timeline"];
 export type WorkloadsAnswer = Schemas["Workloads"];
 export type Workload = Schemas["Workload"];
 
+/** Sidecars in columns. */
+export type SidecarsAnswer = Schemas["SidecarHealth"];
+/** Functions of all services, the costliest first. */
+export type FunctionsAnswer = Schemas["FleetFunctions"];
+/** Endpoints in columns, by service. */
+export type EndpointsAnswer = Schemas["EndpointCosts"];
+
 export type FlameAnswer = Schemas["Flame"];
 export type FlameSide = Schemas["FlameSide"];
 

@@ -2244,6 +2244,8 @@ export interface components {
             readonly from: number;
             readonly until: number;
             readonly basis: components["schemas"]["Basis"];
+            /** @description Latest value of the requested label in each service, empty without one; null if no label is requested. */
+            readonly label: readonly string[] | null;
         };
         /** @description Endpoints as columns, by service. */
         readonly EndpointCosts: {
@@ -3183,6 +3185,8 @@ export interface operations {
                  * @example 1000
                  */
                 readonly limit?: components["parameters"]["services"];
+                /** @description Label to return for each service, such as `namespace`. */
+                readonly label?: string;
             };
             readonly header?: {
                 /**
@@ -3276,6 +3280,7 @@ export interface operations {
                      *           3596.4
                      *         ]
                      *       },
+                     *       "label": null,
                      *       "omitted": 0,
                      *       "from": 1795249800,
                      *       "until": 1795257000,

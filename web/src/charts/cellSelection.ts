@@ -1,6 +1,7 @@
 /** What is selected of a heatmap, in the address and as sides of a comparison. Rows are known by their names: their order may change. */
 
 import { joinMatchers, matchAny } from "../lib/selectors.ts";
+import { utcOffsetSeconds } from "../lib/times.ts";
 import * as strings from "../strings/heatmapStrings.tsx";
 
 /** Rows, and columns from first to last, both included. */
@@ -108,7 +109,7 @@ export function complementSide(pods: readonly Pod[], all: boolean, span: Span, w
 export function hourSpan(start: number, end: number, hour: number): Span | null {
   let span: { from: number; until: number } | null = null;
   for (let at = start; at < end; at += 900) {
-    if (new Date(at * 1000).getHours() !== hour) continue;
+    if (Math.floor((at + utcOffsetSeconds(at)) / 3600) % 24 !== hour) continue;
     span ??= { from: at, until: at };
     span.until = at + 900;
   }

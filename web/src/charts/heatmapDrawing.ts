@@ -1,5 +1,6 @@
 import type { Cell, CellSelection } from "./cellSelection.ts";
 import { createPen } from "./pen.ts";
+import { axisTicks } from "./timelineLayout.ts";
 
 /** A grid of cells to draw, whatever its rows and columns are. */
 export interface Grid {
@@ -8,6 +9,8 @@ export interface Grid {
   readonly rows: readonly { readonly key: string; readonly name: string; readonly marks: readonly Mark[] }[];
   /** Columns by when they begin, and what stands above them. */
   readonly columns: readonly { readonly start: number; readonly text: string }[];
+  /** The length of a column in seconds where all are equal: its axis then has round times. */
+  readonly step?: number;
   /** What decides the colour, by row and column; null where nothing was watched. */
   readonly value: readonly (readonly (number | null)[])[];
   readonly unit: string;
@@ -114,6 +117,15 @@ function fitText(ctx: CanvasRenderingContext2D, text: string, width: number): st
 function axis(ctx: CanvasRenderingContext2D, grid: Grid, of: Geometry, ink: string): void {
   ctx.fillStyle = ink;
   let free = of.gutter;
+  if (grid.step !== undefined && grid.columns.length > 1) {
+    const [start, end] = [grid.columns[0].start, grid.columns[0].start + grid.columns.length * grid.step];
+    for (const { at, text } of axisTicks(start, end, Math.max(Math.floor((of.width - of.gutter) / 90), 1))) {
+      const x = of.gutter + ((at - start) / (end - start)) * (of.width - of.gutter);
+      if (x >= free && x + ctx.measureText(text).width <= of.width) ctx.fillText(text, x, of.top / 2);
+      free = Math.max(free, x + ctx.measureText(text).width + 24);
+    }
+    return;
+  }
   grid.columns.forEach(({ text }, column) => {
     const at = of.gutter + column * of.wide;
     const width = ctx.measureText(text).width;

@@ -1,4 +1,4 @@
-import { formatClock } from "../lib/times.ts";
+import { formatClock, utcOffsetSeconds } from "../lib/times.ts";
 
 /** Where a timeline's parts lie, in pixels and in steps. All of it is computed here and drawn in components/timeline/Timeline. */
 
@@ -52,7 +52,7 @@ export interface Tick {
 export function axisTicks(from: number, until: number, maxTicks: number): Tick[] {
   const length = until - from;
   const step = TICK_SECONDS.find((candidate) => length / candidate <= maxTicks) ?? TICK_SECONDS[TICK_SECONDS.length - 1];
-  const shift = new Date(from * 1000).getTimezoneOffset() * 60;
+  const shift = -utcOffsetSeconds(from);
   const result: Tick[] = [];
   for (let at = Math.ceil((from - shift) / step) * step + shift; at < until; at += step) {
     const label = formatClock(at);

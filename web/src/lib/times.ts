@@ -4,6 +4,19 @@ import * as strings from "../strings/timelineStrings.tsx";
 
 const UNIT_SECONDS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 };
 
+let isUtc = false;
+
+/** Chooses whether times are written in UTC or in the browser's zone. */
+export function setUtc(on: boolean): void {
+  isUtc = on;
+}
+
+/** The offset of the shown times from UTC at a moment, in seconds. */
+export const utcOffsetSeconds = (at: number): number => (isUtc ? 0 : -new Date(at * 1000).getTimezoneOffset() * 60);
+
+/** The name of the zone of the shown times, such as `Europe/Berlin`. */
+export const timeZoneName = (): string => (isUtc ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC");
+
 /** Epoch seconds of a time expression; null if it is invalid. */
 export function parseTime(text: string, now: number): number | null {
   if (text === "now") return now;
@@ -15,6 +28,39 @@ export function parseTime(text: string, now: number): number | null {
 }
 
 export const isRelativeTime = (text: string): boolean => text === "now" || /^(now)?-/.test(text);
+
+/**
+ * A time that a person typed, as the API reads it: `now-3h`, `3h ago`, epoch seconds, or a date and time of the zone in
+ * use; null if it is none.
+ */
+export function parseTypedTime(typed: string, now: number): string | null {
+  const text = typed.trim();
+  const ago = /^(\d+)\s*([smhdw])(?:\s+ago)?$/.exec(text);
+  if (ago) return `-${ago[1]}${ago[2]}`;
+  if (isRelativeTime(text)) return parseTime(text, now) === null ? null : text.replace(/^now-/, "-");
+  const clock = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?)?$/.exec(text);
+  if (clock) {
+    const wall = Date.parse(`${clock[1]}T${clock[2] ?? "00:00"}${clock[3] ?? ":00"}Z`) / 1000;
+    // The offset at the moment itself, which differs from that of the wall clock's number around a change of the clocks.
+    const at = wall - utcOffsetSeconds(wall - utcOffsetSeconds(wall));
+    return Number.isNaN(at) ? null : rfc3339(at);
+  }
+  const at = parseTime(text, now);
+  return text === "" || at === null ? null : rfc3339(at);
+}
+
+/** A range as the fields of the picker show it: relative times as typed, others by the clock. */
+export const formatTypedTime = (text: string): string => (isRelativeTime(text) ? text.replace(/^-/, "now-") : formatClock(parseTime(text, 0) ?? 0));
+
+/** The range of the same length before (-1) or after (1); never past now. */
+export function shiftRange(range: Range, direction: -1 | 1, now: number): Range {
+  const [from, until] = [parseTime(range.from, now) ?? now - 3600, parseTime(range.until, now) ?? now];
+  const length = until - from;
+  const end = Math.min(until + direction * length, now);
+  // What ends now follows the clock.
+  if (direction === 1 && end >= now - 1) return { from: `-${Math.max(Math.round(length), 1)}s`, until: "now" };
+  return { from: rfc3339(Math.floor(end - length)), until: rfc3339(Math.floor(end)) };
+}
 
 /** RFC 3339 in UTC, whole seconds when they are whole. */
 export const rfc3339 = (seconds: number): string => new Date(Math.round(seconds * 1000)).toISOString().replace(".000Z", "Z");
@@ -44,7 +90,8 @@ export function toAbsolute(range: Range, now: number): Range {
 
 /** A readable range; clock times are in the browser's time zone, which is named. */
 export function formatRange(range: Range): string {
-  const preset = PRESETS.find(({ from, until }) => from === range.from && until === range.until);
+  const lengthOf = ({ from, until }: Range) => (until === "now" && isRelativeTime(from) ? parseTime(from, 0) : null);
+  const preset = PRESETS.find((one) => lengthOf(one) === lengthOf(range));
   if (preset) return preset.name;
   const duration = formatDuration(range.from);
   if (duration !== null && range.until === "now") return strings.last(duration);
@@ -75,7 +122,7 @@ function formatDuration(text: string): string | null {
 
 /** The browser's offset from UTC at a moment: "UTC", "UTC+02:00". */
 export function formatUtcOffset(seconds: number): string {
-  const minutes = -new Date(seconds * 1000).getTimezoneOffset();
+  const minutes = utcOffsetSeconds(seconds) / 60;
   if (minutes === 0) return "UTC";
   const pad = (part: number) => String(Math.floor(part)).padStart(2, "0");
   return `UTC${minutes < 0 ? "−" : "+"}${pad(Math.abs(minutes) / 60)}:${pad(Math.abs(minutes) % 60)}`;
@@ -90,12 +137,8 @@ export function widerPreset(range: Range, now: number): (Range & { readonly name
   return PRESETS.filter((preset) => ["-7d", "-30d"].includes(preset.from)).find((preset) => !covers(preset)) ?? null;
 }
 
-export function formatClock(seconds: number): string {
-  const at = new Date(seconds * 1000);
-  const pad = (part: number) => String(part).padStart(2, "0");
-  const time = `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
-  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${time}`;
-}
+export const formatClock = (seconds: number): string =>
+  new Date(Math.floor(seconds + utcOffsetSeconds(seconds)) * 1000).toISOString().slice(0, 19).replace("T", " ");
 
 /** "4 min ago" and the like. */
 export function formatAgo(seconds: number, now: number): string {

@@ -1,8 +1,8 @@
 import { withoutLabel } from "./selectors.ts";
-import type { BasisName, ColourBy, HeatRows, MergeBy, Normalisation, ProfileType, Scope, Theme, ViewName } from "./viewOptions.ts";
+import type { BasisName, ColourBy, CoverageState, HeatRows, MergeBy, Normalisation, ProfileType, Scope, Theme, ViewName } from "./viewOptions.ts";
 import type { Range } from "./times.ts";
 
-export type Page = "services" | "service" | "compare" | "depth" | "heatmap" | "captures" | "capture" | "settings" | "unknown";
+export type Page = "services" | "service" | "compare" | "depth" | "heatmap" | "fleet" | "functions" | "captures" | "capture" | "settings" | "unknown";
 
 /** Everything a page shows follows from its Place, and a Place is exactly a URL. Empty text = the default. */
 export interface Place {
@@ -54,18 +54,26 @@ export interface Place {
   readonly span: string;
   readonly recording: string;
   readonly sort: string;
+  /** On the list of services: the label that groups them. */
+  readonly group: string;
+  /** On the coverage page: the only state of pods that is listed. */
+  readonly state: CoverageState;
+  /** Whether each stack begins with a frame for its endpoint. */
+  readonly endpoints: boolean;
   readonly invert: boolean;
   readonly collapse: boolean;
   readonly nodes: "" | "all";
   readonly theme: Theme;
+  /** Whether times are in UTC instead of the browser's zone. */
+  readonly utc: boolean;
   readonly keys: boolean;
 }
 
 export const START: Place = {
   page: "services", service: "", capture: "", type: "cpu", from: "", until: "", query: "", baseline: "", comparison: "",
   baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "", baseline_requests: "", comparison_requests: "", basis: "", norm: "", view: "flame", focus: "", q: "",
-  fn: "", t: "", by: "function", colour: "package", sig: false, raw: false, min_depth: "", max_depth: "", scope: "", rows: "pods", cells: "", span: "", recording: "", sort: "",
-  invert: false, collapse: false, nodes: "", theme: "", keys: true,
+  fn: "", t: "", by: "function", colour: "package", sig: false, raw: false, min_depth: "", max_depth: "", scope: "", rows: "pods", cells: "", span: "", recording: "", sort: "", group: "", state: "",
+  endpoints: false, invert: false, collapse: false, nodes: "", theme: "", utc: false, keys: true,
 };
 
 type Parameter = Exclude<keyof Place, "page" | "service" | "capture">;
@@ -80,6 +88,7 @@ const CHOICES: Partial<Record<Parameter, readonly string[]>> = {
   scope: ["", "focus", "function"],
   rows: ["pods", "hours"],
   nodes: ["", "all"],
+  state: ["", "no_sidecar", "dead", "stale", "starting", "profiled"],
   theme: ["", "light", "dark"],
 };
 
@@ -119,8 +128,9 @@ function parsePath(path: string): Pick<Place, "page" | "service" | "capture"> {
   const [first = "services", second, third] = parts;
   if (first === "s" && parts.length === 2) return at("service", decode(second));
   if (first === "s" && parts.length === 3 && isOfService(third)) return at(third, decode(second));
+  if (first === "fleet" && parts.length === 2 && second === "functions") return at("functions");
   if (first === "captures" && parts.length === 2) return at("capture", "", decode(second));
-  if (parts.length <= 1 && (first === "services" || first === "captures" || first === "settings")) return at(first);
+  if (parts.length <= 1 && (first === "services" || first === "fleet" || first === "captures" || first === "settings")) return at(first);
   return at("unknown");
 }
 
@@ -130,6 +140,7 @@ function formatPath(place: Place): string {
   const { page, service, capture } = place;
   if (page === "service") return `/s/${encodeURIComponent(service)}`;
   if (isOfService(page)) return `/s/${encodeURIComponent(service)}/${page}`;
+  if (page === "functions") return "/fleet/functions";
   if (page === "capture") return `/captures/${encodeURIComponent(capture)}`;
   return page === "unknown" ? "/services" : `/${page}`;
 }
@@ -147,8 +158,8 @@ function decode(part: string): string {
  * is not. Where sides are compared they say the version, so a filter by version does not come along.
  */
 export function onPage(place: Place, page: Page, changes: Partial<Place> = {}): Place {
-  const { service, type, from, until, query, baseline, comparison, baseline_from, baseline_until, comparison_from, comparison_until, baseline_requests, comparison_requests, basis, by, theme, keys } = place;
-  const shared = { service, type, from, until, query, baseline, comparison, baseline_from, baseline_until, comparison_from, comparison_until, baseline_requests, comparison_requests, basis, by, theme, keys };
+  const { service, type, from, until, query, baseline, comparison, baseline_from, baseline_until, comparison_from, comparison_until, baseline_requests, comparison_requests, basis, by, endpoints, theme, utc, keys } = place;
+  const shared = { service, type, from, until, query, baseline, comparison, baseline_from, baseline_until, comparison_from, comparison_until, baseline_requests, comparison_requests, basis, by, endpoints, theme, utc, keys };
   const to = { ...START, ...shared, page, ...changes };
   return page === "compare" || to.baseline !== "" ? { ...to, query: withoutLabel(to.query, "version") } : to;
 }
@@ -161,6 +172,6 @@ export function isRangeChosen({ page, from, until, baseline, comparison, baselin
 
 /** The range a page shows when the address names none. */
 export function pageRange(at: Place): Range {
-  const defaultFrom = at.page === "services" ? "-1d" : "-1h";
+  const defaultFrom = at.page === "services" || at.page === "functions" ? "-1d" : "-1h";
   return { from: at.from || defaultFrom, until: at.until || "now" };
 }

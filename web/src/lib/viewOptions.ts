@@ -5,6 +5,8 @@ export type ViewName = "flame" | "table" | "sides" | "sandwich" | "lines";
 export type ColourBy = "package" | "state" | "self";
 export type HeatRows = "pods" | "hours";
 export type Scope = "" | "focus" | "function";
+/** Whether pods are profiled, or why not; `unknown`: no sidecar is expected. */
+export type CoverageState = "" | "no_sidecar" | "dead" | "stale" | "starting" | "profiled";
 export type Theme = "" | "light" | "dark";
 /** What a comparison tests (docs/comparison.md); empty for the collector's choice. */
 export type BasisName = "" | "concurrent" | "per_request" | "composition" | "equal_load";

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { apiUrl, type Failure } from "../api/request.ts";
 import { isFinal, sendRequest, usePolling, type CaptureAnswer, type CapturePart, type RecordingsAnswer } from "../api/captures.ts";
-import { captureProfile, topFunctions, compareWithYesterday } from "../viewmodels/captureRequest.ts";
+import { captureProfile, compareWithHourBefore, hasProfile as hasSamples, topFunctions, compareWithYesterday } from "../viewmodels/captureRequest.ts";
 import { place, PREFIX, visit } from "../lib/location.ts";
 import { seconds } from "../lib/numbers.ts";
 import { count } from "../strings/counts.ts";
@@ -16,7 +16,7 @@ import * as strings from "../strings/captureStrings.tsx";
 
 const STEPS = ["queued", "scheduled", "sampling", "uploading", "ready"] as const;
 
-const captureListPlace = (service = "") => onPage(place.value, "captures", { ...START, page: "captures", service, theme: place.value.theme, keys: place.value.keys });
+const captureListPlace = (service = "") => onPage(place.value, "captures", { ...START, page: "captures", service, theme: place.value.theme, utc: place.value.utc, keys: place.value.keys });
 
 export function CapturePage({ refreshCount }: { refreshCount: number }) {
   const { capture: id } = place.value;
@@ -36,11 +36,12 @@ export function CapturePage({ refreshCount }: { refreshCount: number }) {
 function CaptureView({ capture, path, reload }: { capture: CaptureAnswer; path: string; reload: () => void }) {
   const isOver = isFinal(capture.state);
   const parts = capture.parts ?? [];
-  const hasProfile = capture.state === "ready" || (capture.state === "stopped" && capture.samples > 0);
+  const hasProfile = hasSamples(capture);
   return (
     <>
       <section class="panel" aria-label={strings.progress}>
         <CaptureSteps capture={capture} />
+        {capture.state === "queued" && capture.problem === "" && <p>{strings.waitingForSidecar(<bdi>{capture.service.slice(0, 100)}</bdi>)}</p>}
         {capture.state === "sampling" && (
           <div class="row">
             <progress max={capture.seconds} value={capture.elapsed_seconds} aria-label={strings.sampledSoFar} />
@@ -57,6 +58,7 @@ function CaptureView({ capture, path, reload }: { capture: CaptureAnswer; path: 
         {hasProfile && (
           <p class="row">
             <Link class="button primary" to={onPage(place.value, "service", captureProfile(capture))}>{strings.openFlameGraph}</Link>
+            <Link class="button" to={onPage(place.value, "compare", compareWithHourBefore(capture))}>{strings.compareWithHourBefore}</Link>
             <Link class="button" to={onPage(place.value, "compare", compareWithYesterday(capture))}>{strings.compareWithYesterday}</Link>
           </p>
         )}
@@ -106,7 +108,7 @@ function CaptureActions({ capture, path, reload }: { capture: CaptureAnswer; pat
   return (
     <>
       <p class="row">
-        {!isOver && <button type="button" disabled={capture.stopping} onClick={() => void send("POST", `${path}/stop`, reload)}>{capture.stopping ? strings.ending : strings.stopAndKeep}</button>}
+        {!isOver && <button type="button" disabled={capture.stopping} onClick={() => void send("POST", `${path}/stop`, reload)}>{capture.stopping ? strings.ending : capture.samples > 0 ? strings.stopAndKeep : strings.cancel}</button>}
         <button type="button" onClick={() => dialog.current?.showModal()}>{strings.deleteLabel}</button>
       </p>
       {failure && <ErrorCard message={failure.message} hint={failure.hint} />}

@@ -4,6 +4,7 @@ import { sendRequest, usePolling, type Agent, type AgentsAnswer, type CaptureAns
 import { captureCommand, describeCost, captureCurl, MODES, describeObstacle, parsePods, type CaptureRequest } from "../viewmodels/captureRequest.ts";
 import { change, place, PREFIX, visit } from "../lib/location.ts";
 import { count } from "../strings/counts.ts";
+import { openCapture } from "../components/controls/dialogs.ts";
 import { Link } from "../components/ui/Controls.tsx";
 import { CopyButton } from "../components/ui/CopyButton.tsx";
 import { ErrorCard } from "../components/answer/ErrorCard.tsx";
@@ -16,7 +17,7 @@ import * as strings from "../strings/captureStrings.tsx";
 
 const POLL_SECONDS = 3;
 
-export const capturePlace = (id: string) => onPage(place.value, "capture", { ...START, page: "capture", capture: id, theme: place.value.theme, keys: place.value.keys });
+export const capturePlace = (id: string) => onPage(place.value, "capture", { ...START, page: "capture", capture: id, theme: place.value.theme, utc: place.value.utc, keys: place.value.keys });
 
 export function CapturesPage({ refreshCount }: { refreshCount: number }) {
   const { service } = place.value;
@@ -54,6 +55,7 @@ function StartForm({ services }: { services: AgentsAnswer["services"] }) {
   const collector = window.location.origin + PREFIX.slice(0, -1);
   const start = async (event: Event) => {
     event.preventDefault();
+    if (isSending) return;
     setSending(true);
     setFailure(null);
     try {
@@ -96,7 +98,7 @@ function StartForm({ services }: { services: AgentsAnswer["services"] }) {
       <p>{describeCost(request)}</p>
       <Availability services={services} service={request.service} />
       <p class="row">
-        <button class="primary" disabled={isSending || request.service === ""}>{strings.start}</button>
+        <button class="primary" aria-disabled={isSending}>{strings.start}</button>
         <CopyButton text={() => captureCommand(request, collector)} what={strings.command}>{strings.copyCliCommand}</CopyButton>
         <CopyButton text={() => captureCurl(request, collector)} what={strings.curl}>{strings.copyAsCurl}</CopyButton>
       </p>
@@ -129,7 +131,7 @@ function SidecarTable({ answer: { agents, total } }: { answer: AgentsAnswer }) {
         {[...agents].sort((a, b) => (name(a) < name(b) ? -1 : 1)).map((agent) => (
           <tr key={agent.agent}>
             <th scope="row"><bdi>{agent.labels.service.slice(0, 200)}</bdi></th>
-            <td><bdi>{agent.labels.pod ?? agent.agent}</bdi></td>
+            <td><bdi>{agent.labels.pod ?? agent.agent}</bdi>{agent.labels.pod && describeObstacle(agent) === "" && <>{" "}<button type="button" class="flat" onClick={() => openCapture({ service: agent.labels.service, pods: [agent.labels.pod] })}>{strings.captureHeading}<span class="unseen">{" "}{agent.labels.pod}</span></button></>}</td>
             <td><bdi>{agent.labels.version}</bdi></td>
             <td>{describeObstacle(agent) === "" ? strings.ready : <>⚠ {describeObstacle(agent)} <span class="quiet">{agent.hint}</span></>}</td>
             <td class="line">{formatAgo(toEpochSeconds(agent.last_seen), now)}</td>

@@ -1,9 +1,9 @@
 import { change, place } from "../lib/location.ts";
-import { Link, SegmentedControl } from "../components/ui/Controls.tsx";
+import { SegmentedControl } from "../components/ui/Controls.tsx";
 import { useSharedView } from "../components/controls/sharedView.ts";
 import { HourRows, hourRowParameters, PodRows, podRowParameters } from "../components/heatmap/HeatmapRows.tsx";
 import { selectorOf } from "../lib/selectors.ts";
-import { onPage, pageRange } from "../lib/url.ts";
+import { pageRange } from "../lib/url.ts";
 import type { HeatRows } from "../lib/viewOptions.ts";
 import * as strings from "../strings/heatmapStrings.tsx";
 
@@ -19,7 +19,6 @@ export function HeatmapPage({ refreshCount }: { refreshCount: number }) {
       <div class="controls">
         <SegmentedControl<HeatRows> label={strings.rows} value={rows === "hours" ? "hours" : "pods"} options={[["pods", strings.podsTime], ["hours", strings.hourDay]]}
           onSelect={(next) => change({ rows: next, cells: "", ...(next === "hours" && from === "" ? { from: "-7d" } : {}) })} />
-        <Link class="button" to={onPage(place.value, "captures")} title={strings.capturesHint}>{strings.capturesLink}</Link>
       </div>
       {rows === "hours" ? <HourRows range={range} refreshCount={refreshCount} /> : <PodRows range={range} refreshCount={refreshCount} />}
     </>

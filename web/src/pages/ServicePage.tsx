@@ -26,7 +26,12 @@ import { AnswerView } from "../components/answer/AnswerView.tsx";
 import { sampleFilterParameters, treeParameters } from "../lib/queryParameters.ts";
 import { describeGilContention } from "../viewmodels/gilContention.ts";
 import { staleNotices } from "../viewmodels/staleness.ts";
+import { onDemand } from "../components/answer/OnDemand.tsx";
+import { Dropdown } from "../components/ui/Dropdown.tsx";
+import * as endpointStrings from "../strings/fleetStrings.tsx";
 import * as strings from "../strings/serviceStrings.tsx";
+
+const EndpointTable = onDemand(async () => (await import("../components/services/EndpointTable.tsx")).EndpointTable, endpointStrings.endpointsSubject);
 
 export function ServicePage({ refreshCount }: { refreshCount: number }) {
   const here = place.value;
@@ -48,6 +53,7 @@ export function ServicePage({ refreshCount }: { refreshCount: number }) {
     <Toolbar label={strings.aboutService} class="chips">
       <ServicePods service={here.service} refreshCount={refreshCount} />
       <DeployList service={here.service} refreshCount={refreshCount} />
+      <Endpoints />
       {flame.answer && side && side.samples > 0 && <ProfileQuality answer={flame.answer} side={side} notices={staleNotices(versions, range, Date.now() / 1000)} isUnversioned={versions.length > 0 && versions.every(({ version }) => version === "")} />}
       <CompareLink timeline={timeline.answer} />
     </Toolbar>
@@ -66,6 +72,12 @@ export function ServicePage({ refreshCount }: { refreshCount: number }) {
       </AnswerView>
     </div>
   );
+}
+
+/** The endpoints of the service, requested once it is opened. */
+function Endpoints() {
+  const [wasOpened, setOpened] = useState(false);
+  return <Dropdown isText class="wide-choices" text={endpointStrings.endpoints} title={endpointStrings.endpointsHint} onOpen={() => setOpened(true)}>{wasOpened && <EndpointTable />}</Dropdown>;
 }
 
 /** How good the data of a profile is, and what it is made of. */

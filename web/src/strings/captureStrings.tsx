@@ -46,6 +46,25 @@ export const attachedAs = (ephemeralContainer: Printable) => `attached as ${ephe
 export const hottestFunctions = "Hottest functions (self)";
 export const hottestFunctionsSoFar = "Hottest functions (self) so far";
 
+export const compareWithHourBefore = "Compare with the hour before";
+export const waitingForSidecar = (service: ComponentChildren) => <>Waiting for a sidecar of {service} to take the capture.</>;
+export const cancel = "Cancel";
+
+// CaptureDialog
+export const captureService = (service: ComponentChildren) => <>Capture {service}</>;
+export const choosePods = "Choose pods";
+export const moreOptions = "More options";
+export const allPods = "all pods";
+export const podNumber = (pods: number) => plural(pods, "pod");
+export const chosenPods = (pods: number) => `${plural(pods, "chosen pod")}`;
+
+// CaptureProgress
+export const capturesInProgress = "Captures in progress";
+export const hideProgress = "Hide this capture";
+export const details = "Details";
+export const progressLine = (state: string, elapsed: number, seconds: number, samples: number) =>
+  (state === "sampling" ? `${elapsed.toFixed(0)}/${seconds} s · ${plural(samples, "sample")}` : samples > 0 ? `${state} · ${plural(samples, "sample")}` : state);
+
 // CapturesPage
 export const captures = "Captures";
 export const capturesOf = (service: ComponentChildren) => <>Captures of {service}</>;

@@ -186,3 +186,7 @@ export const eventLoop = "Event loop";
 export const minorChange = "minor change";
 export const notJudged = "not judged";
 export const frames = (a: Printable) => `${a} frames`;
+
+// markdownSummary
+export const markdownHeads = "| What changed | Δ per pod | Change | q | Pods |";
+export const markdownLink = (link: Printable) => `[Comparison in Sidelight](${link})`;

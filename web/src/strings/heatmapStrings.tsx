@@ -107,5 +107,4 @@ export const heatmapOf = (service: ComponentChildren) => <>Heatmap of {service}<
 export const rows = "Rows";
 export const podsTime = "Pods × time";
 export const hourDay = "Hour × day";
-export const capturesHint = "Captures keep the time of every sample. Their pages show the offset in each second.";
-export const capturesLink = "Offset in the second: captures";
+export const capturePods = "Capture these pods";

@@ -51,6 +51,32 @@ export const tooFewSamples = "Too few samples";
 export const fromZero = "from 0";
 export const unverified = (relative: Printable) => `${relative} unverified`;
 
+export const actions = "Actions";
+export const capture = "Capture";
+export const favourite = (service: Printable) => `Favourite: ${service}`;
+export const favouriteHint = "Favourites come first in this browser";
+export const onlyThisGroup = "Show only this group";
+export const without = (label: Printable) => `no ${label}`;
+export const groupSummary = (services: number, cores: Printable, pods: number) => `${plural(services, "service")} · ${cores} cores · ${plural(pods, "pod")}`;
+
+// AttentionCards
+export const needsAttention = "What needs attention";
+export const regressedTitle = "▲ Regressed";
+export const improvedTitle = "▼ Improved";
+export const deployedTitle = "New versions, 24 h";
+export const unprofiledTitle = "Not profiled";
+export const hottestTitle = "Hottest";
+export const savedTitle = "Saved views";
+export const moreInList = (more: number) => `${count(more)} more`;
+export const showCoverage = "Show coverage";
+export const allPodsProfiled = "All expected pods are profiled.";
+export const coresOf = (cores: Printable) => `${cores} cores`;
+export const removeSaved = (name: Printable) => `Remove the saved view ${name}`;
+export const removeSavedHint = "Remove this saved view";
+export const groupBy = "Group by";
+export const byLabel = (label: Printable) => `by ${label}`;
+export const notGrouped = "no groups";
+
 // Workloads
 export const discoveryProblems = (problems: number) => `⚠ Discovery: ${plural(problems, "problem")} ▾`;
 export const noSidecar = "no sidecar";
@@ -58,7 +84,6 @@ export const sidecarNotRunning = "sidecar not running";
 export const sidecarStale = "sidecar stale";
 export const podsWithProblem = (pods: Printable, total: number, problem: Printable) => `${pods}/${plural(total, "pod")}: ${problem}`;
 export const discoveryProblem = (problem: Printable, hint: Printable) => `${problem}: pods without a sidecar may be missing here. ${hint}`;
-export const moreWorkloads = (more: number) => `${plural(more, "more workload")} with unprofiled pods: GET /api/v1/workloads?unprofiled=1 lists them.`;
 export const podCount = (amount: number) => plural(amount, "pod");
 export const tableOfPods = "Table of pods";
 export const podHeading = "Pod";

@@ -48,7 +48,14 @@ export const automaticTimes = "automatic times";
 export const timeRange = (name: Printable) => `Time range: ${name}`;
 export const fromLabel = "from";
 export const until = "until";
-export const timeZoneOfBrowser = (now: Printable) => `Time zone of this browser: ${now}.`;
+export const typedTimesHint = (zone: Printable) => `now-3h, or a date and time in ${zone}.`;
+export const notATime = "Type times such as now-3h, now, or 2026-11-26 21:30.";
+export const endsBeforeItBegins = "The range ends before it begins.";
+export const earlier = "Earlier range of the same length";
+export const later = "Later range of the same length";
+export const autoRefresh = "Auto-refresh";
+export const off = "off";
+export const every = (seconds: number) => (seconds < 60 ? `every ${seconds} s` : `every ${seconds / 60} min`);
 export const showRange = "Show this range";
 
 // Timeline

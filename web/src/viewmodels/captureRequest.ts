@@ -25,6 +25,20 @@ export function parsePods(text: string): CaptureRequest["pods"] {
   return /^\d*$/.test(typed) ? Number(typed || "1") : typed.split(",").map((name) => name.trim()).filter((name) => name !== "");
 }
 
+/** How many pods one can choose without naming them. */
+export const POD_CHOICES = ["1", "2", "5", "all"] as const;
+
+/** The pods of a choice: a number, all, or those chosen by name. */
+export const podsOfChoice = (choice: string, chosen: readonly string[]): CaptureRequest["pods"] =>
+  (choice === "chosen" && chosen.length > 0 ? chosen : choice === "all" ? "all" : Number(choice) || 1);
+
+/** "2 pods", "all pods", or the name of the only chosen pod. */
+export function describePods(pods: CaptureRequest["pods"]): string {
+  if (pods === "all") return strings.allPods;
+  if (typeof pods === "number") return strings.podNumber(pods);
+  return pods.length === 1 ? pods[0].slice(-40) : strings.chosenPods(pods.length);
+}
+
 const SUBCOMMANDS = ["start", "list", "show", "stop", "delete"];
 
 export function captureCommand(request: CaptureRequest, collector: string): string {
@@ -62,7 +76,17 @@ export function topFunctions(parts: readonly CapturePart[], limit = 5): readonly
 export const captureProfile = (capture: CaptureAnswer): Partial<Place> =>
   ({ service: capture.service, query: equals("capture", capture.id), from: rfc3339(capture.from), until: rfc3339(capture.until), type: "wall" });
 
+/** Whether a capture has samples to show. */
+export const hasProfile = ({ state, samples }: CaptureAnswer): boolean => state === "ready" || (state === "stopped" && samples > 0);
+
+const HOUR = 3600;
 const DAY = 86_400;
+
+/** The comparison of a capture with the continuous samples of the hour before it. */
+export function compareWithHourBefore(capture: CaptureAnswer): Partial<Place> {
+  const from = toEpochSeconds(capture.created);
+  return { ...compareWithYesterday(capture), baseline_from: rfc3339(from - HOUR), baseline_until: rfc3339(from) };
+}
 
 /** The comparison of a capture with the continuous samples of the same time on the day before. */
 export function compareWithYesterday(capture: CaptureAnswer): Partial<Place> {

@@ -2,17 +2,9 @@ import type { Deploy } from "../api/deploys.ts";
 import type { VersionColumns, OverviewAnswer } from "../api/grids.ts";
 import { changeOf } from "../flamegraph/tree/compare.ts";
 import { equals, matchAny, withoutLabel } from "../lib/selectors.ts";
+import { compareFindings, type Finding, type VersionChange } from "./attention.ts";
 
 export type SortColumn = "service" | "cores" | "cpu" | "change" | "pods" | "seen";
-
-/** The change from the previous to the current version, relative to the rate of the previous one. */
-export interface VersionChange {
-  /** `none`: there is no version before; `few`: too little was sampled to see a change of a fifth. */
-  readonly kind: "none" | "few" | "unchanged" | "increased" | "decreased" | "new" | "removed" | "no_data";
-  readonly relative: number;
-  /** Twice the counting noise, as in flamegraph/tree/compare. */
-  readonly relativeNoise: number;
-}
 
 const NO_PREVIOUS_VERSION: VersionChange = { kind: "none", relative: 0, relativeNoise: 0 };
 
@@ -41,18 +33,17 @@ export function currentDeploys({ service, current, previous }: Pick<OverviewAnsw
 export const coresPerPod = (answer: OverviewAnswer, at: number): number | null =>
   answer.pod_seconds[at] > 0 ? answer.seconds[at] / answer.pod_seconds[at] : null;
 
-/** The indices of services, sorted by a SortColumn after `-` (descending) or `+`; equal ones by name. */
-export function sortServices(answer: OverviewAnswer, sort: string, changes: readonly VersionChange[]): Int32Array {
+/** The indices of services, sorted by a SortColumn after `-` (descending) or `+`; equal ones by name. `findings` is for `change`. */
+export function sortServices(answer: OverviewAnswer, sort: string, findings: readonly Finding[]): Int32Array {
   const order = Int32Array.from(answer.service.keys());
   const by = sort.slice(1) as SortColumn;
   if (by === "service") return sort.startsWith("-") ? order.reverse() : order;
   const sign = sort.startsWith("-") ? -1 : 1;
+  if (by === "change") return order.sort((a, b) => compareFindings(findings[a], findings[b], sign < 0) || a - b);
   const value = Float64Array.from(order, (at) => {
     if (by === "cpu") return coresPerPod(answer, at) ?? -1;
     if (by === "pods") return answer.pods_now[at];
     if (by === "seen") return answer.last_seen[at];
-    // Of what nothing can be said, behind all others whichever way.
-    if (by === "change") return ["increased", "decreased", "unchanged"].includes(changes[at].kind) ? changes[at].relative : sign * Number.MAX_VALUE;
     return answer.cores[at] ?? -1;
   });
   return order.sort((a, b) => sign * (value[a] - value[b]) || a - b);

@@ -64,3 +64,10 @@ export function shellQuoted(text: string): string {
 }
 
 const CONTROL_CHARACTERS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** The command in a hint of the collector; empty if it has none. A namespace is labelled before its pods restart. */
+export function commandOfHint(hint: string, namespace: string): string {
+  const command = /kubectl .*?(?= says |$)/.exec(hint)?.[0] ?? "";
+  const label = /^Label its namespace\b.*?\b(\S+=true)/.exec(hint)?.[1];
+  return label && command !== "" ? `kubectl label namespace ${shellQuoted(namespace)} ${label} && ${command}` : command;
+}

@@ -62,7 +62,7 @@ CALL_PATH_PARAMETERS: Final = (*STACK_FILTER_PARAMETERS, "group_by")
 
 PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/services": RANGE_PARAMETERS,
-    "/overview": (*RANGE_PARAMETERS, "type", "limit"),
+    "/overview": (*RANGE_PARAMETERS, "type", "limit", "label"),
     "/endpoints": (*RANGE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type", "limit", "format"),
     "/labels": RANGE_PARAMETERS,
     "/labels/{name}/values": RANGE_PARAMETERS,

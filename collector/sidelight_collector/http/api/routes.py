@@ -137,6 +137,7 @@ class _QueryApi(ApiHandler):
                 query=parameters.parse_window_query(),
                 kind=kind,
                 max_services=max_services,
+                label=parameters.get_text("label"),
             ),
         )
 

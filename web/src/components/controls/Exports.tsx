@@ -1,4 +1,5 @@
-import { apiUrl, parseFailure, type Failure } from "../../api/request.ts";
+import { apiUrl, Failure, parseFailure, requestJson } from "../../api/request.ts";
+import type { VerdictAnswer } from "../../api/verdict.ts";
 import type { Side } from "../../api/answers.ts";
 import type { components } from "../../api/schema.ts";
 import { cliCommand, curlCommand, pinTimes, type ApiQuery } from "../../viewmodels/shellCommands.ts";
@@ -125,11 +126,32 @@ export function Share({ query, sides = null }: { query: ApiQuery; sides?: readon
       <button type="button" onClick={() => void copyShortLink()} title={strings.copyShortLinkTo}>{strings.share}</button>
       <Dropdown text="▾" label={strings.moreWaysToShare}>
         <CopyButton text={longLink} what={strings.fullUrl}>{strings.copyFullUrl}</CopyButton>
+        {sides?.length === 2 && <button type="button" onClick={() => void copyMarkdown(query, sides)}>{strings.copyAsMarkdown}</button>}
         <CopyButton text={() => curlCommand(collector(), pinnedQuery())} what={strings.curlCommand}>{strings.copyAsCurl}</CopyButton>
         <CopyButton text={() => cliCommand(collector(), pinnedQuery())} what={strings.command}>{strings.copyCliCommand}</CopyButton>
       </Dropdown>
     </span>
   );
+}
+
+/** Copies a comparison as Markdown. The verdict is requested for the sides that the page shows, and comes from the cache. */
+async function copyMarkdown([, parameters]: ApiQuery, sides: readonly Side[]): Promise<void> {
+  exportStatus.value = strings.preparingFile;
+  try {
+    const [, pinned] = pinTimes(["verdict", parameters], sides, 0);
+    const [{ toMarkdown }, { verdict }, link] = await Promise.all([
+      import("../../viewmodels/markdownSummary.ts"),
+      requestJson<VerdictAnswer>(apiUrl("verdict", pinned), new AbortController().signal),
+      createShortLink(absolutePath(sides)),
+    ]);
+    const collector = window.location.origin + PREFIX.slice(0, -1);
+    const { service, type } = place.peek();
+    const shown = sides.map(({ selector, from, until }) => ({ selector, from: formatTime(from), until: formatTime(until) }));
+    await copy(toMarkdown(verdict, { service, type, sides: shown, link: collector + (link ?? absolutePath(sides)) }), strings.markdownSummary);
+    exportStatus.value = "";
+  } catch (error) {
+    exportStatus.value = error instanceof Failure ? error : strings.exportUnanswered;
+  }
 }
 
 /** The view with absolute times, and with the sides and times that the collector chose, behind the path prefix. */

@@ -8,13 +8,16 @@ import { Toolbar } from "../ui/Toolbar.tsx";
 import { ComparisonExports, Exports, Share } from "./Exports.tsx";
 import { Filters, TypePicker } from "./Filters.tsx";
 import { HelpDialog, openHelp } from "./HelpDialog.tsx";
+import { openCapture, openPalette } from "./dialogs.ts";
 import { RangePicker } from "./RangePicker.tsx";
 import { sharedView } from "./sharedView.ts";
 import * as strings from "../../strings/applicationStrings.ts";
 
 /** The place, with the appearance a person chose kept and all else at its start. */
-const homePlace = () => ({ ...START, theme: place.value.theme, keys: place.value.keys, from: place.value.from, until: place.value.until });
+const homePlace = () => ({ ...START, theme: place.value.theme, keys: place.value.keys, utc: place.value.utc, from: place.value.from, until: place.value.until });
 
+/** Pages of no service that are about a time range. */
+const RANGED_PAGES: readonly Page[] = ["services", "functions"];
 const SERVICE_PAGES: readonly Page[] = ["service", "compare", "depth", "heatmap"];
 
 /** The one bar of every page: where one is, what is shown, of which time, and what can be done with it. */
@@ -27,15 +30,22 @@ export function Header({ refresh }: { refresh: () => void }) {
       {isOfService ? <ServiceLinks here={here} /> : (
         <nav aria-label={strings.pages}>
           <Link to={homePlace()} current={here.page === "services"}>{strings.services}</Link>
+          <Link to={{ ...homePlace(), page: "fleet" }} current={here.page === "fleet"}>{strings.coverage}</Link>
+          <Link to={{ ...homePlace(), page: "functions" }} current={here.page === "functions"}>{strings.functions}</Link>
           <Link to={{ ...homePlace(), page: "captures" }} current={here.page === "captures" || here.page === "capture"}>{strings.captures}</Link>
         </nav>
       )}
       {isOfService && <div class="controls"><TypePicker /><Filters range={pageRange(here)} /></div>}
       <Toolbar label={strings.viewTools} class="right">
-        {(isOfService || here.page === "services") && <><RangePicker /><button type="button" class="square" onClick={refresh} aria-label={strings.refresh} title={strings.refreshData}>⟳</button></>}
-        {isOfService && <Link to={onPage(here, "captures")} class="button" title={strings.captureHint}>{strings.captureAction}</Link>}
+        {!isOfService && <button type="button" onClick={() => openPalette()} title={strings.paletteHint}>{strings.find} <kbd>Ctrl K</kbd></button>}
+        {(isOfService || RANGED_PAGES.includes(here.page)) && <RangePicker />}
+        {here.page !== "settings" && here.page !== "unknown" && <button type="button" class="square" onClick={refresh} aria-label={strings.refresh} title={strings.refreshData}>⟳</button>}
+        {here.page !== "captures" && <button type="button" onClick={() => openCapture({ service: isOfService ? here.service : "" })} title={strings.captureHint}>{strings.captureAction}</button>}
         <ViewActions />
         <Dropdown text="⋯" label={strings.moreMenu} class="appearance">
+          <button type="button" onClick={() => openPalette()}>{strings.findWithKey}</button>
+          {isOfService && <button type="button" onClick={() => openPalette(strings.saveViewCommand)}>{strings.saveView}</button>}
+          <button type="button" onClick={() => change({ utc: !here.utc }, "replace")}>{here.utc ? strings.useLocalTime : strings.useUtc}</button>
           <ThemeSwitch />
           <Link to={{ ...homePlace(), page: "settings" }} current={here.page === "settings"}>{strings.settingsAndHelp}</Link>
           <button type="button" onClick={openHelp} title={strings.keyboardAndHelpHint}>{strings.keyboardAndHelp}</button>
@@ -52,7 +62,7 @@ function ServiceLinks({ here }: { here: Place }) {
   return (
     <nav aria-label={strings.pages}>
       <span class="crumb" aria-hidden="true">/</span>
-      <bdi class="crumb name" title={here.service}>{here.service}</bdi>
+      <button type="button" class="crumb name" title={here.service} aria-label={strings.switchService(here.service.slice(0, 80))} onClick={() => openPalette("service ")}><bdi>{here.service}</bdi> ▾</button>
       {tab("service", strings.profile)}
       {tab("compare", strings.compare)}
       {tab("depth", strings.depth, here.page === "depth" ? {} : { focus: here.focus })}

@@ -9,8 +9,9 @@ import { change, place, visit } from "../../lib/location.ts";
 import { dataQualityNotices } from "../../viewmodels/dataQualityNotices.ts";
 import { short } from "../../lib/numbers.ts";
 import { joinMatchers, selectorOf } from "../../lib/selectors.ts";
-import { formatClock, parseTime, rfc3339, timelineStepSeconds, formatUtcOffset, type Range } from "../../lib/times.ts";
+import { formatClock, parseTime, rfc3339, timelineStepSeconds, timeZoneName, formatUtcOffset, type Range } from "../../lib/times.ts";
 import { onPage, type Place } from "../../lib/url.ts";
+import { openCapture } from "../controls/dialogs.ts";
 import { Link, SegmentedControl } from "../ui/Controls.tsx";
 import { EmptyState } from "../answer/EmptyState.tsx";
 import { HeatmapGrid } from "./HeatmapGrid.tsx";
@@ -30,7 +31,7 @@ interface HeatmapProps {
 
 /** What the API is asked for besides what, when and which type. */
 export const podRowParameters = (range: Range) => ({ rows: "pod", step: String(timelineStepSeconds(range, Date.now() / 1000)) });
-export const hourRowParameters = () => ({ rows: "hour", zone: Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC" });
+export const hourRowParameters = () => ({ rows: "hour", zone: timeZoneName() });
 
 /** Pods by time. */
 export function PodRows({ range, refreshCount }: HeatmapProps) {
@@ -112,6 +113,7 @@ function PodHeatmap({ answer, byName }: { answer: HeatmapAnswer; byName: boolean
       title: strings.byPodAndTime(UNIT[type]),
       rows: order.map((row) => ({ key: `${answer.namespace[row]}/${answer.row[row]}`, name: name(row), marks: marks(row) })),
       columns: answer.start.map((start) => ({ start, text: formatClock(start).slice(long ? 5 : 11, -3) })),
+      step: answer.step_seconds ?? undefined,
       value,
       unit: UNIT[type],
       describe: ({ row, column }) => {
@@ -140,6 +142,7 @@ function PodHeatmap({ answer, byName }: { answer: HeatmapAnswer; byName: boolean
           <>
             <span class="heat-sum">{strings.podCount(pods.length)} · {formatSpan(span)} · {sum.podSeconds > 0 ? strings.sampleText(short(sum.seconds / sum.podSeconds), UNIT[type], sum.samples) : strings.noDataWord}</span>
             <SelectionActions match={match} span={span} other={against} />
+            <button type="button" onClick={() => openCapture({ service: place.value.service, pods: pods.map(({ name }) => name).filter((name) => name !== "").slice(0, 100) })}>{strings.capturePods}</button>
             {hasNameCollision && match !== "" && <span class="quiet">{strings.sameNameNotice}</span>}
           </>
         );
@@ -155,7 +158,7 @@ function HourHeatmap({ answer }: { answer: HeatmapAnswer }) {
   const grid = useMemo<Grid>(() => {
     const value = answer.row.map((_, row) => cellRates(answer, row));
     const long = answer.start.length > 14;
-    const day = (start: number) => new Date(start * 1000).toLocaleDateString("en-GB", { weekday: long ? undefined : "short", day: "numeric", month: "short" });
+    const day = (start: number) => new Date(start * 1000).toLocaleDateString("en-GB", { timeZone: timeZoneName(), weekday: long ? undefined : "short", day: "numeric", month: "short" });
     return {
       title: strings.byHourAndDay(UNIT[type]),
       rows: answer.row.map((hour) => ({ key: hour, name: `${hour}:00`, marks: [] })),

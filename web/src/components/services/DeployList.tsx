@@ -5,6 +5,8 @@ import type { Deploy, DeploysAnswer } from "../../api/deploys.ts";
 import { place, PREFIX } from "../../lib/location.ts";
 import { formatAgo, formatWithZone, toEpochSeconds } from "../../lib/times.ts";
 import { parsePlace, type Place } from "../../lib/url.ts";
+import { equals } from "../../lib/selectors.ts";
+import { openCapture } from "../controls/dialogs.ts";
 import { Link } from "../ui/Controls.tsx";
 import { Dropdown } from "../ui/Dropdown.tsx";
 import * as strings from "../../strings/serviceStrings.tsx";
@@ -20,9 +22,9 @@ export const formatDeployState = ({ state, conclusion, finished }: Deploy): stri
 /** The comparison of a deploy with the version before, as it was analysed last. */
 export function deployPlace({ service, version, previous, links: { view } }: Deploy): Place {
   const { pathname, search } = new URL(view, window.location.origin);
-  const { theme, keys } = place.value;
+  const { theme, utc, keys } = place.value;
   // Before the first analysis that is the page of the service.
-  return { ...parsePlace(pathname.slice(PREFIX.length - 1), search), page: "compare", service, baseline: `version:${previous}`, comparison: `version:${version}`, theme, keys };
+  return { ...parsePlace(pathname.slice(PREFIX.length - 1), search), page: "compare", service, baseline: `version:${previous}`, comparison: `version:${version}`, theme, utc, keys };
 }
 
 /** The deploys of one service: how the newest stands, and opened all of them; nothing where there are none. */
@@ -38,6 +40,7 @@ export function DeployList({ service, refreshCount }: { service: string; refresh
           <li key={deploy.id}>
             <Link to={deployPlace(deploy)} title={strings.compareWith(deploy.previous.slice(0, 100))}><bdi>{deploy.version.slice(0, 100)}</bdi></Link>{deploy.namespace !== "" && <>{" "}{strings.inLabel(<bdi>{deploy.namespace}</bdi>)}</>}
             {" · "}<DeployState deploy={deploy} />{deploy.summary !== "" && <> · <bdi>{deploy.summary}</bdi></>}
+            {" "}<button type="button" class="flat" onClick={() => openCapture({ service, query: equals("version", deploy.version) })}>{strings.capture}<span class="unseen">{" "}{deploy.version.slice(0, 100)}</span></button>
           </li>
         ))}
       </ul>

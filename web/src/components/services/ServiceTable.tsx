@@ -3,26 +3,33 @@ import { apiUrl, requestJson } from "../../api/request.ts";
 import type { Deploy } from "../../api/deploys.ts";
 import type { HeatmapAnswer, OverviewAnswer } from "../../api/grids.ts";
 import { Sparkline, type Trend } from "../../charts/Sparkline.tsx";
-import { visibleRows, layoutRows, batchNameMatchers, coresPerPod, trendStep, type VersionChange } from "../../viewmodels/serviceList.ts";
+import { visibleRows, layoutRows, batchNameMatchers, coresPerPod, trendStep } from "../../viewmodels/serviceList.ts";
+import type { ServiceGroup, VersionChange } from "../../viewmodels/attention.ts";
+import { favourites, toggleFavourite } from "../../viewmodels/browserStorage.ts";
 import { place } from "../../lib/location.ts";
 import { interval, short, signedPercent } from "../../lib/numbers.ts";
 import { count } from "../../strings/counts.ts";
-import { joinMatchers } from "../../lib/selectors.ts";
+import { equals, joinMatchers } from "../../lib/selectors.ts";
 import { formatAgo, formatRange, rfc3339, formatWithZone, type Range } from "../../lib/times.ts";
 import { onPage } from "../../lib/url.ts";
-import { Bar, Link } from "../ui/Controls.tsx";
+import { openCapture } from "../controls/dialogs.ts";
+import { BarCell, Link } from "../ui/Controls.tsx";
 import { formatDeployState, deployPlace } from "./DeployList.tsx";
 import { SortHeading } from "../ui/SortHeading.tsx";
 import { STALE_SECONDS } from "../../viewmodels/staleness.ts";
 import * as strings from "../../strings/serviceStrings.tsx";
 
-const ROW_PIXELS = 40;
+const NARROW = window.matchMedia?.("(max-width: 699px)");
+/** The height of a row; on a phone a row is a card of two lines (see services.css). */
+const rowPixels = (): number => (NARROW?.matches ? 72 : 40);
 /** Rows stand still this long before their trends are asked for. */
 const TREND_DELAY_MS = 150;
 
 interface ServiceTableProps {
   readonly answer: OverviewAnswer;
+  /** Indices of services, and −1 − the index of a group before its rows. */
   readonly order: Int32Array;
+  readonly groups: readonly ServiceGroup[];
   readonly changes: readonly VersionChange[];
   readonly deploys: ReadonlyMap<string, Deploy>;
   readonly sort: string;
@@ -33,7 +40,8 @@ interface ServiceTableProps {
  * The table of services, of which only the rows in view are in the page. The row that has the focus stays,
  * wherever it is scrolled to, and screen readers get the number of rows and the index of each.
  */
-export function ServiceTable({ answer, order, changes, deploys, sort, range }: ServiceTableProps) {
+export function ServiceTable({ answer, order, groups, changes, deploys, sort, range }: ServiceTableProps) {
+  const ROW_PIXELS = rowPixels();
   const host = useRef<HTMLDivElement>(null);
   const [visible, setVisible] = useState({ first: 0, last: Math.min(order.length, 40) });
   const [focusedService, setFocusedService] = useState<string | null>(null);
@@ -59,9 +67,9 @@ export function ServiceTable({ answer, order, changes, deploys, sort, range }: S
     pendingFocus.current = null;
     links[Math.min(to.link, links.length - 1)].focus({ preventScroll: true });
   });
-  const at = focusedService === null ? -1 : order.findIndex((index) => answer.service[index] === focusedService);
+  const at = focusedService === null ? -1 : order.findIndex((index) => index >= 0 && answer.service[index] === focusedService);
   const { rows, after } = layoutRows(order.length, Math.min(visible.first, order.length), Math.min(visible.last, order.length), at < 0 ? null : at);
-  const trends = useTrends(answer, rows.map((row) => answer.service[order[row.at]]));
+  const trends = useTrends(answer, rows.flatMap((row) => (order[row.at] < 0 ? [] : [answer.service[order[row.at]]])));
   const maximum = { cores: maxOf(order, (index) => answer.cores[index]), pod: maxOf(order, (index) => coresPerPod(answer, index)) };
 
   const walk = (event: KeyboardEvent) => {
@@ -75,7 +83,7 @@ export function ServiceTable({ answer, order, changes, deploys, sort, range }: S
     event.preventDefault();
     const to = Math.min(Math.max(steps[event.key], 0), order.length - 1);
     pendingFocus.current = { at: to, link: [...row.querySelectorAll("a")].indexOf(link) };
-    setFocusedService(answer.service[order[to]]);
+    setFocusedService(answer.service[order[to]] ?? null);
     const { scrollTop, clientHeight } = host.current;
     // The heading covers one row.
     if (to * ROW_PIXELS < scrollTop) host.current.scrollTop = to * ROW_PIXELS;
@@ -89,32 +97,46 @@ export function ServiceTable({ answer, order, changes, deploys, sort, range }: S
         <thead>
           <tr aria-rowindex={1}>
             <SortHeading id="service" text={strings.service} sort={sort} />
+            <SortHeading id="change" text={strings.vsPrevious} sort={sort} isNumeric />
             <SortHeading id="cores" text={strings.cpuCores} sort={sort} isNumeric />
             <SortHeading id="cpu" text={strings.perPod} sort={sort} isNumeric />
             <th scope="col" title={strings.trendHint}>{strings.trend(formatRange(range))}</th>
             <th scope="col">{strings.versionAge}</th>
-            <SortHeading id="change" text={strings.vsPrevious} sort={sort} isNumeric />
             <SortHeading id="pods" text={strings.pods} sort={sort} isNumeric />
             <SortHeading id="seen" text={strings.lastSeen} sort={sort} />
+            <th scope="col"><span class="unseen">{strings.actions}</span></th>
           </tr>
         </thead>
         <tbody>
           {rows.flatMap(({ at, gap }) => [
-            gap > 0 && <SpacerRow key={`before ${at}`} rows={gap} />,
-            <ServiceRow key={answer.service[order[at]]} answer={answer} index={order[at]} at={at} change={changes[order[at]]} deploy={deploys.get(answer.service[order[at]])} maximum={maximum} trend={trends.get(answer.service[order[at]])} />,
+            gap > 0 && <SpacerRow key={`before ${at}`} pixels={gap * ROW_PIXELS} />,
+            order[at] < 0 ? <GroupRow key={`group ${groups[-1 - order[at]].name}`} group={groups[-1 - order[at]]} at={at} /> : <ServiceRow key={answer.service[order[at]]} answer={answer} index={order[at]} at={at} change={changes[order[at]]} deploy={deploys.get(answer.service[order[at]])} maximum={maximum} trend={trends.get(answer.service[order[at]])} />,
           ])}
-          {after > 0 && <SpacerRow key="after" rows={after} />}
+          {after > 0 && <SpacerRow key="after" pixels={after * ROW_PIXELS} />}
         </tbody>
       </table>
     </div>
   );
 }
 
-const SpacerRow = ({ rows }: { rows: number }) => <tr aria-hidden="true" class="gap-row" style={{ height: `${rows * ROW_PIXELS}px` }} />;
+const SpacerRow = ({ pixels }: { pixels: number }) => <tr aria-hidden="true" class="gap-row" style={{ height: `${pixels}px` }} />;
+
+/** The heading of a group; its link filters by the group's value. */
+function GroupRow({ group: { name, services, cores, pods }, at }: { group: ServiceGroup; at: number }) {
+  const { group, query } = place.value;
+  return (
+    <tr class="group-row" aria-rowindex={at + 2} data-at={at}>
+      <th scope="rowgroup" colSpan={9}>
+        <Link to={{ ...place.value, group: "", query: joinMatchers(query, equals(group, name)) }} title={strings.onlyThisGroup}><bdi>{name === "" ? strings.without(group) : name.slice(0, 100)}</bdi></Link>{" "}
+        <span class="quiet">{strings.groupSummary(services, short(cores), pods)}</span>
+      </th>
+    </tr>
+  );
+}
 
 function maxOf(order: Int32Array, value: (at: number) => number | null): number {
   let maximum = 1e-9;
-  for (const at of order) maximum = Math.max(maximum, value(at) ?? 0);
+  for (const at of order) if (at >= 0) maximum = Math.max(maximum, value(at) ?? 0);
   return maximum;
 }
 
@@ -139,16 +161,28 @@ export function ServiceRow({ answer, index, at, change, deploy, maximum, trend }
   const [allPods, currentPods] = [answer.pods_now[index], answer.current.pods_now[index]];
   return (
     <tr aria-rowindex={at + 2} data-at={at} data-service={name}>
-      <th scope="row"><Link to={onPage(here, "service", { service: name })} class="service" title={name}><bdi>{name.slice(0, 200)}</bdi></Link></th>
-      <td class="number"><Bar part={(cores ?? 0) / maximum.cores}>{cores === null ? "–" : short(cores)}</Bar></td>
-      <td class="number"><Bar part={(pod ?? 0) / maximum.pod}>{pod === null ? "–" : short(pod)}</Bar></td>
+      <th scope="row">
+        <span class="service-name">
+          <Star service={name} />
+          <Link to={onPage(here, "service", { service: name })} class="service" title={name}><bdi>{name.slice(0, 200)}</bdi></Link>
+        </span>
+      </th>
+      <td class="finding">{deploy ? <DeployVerdict deploy={deploy} /> : <VersionChangeCell answer={answer} index={index} change={change} now={now} />}</td>
+      <BarCell part={(cores ?? 0) / maximum.cores} head={strings.cpuCores}>{cores === null ? "–" : short(cores)}</BarCell>
+      <BarCell part={(pod ?? 0) / maximum.pod} head={strings.perPod}>{pod === null ? "–" : short(pod)}</BarCell>
       <td class="trend">{trend ? <Sparkline trend={trend} /> : <span class="quiet">{trend === null ? "–" : "…"}</span>}</td>
       <td class="line"><VersionCell answer={answer} index={index} now={now} /></td>
-      <td class="number">{deploy ? <DeployVerdict deploy={deploy} /> : <VersionChangeCell answer={answer} index={index} change={change} now={now} />}</td>
-      <td class="number" title={strings.podsInRange(answer.pods[index])}>{currentPods < allPods ? <>{count(currentPods)}/{count(allPods)}<span class="unseen">{" "}{strings.podsHaveCurrentVersion}</span></> : count(allPods)}</td>
+      <td class="number" data-head={strings.pods} title={strings.podsInRange(answer.pods[index])}>{currentPods < allPods ? <>{count(currentPods)}/{count(allPods)}<span class="unseen">{" "}{strings.podsHaveCurrentVersion}</span></> : count(allPods)}</td>
       <td class="line" title={formatWithZone(lastSeen)}>{formatAgo(lastSeen, now)} {answer.until - lastSeen > STALE_SECONDS && <span class="badge">{strings.stale}</span>}</td>
+      <td class="line"><button type="button" class="flat" onClick={() => openCapture({ service: name })} title={strings.captureNowHint}>{strings.capture}<span class="unseen">{" "}{name.slice(0, 100)}</span></button></td>
     </tr>
   );
+}
+
+/** Marks a service as a favourite of this browser. */
+function Star({ service }: { service: string }) {
+  const isOn = favourites.list.value.includes(service);
+  return <button type="button" class="flat star" aria-pressed={isOn} aria-label={strings.favourite(service.slice(0, 100))} title={strings.favouriteHint} onClick={() => toggleFavourite(service)}>{isOn ? "★" : "☆"}</button>;
 }
 
 function VersionCell({ answer, index, now }: { answer: OverviewAnswer; index: number; now: number }) {

@@ -4,12 +4,11 @@ import type { Workload, WorkloadsAnswer } from "../../api/answers.ts";
 import { apiUrl } from "../../api/request.ts";
 import { equals } from "../../lib/selectors.ts";
 import { formatClock } from "../../lib/times.ts";
+import { openCapture } from "../controls/dialogs.ts";
 import { Dropdown } from "../ui/Dropdown.tsx";
 import { Table } from "../ui/Table.tsx";
 import { Notices } from "../answer/Notices.tsx";
 import * as strings from "../../strings/serviceStrings.tsx";
-
-const MAX_NOTICES = 3;
 
 /** Unprofiled pods: "2/6 pods: no sidecar, 1/6 pods: sidecar stale"; empty if all are profiled. */
 export function describeMissing({ pod_counts: pods, profiling_expected: expected }: Workload): string {
@@ -18,8 +17,9 @@ export function describeMissing({ pod_counts: pods, profiling_expected: expected
   return expected && counts.length > 0 ? counts.join(", ") : "";
 }
 
-function useWorkloads(service: string, refreshCount: number): WorkloadsAnswer | null {
-  const scope: Record<string, string> = service === "" ? { unprofiled: "1", limit: "50", pods: "1" } : { query: equals("service", service), pods: "200" };
+/** Workloads with unprofiled pods, or those of one service; null until they are known. */
+export function useWorkloads(service: string, refreshCount: number): WorkloadsAnswer | null {
+  const scope: Record<string, string> = service === "" ? { unprofiled: "1", limit: "3", pods: "1" } : { query: equals("service", service), pods: "200" };
   const request = useAnswer<WorkloadsAnswer>(apiUrl("workloads", scope));
   useEffect(() => { if (refreshCount > 0) request.reload(); }, [refreshCount]);
   // An older collector knows nothing of it, and pages do without.
@@ -30,13 +30,9 @@ function useWorkloads(service: string, refreshCount: number): WorkloadsAnswer | 
 const discoveryProblems = ({ discovery: { state, problem, hint } }: WorkloadsAnswer) =>
   (problem !== "" && state !== "off" ? [strings.discoveryProblem(problem, hint)] : []);
 
-/** Which workloads have pods that nobody profiles, and what to do. */
-export function UnprofiledPods({ refreshCount }: { refreshCount: number }) {
-  const answer = useWorkloads("", refreshCount);
-  if (!answer) return null;
-  const notices = answer.workloads.slice(0, MAX_NOTICES).map((workload) => `${workload.service} (${workload.namespace}), ${describeMissing(workload)}. ${workload.pods[0]?.hint ?? ""}`);
-  const more = answer.total - notices.length;
-  return <Notices notices={[...discoveryProblems(answer), ...notices, ...(more > 0 ? [strings.moreWorkloads(more)] : [])]} />;
+/** Why discovery does not see the cluster; nothing while it does. */
+export function DiscoveryNotices({ workloads }: { workloads: WorkloadsAnswer | null }) {
+  return workloads && <Notices notices={discoveryProblems(workloads)} />;
 }
 
 /** Where the pods of a service stand; nothing where no cluster is seen. */
@@ -59,7 +55,7 @@ export function ServicePods({ service, refreshCount }: { service: string; refres
                 <td><bdi>{workload.namespace}/{workload.workload}</bdi></td>
                 <td><bdi>{pod.version}</bdi></td>
                 <td>{pod.problem === "" ? pod.status : `⚠ ${pod.problem}`}</td>
-                <td>{pod.hint}</td>
+                <td>{pod.hint}{pod.status !== "finished" && <>{" "}<button type="button" class="flat" onClick={() => openCapture({ service, pods: [pod.pod], attach: pod.status === "no_sidecar" })}>{strings.capture}<span class="unseen">{" "}{pod.pod}</span></button></>}</td>
               </tr>
             )))}
           </Table>

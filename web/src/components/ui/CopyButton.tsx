@@ -44,6 +44,6 @@ export function CopyDialog() {
   );
 }
 
-export function CopyButton({ text, what, children }: { text: () => string; what: string; children: string }) {
-  return <button type="button" onClick={() => void copy(text(), what)}>{children}</button>;
+export function CopyButton({ text, what, title, children }: { text: () => string; what: string; title?: string; children: string }) {
+  return <button type="button" title={title} onClick={() => void copy(text(), what)}>{children}</button>;
 }

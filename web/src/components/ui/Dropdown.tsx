@@ -2,8 +2,8 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
 /** Choices behind a button, or with `isText` anything to be read. It closes when a choice is made, with Escape, and by a click elsewhere. */
-export function Dropdown({ text, label, title = label, isText = false, class: className = "", children }: {
-  text: ComponentChildren; label?: string; title?: string; isText?: boolean; class?: string; children: ComponentChildren;
+export function Dropdown({ text, label, title = label, isText = false, class: className = "", onOpen, children }: {
+  text: ComponentChildren; label?: string; title?: string; isText?: boolean; class?: string; onOpen?: () => void; children: ComponentChildren;
 }) {
   const box = useRef<HTMLDetailsElement>(null);
   const close = () => box.current?.removeAttribute("open");
@@ -15,7 +15,7 @@ export function Dropdown({ text, label, title = label, isText = false, class: cl
     return () => document.removeEventListener("click", closeOutside);
   }, []);
   return (
-    <details class={`drop ${className}`} ref={box} onKeyDown={(event) => {
+    <details class={`drop ${className}`} ref={box} onToggle={() => { if (box.current?.open) onOpen?.(); }} onKeyDown={(event) => {
       if (event.key !== "Escape" || !box.current?.open) return;
       event.preventDefault();
       close();
