@@ -141,7 +141,7 @@ const service = (current: VersionColumns, previous: VersionColumns, changes: Par
   current, previous, label: null, omitted: 0, from: NOW - 3600, until: NOW, basis: BASIS, ...changes,
 });
 const row = (answer: OverviewAnswer, found?: Deploy) =>
-  draw(ServiceRow, { answer, index: 0, at: 0, change: compareVersions(answer, 0), deploy: found, maximum: { cores: 2, pod: 2 }, trend: null });
+  draw(ServiceRow, { answer, index: 0, at: 0, change: compareVersions(answer, 0), deploy: found, maximum: 2, trend: null });
 
 test("a service's row says what the comparison of its latest deploy found", () => {
   const cases: [Deploy["state"], Direction, string][] = [

@@ -51,8 +51,10 @@ export const tooFewSamples = "Too few samples";
 export const fromZero = "from 0";
 export const unverified = (relative: Printable) => `${relative} unverified`;
 
-export const actions = "Actions";
+export const coresUnit = "cores";
+export const podsUnit = "pods";
 export const capture = "Capture";
+export const captureOf = (service: Printable) => `Capture ${service}`;
 export const favourite = (service: Printable) => `Favourite: ${service}`;
 export const favouriteHint = "Favourites come first in this browser";
 export const onlyThisGroup = "Show only this group";

@@ -54,6 +54,9 @@ export function matchScore(name: string, text: string): number | null {
   return 2 + gaps;
 }
 
+/** Whether a name has a text in it: names of pages and actions are sentences, in which single letters fit by chance. */
+const contains = (name: string, text: string): boolean => name.toLowerCase().includes(text.toLowerCase());
+
 /** The names that fit, the best first. */
 export function bestMatches(names: readonly string[], text: string, most = MOST): string[] {
   if (text.trim() === "") return names.slice(0, most);
@@ -105,8 +108,8 @@ export function paletteItems(text: string, context: PaletteContext): PaletteItem
     viewItems(typed, context),
     bestMatches(orderServices(context), typed, typed === "" ? 8 : 20).map((service) => serviceItem(service, context)),
     versionItems(typed, context),
-    pageItems(context).filter(({ text: of }) => matchScore(of, typed) !== null),
-    actionItems(context).filter(({ text: of }) => matchScore(of, typed) !== null),
+    pageItems(context).filter(({ text: of }) => contains(of, typed)),
+    actionItems(context).filter(({ text: of }) => contains(of, typed)),
     functionItems(context),
   ];
   return groups.flat().slice(0, MOST);
@@ -126,7 +129,7 @@ function compareItems(rest: string, { here, services, versions }: PaletteContext
   const newest = versions.toReversed();
   const find = (text: string, not: string) => bestMatches(newest.filter((version) => version !== not), text, 5);
   const pairs = wanted.length === 1
-    ? find(wanted[0], "").flatMap((b) => newest.filter((a) => a !== b).slice(0, 3).map((a) => [a, b] as const))
+    ? find(wanted[0], "").flatMap((one) => newest.filter((other) => other !== one).slice(0, 3).map((other) => (versions.indexOf(one) < versions.indexOf(other) ? [one, other] as const : [other, one] as const)))
     : find(wanted[0], "").flatMap((a) => find(wanted[1], a).map((b) => [a, b] as const));
   return pairs.slice(0, 10).map(([a, b]) => ({
     id: `compare ${service} ${a} ${b}`, kind: strings.comparison, text: strings.compareVersions(service, a, b), to: { ...ofService(here, service, "compare"), baseline: `version:${a}`, comparison: `version:${b}` },
@@ -141,7 +144,7 @@ function rangeItems(typed: string, { here, now }: PaletteContext): PaletteItem[]
 }
 
 function viewItems(typed: string, { views }: PaletteContext): PaletteItem[] {
-  return views.toReversed().filter(({ name }) => matchScore(name, typed) !== null).map(({ name, path }) => {
+  return views.toReversed().filter(({ name }) => contains(name, typed)).map(({ name, path }) => {
     const at = new URL(path, "http://collector");
     return { id: `view ${name}`, kind: strings.savedView, text: name, to: parsePlace(at.pathname, at.search) };
   });

@@ -63,7 +63,7 @@ function Card({ title, items, all, total = items.length }: CardProps) {
   return (
     <section class="card">
       <h2>{title}</h2>
-      <ul>{items.slice(0, SHOWN).map(([key, to, name, detail]) => <li key={key}><Link to={to} title={name}><bdi>{name.slice(0, 100)}</bdi></Link> <span class="quiet">{detail}</span></li>)}</ul>
+      <ul>{items.slice(0, SHOWN).map(([key, to, name, detail]) => <li key={key}><Link to={to} title={name}><bdi>{name.slice(0, 100)}</bdi> <span class="quiet">{detail}</span></Link></li>)}</ul>
       {all && total > SHOWN && <p><Link to={all}>{strings.moreInList(total - SHOWN)}</Link></p>}
     </section>
   );

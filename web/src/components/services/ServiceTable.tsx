@@ -20,8 +20,8 @@ import { STALE_SECONDS } from "../../viewmodels/staleness.ts";
 import * as strings from "../../strings/serviceStrings.tsx";
 
 const NARROW = window.matchMedia?.("(max-width: 699px)");
-/** The height of a row; on a phone a row is a card of two lines (see services.css). */
-const rowPixels = (): number => (NARROW?.matches ? 72 : 40);
+/** The height of a row; on a phone a row is a card of three lines (see services.css). */
+const rowPixels = (): number => (NARROW?.matches ? 84 : 40);
 /** Rows stand still this long before their trends are asked for. */
 const TREND_DELAY_MS = 150;
 
@@ -70,7 +70,7 @@ export function ServiceTable({ answer, order, groups, changes, deploys, sort, ra
   const at = focusedService === null ? -1 : order.findIndex((index) => index >= 0 && answer.service[index] === focusedService);
   const { rows, after } = layoutRows(order.length, Math.min(visible.first, order.length), Math.min(visible.last, order.length), at < 0 ? null : at);
   const trends = useTrends(answer, rows.flatMap((row) => (order[row.at] < 0 ? [] : [answer.service[order[row.at]]])));
-  const maximum = { cores: maxOf(order, (index) => answer.cores[index]), pod: maxOf(order, (index) => coresPerPod(answer, index)) };
+  const maximum = maxOf(order, (index) => answer.cores[index]);
 
   const walk = (event: KeyboardEvent) => {
     const link = event.target instanceof Element ? event.target.closest("a") : null;
@@ -93,7 +93,7 @@ export function ServiceTable({ answer, order, groups, changes, deploys, sort, ra
   return (
     <div class="wide windowed" ref={host} tabIndex={0} role="region" aria-label={strings.tableOfServices} onScroll={measure} onKeyDown={walk}
       onFocusIn={(event) => setFocusedService((event.target as Element).closest<HTMLElement>("tr[data-at]")?.dataset.service ?? null)} onFocusOut={(event) => { if (!host.current?.contains(event.relatedTarget as Node | null)) setFocusedService(null); }}>
-      <table class="services" aria-rowcount={order.length + 1}>
+      <table class="services" role="table" aria-rowcount={order.length + 1}>
         <thead>
           <tr aria-rowindex={1}>
             <SortHeading id="service" text={strings.service} sort={sort} />
@@ -104,10 +104,9 @@ export function ServiceTable({ answer, order, groups, changes, deploys, sort, ra
             <th scope="col">{strings.versionAge}</th>
             <SortHeading id="pods" text={strings.pods} sort={sort} isNumeric />
             <SortHeading id="seen" text={strings.lastSeen} sort={sort} />
-            <th scope="col"><span class="unseen">{strings.actions}</span></th>
           </tr>
         </thead>
-        <tbody>
+        <tbody role="rowgroup">
           {rows.flatMap(({ at, gap }) => [
             gap > 0 && <SpacerRow key={`before ${at}`} pixels={gap * ROW_PIXELS} />,
             order[at] < 0 ? <GroupRow key={`group ${groups[-1 - order[at]].name}`} group={groups[-1 - order[at]]} at={at} /> : <ServiceRow key={answer.service[order[at]]} answer={answer} index={order[at]} at={at} change={changes[order[at]]} deploy={deploys.get(answer.service[order[at]])} maximum={maximum} trend={trends.get(answer.service[order[at]])} />,
@@ -125,8 +124,8 @@ const SpacerRow = ({ pixels }: { pixels: number }) => <tr aria-hidden="true" cla
 function GroupRow({ group: { name, services, cores, pods }, at }: { group: ServiceGroup; at: number }) {
   const { group, query } = place.value;
   return (
-    <tr class="group-row" aria-rowindex={at + 2} data-at={at}>
-      <th scope="rowgroup" colSpan={9}>
+    <tr class="group-row" role="row" aria-rowindex={at + 2} data-at={at}>
+      <th scope="rowgroup" role="rowheader" colSpan={8}>
         <Link to={{ ...place.value, group: "", query: joinMatchers(query, equals(group, name)) }} title={strings.onlyThisGroup}><bdi>{name === "" ? strings.without(group) : name.slice(0, 100)}</bdi></Link>{" "}
         <span class="quiet">{strings.groupSummary(services, short(cores), pods)}</span>
       </th>
@@ -147,7 +146,8 @@ interface ServiceRowProps {
   readonly at: number;
   readonly change: VersionChange;
   readonly deploy: Deploy | undefined;
-  readonly maximum: { readonly cores: number; readonly pod: number };
+  /** The cores of the largest service. */
+  readonly maximum: number;
   readonly trend: Trend | null | undefined;
 }
 
@@ -160,21 +160,21 @@ export function ServiceRow({ answer, index, at, change, deploy, maximum, trend }
   const now = Date.now() / 1000;
   const [allPods, currentPods] = [answer.pods_now[index], answer.current.pods_now[index]];
   return (
-    <tr aria-rowindex={at + 2} data-at={at} data-service={name}>
-      <th scope="row">
+    <tr role="row" aria-rowindex={at + 2} data-at={at} data-service={name}>
+      <th scope="row" role="rowheader">
         <span class="service-name">
           <Star service={name} />
           <Link to={onPage(here, "service", { service: name })} class="service" title={name}><bdi>{name.slice(0, 200)}</bdi></Link>
+          <button type="button" class="flat star" aria-label={strings.captureOf(name.slice(0, 100))} title={strings.captureNowHint} onClick={() => openCapture({ service: name })}>◉</button>
         </span>
       </th>
-      <td class="finding">{deploy ? <DeployVerdict deploy={deploy} /> : <VersionChangeCell answer={answer} index={index} change={change} now={now} />}</td>
-      <BarCell part={(cores ?? 0) / maximum.cores} head={strings.cpuCores}>{cores === null ? "–" : short(cores)}</BarCell>
-      <BarCell part={(pod ?? 0) / maximum.pod} head={strings.perPod}>{pod === null ? "–" : short(pod)}</BarCell>
-      <td class="trend">{trend ? <Sparkline trend={trend} /> : <span class="quiet">{trend === null ? "–" : "…"}</span>}</td>
-      <td class="line"><VersionCell answer={answer} index={index} now={now} /></td>
-      <td class="number" data-head={strings.pods} title={strings.podsInRange(answer.pods[index])}>{currentPods < allPods ? <>{count(currentPods)}/{count(allPods)}<span class="unseen">{" "}{strings.podsHaveCurrentVersion}</span></> : count(allPods)}</td>
-      <td class="line" title={formatWithZone(lastSeen)}>{formatAgo(lastSeen, now)} {answer.until - lastSeen > STALE_SECONDS && <span class="badge">{strings.stale}</span>}</td>
-      <td class="line"><button type="button" class="flat" onClick={() => openCapture({ service: name })} title={strings.captureNowHint}>{strings.capture}<span class="unseen">{" "}{name.slice(0, 100)}</span></button></td>
+      <td role="cell" class="finding">{deploy ? <DeployVerdict deploy={deploy} /> : <VersionChangeCell answer={answer} index={index} change={change} now={now} />}</td>
+      <BarCell part={(cores ?? 0) / maximum} head={strings.coresUnit}>{cores === null ? "–" : short(cores)}</BarCell>
+      <td role="cell" class="number" data-head={strings.perPod}>{pod === null ? "–" : short(pod)}</td>
+      <td role="cell" class="trend">{trend ? <Sparkline trend={trend} /> : <span class="quiet">{trend === null ? "–" : "…"}</span>}</td>
+      <td role="cell" class="line"><VersionCell answer={answer} index={index} now={now} /></td>
+      <td role="cell" class="number" data-head={strings.podsUnit} title={strings.podsInRange(answer.pods[index])}>{currentPods < allPods ? <>{count(currentPods)}/{count(allPods)}<span class="unseen">{" "}{strings.podsHaveCurrentVersion}</span></> : count(allPods)}</td>
+      <td role="cell" class="line" title={formatWithZone(lastSeen)}>{formatAgo(lastSeen, now)} {answer.until - lastSeen > STALE_SECONDS && <span class="badge">{strings.stale}</span>}</td>
     </tr>
   );
 }

@@ -53,7 +53,7 @@ export function Bar({ part, children }: { part: number; children: ComponentChild
 /** A number in a cell, with a bar in a column of its own beside it, from the left. `head` names it where a row is a card. */
 export function BarCell({ part, head, children }: { part: number; head: string; children: ComponentChildren }) {
   return (
-    <td class="number" data-head={head}>
+    <td role="cell" class="number" data-head={head}>
       <span class="barcell"><span>{children}</span><span class="track" aria-hidden="true"><span class="fill" style={{ width: `${Math.min(Math.max(part, 0), 1) * 100}%` }} /></span></span>
     </td>
   );

@@ -1,12 +1,24 @@
 import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
+
+/** The roles of a table's parts, which a browser forgets where a row is drawn as a card. */
+const ROLES: Readonly<Record<string, string>> = { TABLE: "table", TBODY: "rowgroup", TR: "row", TD: "cell" };
 
 /**
  * A table with its headings, in a box that scrolls: headings that begin with # are of numbers, those that begin
- * with ~ are for screen readers alone.
+ * with ~ are for screen readers alone. With the class `cards` its rows are cards on a phone, where `data-head` of a
+ * cell names its number.
  */
 export function Table({ label, heads, className = "", children }: { label: string; heads: readonly string[]; className?: string; children: ComponentChildren }) {
+  const host = useRef<HTMLDivElement>(null);
+  const isCards = className.split(" ").includes("cards");
+  useLayoutEffect(() => {
+    if (!isCards) return;
+    for (const part of host.current?.querySelectorAll("table, tbody, tbody tr, tbody td") ?? []) if (!part.hasAttribute("role")) part.setAttribute("role", ROLES[part.tagName]);
+    for (const head of host.current?.querySelectorAll("tbody th") ?? []) head.setAttribute("role", "rowheader");
+  });
   return (
-    <div class={`wide ${className}`} tabIndex={0} role="region" aria-label={label}>
+    <div class={`wide ${className}`} ref={host} tabIndex={0} role="region" aria-label={label}>
       <table>
         <thead><tr>{heads.map((head, at) => (
           <th key={at} scope="col" class={head[0] === "#" ? "number" : ""}>{head[0] === "~" ? <span class="unseen">{head.slice(1)}</span> : <bdi>{head.replace("#", "")}</bdi>}</th>
