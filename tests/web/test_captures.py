@@ -99,15 +99,24 @@ def captured(served: Collector, open_page: Open) -> None:
     page.get_by_role("link", name="Compare with the same window yesterday").click()
     expect(page).to_have_url(re.compile(r"/s/shares/compare\?"))
     expect(page.get_by_role("heading", name="No wall samples of A")).to_be_visible()
-    # Another one is stopped and kept.
-    page.goto(f"{served.url}/captures?service=shares")
-    start(page, Seconds="300")
-    expect(page.locator(".live")).to_contain_text("shares.py", timeout=60_000)
-    page.get_by_role("button", name="Stop and keep").click()
-    expect(page.locator(".steps [aria-current]")).to_have_text("✓ stopped", timeout=60_000)
-    expect(page.get_by_role("button", name="Stop and keep")).to_have_count(0)
-    page.get_by_role("link", name="Open flame graph").click()
+    # Another one is started from the service, followed on other pages, stopped and kept.
+    page.goto(f"{served.url}/s/shares")
+    page.get_by_role("button", name="Capture", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="p-1").click()
+    expect(dialog.get_by_label("Pods", exact=True)).to_have_value("chosen")
+    dialog.get_by_label("Seconds").fill("300")
+    dialog.get_by_role("button", name="Start").click()
+    progress = page.get_by_role("region", name="Captures in progress")
+    expect(progress.get_by_role("progressbar")).to_be_visible(timeout=60_000)
+    page.locator(".brand").click()
+    expect(progress).to_contain_text(re.compile(r"\d+/300 s · [1-9]"))
+    page.reload()
+    progress.get_by_role("button", name="Stop and keep").click()
+    expect(progress.get_by_role("link", name="Compare with the hour before")).to_be_visible(timeout=60_000)
+    progress.get_by_role("link", name="Open flame graph").click()
     assert boxes(page)
+    expect(progress).to_be_hidden()
 
 
 def test_a_capture_goes_on_when_the_collector_is_restarted_and_its_page_says_so(

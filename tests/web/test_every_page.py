@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 import pytest
@@ -33,6 +34,8 @@ PAGES = {
     "one depth": "/s/shop/depth",
     "pods by time": "/s/shop/heatmap",
     "hours by day": "/s/shop/heatmap?rows=hours&from=-7d",
+    "coverage": "/fleet?q=shop",
+    "functions": "/fleet/functions?q=query",
     "captures": "/captures",
     "settings": "/settings",
     "nothing to compare": "/s/lone/compare",
@@ -40,6 +43,9 @@ PAGES = {
     "no such page": "/s/shop/nowhere",
 }
 VARIANTS = {
+    "services by namespace": f"/services?group=namespace&query={quote(FEW)}",
+    "no function of the fleet": "/fleet/functions?q=nobody",
+    "profile by endpoint": "/s/shop?endpoints=1&utc=1",
     "transforms": f"/s/shop{V2}&t={quote('drop:loop (jinja2/runtime.py)*fold:gone')}",
     "everything left out": f"/s/shop{V2}&t={quote('drop:main (app.py)')}",
     "sandwich of two sides": f"/s/shop/compare{SIDES}&view=sandwich&fn={HANDLE}",
@@ -140,13 +146,42 @@ def test_other_looks_of_a_page_are_accessible_and_fit(
     assert small_controls(page) == []
 
 
-def test_help_and_range_picker_are_accessible(shop: str, open_page: Open, axe: str) -> None:
+def test_dialogs_and_the_range_picker_work_and_are_accessible(shop: str, open_page: Open, axe: str) -> None:
     page = open_page(f"{shop}/s/shop")
     boxes(page)
     assert page.locator(".panel .flame [tabindex='0']").count() == 1, "the graph is one tab stop"
     assert page.locator(".flame canvas").get_attribute("aria-label")
     page.get_by_label("Time range: last hour").click()
+    page.get_by_label("from", exact=True).fill("now-1h")
+    page.get_by_label("until", exact=True).fill("now-3h")
+    page.get_by_role("button", name="Show this range").click()
+    expect(page.get_by_role("alert")).to_have_text("The range ends before it begins.")
     assert violations(page, axe) == []
+    page.get_by_label("until", exact=True).fill("now")
+    page.get_by_label("from", exact=True).fill("now-3h")
+    page.get_by_role("button", name="Show this range").click()
+    expect(page).to_have_url(re.compile(r"from=-3h"))
+    page.get_by_label("Earlier range of the same length").click()
+    expect(page.get_by_label("Later range of the same length")).to_be_visible()
+    page.go_back()
+    boxes(page)
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.type("compare shop v1 v2")
+    expect(page.get_by_role("dialog").get_by_role("option")).to_have_text(re.compile("Compare shop: v1 with v2"))
+    assert violations(page, axe) == []
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/s/shop/compare\?.*baseline=version%3Av1&comparison=version%3Av2"))
+    page.go_back()
+    boxes(page)
+    page.get_by_role("button", name="shop: switch to another service").click()
+    page.keyboard.type("pay")
+    expect(page.get_by_role("dialog").get_by_role("option").first).to_contain_text("pay")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/s/pay\?"))
+    page.get_by_text("Endpoints ▾").click()
+    expect(page.get_by_text("No known framework handles requests in this range.")).to_be_visible()
+    page.keyboard.press("Escape")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
     assert violations(page, axe) == []

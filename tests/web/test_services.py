@@ -103,6 +103,8 @@ def test_thousands_of_services_are_reached_by_scrolling_and_keyboard(
     page.keyboard.press("Home")
     expect(focused).to_have_text("svc-00000")
     page.keyboard.press("Tab")
+    expect(page.get_by_label("Capture svc-00000", exact=True)).to_be_focused()
+    page.keyboard.press("Tab")
     expect(focused).to_contain_text("against v0")
     page.keyboard.press("ArrowDown")
     expect(page.get_by_role("row").filter(has_text="svc-00001").locator("a:focus")).to_contain_text("against")
@@ -182,3 +184,20 @@ def test_services_are_filtered_by_cluster_and_namespace_where_there_are_any(
     page.get_by_role("link", name="till", exact=True).click()
     expect(page.get_by_role("button", name="namespace is prod")).to_be_visible()
     expect(page.get_by_role("button", name="cluster is us")).to_be_visible()
+
+
+def test_services_are_grouped_by_a_label_with_favourites_first(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/services?sort=%2Bservice&query=namespace!%3D%22%22")
+    first = page.locator(".services tbody th a.service").first
+    expect(first).to_have_text("cart")
+    page.get_by_label("Favourite: till", exact=True).click()
+    expect(first).to_have_text("till")
+    page.reload()
+    expect(first).to_have_text("till")
+    page.get_by_label("Group by").select_option("namespace")
+    groups = page.locator(".group-row")
+    expect(groups.filter(has_text="prod")).to_contain_text(re.compile(r"2 services · [\d.]+ cores · 4 pods"))
+    groups.filter(has_text="prod").get_by_role("link").click()
+    expect(page.locator(".services tbody th a.service")).to_have_text(["till", "cart"])
+    page.get_by_label("Favourite: till", exact=True).click()
+    expect(page.locator(".services tbody th a.service")).to_have_text(["cart", "till"])

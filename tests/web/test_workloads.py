@@ -21,6 +21,7 @@ from sidelight_collector.storage.backends.directory import DirectoryStore
 from tests.collector.clusters import pod
 from tests.web.conftest import Open, Serve
 from tests.web.profiles import AFTER, send, windows
+from tests.web.rules import small_controls, violations, violations_in_both_themes
 
 MARKUP = "<img src=x onerror=alert(1)>"
 
@@ -58,14 +59,33 @@ def seen(folder: Path, *missing: WatchProblem) -> str:
 
 
 def test_pages_say_which_pods_lack_a_sidecar_and_what_to_do(
-    serve: Serve, open_page: Open, tmp_path: Path
+    serve: Serve, open_page: Open, tmp_path: Path, axe: str
 ) -> None:
     running = serve("--kubernetes", seen(tmp_path), "--allow-anonymous-writes")
-    send(running.url, windows("shop", "v2", AFTER, minutes_ago=5))
+    send(running.url, windows("shop", "v2", AFTER, minutes_ago=1, namespace="shop"))
     page = open_page(running.url)
-    notes = page.get_by_role("list", name="Before you read this").first
-    expect(notes).to_contain_text("shop (shop), 2/3 pods: no sidecar")
-    expect(notes).to_contain_text("lone (shop), 1/1 pod: sidecar not running")
+    attention = page.get_by_role("region", name="What needs attention")
+    expect(attention).to_contain_text("lone (shop) 1/1 pod: sidecar not running")
+    attention.get_by_role("link", name="shop (shop) 2/3 pods: no sidecar").click()
+    expect(page.get_by_label("Search workloads")).to_have_value("shop")
+    table = page.get_by_role("region", name="Table of workloads")
+    shop = table.get_by_role("row").filter(has_text="shop/shop")
+    expect(shop).to_contain_text("2 no sidecar")
+    expect(shop).to_contain_text("sidelight 0.1.0 gil")
+    shop.get_by_role("button", name="Copy command").click()
+    assert "rollout restart deployment/shop" in page.evaluate("navigator.clipboard.readText()")
+    assert violations_in_both_themes(page, axe) == {}
+    assert small_controls(page) == []
+    page.get_by_role("button", name="not running (1)").click()
+    expect(table.get_by_role("row")).to_have_count(2)
+    page.get_by_role("button", name="all pods").click()
+    shop.get_by_role("button", name="Attach now").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Attach to pods without a sidecar")).to_be_checked()
+    expect(dialog.get_by_label("Pods", exact=True)).to_have_value("chosen")
+    assert violations(page, axe) == []
+    page.keyboard.press("Escape")
+    page.locator(".brand").click()
     page.get_by_role("link", name="shop", exact=True).click()
     page.get_by_text("2/3 pods: no sidecar").click()
     table = page.get_by_role("region", name="Table of pods")

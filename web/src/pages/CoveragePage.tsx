@@ -98,7 +98,7 @@ function NamespaceTable({ groups }: { groups: ReturnType<typeof groupCoverage> }
   return (
     <section class="panel" aria-labelledby="namespaces-title">
       <h2 id="namespaces-title">{strings.byNamespace}</h2>
-      <Table label={strings.byNamespace} className="short cards" heads={[...(hasClusters ? [strings.cluster] : []), strings.namespace, strings.profiledHead, strings.podsHead, strings.missingHead]}>
+      <Table label={strings.tableOfNamespaces} className="short cards" heads={[...(hasClusters ? [strings.cluster] : []), strings.namespace, strings.profiledHead, strings.podsHead, strings.missingHead]}>
         {groups.map(({ cluster, namespace, pods }) => (
           <tr key={`${cluster} ${namespace}`}>
             {hasClusters && <td data-head={strings.cluster}><bdi>{cluster || strings.none}</bdi></td>}
@@ -132,7 +132,7 @@ function WorkloadTable({ rows, until, isFiltered }: { rows: readonly CoverageRow
         <span class="quiet" role="status">{count(rows.length)}</span>
       </div>
       {rows.length === 0 ? <p>{strings.noWorkloadMatches} {isFiltered && <button type="button" onClick={() => change({ q: "", state: "" })}>{strings.removeFilters}</button>}</p> : (
-        <Table label={strings.workloadsTitle} className="cards" heads={[strings.service, strings.workload, strings.profiledHead, strings.missingHead, strings.sidecar, strings.overheadHead, strings.droppedHead, strings.lagHead, strings.whatToDo]}>
+        <Table label={strings.tableOfWorkloads} className="cards" heads={[strings.service, strings.workload, strings.profiledHead, strings.missingHead, strings.sidecar, strings.overheadHead, strings.droppedHead, strings.lagHead, strings.whatToDo]}>
           {shown.map((row) => <WorkloadRow key={row.key} row={row} until={until} />)}
         </Table>
       )}
@@ -170,7 +170,7 @@ function SidecarTable({ sidecars }: { sidecars: SidecarsAnswer }) {
   return (
     <section class="panel" aria-labelledby="sidecars-title">
       <h2 id="sidecars-title">{strings.sidecarVersions}</h2>
-      <Table label={strings.sidecarVersions} heads={[strings.versionHead, strings.modeHead, strings.podsHead]}>
+      <Table label={strings.tableOfSidecars} heads={[strings.versionHead, strings.modeHead, strings.podsHead]}>
         {rows.map(({ sampler, mode, pods }) => <tr key={`${sampler} ${mode}`}><th scope="row"><bdi>{sampler || strings.none}</bdi></th><td>{mode}</td><td class="number">{count(pods)}</td></tr>)}
       </Table>
     </section>

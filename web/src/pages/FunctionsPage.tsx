@@ -81,7 +81,7 @@ function FunctionList({ answer }: { answer: FunctionsAnswer }) {
         <span class="gap" />
         <BasisLine basis={answer.basis} />
       </div>
-      <Table label={strings.functions} className="cards" heads={[strings.functionHead, type === "wall" ? strings.threadsHead : strings.coresHead, strings.shareHead, ...(price === null ? [] : [strings.costHead]), strings.servicesHead]}>
+      <Table label={strings.tableOfFunctions} className="cards" heads={[strings.functionHead, type === "wall" ? strings.threadsHead : strings.coresHead, strings.shareHead, ...(price === null ? [] : [strings.costHead]), strings.servicesHead]}>
         {rows.function.map((name, at) => (
           <tr key={`${name} ${rows.file[at]}`}>
             <th scope="row" class="function"><bdi title={`${name} (${rows.file[at]})`}>{name.slice(0, 200)}</bdi> <span class="quiet"><bdi>{rows.file[at].slice(-100)}</bdi></span></th>
@@ -106,7 +106,7 @@ function FunctionServices({ answer, at, unit }: { answer: FunctionsAnswer; at: n
   const range = pageRange(place.value);
   return (
     <details class="why" onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary aria-label={strings.servicesOf(name.slice(0, 100))}>{count(rows.services_total[at])} ▾</summary>
+      <summary>{count(rows.services_total[at])}<span class="unseen">{strings.servicesOf(name.slice(0, 100))}</span> ▾</summary>
       {isOpen && (
         <ul class="services-of">
           {service.map((one, i) => (

@@ -49,6 +49,7 @@ export const copyCliCommand = "Copy CLI command";
 // Header
 export const sidelight = "Sidelight";
 export const pages = "Pages";
+export const pagesOfService = "Pages of this service";
 export const profile = "Profile";
 export const compare = "Compare";
 export const depth = "Depth";

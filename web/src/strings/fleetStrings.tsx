@@ -30,6 +30,9 @@ export const droppedHead = "#Failed ticks";
 export const lagHead = "#Last window";
 export const whatToDo = "What to do";
 export const workloadsTitle = "Workloads";
+export const tableOfWorkloads = "Table of workloads";
+export const tableOfNamespaces = "Table of namespaces";
+export const tableOfSidecars = "Table of sidecar versions";
 export const sidecarVersions = "Sidecar versions";
 export const versionHead = "Version";
 export const modeHead = "Mode";
@@ -67,6 +70,7 @@ export const threads = "threads";
 export const perMonth = (amount: Printable) => `${amount} per month`;
 export const noFunctionMatches = (search: ComponentChildren) => <>No function matches “{search}” in this range.</>;
 export const functionsSummary = (functions: number, services: number) => `${plural(functions, "function")} · ${plural(services, "service")}`;
+export const tableOfFunctions = "Table of functions";
 export const functionHead = "Function";
 export const coresHead = "#Cores";
 export const threadsHead = "#Threads";
@@ -74,7 +78,7 @@ export const shareHead = "#% of fleet";
 export const servicesHead = "#Services";
 export const costHead = "#Cost per month";
 export const setPrice = "Costs need the collector's --core-hour-price.";
-export const servicesOf = (name: Printable) => `Services of ${name}`;
+export const servicesOf = (name: Printable) => ` services of ${name}`;
 export const moreServices = (more: number) => `and ${plural(more, "more service")}`;
 
 // EndpointsTable

@@ -63,7 +63,7 @@ export function CaptureDialog({ draft }: { draft: CaptureDraft }) {
         )}
         <p class="row quick">
           <label><input type="number" min="1" max="86400" step="1" required value={seconds} aria-label={strings.seconds} onInput={(event) => setSeconds(Number(event.currentTarget.value))} /> s</label>
-          <label><span class="unseen">{strings.pods}</span>
+          <label>
             <select value={choice} aria-label={strings.pods} onChange={(event) => setChoice(event.currentTarget.value)}>
               {chosen.length > 0 && <option value="chosen">{describePods(chosen)}</option>}
               {POD_CHOICES.map((one) => <option key={one} value={one}>{describePods(podsOfChoice(one, []))}</option>)}

@@ -61,12 +61,14 @@ function ServiceLinks({ here }: { here: Place }) {
   const tab = (page: Page, text: string, changes: Partial<Place> = {}) => <Link to={onPage(here, page, changes)} current={here.page === page}>{text}</Link>;
   return (
     <nav aria-label={strings.pages}>
+      <Toolbar label={strings.pagesOfService} class="pages">
       <span class="crumb" aria-hidden="true">/</span>
       <button type="button" class="crumb name" title={here.service} aria-label={strings.switchService(here.service.slice(0, 80))} onClick={() => openPalette("service ")}><bdi>{here.service}</bdi> ▾</button>
       {tab("service", strings.profile)}
       {tab("compare", strings.compare)}
       {tab("depth", strings.depth, here.page === "depth" ? {} : { focus: here.focus })}
       {tab("heatmap", strings.podsTab)}
+      </Toolbar>
     </nav>
   );
 }
