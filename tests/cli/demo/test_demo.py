@@ -124,7 +124,7 @@ def test_a_kept_demo_has_its_windows_and_a_log_of_each_child(finished: Finished)
 def test_every_pair_of_versions_of_a_demo_is_compared_on_first_open(
     finished: Finished, tmp_path: Path
 ) -> None:
-    """Asked as the compare page does that is opened with two versions and no times."""
+    """Two versions and no times, in wall time: a version may have no busy sample in five seconds."""
     with collector(tmp_path, str(finished.kept / "store")) as running:
         for baseline, comparison in permutations(VERSIONS, 2):
             sides = {"baseline": baseline.name, "comparison": comparison.name}
