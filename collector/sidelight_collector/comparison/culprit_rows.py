@@ -74,6 +74,9 @@ class CulpritSearch:
 
         `changed_nodes` are outside noise. `whole` is the change of the total, or None if it did not change.
         """
+        tests = self._functions.list_tests()
+        if not tests:
+            return {"share": None, "rows": []}
         rates = [self._sum_by_node(side) for side in range(2)]
         found = find_culprits(
             ChangedTree(
@@ -83,7 +86,7 @@ class CulpritSearch:
                 (rates[1] - rates[0]).tolist(),
                 _set_flags(len(self._tree.level), changed_nodes).tolist(),
             ),
-            self._functions.list_tests(),
+            tests,
             whole=whole,
             min_delta=self._design.min_relevant,
         )
