@@ -254,7 +254,7 @@ async def test_profiles_need_a_token_for_writing(serving: Any, path: str) -> Non
                 assert answer.json.get("code") == ("unauthenticated" if path == PUSH else None)
 
 
-BOMB = gzip.compress(bytes(4 << 20))
+BOMB = gzip.compress(bytes(4 << 20), mtime=0)
 LONG = pprof([sample(";".join(["f" * 2000] * 200), 10 * MS)])
 
 
