@@ -116,7 +116,7 @@ pub fn read_header(content: &[u8], limits: PprofLimits) -> Result<Header, Refusa
 /// Sums the values of the samples by label set and stack, in whole samples of one period.
 ///
 /// The sum of all samples times the period is the sum of the values, but for less than a nanosecond a sample: rounding
-/// errors are carried from stack to stack.
+/// errors are carried from stack to stack. The sum of each state is right to less than a sample.
 pub fn sum_samples(
     content: &[u8],
     values: &Values<'_>,
@@ -163,6 +163,14 @@ pub fn sum_samples(
         is_same
     });
     let mut carry = Carry { total_ns, count, ns: 0, samples: 0 };
+    // One state after the other, so that the sum of each state is right too, to less than a sample.
+    let mut counts = vec![[0; STATE_COUNT]; samples.len()];
+    for state in 0..STATE_COUNT {
+        for (sample, counts) in samples.iter().zip(&mut counts) {
+            counts[state] = carry.count(sample.ns[state]);
+        }
+    }
+    let mut counts = counts.into_iter();
     let mut groups = Vec::new();
     for rows in samples.chunk_by(|one, other| one.set == other.set) {
         if rows.len() > limits.stacks {
@@ -174,8 +182,7 @@ pub fn sum_samples(
             samples: 0,
             truncated: 0,
         };
-        for row in rows {
-            let counts = row.ns.map(|ns| carry.count(ns));
+        for (row, counts) in rows.iter().zip(counts.by_ref()) {
             let samples: i64 = counts.iter().sum();
             if samples > 0 {
                 group.samples += samples;
