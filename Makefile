@@ -101,7 +101,7 @@ test: prepare ## every test that a change is trusted by: cargo, the UI's, pytest
 	{ set +x; } 2>/dev/null; wait $$building || { cat .tools/building.log >&2; exit 1; }
 
 .PHONY: test-long
-test-long: prepare tools .tools/osv-scanner-$(OSV_SCANNER_VERSION) test-truth test-harm test-services ## hours: simulations, statistics by trial, truth, harm, services, thousands of sidecars
+test-long: prepare tools .tools/osv-scanner-$(OSV_SCANNER_VERSION) .tools/pyroscope-clients test-truth test-harm test-services ## hours: simulations, statistics by trial, truth, harm, services, thousands of sidecars
 	$(PYTEST) -m long $(PYTEST_FLAGS)
 	$(BIN)/python -m bench.swarm
 	$(BIN)/python -m bench.verdicts --quick
@@ -241,6 +241,10 @@ lock: $(VENV)/bin/python ## resolve pyproject.toml's extras into requirements/*.
 			--universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
 			$(patsubst %,--no-emit-package %,pandas sidelight $(patsubst %,sidelight-%,$(filter-out core,$(DISTRIBUTIONS)) workspace)) $(LOCK_FLAGS); \
 	done
+	for file in $(CLIENTS)/requirements/*.in; do \
+		$(BIN)/uv pip compile --quiet "$$file" --output-file "$${file%.in}.txt" --universal --python-version 3.11 \
+			--no-emit-index-url --no-header --no-annotate $(LOCK_FLAGS); \
+	done
 	for stack in tests/services/requirements/*.in; do \
 		$(BIN)/uv pip compile --quiet "$$stack" --output-file "$${stack%.in}.txt" --universal --python-version 3.8 \
 			--no-emit-index-url --no-header --no-annotate $(LOCK_FLAGS); \
@@ -337,6 +341,22 @@ HELM_UNITTEST := helm-unittest-$(call hash,tests/deploy/helm-unittest)
 .tools/helm-unittest: $(wildcard tests/deploy/helm-unittest/*)
 	@$(call built,$(HELM_UNITTEST),(cd tests/deploy/helm-unittest && go build -o "$$new/" github.com/helm-unittest/helm-unittest/cmd/helm-unittest))
 	@ln -sf $(CACHE)/$(HELM_UNITTEST)/helm-unittest $(TOOLS)/helm-unittest && touch $@
+
+# Clients of Pyroscope in Go, Node and Python, and Grafana's flame graph, which the long tests run
+CLIENTS := tests/collector/pyroscope_clients
+CLIENT_FILES := $(sort $(foreach part,flamegraph go node requirements,$(wildcard $(CLIENTS)/$(part)/*)))
+CLIENTS_CACHED := pyroscope-clients-$(shell cat $(CLIENT_FILES) | sha256sum | cut -c1-12)
+.tools/pyroscope-clients: $(CLIENT_FILES) $(VENV)/.dependencies
+	@$(call need,npm,install Node 20.19 or later with npm)
+	@$(call built,$(CLIENTS_CACHED),(cd $(CLIENTS)/go && go build -mod=readonly -o "$$new/" .); \
+		cp -r $(CLIENTS)/node "$$new/node"; cp $(CLIENTS)/node/.npmrc "$$new/node"; \
+		npm --prefix "$$new/node" ci --ignore-scripts --loglevel=error; \
+		cp -r $(CLIENTS)/flamegraph "$$new/page"; npm --prefix "$$new/page" ci --ignore-scripts --loglevel=error; \
+		npm --prefix "$$new/page" run build --silent -- --logLevel warn; \
+		mv "$$new/page/dist" "$$new/flamegraph"; rm -r "$$new/page"; \
+		for file in $(CLIENTS)/requirements/*.txt; do name=$${file##*/}; \
+			$(PIP) install --no-deps --target "$$new/$${name%.txt}" --requirement "$$file"; done)
+	@touch $(CACHE)/$(CLIENTS_CACHED) && ln -sfn $(CACHE)/$(CLIENTS_CACHED) $@
 
 KUBERNETES_FLAGS = -s -w $(foreach value,component-base/version.gitVersion=$(KUBERNETES_VERSION) \
 	component-base/version.gitMajor=1 component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBERNETES_VERSION))) \

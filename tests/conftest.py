@@ -67,6 +67,7 @@ PROCESSES = (
     "tests/collector/test_ingest_process.py",
     "tests/collector/test_kernel.py",
     "tests/collector/test_pyroscope_clients.py",
+    "tests/collector/test_pyroscope_programs.py",
     "tests/collector/test_prometheus_requests.py",
     "tests/collector/test_store_directory.py",
     "tests/collector/test_store_disk.py",

@@ -1,0 +1,1 @@
+"""Programs that run clients of Pyroscope, in their versions and languages."""
