@@ -27,10 +27,10 @@ SERVICE_LABEL: Final = "service_name"
 _PART_LABELS: Final = ("__name__", "__type__", "__unit__", "__period_type__", "__period_unit__")
 TYPE_LABELS: Final = (PROFILE_TYPE_LABEL, *_PART_LABELS)
 
+_TYPE_ORDER: Final = (ProfileType.CPU, *(kind for kind in ProfileType if kind is not ProfileType.CPU))
+_TYPE_NAMES: Final = {ProfileType.CPU: "process_cpu"}
 TYPE_IDS: Final[Mapping[ProfileType, str]] = {
-    ProfileType.CPU: "process_cpu:cpu:nanoseconds:cpu:nanoseconds",
-    ProfileType.WALL: "wall:wall:nanoseconds:wall:nanoseconds",
-    ProfileType.GIL: "gil:gil:nanoseconds:gil:nanoseconds",
+    kind: f"{_TYPE_NAMES.get(kind, kind)}:{kind}:nanoseconds:{kind}:nanoseconds" for kind in _TYPE_ORDER
 }
 """The id of each profile type: `name:type:unit:period type:period unit`."""
 _KINDS_BY_ID: Final = {
