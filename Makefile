@@ -352,7 +352,7 @@ CLIENTS_CACHED := pyroscope-clients-$(shell cat $(CLIENT_FILES) | sha256sum | cu
 		cp -r $(CLIENTS)/node "$$new/node"; cp $(CLIENTS)/node/.npmrc "$$new/node"; \
 		npm --prefix "$$new/node" ci --ignore-scripts --loglevel=error; \
 		cp -r $(CLIENTS)/flamegraph "$$new/page"; npm --prefix "$$new/page" ci --ignore-scripts --loglevel=error; \
-		npm --prefix "$$new/page" run build --silent -- --logLevel warn; \
+		npm --prefix "$$new/page" run build --silent -- --logLevel error; \
 		mv "$$new/page/dist" "$$new/flamegraph"; rm -r "$$new/page"; \
 		for file in $(CLIENTS)/requirements/*.txt; do name=$${file##*/}; \
 			$(PIP) install --no-deps --target "$$new/$${name%.txt}" --requirement "$$file"; done)

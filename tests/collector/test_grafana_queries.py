@@ -11,9 +11,14 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sidelight_collector.auth.authorizer import BearerTokens
+from sidelight_collector.auth.authorizer import HTTP_STATUS, BearerTokens
+from sidelight_collector.http.api.parameters import QueryScope
 from sidelight_collector.http.pyroscope.message_codec import (
+    Field,
+    Kind,
     Schema,
     decode_message,
     encode,
@@ -21,14 +26,16 @@ from sidelight_collector.http.pyroscope.message_codec import (
     to_json,
 )
 from sidelight_collector.http.pyroscope.messages import PROFILE
-from sidelight_collector.http.pyroscope.querier_routes import METHODS
+from sidelight_collector.http.pyroscope.querier_routes import METHODS, Method
 from sidelight_collector.http.pyroscope.render_routes import PARAMETERS
 from sidelight_collector.http.pyroscope.selector_mapping import TYPE_IDS
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType
+from sidelight_model.errors import SidelightError
 from sidelight_model.import_formats.pprof_profile import PprofProfile
+from sidelight_model.selectors import Selector
 from tests.collector.api_client import Client, document, get, serving
 from tests.collector.stored_windows import START_NS, stored, window
 
@@ -437,7 +444,7 @@ async def test_label_values_and_wrong_parameters_of_the_older_api(client: Client
     for label, values in (("__name__", [GIL, GIL_WAIT, CPU, WALL]), ("service_name", ["cart", "shop"])):
         async with client.get("/pyroscope/label-values", params={"label": label, **span}) as response:
             assert sorted(await response.json()) == sorted(values)
-    for path, given, status, reason in (
+    for path, parameters, status, reason in (
         ("label-values", {}, 400, "bad_parameter"),
         ("render", {"query": "cpu{}"}, 400, "bad_parameter"),
         ("render", {"query": CPU, "format": "dot"}, 501, "not_implemented"),
@@ -447,8 +454,8 @@ async def test_label_values_and_wrong_parameters_of_the_older_api(client: Client
         ("render", {"query": CPU, "from": "yesterday"}, 400, "bad_time"),
         ("render-diff", {"leftQuery": CPU, "rightQuery": WALL}, 400, "bad_parameter"),
     ):
-        async with client.get(f"/pyroscope/{path}", params=given) as response:
-            assert (response.status, (await response.json())["error"]) == (status, reason), given
+        async with client.get(f"/pyroscope/{path}", params=parameters) as response:
+            assert (response.status, (await response.json())["error"]) == (status, reason), parameters
 
 
 def test_numbers_of_all_sizes_survive_both_encodings() -> None:
@@ -521,3 +528,50 @@ def test_the_provisioned_datasource_is_grafanas_for_pyroscope() -> None:
     assert of_chart | {"url": ""} == alone | {"url": ""}
     assert of_chart["url"].startswith("http://sidelight-collector.profiling")
     assert "sidelight-profiles.json" in maps["sidelight-profiles"]["data"]
+
+
+SCOPE = QueryScope(Selector(), QueryLimits(), START_NS + 3600 * 10**9)
+TEXTS = st.sampled_from(
+    ["", SHOP, '{pod=~"a|b"}', "{", '{endpoint="/"}', "shop", CPU, WALL, "pod", "\ud800", "ß"]
+)
+WHOLE = st.one_of(
+    st.integers(-2, 5), st.integers(-(2**63), 2**63 - 1), st.integers(START_MS, START_MS + 10**6)
+)
+
+
+def messages_of(schema: Schema) -> st.SearchStrategy[dict[str, Any]]:
+    """Messages with any values of the right kinds."""
+
+    def values(field: Field) -> st.SearchStrategy[Any]:
+        one: st.SearchStrategy[Any] = {
+            Kind.TEXT: TEXTS,
+            Kind.INTEGER: WHOLE,
+            Kind.ENUM: st.integers(-1, 6),
+            Kind.DOUBLE: st.floats(),
+            Kind.FLAG: st.booleans(),
+            Kind.MESSAGE: messages_of(field.schema or {}),
+        }[field.kind]
+        return st.lists(one, max_size=3) if field.is_repeated else one
+
+    return st.fixed_dictionaries({}, optional={field.name: values(field) for field in schema.values()})
+
+
+@given(st.data())
+def test_no_request_ends_in_another_error_than_a_refusal(data: st.DataObject) -> None:
+    method = METHODS[data.draw(st.sampled_from(list(METHODS)))]
+    message = data.draw(messages_of(method.request))
+    content = encode(method.request, message)
+    cut = content[: data.draw(st.integers(0, len(content)))]
+    for binary in (content, cut, data.draw(st.binary(max_size=50))):
+        assert answer_status(method, binary) in (200, 400, 501)
+
+
+def answer_status(method: Method, content: bytes) -> int:
+    """The status with which a method answers, before it computes anything."""
+    try:
+        plan = method.plan(decode_message(method.request, memoryview(content)), SCOPE)
+        if not isinstance(plan, Mapping):
+            plan()
+    except SidelightError as error:
+        return HTTP_STATUS.get(error.reason, 400)
+    return 200
