@@ -155,7 +155,7 @@ def test_delete_asks_first_and_leads_back_to_the_list(quick: Collector, open_pag
     expect(page).to_have_url(f"{served.url}/captures?service=nobody")
     expect(page.get_by_text("No captures yet.")).to_be_visible()
     page.goto(f"{served.url}/captures/{made['id']}")
-    expect(page.get_by_role("alert")).to_contain_text("there is no capture")
+    expect(page.get_by_role("alert")).to_contain_text("There is no capture")
     page.get_by_role("link", name="All captures").click()
     expect(page.get_by_role("heading", name="Captures", exact=True, level=1)).to_be_visible()
 

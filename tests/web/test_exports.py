@@ -139,6 +139,9 @@ def test_export_and_share_menus_are_accessible_and_fit_a_phone(shop: str, open_p
             )
         )
         page.keyboard.press("Escape")
+    text = copied(page, "Copy as Markdown")
+    assert text.startswith("**`shop`: ")
+    assert re.search(r"\[Comparison in Sidelight\]\(http://[^)]+/l/\w+\)", text)
 
 
 def offline(page: Page, open_page: Open, tmp_path: Path, **options: object) -> Page:

@@ -98,7 +98,7 @@ def query_service_overview(
         "versions": [len(versions[usage.key[0]]) for usage in shown],
         "current": _build_version_columns([current for current, _ in version_pairs], shown),
         "previous": _build_version_columns([previous for _, previous in version_pairs], shown),
-        "label": label_values and [label_values[usage.key[0]] for usage in shown],
+        "label": None if label_values is None else [label_values[usage.key[0]] for usage in shown],
         "omitted": len(services) - len(shown),
         "from": query.from_ns / SECOND_NS,
         "until": query.until_ns / SECOND_NS,

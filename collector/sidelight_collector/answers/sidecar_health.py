@@ -26,9 +26,9 @@ _Range = TypedDict("_Range", {"from": float, "until": float})
 
 
 class SidecarHealth(_Range):
-    """Sidecars in columns: a row for each cluster, namespace, service, sampler and mode.
+    """Sidecars in columns.
 
-    `pods` counts pods, `last_seen` (Unix seconds) is the end of the latest window. Shares are from 0 to 1,
+    A row is a cluster, namespace, service, sampler and mode. `pods` counts pods, `last_seen` (Unix seconds) is the end of the latest window. Shares are from 0 to 1,
     None if no window reports them: `coverage` of process time with stacks, `failed_share` of ticks without
     stacks, `stopped_share` of process time in which processes were stopped to be read. `omitted` counts rows
     beyond the limit.
@@ -51,7 +51,7 @@ class SidecarHealth(_Range):
 
 
 def query_sidecar_health(context: QueryContext, query: WindowQuery, *, max_rows: int) -> SidecarHealth:
-    """Summarize the sidecars of each service, sorted by cluster, namespace and service."""
+    """Summarize the sidecars of each service, sorted by their keys."""
     windows = select_windows(context, query, with_stacks=False)
     rows = filter_process_rows(windows.process_windows)
     clusters = get_label_column(rows, CLUSTER)

@@ -160,8 +160,8 @@ def _page_paths(path_prefix: str) -> tuple[str, ...]:
     The bare prefix without a trailing slash is one of them.
     """
     pages = ("/", "/services", "/s/{page:.*}", "/captures", "/captures/{page}", "/settings")
-    pages += ("/fleet", "/fleet/{page}")
-    return (*pages, *([""] if path_prefix else []))
+    fleet = ("/fleet", "/fleet/{page}")
+    return (*pages, *fleet, *([""] if path_prefix else []))
 
 
 def build_speedscope_policy(nonce: str) -> str:

@@ -3033,6 +3033,11 @@ export interface components {
          * @example json.dumps
          */
         readonly search: string;
+        /**
+         * @description Label to return for each service, such as `namespace`.
+         * @example namespace
+         */
+        readonly label: string;
     };
     requestBodies: never;
     headers: {
@@ -3185,8 +3190,11 @@ export interface operations {
                  * @example 1000
                  */
                 readonly limit?: components["parameters"]["services"];
-                /** @description Label to return for each service, such as `namespace`. */
-                readonly label?: string;
+                /**
+                 * @description Label to return for each service, such as `namespace`.
+                 * @example namespace
+                 */
+                readonly label?: components["parameters"]["label"];
             };
             readonly header?: {
                 /**

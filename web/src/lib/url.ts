@@ -160,7 +160,9 @@ function decode(part: string): string {
 export function onPage(place: Place, page: Page, changes: Partial<Place> = {}): Place {
   const { service, type, from, until, query, baseline, comparison, baseline_from, baseline_until, comparison_from, comparison_until, baseline_requests, comparison_requests, basis, by, endpoints, theme, utc, keys } = place;
   const shared = { service, type, from, until, query, baseline, comparison, baseline_from, baseline_until, comparison_from, comparison_until, baseline_requests, comparison_requests, basis, by, endpoints, theme, utc, keys };
-  const to = { ...START, ...shared, page, ...changes };
+  // A list of services shows a day where its address names no time, and so does the profile that it leads to.
+  const times = page === "service" && place.service === "" && from === "" && until === "" ? { from: pageRange(place).from } : {};
+  const to = { ...START, ...shared, ...times, page, ...changes };
   return page === "compare" || to.baseline !== "" ? { ...to, query: withoutLabel(to.query, "version") } : to;
 }
 

@@ -73,11 +73,11 @@ function ServiceList({ answer, range, refreshCount }: { answer: OverviewAnswer; 
           <input id="search" type="search" value={q} placeholder={strings.searchServicesPlaceholder} spellcheck={false} autocomplete="off"
             onInput={(event) => change({ q: event.currentTarget.value }, "replace")} onKeyDown={(event) => { if (event.key === "Enter" && order.length > 0) visit(onPage(place.value, "service", { service: answer.service[order[0]] })); }} />
         </label>
-        {FILTER_LABELS.map((label) => <LabelFilter key={label} label={label} range={range} refreshCount={refreshCount} />)}
-        <GroupPicker range={range} />
         <span class="quiet" role="status">
           {strings.listSummary(order.length < answer.service.length ? strings.servicesShown(order.length, answer.service.length) : strings.serviceCount(order.length), pods, staleCount > 0 ? strings.staleServices(staleCount) : "")}
         </span>
+        {FILTER_LABELS.map((label) => <LabelFilter key={label} label={label} range={range} refreshCount={refreshCount} />)}
+        <GroupPicker range={range} />
         <span class="gap" />
         <BasisLine basis={answer.basis} />
       </div>

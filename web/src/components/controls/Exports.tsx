@@ -138,7 +138,9 @@ export function Share({ query, sides = null }: { query: ApiQuery; sides?: readon
 async function copyMarkdown([, parameters]: ApiQuery, sides: readonly Side[]): Promise<void> {
   exportStatus.value = strings.preparingFile;
   try {
-    const [, pinned] = pinTimes(["verdict", parameters], sides, 0);
+    // A verdict has no graph, so it takes no parameters of one.
+    const { lines: _, states: __, ...judged } = parameters;
+    const [, pinned] = pinTimes(["verdict", judged], sides, 0);
     const [{ toMarkdown }, { verdict }, link] = await Promise.all([
       import("../../viewmodels/markdownSummary.ts"),
       requestJson<VerdictAnswer>(apiUrl("verdict", pinned), new AbortController().signal),
