@@ -48,7 +48,7 @@ def test_people_see_the_services_of_their_namespaces(place: str, open_page: Open
 def test_who_may_read_nothing_is_told_so_and_whom_to_ask(place: str, open_page: Open) -> None:
     page = open_page(place, expected="403 (Forbidden)", extra_http_headers={"X-User": "mallory"})
     alert = page.get_by_role("alert").first
-    expect(alert).to_contain_text("mallory may read no namespace here")
+    expect(alert).to_contain_text("Mallory may read no namespace here")
     expect(alert).to_contain_text("--read-rules-file")
 
 

@@ -139,7 +139,7 @@ def test_a_finger_brushes_sideways_and_scrolls_up_and_down(shop: str, open_page:
     page = open_page(f"{shop}/s/shop", has_touch=True)
     page.set_viewport_size({"width": 390, "height": 800})
     area = chart(page)
-    y = area["y"] + 40
+    y = area["y"] + area["height"] / 2
     left, right = area["x"] + area["width"] * 0.35, area["x"] + area["width"] * 0.7
     touch(page, [(left + (right - left) * part / 8, y) for part in range(9)])
     expect(page.get_by_role("group", name="Selected range")).to_contain_text("660 samples")
