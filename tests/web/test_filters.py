@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import parse_qs, quote, urlsplit
@@ -11,6 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from sidelight_model.labels import Labels
 from sidelight_model.window import Window
+from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import boxes
 from tests.web.profiles import make_window_id, send, windows
@@ -110,6 +112,32 @@ def test_text_that_cannot_be_read_is_marked_where_the_collector_says(shop: str, 
     expect(page.get_by_role("alert")).to_contain_text("the regular expression cannot be read")
     page.get_by_role("button", name="Remove the filter").click()
     assert boxes(page)
+
+
+ENDPOINTS = """\
+main (app.py:1);Flask.dispatch_request (flask/app.py:9);cart (shop.py:3);query (db.py:7) 30
+main (app.py:1);Flask.dispatch_request (flask/app.py:9);pay (shop.py:9) 10
+main (app.py:1);collect (gc.py:2) 10
+"""
+
+
+def test_endpoints_of_a_service_are_listed_filtered_and_group_the_graph(shop: str, open_page: Open) -> None:
+    send(shop, windows("endpoints", "1", ENDPOINTS))
+    page = open_page(f"{shop}/s/endpoints")
+    assert boxes(page)
+    page.get_by_text("Endpoints ▾").click()
+    table = page.get_by_role("region", name="Table of endpoints")
+    expect(table.get_by_role("row").nth(1)).to_have_text(re.compile(r"cart \(shop.py\).*60\.0 %.*flask"))
+    expect(table.get_by_role("row").filter(has_text="no endpoint")).to_contain_text("20.0 %")
+    page.get_by_role("button", name="Group the graph by endpoint").click()
+    expect(page).to_have_url(re.compile("endpoints=1"))
+    names = ["pay (shop.py)", "cart (shop.py)"]
+    eventually(
+        "endpoints are frames of the first row", lambda: all(name in str(boxes(page)) for name in names)
+    )
+    table.get_by_role("link", name="pay (shop.py)").click()
+    expect(page.get_by_role("button", name="endpoint is pay (shop.py)")).to_be_visible()
+    expect(basis(page)).to_contain_text("60 samples")
 
 
 def pods(count: int) -> Iterator[list[Window]]:
