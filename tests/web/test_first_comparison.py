@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import time
+import urllib.request
 from collections.abc import Iterable
+from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
 from playwright.sync_api import Request, expect
 
 from sidelight_model.window import Quality, Window
-from tests.collector.stored_windows import START_NS, window, with_timely_ids
+from tests.collector.stored_windows import START_NS, window
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes
 from tests.web.profiles import send
 
-FUNCTIONS = 12
+FUNCTIONS = 30
 MINUTE = 60.0
 WATCHED = Quality(attempts=6000, samples=6000, mode="gil", sampler="sidelight", reader="own", python="3.11.7")
 
@@ -31,7 +35,7 @@ def run(
             load = rng.normal(1, 0.03)
             lines = [
                 f"main (app.py:1);handle (app.py:5);step_{step} (steps.py:{step}) "
-                f"{rng.poisson(150 * load * (2 if step == doubled else 1))}"
+                f"{rng.poisson(123 * load * (2 if step == doubled else 1))}"
                 for step in range(FUNCTIONS)
             ]
             yield window(
@@ -50,7 +54,7 @@ def rollouts() -> dict[str, list[Window]]:
         # The old version ends when the new one starts.
         "recreated": [run("recreated", "v1", -80, -40), run("recreated", "v2", -40, 0, doubled=7)],
     }
-    return {kind: with_timely_ids(each for of in both for each in of) for kind, both in sides.items()}
+    return {kind: [each for of in both for each in of] for kind, both in sides.items()}
 
 
 BASES = {
@@ -58,6 +62,18 @@ BASES = {
     "canary": "Concurrent (automatic)",
     "recreated": "Composition (automatic)",
 }
+
+
+GROWTH = {"rolling": 1.0, "canary": 1.0, "recreated": 2 * FUNCTIONS / (FUNCTIONS + 1) - 1}
+"""By how much the function's rate grows, and between different times its share of the profile."""
+CHANGES = ("increased", "decreased", "new", "removed")
+
+
+def ask(url: str, service: str) -> Any:
+    """The verdict on a service's versions, with nothing else given."""
+    query = urlencode({"query": f'{{service="{service}"}}'})
+    with urllib.request.urlopen(f"{url}/api/v1/verdict?{query}", timeout=60) as answer:
+        return json.load(answer)["verdict"]
 
 
 def test_first_open_answers_for_a_rolling_deploy_a_canary_and_a_recreated_service(
@@ -75,6 +91,15 @@ def test_first_open_answers_for_a_rolling_deploy_a_canary_and_a_recreated_servic
         expect(first).to_contain_text("step_7")
         assert any("step_7" in each["name"] for each in boxes(page))
         page.close()
+        functions = ask(running.url, kind)["functions"]
+        own = functions["self"]
+        directions = dict(zip(functions["function"], own["direction"], strict=True))
+        assert {name: way for name, way in directions.items() if way in CHANGES} == {"step_7": "increased"}
+        assert functions["function"][0] == "step_7"
+        assert own["q"][0] < 0.01
+        assert own["relative"][0] == pytest.approx(GROWTH[kind], abs=0.1)
+        assert own["relative_low"][0] < GROWTH[kind] + 0.05
+        assert own["relative_high"][0] > GROWTH[kind] - 0.05
 
 
 def test_comparison_is_requested_once_when_the_pointer_rests_on_its_link(
