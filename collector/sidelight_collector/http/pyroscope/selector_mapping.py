@@ -62,7 +62,10 @@ def parse_profile_type_id(text: str, name: str = "profileTypeID") -> ProfileType
 
 
 def map_selectors(texts: Iterable[str]) -> MappedSelector:
-    """Parse selectors that must all hold, together as long as one may be. Raises BadSelector."""
+    """Parse selectors that must all hold; together they may be as long as one.
+
+    Raises BadSelector.
+    """
     check, rest = make_pattern_check(), MAX_SELECTOR_CHARACTERS
     matchers: list[Matcher] = []
     for text in texts:
