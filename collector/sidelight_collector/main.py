@@ -312,7 +312,7 @@ async def serve(
             *(captures.build_routes() if settings.captures else captures_off()),
             *short_links.routes(link_store, link_rules, body_reader, settings.path_prefix),
             *mcp.routes(),
-            *ui.routes(settings.path_prefix, pages, [] if settings.deploys else ["deploys"]),
+            *ui.routes(settings.path_prefix, pages, settings.disabled_parts, settings.sources),
         ]
         if serves
         else [],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from sidelight.settings import BadSetting, parse_settings
 from sidelight_collector.auth.authorizer import read_tokens
 from sidelight_collector.settings.collector import Settings
+from sidelight_collector.settings.source_links import parse_source_url
 from sidelight_collector.settings.types import RetentionDays
 from sidelight_collector.settings_wiring import (
     build_ingest_limits,
@@ -142,3 +144,21 @@ def test_what_processes_must_not_be_asked_for_is_refused(
 
 def flags(given: dict[str, Any]) -> list[str]:
     return [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+
+
+def test_source_code_is_at_a_url_of_all_services_or_of_one() -> None:
+    url, own = (
+        "https://git.example/{service}/{version}/{file}#L{line}",
+        "http://hg.example/x?f={file}&l={line}",
+    )
+    settings = Settings(store="given", source_url=(parse_source_url(url), parse_source_url(f"cart={own}")))
+    assert json.loads(settings.sources) == {"urls": {"": url, "cart": own}, "strip": []}
+    assert Settings(store="given").sources == ""
+    for wrong in (
+        "javascript:alert({file})",
+        "https://git.example",
+        "https://a.b/{file}/{branch}",
+        "https://a.b/x",
+    ):
+        with pytest.raises(ValueError, match=r"URL|none of"):
+            parse_source_url(wrong)

@@ -3,13 +3,14 @@
 Their content security policy prevents names and labels from running as code. The UI comes from the
 installed package (`collector/sidelight_collector/ui`), or else from a source tree (`web/dist`). Its files
 are listed once at start, so requests can only name built files, and a rebuilt UI appears after a restart.
-Placeholders in the pages stand for the path prefix, the build and the disabled parts of the API. They are
-replaced here, so that one build serves any `--path-prefix`.
+Placeholders in the pages stand for the path prefix, the build, the disabled parts of the API and the URLs
+of source code. They are replaced here, so that one build serves any `--path-prefix`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import html
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from sidelight_collector.auth.authorizer import NotFound
 _PLACEHOLDER: Final = "/__sidelight_prefix__/"
 _BUILD_PLACEHOLDER: Final = "__sidelight_build__"
 _DISABLED_PLACEHOLDER: Final = "__sidelight_off__"
+_SOURCES_PLACEHOLDER: Final = "__sidelight_sources__"
 _HERE: Final = Path(__file__).resolve().parent
 BUILD_DIRECTORIES: Final = (_HERE.parent / "ui", _HERE.parents[2] / "web" / "dist")
 
@@ -103,12 +105,12 @@ def build_name(build: UiBuild | None) -> str:
 
 
 def routes(
-    path_prefix: str = "", build: UiBuild | None = None, disabled: Sequence[str] = ()
+    path_prefix: str = "", build: UiBuild | None = None, disabled: Sequence[str] = (), sources: str = ""
 ) -> list[web.RouteDef]:
     """Build the routes of the UI, whose paths lack `path_prefix`.
 
     `path_prefix` is empty or like `/profiles`. `disabled` names the disabled parts of the API, to which
-    pages send no requests.
+    pages send no requests. `sources` is JSON that says where source code is, for links from frames.
     """
     if build is None:
         return [
@@ -119,6 +121,7 @@ def routes(
         _BUILD_PLACEHOLDER, build_name(build)
     )
     page = page.replace(_DISABLED_PLACEHOLDER, " ".join(disabled))
+    page = page.replace(_SOURCES_PLACEHOLDER, html.escape(sources))
 
     async def show(_: web.Request) -> web.Response:
         return _html_response(page, POLICY)

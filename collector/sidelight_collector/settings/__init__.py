@@ -5,6 +5,7 @@ workers        supervision of worker processes
 listener       TLS, and access without a token
 client_limits  limits of connections, hosts, headers, polls and recordings
 pyroscope      ingest from Pyroscope's clients
+source_links   links from frames to source code
 deploys        settings of deploy evaluations and alerts
 comparison     settings of comparisons
 kubernetes     identities from a cluster, discovery, attached sidecars

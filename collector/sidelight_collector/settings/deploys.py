@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from sidelight.settings import BadSetting, parse_nonnegative_int, parse_positive_float, parse_seconds, setting
-from sidelight_collector.settings.pyroscope import PyroscopeSettings
+from sidelight_collector.settings.source_links import SourceLinkSettings
 from sidelight_model.gates import BadCondition, parse_condition
 
 MAX_RETENTION_DAYS: Final = 36_525
@@ -49,7 +49,7 @@ def parse_plain_url(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class DeploySettings(PyroscopeSettings):
+class DeploySettings(SourceLinkSettings):
     """Settings of deploys; the collector's `Settings` include them."""
 
     deploys: bool = setting(
@@ -139,6 +139,11 @@ class DeploySettings(PyroscopeSettings):
         parse=parse_plain_url,
         metavar="URL",
     )
+
+    @property
+    def disabled_parts(self) -> tuple[str, ...]:
+        """The parts of the API that are off, by the names that the pages have for them."""
+        return () if self.deploys else ("deploys",)
 
     def check_deploys(self) -> None:
         """Raise ValueError or BadSetting for invalid settings or combinations."""
