@@ -22,7 +22,8 @@ export default defineConfig({
     sourcemap: false,
     modulePreload: false,
     cssCodeSplit: false,
-    rollupOptions: { input: here("offline.html") },
+    // One script: what other pages load on demand is in it too.
+    rollupOptions: { input: here("offline.html"), output: { codeSplitting: false } },
   },
   plugins: [inline()],
 });

@@ -82,6 +82,18 @@ def without_repeats(stack: Stack) -> Stack:
     return tuple(frame for frame, _ in groupby(stack))
 
 
+def without_cycles(stack: Stack) -> Stack:
+    """The frames of a stack, less each repetition of the frames before it, of up to 32."""
+    frames: list[str] = []
+    for frame in stack:
+        frames.append(frame)
+        for length in range(1, min(32, len(frames) // 2) + 1):
+            if frames[-length:] == frames[-2 * length : -length]:
+                del frames[-length:]
+                break
+    return tuple(frames)
+
+
 def callers(stack: Stack, fn: str) -> Stack | None:
     return stack[: stack.index(fn) + 1][::-1] if fn in stack else None
 
@@ -148,7 +160,7 @@ def ways(stacks: Sequence[Weighed], sides: int) -> Iterable[dict[str, Any]]:
     yield {"path": path, "left": left, "tree": tree(below, sides)}
     for by in ("file", "package"):
         yield {"by": by, "tree": tree(changed(stacks, lambda stack, by=by: merged(stack, by)), sides)}
-    yield {"collapse": True, "tree": tree(changed(stacks, without_repeats), sides)}
+    yield {"collapse": True, "tree": tree(changed(stacks, without_cycles), sides)}
     yield {"invert": True, "tree": tree(changed(stacks, lambda stack: stack[::-1]), sides)}
     for fn in dict.fromkeys(chosen):
         yield {

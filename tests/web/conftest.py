@@ -116,10 +116,14 @@ def shop(shops: Shops) -> str:
 
 @pytest.fixture(scope="package")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a collector with a shop, where links, captures, deploys and exports are off."""
+    """The URL of a collector with a shop, where links, captures, deploys and exports are off.
+
+    It knows where source code is.
+    """
     folder = tmp_path_factory.mktemp("limited")
     options = ["--no-links", "--no-captures", "--no-deploys", "--max-export-frames", "3"]
     options += ["--retention-raw-days", "9", "--retention-hour-days", "20", "--retention-day-days", "21"]
+    options += ["--source-url", "https://git.example/acme/{service}/blob/{version}/src/{file}#L{line}"]
     with collector(folder, str(folder / "store"), *options) as running:
         send(running.url, windows("shop", "v1", BEFORE), windows("shop", "v2", AFTER))
         yield running.url

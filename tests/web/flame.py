@@ -47,14 +47,14 @@ def box(page: Page, name: str, which: int = 0) -> dict[str, Any]:
 def click(page: Page, name: str, which: int = 0) -> None:
     """Click the middle of the first box whose name begins so."""
     target = box(page, name, which)
-    position = {"x": target["x"] + target["width"] / 2, "y": (target["level"] + 0.5) * ROW_PIXELS}
+    position = {"x": target["x"] + target["width"] / 2, "y": (target["row"] + 0.5) * ROW_PIXELS}
     graph(page, which).locator("canvas").click(position=position)  # type: ignore[arg-type]
 
 
 def hover(page: Page, name: str, which: int = 0) -> str:
     """Point at a box; returns what the tooltip says."""
     target = box(page, name, which)
-    position = {"x": target["x"] + target["width"] / 2, "y": (target["level"] + 0.5) * ROW_PIXELS}
+    position = {"x": target["x"] + target["width"] / 2, "y": (target["row"] + 0.5) * ROW_PIXELS}
     graph(page, which).locator("canvas").hover(position=position)  # type: ignore[arg-type]
     tooltip = graph(page, which).locator(".flame-tooltip")
     tooltip.wait_for()
@@ -68,7 +68,15 @@ def point(page: Page, name: str, which: int = 0) -> tuple[float, float]:
     area = canvas.bounding_box()
     assert area
     target = box(page, name, which)
-    return area["x"] + target["x"] + target["width"] / 2, area["y"] + (target["level"] + 0.5) * ROW_PIXELS
+    return area["x"] + target["x"] + target["width"] / 2, area["y"] + (target["row"] + 0.5) * ROW_PIXELS
+
+
+def turn(page: Page, direction: str) -> None:
+    """Choose the way that calls go: Top-down, Bottom-up or Flame."""
+    menu = page.locator("details.direction")
+    menu.locator("summary").click()
+    menu.get_by_role("radio", name=direction).click()
+    page.keyboard.press("Escape")
 
 
 def widths(page: Page, which: int = 0) -> dict[str, float]:

@@ -50,6 +50,8 @@ def test_an_svg_says_what_it_shows_and_holds_what_is_in_view(shop: str, open_pag
     assert title.split("\n")[1:] == [
         "total 37.50 % · 3.60 s · 360 samples",
         "self 3.60 s · 360 samples",
+        "of caller 100.00 %",
+        "package jinja2 (third party)",
         "depth 4",
     ]
 

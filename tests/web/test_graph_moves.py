@@ -9,7 +9,7 @@ from playwright.sync_api import CDPSession, Locator, Page, expect
 
 from tests.processes import eventually
 from tests.web.conftest import Open
-from tests.web.flame import box, boxes, click, outline, point, widths
+from tests.web.flame import box, boxes, click, outline, point, turn, widths
 from tests.web.profiles import send, windows
 
 V2 = "?query=version%3D%22v2%22"
@@ -316,5 +316,5 @@ def test_very_many_call_paths_are_drawn_zoomed_searched_and_inverted(
     expect(page.locator(".matched")).to_contain_text("1 frame")
     assert [each["width"] for each in boxes(page) if each["hit"]] == [2]
     page.get_by_label("Search frames").fill("")
-    page.get_by_role("button", name="Bottom-up").click()
+    turn(page, "Bottom-up")
     eventually("it is inverted", lambda: outline(page)[1].startswith(f"1 c{depth - 1} "))

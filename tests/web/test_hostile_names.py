@@ -7,7 +7,7 @@ from urllib.parse import quote
 from playwright.sync_api import expect
 
 from tests.web.conftest import Open
-from tests.web.flame import boxes, click, hover, outline
+from tests.web.flame import boxes, click, hover, outline, turn
 from tests.web.profiles import HOSTILE, HOSTILE_SERVICE
 
 URL = f"/s/{quote(HOSTILE_SERVICE, safe='')}"
@@ -43,9 +43,11 @@ def test_a_stack_of_3500_frames_is_drawn_scrolled_and_collapsed(shop: str, open_
     page.get_by_label("More options").click()
     page.get_by_role("button", name="Fold recursion").click()
     page.keyboard.press("Escape")
-    assert len(boxes(page)) == 3501
-    page.get_by_role("button", name="Bottom-up").click()
+    names = ["total", "even (rec.py)", "odd (rec.py)"]
+    assert [each["name"] for each in boxes(page)] == names, "the cycle of both functions is drawn once"
+    page.locator(".transforms").get_by_role("button", name="fold recursion").click()
+    turn(page, "Bottom-up")
     assert len(boxes(page)) == 3501
     page.get_by_role("radio", name="Table").click()
     expect(page.locator(".panel tbody tr")).to_have_count(2)
-    expect(page.locator(".panel tbody tr").filter(has_text="even")).to_contain_text("100.0 %")
+    expect(page.locator(".panel tbody tr").filter(has_text="even")).to_contain_text("100.00 %")

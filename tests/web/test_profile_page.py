@@ -113,27 +113,45 @@ def test_the_keyboard_walks_zooms_inverts_and_says_where_it_is(shop: str, open_p
     expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     page.keyboard.press("0")
     page.keyboard.press("i")
-    expect(page.get_by_role("button", name="Bottom-up")).to_have_attribute("aria-pressed", "true")
-    eventually("the graph is inverted", lambda: outline(page)[1].startswith("1 cached"))
+    expect(page.locator("details.direction summary")).to_have_text("Bottom-up ▾")
+    eventually("the graph is inverted", lambda: outline(page)[1].startswith("1 loop"))
     assert [line for line in outline(page) if line.startswith("1 ")] == [
-        "1 cached (shop/cache.py)", "1 loop (jinja2/runtime.py)", "1 query (shop/db.py)",
-    ]  # fmt: skip
+        "1 loop (jinja2/runtime.py)", "1 query (shop/db.py)", "1 cached (shop/cache.py)",
+    ], "the heaviest first"  # fmt: skip
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
     page.get_by_label("Single-key shortcuts on").uncheck()
     page.keyboard.press("Escape")
     page.keyboard.press("i")
-    expect(page.get_by_role("button", name="Bottom-up")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("details.direction summary")).to_have_text("Bottom-up ▾")
 
 
 def test_the_table_has_the_graphs_numbers_and_leads_back_to_it(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}&view=table")
     rows = page.locator(".panel tbody tr")
     expect(rows.first).to_contain_text("loop jinja2/runtime.py")
-    assert [re.sub(r"\s+", " ", text) for text in rows.all_inner_texts()][
+    assert [re.sub(r"\s+", " ", text).strip() for text in rows.all_inner_texts()][
         1
-    ] == "query shop/db.py sandwich ⋯ shop 3.60 s 37.5 % 3.60 s 37.5 %"
+    ] == "query shop/db.py sandwich ⋯ shop 3.60 s 37.50 % 3.60 s 37.50 %"
     page.get_by_role("button", name="Total").click()
     expect(rows.first).to_contain_text("handle shop/views.py")
     page.get_by_role("button", name="query shop/db.py").click()
     expect(page.locator(".matched")).to_contain_text("1 frame · 37.5 %")
+
+
+def test_frames_of_the_application_lead_to_their_source_code(limited: str, open_page: Open) -> None:
+    file = "https://git.example/acme/shop/blob/v2/src/shop/views.py"
+    page = open_page(f"{limited}/s/shop{V2}&view=table")
+    rows = page.locator(".panel tbody tr")
+    expect(rows.filter(has_text="handle").get_by_role("link", name="Source")).to_have_attribute("href", file)
+    # No repository of the service has its libraries.
+    expect(rows.filter(has_text="render").get_by_role("link", name="Source")).to_have_count(0)
+    page.goto(f"{limited}/s/shop{V2}&view=lines&fn=handle%20(shop%2Fviews.py)")
+    lines = page.locator(".lines tbody tr").get_by_role("link", name="Source")
+    expect(lines.first).to_have_attribute("href", f"{file}#L41")
+    page.goto(f"{limited}/s/shop/compare?baseline=version:v1&comparison=version:v2&view=tree")
+    page.get_by_role("treegrid").get_by_role("row", name="handle").first.click(button="right")
+    with page.context.expect_page() as opened:
+        page.get_by_role("menuitem", name="Open source code").click()
+    assert opened.value.url in (file, "about:blank", "chrome-error://chromewebdata/")
+    opened.value.close()

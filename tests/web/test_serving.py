@@ -78,7 +78,9 @@ def test_the_scripts_of_the_first_page_are_within_their_budget(shop: str, open_p
     assert 0 < sum(sizes.values()) <= MOST_SCRIPT_BYTES, sizes
 
 
-def test_a_rarely_used_page_loads_its_script_when_it_opens(shop: str, open_page: Open) -> None:
+def test_a_rarely_used_page_loads_its_script_when_it_opens_or_offers_to_reload(
+    shop: str, open_page: Open
+) -> None:
     page = open_page(f"{shop}/s/shop")
     boxes(page)
     loaded = "performance.getEntriesByType('resource').filter(({ name }) => /DepthPage/.test(name)).length"
@@ -86,9 +88,6 @@ def test_a_rarely_used_page_loads_its_script_when_it_opens(shop: str, open_page:
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="Depth").click()
     expect(page.get_by_role("img").first).to_be_visible()
     assert page.evaluate(loaded) == 1
-
-
-def test_a_script_that_does_not_load_offers_to_reload(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop", expected="status of 404")
     boxes(page)
     page.route("**/DepthPage-*.js", lambda route: route.fulfill(status=404, json=GONE))
@@ -99,7 +98,9 @@ def test_a_script_that_does_not_load_offers_to_reload(shop: str, open_page: Open
     expect(page.get_by_role("img").first).to_be_visible()
 
 
-def test_what_few_visits_need_is_loaded_where_it_is_shown(shop: str, open_page: Open) -> None:
+def test_what_few_visits_need_is_loaded_where_it_is_shown_and_asked_for_again(
+    shop: str, open_page: Open
+) -> None:
     page = open_page(f"{shop}/s/shop")
     boxes(page)
     loaded = "performance.getEntriesByType('resource').filter(({ name }) => /help-.*json/.test(name)).length"
@@ -107,9 +108,6 @@ def test_what_few_visits_need_is_loaded_where_it_is_shown(shop: str, open_page: 
     page.keyboard.press("?")
     expect(page.get_by_role("dialog").get_by_text("previous and next sibling")).to_be_visible()
     assert page.evaluate(loaded) == 1
-
-
-def test_words_that_do_not_come_are_asked_for_again(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/settings", expected="status of 404")
     page.route("**/help-*.json", lambda route: route.fulfill(status=404, json=GONE))
     page.reload()

@@ -9,11 +9,12 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.processes import eventually
 from tests.web.conftest import Open
-from tests.web.flame import box, boxes, click, graph, hover, outline
+from tests.web.flame import box, boxes, click, graph, hover, outline, turn
 
 V2 = "?query=version%3D%22v2%22"
 SIDES = "?baseline=version%3Av1&comparison=version%3Av2&basis=equal_load"
 LOOP = "loop (jinja2/runtime.py)"
+NONE = "\N{EN DASH}"
 HANDLE = "handle (shop/views.py)"
 
 
@@ -49,7 +50,7 @@ def test_what_a_transform_leaves_out_is_said_and_reload_and_back_keep_it(shop: s
     )
     expect(crumbs(page)).to_have_text(re.compile(f"without {re.escape(LOOP)}"))
     assert given(page, "t") == f"drop:{LOOP}"
-    page.get_by_role("radio", name="Flame graph").click()
+    page.get_by_role("radio", name="Graph").click()
     whole = ["0 total", "1 main (app.py)", f"2 {HANDLE}", "3 cached (shop/cache.py)", "3 query (shop/db.py)"]
     shown(page, whole)
     assert "60.00 % · 3.60 s · 360 samples" in hover(page, "query")
@@ -172,7 +173,8 @@ def test_a_sandwich_shows_callers_and_callees_and_zooms_into_both(shop: str, ope
     expect(page.locator(".sandwich .matched")).to_have_text("1 frame")
     page.locator("#search").press("Escape")
     graph(page, 0).locator("canvas").focus()
-    page.keyboard.press("ArrowDown")
+    # Callers are above.
+    page.keyboard.press("ArrowUp")
     page.keyboard.press("s")
     expect(page.get_by_role("heading", name=HANDLE)).to_be_visible()
     page.go_back()
@@ -184,6 +186,11 @@ def test_a_sandwich_shows_callers_and_callees_and_zooms_into_both(shop: str, ope
     expect(page.locator(".half.callees canvas[role=application]")).to_have_attribute(
         "aria-label", re.compile("3498 call paths")
     )
+    page.goto(f"{shop}/s/shop/compare{SIDES}&view=sandwich&fn={quote(HANDLE)}")
+    assert box(page, "render", 1)["name"] == "render (jinja2/runtime.py)"
+    hatched = {each["name"].split(" ")[0]: each["hatch"] for each in boxes(page, 1) if each["hatch"]}
+    assert hatched == {"cached": "new", "legacy": "removed", "loop": "new"}
+    expect(page.locator(".sandwich .basis")).to_contain_text("A: total 100.00 % of all (6.60 s, 660 samples)")
 
 
 def test_a_function_that_is_not_there_leads_to_one_that_is(shop: str, open_page: Open) -> None:
@@ -202,14 +209,6 @@ def test_a_function_that_is_not_there_leads_to_one_that_is(shop: str, open_page:
     expect(page.locator(".panel tbody tr")).to_have_count(6)
 
 
-def test_a_sandwich_of_two_sides_shows_their_difference(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/compare{SIDES}&view=sandwich&fn={quote(HANDLE)}")
-    assert box(page, "render", 1)["name"] == "render (jinja2/runtime.py)"
-    hatched = {each["name"].split(" ")[0]: each["hatch"] for each in boxes(page, 1) if each["hatch"]}
-    assert hatched == {"cached": "new", "legacy": "removed", "loop": "new"}
-    expect(page.locator(".sandwich .basis")).to_contain_text("A: total 100.00 % of all (6.60 s, 660 samples)")
-
-
 def test_lines_of_a_function_are_those_of_the_samples_of_each_side(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop")
     click(page, "handle")
@@ -218,9 +217,9 @@ def test_lines_of_a_function_are_those_of_the_samples_of_each_side(shop: str, op
     rows = page.locator(".lines tbody tr")
     expect(rows).to_have_count(3)
     assert [re.sub(r"\s+", " ", text) for text in rows.all_inner_texts()] == [
-        "shop/views.py:40 0 s 0.0 % 4.80 s 29.6 % Copy",
-        "shop/views.py:41 0 s 0.0 % 9.60 s 59.3 % Copy",
-        "shop/views.py:44 0 s 0.0 % 1.80 s 11.1 % Copy",
+        f"shop/views.py:40 {NONE} {NONE} 4.80 s 29.63 % Copy",
+        f"shop/views.py:41 {NONE} {NONE} 9.60 s 59.26 % Copy",
+        f"shop/views.py:44 {NONE} {NONE} 1.80 s 11.11 % Copy",
     ]
     expect(page.locator(".lines .basis")).to_contain_text("No source code is stored")
     page.keyboard.press("s")
@@ -309,3 +308,123 @@ def test_a_long_table_has_only_the_rows_in_view_and_every_row_can_be_reached(
     expect(rows).to_have_count(1)
     page.locator("#search").fill("nothing has this name")
     expect(page.locator(".functions")).to_contain_text("No functions match the search.")
+
+
+def test_directions_orders_and_my_code_only_are_in_the_address(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}&order=weight")
+    loop, render, query, cached = (
+        LOOP,
+        "render (jinja2/runtime.py)",
+        "query (shop/db.py)",
+        "cached (shop/cache.py)",
+    )
+    first = [f"1 {each}" for each in ("main (app.py)",)] + [f"2 {HANDLE}"]
+    shown(page, ["0 total", *first, f"3 {query}", f"3 {render}", f"4 {loop}", f"3 {cached}"])
+    turn(page, "Flame")
+    assert given(page, "roots") == "bottom"
+    rows = {each["name"]: each["row"] for each in boxes(page)}
+    assert rows[loop] < rows[render] < rows[HANDLE] < rows["total"], "callers are below"
+    assert "of caller 37.50 %" in hover(page, "render").replace("\n", " ")
+    graph(page).locator("canvas").focus()
+    page.keyboard.press("ArrowUp")
+    expect(page.locator(".chosen strong")).to_have_text("main (app.py)")
+    page.get_by_role("button", name="My code only").click()
+    eventually("the library is one frame", lambda: "3 jinja2 (jinja2)" in outline(page))
+    assert not any("loop" in line for line in outline(page))
+    page.reload()
+    eventually("it stays so", lambda: "3 jinja2 (jinja2)" in outline(page))
+    turn(page, "Top-down")
+    assert given(page, "roots") == ""
+    # A search says what is wrong with it.
+    page.locator("#search").fill("/[a/")
+    expect(page.get_by_role("alert")).to_have_text("invalid regular expression: missing ]")
+
+
+def test_table_and_graph_point_at_the_same_function(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}&view=both", viewport={"width": 1440, "height": 900})
+    rows = page.locator(".functions tbody tr")
+    expect(rows).to_have_count(6)
+    hover(page, "query")
+    expect(rows.filter(has_text="query")).to_have_class("pointed")
+    click(page, "render")
+    expect(rows).to_have_count(2)
+    page.keyboard.press("Escape")
+    expect(rows).to_have_count(6)
+    rows.filter(has_text="loop").get_by_role("button", name="loop").click()
+    expect(page.locator(".chosen strong")).to_have_text(LOOP)
+    assert given(page, "fn") == LOOP
+    expect(rows.filter(has_text="loop")).to_have_attribute("aria-current", "true")
+    page.locator("#search").fill("query")
+    expect(rows).to_have_count(1)
+    assert box(page, "query")["hit"]
+    page.locator("#search").press("Escape")
+    page.get_by_role("columnheader", name="Function").get_by_role("button").click()
+    assert given(page, "sort") == "+name"
+
+
+def test_call_tree_is_read_and_walked_by_keyboard(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}&view=tree")
+    tree = page.get_by_role("treegrid", name="Call tree")
+    rows = tree.locator("tbody tr")
+    handle = rows.filter(has_text="handle")
+    expect(handle).to_have_attribute("aria-level", "2")
+    expect(handle).to_have_attribute("aria-expanded", "true")
+    expect(rows).to_have_count(5)
+    page.keyboard.press("Tab")
+    while not tree.evaluate("tree => tree.contains(document.activeElement?.closest('tbody tr'))"):
+        page.keyboard.press("Tab")
+    page.keyboard.press("End")
+    page.keyboard.press("Home")
+    expect(rows.first).to_be_focused()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+    render = rows.filter(has_text="render")
+    expect(render).to_be_focused()
+    assert (
+        re.sub(r"\s+", " ", render.inner_text()).strip()
+        == f"▸render jinja2/runtime.py 37.50 % 3.60 s {NONE} {NONE}"
+    )
+    page.keyboard.press("ArrowRight")
+    expect(rows).to_have_count(6)
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    expect(handle).to_be_focused()
+    page.keyboard.press("Space")
+    expect(rows).to_have_count(2)
+    page.locator("#search").fill("loop")
+    page.get_by_role("button", name="Next match").click()
+    expect(rows.filter(has_text="loop")).to_have_class("hit")
+    rows.filter(has_text="loop").press("Enter")
+    assert given(page, "focus").endswith(LOOP)
+    page.reload()
+    expect(rows.filter(has_text="loop")).to_have_attribute("aria-selected", "true")
+    rows.filter(has_text="loop").press("Shift+F10")
+    page.get_by_role("menuitem", name="Show in the graph").click()
+    expect(page.locator(".chosen strong")).to_have_text(LOOP)
+
+
+def test_groups_are_compared_with_the_mean_filtered_and_made_sides(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop?view=breakdown")
+    cards = page.locator(".group-card")
+    expect(cards).to_have_count(2)
+    v2 = page.get_by_role("listitem", name="v2")
+    expect(v2).to_contain_text("59.3 % of all · 160 m/pod (+18.5 % to the mean)")
+    expect(v2).to_contain_text("points cached")
+    expect(v2.get_by_role("img")).to_be_visible()
+    for by, names in (
+        ("node", ["n1", "n2"]),
+        ("endpoint", ["(no endpoint)"]),
+        ("package", ["shop", "jinja2"]),
+        ("state", 3),
+    ):
+        page.get_by_label("Break down by").select_option(by)
+        expect(cards).to_have_count(names if isinstance(names, int) else len(names))
+        assert given(page, "group") == by
+    page.get_by_label("Break down by").select_option("version")
+    page.get_by_role("listitem", name="v1").get_by_title("Make this side A of a comparison").click()
+    v2.get_by_title("Make this side B of a comparison").click()
+    expect(page.get_by_label("Version of side B")).to_have_value("version:v2")
+    page.go_back()
+    v2.get_by_role("button", name="Filter").click()
+    assert given(page, "query") == 'version="v2"'
+    expect(page.locator(".flame canvas")).to_be_visible()

@@ -43,7 +43,7 @@ export function App() {
   const [draft, text] = [captureDraft.value, paletteText.value];
   return (
     <>
-      <a class="skip" href="#main">{strings.skipToContent}</a>
+      {here.page === "service" || here.page === "compare" ? <a class="skip" href="#main" onClick={skipToGraph}>{strings.skipToGraph}</a> : <a class="skip" href="#main">{strings.skipToContent}</a>}
       <Header refresh={refresh} />
       <ConnectionBanner />
       <main id="main" tabIndex={-1}><Page here={here} refreshCount={refreshCount} key={`${here.page} ${here.service} ${here.utc}`} /></main>
@@ -66,6 +66,14 @@ function usePaletteKey(): void {
     document.addEventListener("keydown", press);
     return () => document.removeEventListener("keydown", press);
   }, []);
+}
+
+/** The graph is what most of such a page explains. */
+function skipToGraph(event: MouseEvent): void {
+  const canvas = document.querySelector<HTMLElement>(".flame canvas");
+  if (!canvas) return;
+  event.preventDefault();
+  canvas.focus();
 }
 
 function Page({ here, refreshCount }: { here: Place; refreshCount: number }) {

@@ -177,7 +177,7 @@ test("an SVG holds hostile text as text", () => {
     hit: null, marksBefore: null, focus: 0, label: "",
   };
   const boxes = new Layout(tree.level, metrics.shape, metrics.total).place({ from: 0, span: 5000 }, 800, null);
-  const svg = pictureSvg({ picture, boxes, width: 800, top: 0, height: 40 }, {
+  const svg = pictureSvg({ picture, boxes, width: 800, top: 0, height: 40, focusRow: 0 }, {
     title: bad, lines: [bad], legend: [{ name: bad, colour: `red"/>${bad}` }], ground: 0xffffff, text: 0,
   });
   assert.ok(!/<script|<\/text>[^\n<]*"|[\u0000-\u0008]/.test(svg));

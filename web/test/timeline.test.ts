@@ -29,6 +29,12 @@ test("far apart each deployment has its own flag, and close together they share 
   assert.deepEqual(at([998, 999]), [1, 1], "at the edge one is moved left and the other up");
 });
 
+test("a flag begins at its marker, or where there is no room ends there", () => {
+  const [near, far] = layoutFlags([{ at: 500, text: "v1" }, { at: 990, text: "v2" }], (moment) => moment, 1000);
+  assert.deepEqual([near.x, near.isBefore], [500, false]);
+  assert.deepEqual([far.x + far.width, far.isBefore], [990, true]);
+});
+
 test("empty steps are gaps; what may still arrive is none", () => {
   const start = [0, 60, 120, 180, 240, 300];
   const range = { from: 30, until: 360 };

@@ -20,11 +20,11 @@ test("a place written as an address is read back the same", () => {
       page: one(["service", "compare", "depth", "heatmap"] as const), service: text() || "s", capture: "", type: one(["wall", "cpu", "gil"] as const),
       from: text(), until: text(), query: text(), baseline: text(), comparison: text(), baseline_from: text(), baseline_until: text(), comparison_from: text(), comparison_until: text(),
       baseline_requests: text(), comparison_requests: text(), basis: one(["", "concurrent", "per_request", "composition", "equal_load"] as const),
-      norm: one(["", "rate", "share"] as const), view: one(["flame", "table", "sides", "sandwich", "lines"] as const), focus: text(), q: text(), sort: text(),
+      norm: one(["", "rate", "share"] as const), view: one(["flame", "table", "both", "tree", "sides", "sandwich", "lines", "breakdown"] as const), focus: text(), q: text(), sort: text(),
       fn: text(), t: text(), by: one(["function", "line", "file", "package"] as const), colour: one(["package", "state", "self"] as const),
       sig: next() < 0.5, raw: next() < 0.5, min_depth: text(), max_depth: text(), scope: one(["", "focus", "function"] as const),
       rows: one(["pods", "hours"] as const), cells: text(), span: text(), recording: text(),
-      invert: next() < 0.5, collapse: next() < 0.5, nodes: one(["", "all"] as const),
+      order: one(["", "weight", "name"] as const), roots: one(["top", "bottom"] as const), invert: next() < 0.5, collapse: next() < 0.5, app: next() < 0.5, nodes: one(["", "all"] as const),
       theme: one(["", "light", "dark"] as const), group: text(), state: one(["", "stale", "no_sidecar"] as const), endpoints: next() < 0.5, utc: next() < 0.5, keys: next() < 0.5,
     };
     const at = new URL(formatPlace(place), "http://collector");

@@ -5,6 +5,8 @@ import { formatClock, utcOffsetSeconds } from "../lib/times.ts";
 export interface Marker {
   readonly at: number;
   readonly text: string;
+  /** Whether it was there before the range began: its time says nothing of a deployment. */
+  readonly isEarlier?: boolean;
   /** From when to when it was rolled out, where that is known. */
   readonly rollouts?: readonly Span[];
 }
@@ -13,6 +15,8 @@ export interface Marker {
 export interface Flag<One extends Marker = Marker> {
   readonly x: number;
   readonly width: number;
+  /** Whether it ends at its marker, for want of room behind it; else it begins there. */
+  readonly isBefore: boolean;
   readonly row: number;
   readonly markers: readonly One[];
 }
@@ -26,13 +30,15 @@ const FLAG_GAP = 2;
 /** Labels for markers in order of time, none over another. The newest has its own; what has no room joins the one after it. */
 export function layoutFlags<One extends Marker>(markers: readonly One[], x: (at: number) => number, width: number): Flag<One>[] {
   const rowStarts = new Array<number>(FLAG_ROWS).fill(width + FLAG_GAP);
-  const placed: { x: number; width: number; row: number; markers: One[] }[] = [];
+  const placed: { x: number; width: number; isBefore: boolean; row: number; markers: One[] }[] = [];
   for (const marker of [...markers].reverse()) {
     const flagWidth = Math.min(Math.min(marker.text.length, MAX_FLAG_LETTERS) * LETTER_PIXELS + FLAG_PADDING, width);
-    const left = Math.max(Math.min(x(marker.at), width - flagWidth), 0);
+    const pole = Math.min(Math.max(x(marker.at), 0), width);
+    const isBefore = pole + flagWidth > width;
+    const left = isBefore ? Math.max(pole - flagWidth, 0) : pole;
     const row = rowStarts.findIndex((rowStart) => left + flagWidth + FLAG_GAP <= rowStart);
     if (row >= 0) {
-      placed.push({ x: left, width: flagWidth, row, markers: [marker] });
+      placed.push({ x: left, width: flagWidth, isBefore, row, markers: [marker] });
       rowStarts[row] = left;
     } else {
       placed.at(-1)?.markers.push(marker);

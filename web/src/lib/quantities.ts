@@ -1,4 +1,7 @@
-/** Quantities of a comparison: CPU in cores and millicores per pod, other time in threads per pod, or time per request. */
+/**
+ * Quantities: CPU in cores and millicores per pod, other time in threads per pod, or time per request; and the numbers of
+ * one column in one unit with one precision, so that they can be compared digit by digit.
+ */
 
 import { short, signed } from "./numbers.ts";
 import type { ProfileType } from "./viewOptions.ts";
@@ -53,4 +56,56 @@ export function formatRelativeEffect(relative: number | null, low: number | null
   if (relative === null) return "";
   const part = (value: number) => signed((value * 100).toFixed(Math.abs(value) < 0.995 ? 1 : 0), value);
   return `${part(relative)} %${low !== null && high !== null && (low !== 0 || high !== 0) ? ` (${part(low)} … ${part(high)})` : ""}`;
+}
+
+/** Writes a value of a column. */
+export type Format = (value: number) => string;
+
+const TIMES = [[3600e6, "h", 7200e6], [60e6, "min", 600e6], [1e6, "s", 1e6], [1e3, "ms", 1e3], [1, "µs", 0]] as const;
+
+/** The largest size in some columns. */
+export function largest(...columns: readonly ArrayLike<number>[]): number {
+  let most = 0;
+  for (const column of columns) for (let at = 0; at < column.length; at++) most = Math.max(most, Math.abs(column[at]));
+  return most;
+}
+
+/** Microseconds, in the unit of the largest. */
+export function timeColumn(most: number): Format {
+  const [size, unit] = TIMES.find(([, , from]) => most >= from) ?? TIMES[4];
+  return scaledColumn(1 / size, unit === "µs" ? 0 : 2, ` ${unit}`);
+}
+
+/** Shares of a whole, from 0 to 1. */
+export const shareColumn: Format = scaledColumn(100, 2, " %");
+
+/** A column whose heading names its unit. */
+export interface UnitColumn {
+  readonly unit: string;
+  readonly write: Format;
+}
+
+/** Rates with three digits of the largest, or shares in per cent. */
+export function valueColumn(most: number, unit: RateUnit | null): UnitColumn {
+  const size = most * (unit?.scale ?? 100);
+  const decimals = unit === null ? 2 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
+  return { unit: unit?.name ?? "%", write: scaledColumn(unit?.scale ?? 100, decimals, "") };
+}
+
+/** Differences of such values, and the ends of their intervals; those of shares are in percentage points. */
+export function differenceColumn(most: number, unit: RateUnit | null, points: string): UnitColumn {
+  const scale = unit?.scale ?? 100;
+  const size = most * scale;
+  const decimals = unit === null ? 2 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
+  return { unit: unit?.name ?? points, write: (value) => (value === 0 ? "–" : signed((value * scale).toFixed(decimals), value)) };
+}
+
+/** Nothing is a dash, and what rounds to nothing says that it is less than the last digit. */
+function scaledColumn(scale: number, decimals: number, unit: string): Format {
+  const least = 10 ** -decimals;
+  return (value) => {
+    if (value === 0) return "–";
+    const shown = value * scale;
+    return `${shown < least / 2 ? `<${least.toFixed(decimals)}` : shown.toFixed(decimals)}${unit}`;
+  };
 }

@@ -1,5 +1,5 @@
 import { withoutLabel } from "./selectors.ts";
-import type { BasisName, ColourBy, CoverageState, HeatRows, MergeBy, Normalisation, ProfileType, Scope, Theme, ViewName } from "./viewOptions.ts";
+import type { BasisName, ChildOrder, ColourBy, CoverageState, HeatRows, MergeBy, Normalisation, ProfileType, Roots, Scope, Theme, ViewName } from "./viewOptions.ts";
 import type { Range } from "./times.ts";
 
 export type Page = "services" | "service" | "compare" | "depth" | "heatmap" | "fleet" | "functions" | "captures" | "capture" | "settings" | "unknown";
@@ -54,14 +54,18 @@ export interface Place {
   readonly span: string;
   readonly recording: string;
   readonly sort: string;
-  /** On the list of services: the label that groups them. */
+  /** On the list of services: the label that groups them. On a profile: what a breakdown groups by; empty for versions. */
   readonly group: string;
   /** On the coverage page: the only state of pods that is listed. */
   readonly state: CoverageState;
   /** Whether each stack begins with a frame for its endpoint. */
   readonly endpoints: boolean;
+  readonly order: ChildOrder;
+  readonly roots: Roots;
   readonly invert: boolean;
   readonly collapse: boolean;
+  /** Whether each run of library frames is one frame. */
+  readonly app: boolean;
   readonly nodes: "" | "all";
   readonly theme: Theme;
   /** Whether times are in UTC instead of the browser's zone. */
@@ -73,7 +77,7 @@ export const START: Place = {
   page: "services", service: "", capture: "", type: "cpu", from: "", until: "", query: "", baseline: "", comparison: "",
   baseline_from: "", baseline_until: "", comparison_from: "", comparison_until: "", baseline_requests: "", comparison_requests: "", basis: "", norm: "", view: "flame", focus: "", q: "",
   fn: "", t: "", by: "function", colour: "package", sig: false, raw: false, min_depth: "", max_depth: "", scope: "", rows: "pods", cells: "", span: "", recording: "", sort: "", group: "", state: "",
-  endpoints: false, invert: false, collapse: false, nodes: "", theme: "", utc: false, keys: true,
+  endpoints: false, order: "", roots: "top", invert: false, collapse: false, app: false, nodes: "", theme: "", utc: false, keys: true,
 };
 
 type Parameter = Exclude<keyof Place, "page" | "service" | "capture">;
@@ -82,7 +86,9 @@ const CHOICES: Partial<Record<Parameter, readonly string[]>> = {
   type: ["wall", "cpu", "gil", "gil_wait"],
   basis: ["", "concurrent", "per_request", "composition", "equal_load"],
   norm: ["", "rate", "share"],
-  view: ["flame", "table", "sides", "sandwich", "lines"],
+  view: ["flame", "table", "both", "tree", "sides", "sandwich", "lines", "breakdown"],
+  order: ["", "weight", "name"],
+  roots: ["top", "bottom"],
   by: ["function", "line", "file", "package"],
   colour: ["package", "state", "self"],
   scope: ["", "focus", "function"],

@@ -1,7 +1,11 @@
 /** The choices of a view: each is a parameter of the address. */
 
 export type ProfileType = "wall" | "cpu" | "gil" | "gil_wait";
-export type ViewName = "flame" | "table" | "sides" | "sandwich" | "lines";
+export type ViewName = "flame" | "table" | "both" | "tree" | "sides" | "sandwich" | "lines" | "breakdown";
+/** The order of the callees of a frame; empty for the usual one of the direction. */
+export type ChildOrder = "" | "weight" | "name";
+/** Where a graph has its roots. */
+export type Roots = "top" | "bottom";
 export type ColourBy = "package" | "state" | "self";
 export type HeatRows = "pods" | "hours";
 export type Scope = "" | "focus" | "function";

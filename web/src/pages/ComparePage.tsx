@@ -18,7 +18,7 @@ import { SidePickers } from "../components/controls/SidePickers.tsx";
 import { sideName } from "../lib/selectors.ts";
 import { sideInForce } from "../lib/sides.ts";
 import { pageRange } from "../lib/url.ts";
-import { Toolbar } from "../components/ui/Toolbar.tsx";
+import { LinkGroup, Toolbar } from "../components/ui/Toolbar.tsx";
 import { EmptyComparison, MissingVersion } from "./EmptyComparison.tsx";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
 import { compareQuery } from "../lib/queryParameters.ts";
@@ -38,7 +38,6 @@ export function ComparePage({ refreshCount }: { refreshCount: number }) {
   return (
     <div class="compare fill">
       <h1 class="unseen">{strings.compare(<bdi>{here.service.slice(0, 200)}</bdi>)}</h1>
-      <a class="skip" href="#main" onClick={skipToGraph}>{strings.skipToGraph}</a>
       <Toolbar class="comparebar" label={strings.comparedSides}>
         <SidePickers range={range} sides={answered} isSettled={answered !== null || failure !== null} />
         {answered && <ComparedTimes sides={answered} ranges={request.answer?.ranges} />}
@@ -66,21 +65,13 @@ function ComparisonView({ answer, isCurrent }: { answer: FlameAnswer; isCurrent:
   return (
     <>
       {isCurrent ? <VerdictCard verdict={verdict} notices={notices} /> : <VerdictLine verdict={undefined} />}
-      {isCurrent && verdict && <><CulpritTable verdict={verdict} /><SecondaryEffects verdict={verdict} /></>}
+      {isCurrent && verdict && <LinkGroup><CulpritTable verdict={verdict} /><SecondaryEffects verdict={verdict} /></LinkGroup>}
       <DepthRangeNotice />
       {isNotComparable && !raw && <p class="notices single">{strings.notColourCoded}{" "}<button type="button" onClick={() => change({ raw: true })}>{strings.colourAllDifferences}</button></p>}
       <ProfileView answer={answer} names={names} controls={<ComparisonControls verdict={verdict} />} />
       <PrunedNotice pruned={answer.pruned} />
     </>
   );
-}
-
-/** The graph is what most of the rest explains. */
-function skipToGraph(event: MouseEvent): void {
-  const canvas = document.querySelector<HTMLElement>(".flame canvas");
-  if (!canvas) return;
-  event.preventDefault();
-  canvas.focus();
 }
 
 const sideTitle = (side: Side, at: number): string => `${"AB"[at]} ${sideName(sideInForce(place.value, at === 0 ? "baseline" : "comparison", side.selector)).slice(0, 60)}`;

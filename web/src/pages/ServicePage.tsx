@@ -22,16 +22,17 @@ import { selectorOf } from "../lib/selectors.ts";
 import { CHOSEN_RANGE } from "../lib/sides.ts";
 import { onPage, pageRange } from "../lib/url.ts";
 import { useHelp, type HelpTexts } from "../components/controls/useHelp.ts";
+import { onDemand } from "../components/answer/OnDemand.tsx";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
 import { sampleFilterParameters, treeParameters } from "../lib/queryParameters.ts";
 import { describeGilContention } from "../viewmodels/gilContention.ts";
 import { staleNotices } from "../viewmodels/staleness.ts";
-import { onDemand } from "../components/answer/OnDemand.tsx";
 import { Dropdown } from "../components/ui/Dropdown.tsx";
 import * as endpointStrings from "../strings/fleetStrings.tsx";
 import * as strings from "../strings/serviceStrings.tsx";
 
 const EndpointTable = onDemand(async () => (await import("../components/services/EndpointTable.tsx")).EndpointTable, endpointStrings.endpointsSubject);
+const BreakdownView = onDemand(async () => (await import("../components/breakdown/BreakdownView.tsx")).BreakdownView, strings.theBreakdown);
 
 export function ServicePage({ refreshCount }: { refreshCount: number }) {
   const here = place.value;
@@ -47,7 +48,7 @@ export function ServicePage({ refreshCount }: { refreshCount: number }) {
   }, [refreshCount]);
   const side = flame.answer?.sides[0];
   const nodeCount = flame.answer ? flame.answer.level.length + flame.answer.pruned.nodes : null;
-  useSharedView(query, flame.isCurrent ? (flame.answer?.sides ?? null) : null, side && side.samples > 0 ? nodeCount : null);
+  useSharedView(query, flame.isCurrent ? (flame.answer?.sides ?? null) : null, side && side.samples > 0 ? nodeCount : null, timeline.answer?.versions.at(-1)?.version);
   const versions = timeline.answer?.versions ?? [];
   const chips = (
     <Toolbar label={strings.aboutService} class="chips">
@@ -68,7 +69,7 @@ export function ServicePage({ refreshCount }: { refreshCount: number }) {
         {contention !== "" && <p class="basis">{contention} <button type="button" onClick={() => change({ type: "gil_wait" })}>{strings.showWaitingForGil}</button></p>}
       </div>
       <AnswerView request={flame} what={strings.profile}>
-        {(answer) => (answer.basis.samples === 0 ? <EmptyState what={here.type} /> : <><DepthRangeNotice /><ProfileView answer={answer} names={[""]} controls={<ProfileControls />} /></>)}
+        {(answer) => (answer.basis.samples === 0 ? <EmptyState what={here.type} /> : <><DepthRangeNotice /><ProfileView answer={answer} names={[""]} controls={<ProfileControls hasGroups />} breakdown={(tree) => <BreakdownView tree={tree} />} /></>)}
       </AnswerView>
     </div>
   );

@@ -3,6 +3,7 @@
 import { count, plural, type Printable } from "./counts.ts";
 
 // App
+export const skipToGraph = "Skip to the graph";
 export const skipToContent = "Skip to content";
 export const thisPage = "this page";
 export const noSuchPage = "No such page";
@@ -110,3 +111,7 @@ export const ingested = "Ingested";
 export const windowsSinceStart = (windows: number, last: Printable) => `${count(windows)} windows since start; last: ${last}`;
 export const sidecarsSeen = "Sidecars seen";
 export const orMore = " or more";
+
+// SourceLink
+export const source = "Source";
+export const openSource = "Open source code";

@@ -44,6 +44,8 @@ export const rangeSyntax = "now, -15m, -1d, or 2026-11-20T10:00:00Z; empty follo
 export const graph = "Graph";
 export const sideBySide = "Side by side";
 export const table = "Table";
+export const both = "Both";
+export const tree = "Tree";
 export const sandwich = "Sandwich";
 export const view = "View";
 export const lines = "Lines";
@@ -55,7 +57,7 @@ export const hideNoiseHint = "Hide table rows within noise and draw their frames
 export const hideNoise = "Hide noise";
 export const moreMenu = "More ▾";
 export const moreOptions = "More options";
-export const foldRecursionHint = "r: a function directly below itself is drawn once";
+export const foldRecursionHint = "r: repeated frames, also of indirect cycles, are drawn once";
 export const foldRecursion = "Fold recursion";
 export const showAllDifferencesHint = "Colour all differences beyond counting noise; pods and times can differ by as much";
 export const showAllDifferences = "Show all differences";
@@ -127,7 +129,6 @@ export const dayBefore = "the day before";
 export const weekBefore = "the week before";
 
 // ComparePage
-export const skipToGraph = "Skip to the graph";
 export const comparedSides = "Compared sides";
 export const compare = (service: ComponentChildren) => <>Compare {service}</>;
 export const comparison = "the comparison";

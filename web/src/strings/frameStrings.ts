@@ -19,6 +19,30 @@ export const sampleText = (self: Printable, samples: number) => `${self} · ${pl
 export const states = (us: Printable) => `${us}states`;
 export const stateShares = (idle: Printable, cpuWait: Printable, gilWait: Printable, running: Printable, gil: Printable) => `idle ${idle} · waiting for a CPU ${cpuWait} · waiting for the GIL ${gilWait} · running ${running} · GIL ${gil}`;
 export const ofProfile = "of the profile";
+export const ofCaller = "of caller";
+export const ofZoomedFrame = "of zoomed frame";
+export const change = "change";
+export const difference = "Δ";
+export const ofCounting = ", counting";
+export const points = (delta: Printable) => `${delta} points`;
+export const wholeFunction = "Δ of function";
+export const ownPackage = "package";
+export const line = "line";
+export const depth = "depth";
+
+// regularExpression
+export const invalidExpression = (problem: string) => `invalid regular expression: ${problem}`;
+export const unexpectedParenthesis = "unexpected )";
+export const missingParenthesis = "missing )";
+export const missingBracket = "missing ]";
+export const nestedTooDeeply = "nested too deeply";
+export const nothingToRepeat = "nothing to repeat";
+export const expressionTooLarge = "too large";
+export const invalidRepetition = (text: string) => `invalid repetition ${text}`;
+export const unsupportedEscape = (character: string) => `\\${character} is not supported`;
+export const rangeOutOfOrder = "range out of order";
+export const noLookaround = "lookaround is not supported";
+export const nothingAfterBackslash = "nothing after \\";
 
 // significance
 export const notComparable = "not comparable";

@@ -19,6 +19,26 @@ export const showWallTime = "Show wall time";
 // ProfileControls
 export const view = "View";
 export const table = "Table";
+export const graph = "Graph";
+export const both = "Both";
+export const bothHint = "Table and graph, linked";
+export const tree = "Tree";
+export const treeHint = "Call tree with rows that expand";
+export const sandwichHint = "Callers and callees of one function";
+export const breakdown = "Breakdown";
+export const breakdownHint = "By version, pod, endpoint, state and more";
+export const appOnly = "My code only";
+export const appOnlyHint = "Fold each run of standard library and third-party frames into one frame";
+export const direction = "Direction";
+export const directionMenu = (name: string) => `${name} ▾`;
+export const directionAndOrder = (name: string) => `Direction and order: ${name}`;
+export const topDown = "Top-down";
+export const topDownHint = "Callers above, callees below";
+export const flame = "Flame";
+export const flameHint = "Callers below, callees above";
+export const order = "Order";
+export const heaviestFirst = "Heaviest first";
+export const byName = "By name";
 export const moreMenu = "More ▾";
 export const moreOptions = "More options";
 
@@ -43,7 +63,7 @@ export const enter = "Enter";
 export const sandwich = "Sandwich";
 export const lines = "Lines";
 export const actionsFor = (title: Printable) => `Actions for ${title}`;
-export const bottomUpHint = "i: callers below each function. Groups under 0.025 % of the total stay closed.";
+export const bottomUpHint = "i: functions by self time, callers below each function. Groups under 0.025 % of the total stay closed.";
 export const packagesBySelfTime = "Packages by self time";
 export const states = "States";
 export const callersOfTheseFrames = "Callers of these frames";
@@ -54,12 +74,20 @@ export const previousMatch = "Previous match";
 export const nextMatch = "Next match";
 export const graphTools = "Graph tools";
 export const bottomUp = "Bottom-up";
-export const foldRecursionHint = "r: a function directly below itself is drawn once";
+export const foldRecursionHint = "r: repeated frames, also of indirect cycles, are drawn once";
 export const foldRecursion = "Fold recursion";
 
 // FrameDetails
 export const calledThrough = (callers: number) => `Called through ${plural(callers, "frame")}`;
 export const detailsPanel = "Details panel";
+
+// CallTree
+export const callTree = "Call tree";
+export const expandAll = "Expand all";
+export const collapseAll = "Collapse all";
+export const showInGraph = "Show in the graph";
+export const changeHeading = "Change";
+export const countingIntervalHint = "Δ ± twice the counting noise, 2√n of n samples";
 
 // FunctionTable
 export const nameLabel = "Name";
@@ -68,6 +96,13 @@ export const functions = "Functions";
 export const below = (focusKey: ComponentChildren) => <>below {focusKey}</>;
 export const wholeProfile = "Whole profile";
 export const tableOf = (unit: Printable) => `Table of ${unit}`;
+export const selectInBoth = "Select in the table and the graph";
+export const deltaSelf = "Δ self";
+export const deltaTotal = "Δ total";
+export const intervalHeading = "Interval";
+export const intervalHint = "Confidence interval of Δ total, from the verdict";
+export const pointsUnit = "points";
+export const noSamplesCell = "no samples";
 export const selfA = "Self A";
 export const selfB = "Self B";
 export const totalA = "Total A";
@@ -90,7 +125,6 @@ export const clearSearch = "Clear search";
 export const copyName = "Copy name";
 export const chooseFunction = "Choose this function";
 export const findInFlameGraph = "Find in the flame graph";
-export const points = (delta: Printable) => `${delta} points`;
 export const minor = "minor";
 export const ofProfile = "of the profile";
 export const withinNoise = "within noise";
@@ -161,6 +195,7 @@ export const capture = (capture: Printable) => `Capture ${capture}`;
 export const sideData = (letter: Printable, selector: Printable, from: Printable, until: Printable, samples: number) => `${letter}${selector} · ${from} to ${until} · ${plural(samples, "sample")}`;
 
 // ProfileView
+export const theCallTree = "the call tree";
 export const everySampleHidden = "These transforms hide every sample";
 export const removeOneOfThem = "Remove one of them above, or all.";
 export const removeAllTransforms = "Remove all transforms";
@@ -207,3 +242,35 @@ export const graphDescription = (title: Printable, paths: Printable, deepest: Pr
 
 // gilContention
 export const gilContention = (share: string) => `GIL contention ${share}: threads that want to run wait for the GIL. More threads will not help, more processes will.`;
+
+// BreakdownView
+export const breakDownBy = "Break down by";
+export const groupingNames = {
+  version: "Version", pod: "Pod", node: "Node", zone: "Zone", namespace: "Namespace", thread: "Thread kind", endpoint: "Endpoint", state: "State", package: "Package",
+} as const;
+export const otherGroups = "(others)";
+export const without = (label: string) => `(no ${label})`;
+export const theGroups = "the groups";
+export const theGroup = "the graph of this group";
+export const noGroups = "No samples to break down.";
+export const oneGroup = (label: string) => `All samples have one ${label}.`;
+export const showMore = (more: number) => `Show ${more} more`;
+export const shareOfAll = (share: Printable) => `${share} of all`;
+export const groupRate = (rate: Printable, change: Printable) => `${rate} (${change} to the mean)`;
+export const filterGroup = "Filter";
+export const filterGroupHint = (name: Printable) => `Show ${name} alone`;
+export const showPackage = "Keep stacks containing it";
+export const showType = (type: Printable) => `Show ${type} time`;
+export const needsWall = "Only wall time has states.";
+export const packagesHaveNoTimeline = "Packages have no timeline. Shares are of self time.";
+export const stackedTimeline = (label: string) => `Time by ${label}, stacked`;
+export const stateNames = { gil: "Holding the GIL", running: "Running without the GIL", waiting: "Waiting" } as const;
+
+// StackedTimeline
+export const mostRate = (rate: Printable) => `max ${rate}`;
+
+// SmallGraph
+export const likeTheMean = "no difference beyond counting noise";
+export const differs = (delta: Printable, name: Printable) => `${delta} points ${name}`;
+export const toTheMean = (text: Printable) => `To the mean: ${text}.`;
+export const smallGraphOf = (name: Printable, text: Printable) => `Flame graph of ${name}. To the mean: ${text}.`;

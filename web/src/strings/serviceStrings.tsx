@@ -170,3 +170,4 @@ export const inItsHelmChart = "In its Helm chart";
 export const commands = "the commands";
 export const commandSubject = "Command";
 export const copy = "Copy";
+export const theBreakdown = "the breakdown";

@@ -75,6 +75,7 @@ export const foldTimeline = "Fold the timeline";
 export const podCount = (pods: number) => plural(pods, "pod");
 export const timelineCaption = (mean: Printable, maximum: Printable, start: Printable) => `mean ${mean} · max ${maximum} · drag to select · times in ${start}`;
 export const storedCoarsely = (every: Printable, until: Printable) => `stored per ${every} until ${until}: one bar is one ${every}`;
+export const ranBefore = (text: Printable) => `${text}: ran before this range`;
 export const firstSeen = (text: Printable, at: Printable) => `${text}: first seen ${at}`;
 export const rolledOutFrom = (from: string, until: string | null) => `rolled out from ${from}${until === null ? "" : ` to ${until}`}`;
 export const selectedSpan = (from: Printable, until: Printable) => `; selected ${from} to ${until}`;

@@ -3,11 +3,14 @@ import { change, place } from "../../lib/location.ts";
 import type { Normalisation, ViewName } from "../../lib/viewOptions.ts";
 import { SegmentedControl, Toggle } from "../ui/Controls.tsx";
 import { Dropdown } from "../ui/Dropdown.tsx";
+import { AppOnlyToggle } from "./ProfileControls.tsx";
 import { normalisationOf } from "./ProfileView.tsx";
 import { FramePicker } from "./TransformBar.tsx";
 import * as strings from "../../strings/comparisonStrings.tsx";
 
-const VIEWS: readonly (readonly [ViewName, string])[] = [["flame", strings.graph], ["sides", strings.sideBySide], ["table", strings.table], ["sandwich", strings.sandwich]];
+const VIEWS: readonly (readonly [ViewName, string])[] = [
+  ["flame", strings.graph], ["sides", strings.sideBySide], ["table", strings.table], ["both", strings.both], ["tree", strings.tree], ["sandwich", strings.sandwich],
+];
 
 /** How a comparison is looked at. In a file (`isOffline`) there are no lines. */
 export function ComparisonControls({ verdict, isOffline = false }: { verdict: Verdict | null; isOffline?: boolean }) {
@@ -18,6 +21,7 @@ export function ComparisonControls({ verdict, isOffline = false }: { verdict: Ve
       <SegmentedControl<Normalisation> label={strings.normaliseBy} value={normalisationOf(verdict)} onSelect={(next) => change({ norm: next })}
         options={[["rate", verdict?.method.unit === "request" ? strings.perRequest : strings.perPod], ["share", strings.percentOfTotal]]} />
       <Toggle isOn={sig} title={strings.hideNoiseHint} onToggle={() => change({ sig: !sig })}>{strings.hideNoise}</Toggle>
+      <AppOnlyToggle />
       <Dropdown isText text={strings.moreMenu} label={strings.moreOptions}>
         <FramePicker />
         <Toggle isOn={collapse} title={strings.foldRecursionHint} onToggle={() => change({ collapse: !collapse })}>{strings.foldRecursion}</Toggle>

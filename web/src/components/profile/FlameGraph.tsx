@@ -9,11 +9,11 @@ export interface FlameGraphHost extends HTMLDivElement {
 }
 
 /**
- * One flame graph. `selected` and `hovered` are node numbers, `top` the scrolled pixels, shared by graphs of one tree,
+ * One flame graph. `selected` and `hovered` are node numbers, `isLinked` the frames that a table points at, `top` the scrolled pixels, shared by graphs of one tree,
  * as the `camera` is; `onCreated` receives the view, to make picture files of it.
  */
-export function FlameGraph({ picture, selected, hovered, top, camera, onCreated, ...handlers }: Answers & {
-  picture: Picture; selected: number; hovered: number; top: number; camera?: Camera; onCreated?: (view: FlameGraphView) => void;
+export function FlameGraph({ picture, selected, hovered, isLinked = null, top, camera, onCreated, ...handlers }: Answers & {
+  picture: Picture; selected: number; hovered: number; isLinked?: ((node: number) => boolean) | null; top: number; camera?: Camera; onCreated?: (view: FlameGraphView) => void;
 }) {
   const host = useRef<FlameGraphHost>(null);
   const view = useRef<FlameGraphView | null>(null);
@@ -38,6 +38,7 @@ export function FlameGraph({ picture, selected, hovered, top, camera, onCreated,
   useLayoutEffect(() => view.current?.show(picture), [picture]);
   useLayoutEffect(() => view.current?.select(selected), [selected, picture]);
   useLayoutEffect(() => view.current?.highlight(hovered), [hovered]);
+  useLayoutEffect(() => view.current?.link(isLinked), [isLinked]);
   useLayoutEffect(() => view.current?.scrollTo(top), [top]);
   // After the header has put the theme's colours in force.
   useEffect(() => view.current?.repaint(), [shown]);

@@ -1,12 +1,12 @@
 import { Fragment, type ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Camera } from "../../flamegraph/render/camera.ts";
-import { findPathKey, firstLevel, pathKeyName, pathKey } from "../../flamegraph/tree/focus.ts";
+import { findPathKey, firstLevel, nameKey, pathKeyName, pathKey } from "../../flamegraph/tree/focus.ts";
 import { functionText, linesPlace, frameActions, sandwichPlace } from "../../viewmodels/frameActions.ts";
 import { frameParts } from "../../flamegraph/tree/packages.ts";
 import { describeFrame, descriptionSentence } from "../../flamegraph/analysis/frameDescription.ts";
 import { countBefore, markChanges, type TreeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
-import { matchedShare, nextHit, search, searchable } from "../../flamegraph/analysis/search.ts";
+import { matchedShare, nextHit, search, searchable, type SearchResult } from "../../flamegraph/analysis/search.ts";
 import { pathTo } from "../../flamegraph/tree/tree.ts";
 import { change, place } from "../../lib/location.ts";
 import { percent } from "../../lib/numbers.ts";
@@ -23,12 +23,21 @@ import { makePicture } from "./makePicture.ts";
 import { buildCaption, PictureButtons, type PictureSide } from "./PictureButtons.tsx";
 import { SearchBox } from "../ui/SearchBox.tsx";
 import { Toolbar } from "../ui/Toolbar.tsx";
+import { sourceItems, SourceLink } from "../controls/SourceLink.tsx";
+import { DirectionMenu } from "./ProfileControls.tsx";
+import type { TableLink } from "../tables/FunctionRow.tsx";
 import * as strings from "../../strings/profileStrings.tsx";
 
-/** Zoom, search and walk over one tree: a single graph, a differential one, or the two sides linked. */
-export function FlamePanel({ metrics, names, sides = [], controls }: { metrics: TreeMetrics; names: readonly string[]; sides?: readonly PictureSide[]; controls?: ComponentChildren }) {
-  const { focus: focusKey, q, view, sig, colour } = place.value;
+/**
+ * Zoom, search and walk over one tree: a single graph, a differential one, or the two sides linked. `table` draws a table
+ * beside it that points at the same functions.
+ */
+export function FlamePanel({ metrics, names, sides = [], controls, table }: {
+  metrics: TreeMetrics; names: readonly string[]; sides?: readonly PictureSide[]; controls?: ComponentChildren; table?: (link: TableLink) => ComponentChildren;
+}) {
+  const { focus: focusKey, q, view, sig, colour, fn } = place.value;
   const { tree, shape } = metrics;
+  const isUpward = place.value.roots === "bottom" && !place.value.invert;
   const result = useMemo(() => search(tree, q), [tree, q]);
   const focusNode = useMemo(() => findPathKey(tree, focusKey), [tree, focusKey]);
   const focus = Math.max(focusNode, 0);
@@ -40,6 +49,7 @@ export function FlamePanel({ metrics, names, sides = [], controls }: { metrics: 
   const [isMoved, setIsMoved] = useState(false);
   const [menu, setMenu] = useState<{ node: number; x: number; y: number } | null>(null);
   const [isUnfolded, setUnfolded] = useState(false);
+  const [pointedRow, setPointedRow] = useState(-1);
   const views = useRef<FlameGraphView[]>([]);
   useEffect(() => camera.listen(() => setIsMoved(camera.moved)), []);
   useLayoutEffect(() => {
@@ -54,8 +64,18 @@ export function FlamePanel({ metrics, names, sides = [], controls }: { metrics: 
   const base = isUnfolded ? 0 : first;
   const pictures = useMemo(() => {
     const marksBefore = countBefore(result?.hit ?? null, kinds[0] === "difference" ? changes : null);
-    return kinds.map((kind) => makePicture(kind, metrics, names, sig, { focus, base, hit: result?.hit ?? null, marksBefore }, colour));
-  }, [metrics, result, focus, base, changes, sig, colour, kinds[0]]);
+    return kinds.map((kind) => makePicture(kind, metrics, names, sig, { focus, base, hit: result?.hit ?? null, marksBefore, isUpward }, colour));
+  }, [metrics, result, focus, base, changes, sig, colour, kinds[0], isUpward]);
+
+  // Of a table beside the graph: its function under the pointer, else the one that is selected there.
+  const chosenName = useMemo(() => (table && fn !== "" ? tree.names.findIndex((_, name) => nameKey(functionText(tree, name)) === fn) : -1), [tree, fn, !table]);
+  const linkedName = pointedRow >= 0 ? pointedRow : chosenName;
+  const isLinked = useMemo(() => (linkedName < 0 ? null : (node: number) => tree.name[node] === linkedName), [tree, linkedName]);
+  const selectName = (name: number) => {
+    const isChosen = name === chosenName;
+    change({ fn: isChosen ? "" : nameKey(functionText(tree, name)) }, "replace");
+    if (!isChosen) setSelected(widestOf(metrics, name, focus));
+  };
 
   const zoom = (node: number) => {
     camera.reset();
@@ -87,11 +107,11 @@ export function FlamePanel({ metrics, names, sides = [], controls }: { metrics: 
 
   const matches = useMemo(() => result && {
     frames: result.hitsBefore[shape.end[focus]] - result.hitsBefore[focus],
-    share: matchedShare(result, shape, metrics.total, focus),
-  }, [result, metrics, focus]);
+    share: shareOfMatches(metrics, result, q, focus),
+  }, [result, metrics, focus, q]);
   const side = kinds[0] === "difference" ? null : 0;
   const legend = useMemo(() => (side === null ? [] : legendEntries(metrics, colour, side, focus)), [metrics, focus, colour, side]);
-  const description = describeFrame(metrics, current);
+  const description = describeFrame(metrics, current, focus);
   const actions = () => {
     const { function: name, file, line } = frameParts(description.title);
     return [[
@@ -103,6 +123,7 @@ export function FlamePanel({ metrics, names, sides = [], controls }: { metrics: 
       { label: strings.copyFunction, act: () => void copy(name, strings.functionLabel) },
       { label: strings.copyStack, key: "c", act: () => void copy(stack(), strings.stack) },
       ...(file === "" ? [] : [{ label: line === "" ? strings.copyFile : strings.copyFileAndLine, act: () => void copy(line === "" ? file : `${file}:${line}`, strings.file) }]),
+      ...sourceItems(description.title),
     ]];
   };
   const captionFor = (at: number) => buildCaption(metrics, names, focus, at, matches);
@@ -116,23 +137,27 @@ export function FlamePanel({ metrics, names, sides = [], controls }: { metrics: 
         </p>
       )}
       <FoldedCallers path={first > 0 ? pathTo(shape, focus > 0 ? shape.parent[focus] : first - 1) : []} nameOf={(node) => tree.names[tree.name[node]]} isUnfolded={isUnfolded} toggle={() => setUnfolded(!isUnfolded)} zoom={zoom} />
-      <div class={isDocked.value ? "beside" : "unsided"}>
+      <div class={table ? "split" : "whole"}>
+      {table?.({ pointed: hovered < 0 ? -1 : tree.name[hovered], selected: current > 0 ? tree.name[current] : -1, hover: setPointedRow, select: selectName })}
+      <div class={isDocked.value && !table ? "beside" : "unsided"}>
       <div class={kinds.length === 2 ? "pair" : ""}>
         {pictures.map((picture, at) => (
           <div key={kinds[at]} class="graph" style={kinds.length === 2 ? { width: `${sideWidth(metrics, focus, at) * 100}%` } : undefined}>
             {kinds.length === 2 && <h2><span class={`side side-${at === 0 ? "a" : "b"}`}>{at === 0 ? "A" : "B"}</span> <bdi>{names[at].slice(2)}</bdi></h2>}
-            <FlameGraph picture={picture} selected={current} hovered={hovered} zoom={zoom} select={setSelected} hover={setHovered} scroll={setTop} top={top}
+            <FlameGraph picture={picture} selected={current} hovered={hovered} isLinked={isLinked} zoom={zoom} select={setSelected} hover={setHovered} scroll={setTop} top={top}
               camera={camera} onCreated={(view) => { views.current[at] = view; }} tap={() => (isDocked.value = true)} menu={(node, x, y) => setMenu({ node, x, y })} />
           </div>
         ))}
       </div>
-      <FrameDetails description={description} callers={() => path().slice(0, -1)}>
+      <FrameDetails description={description} callers={() => path().slice(0, -1)} canDock={!table}>
         <button type="button" onClick={() => zoom(current)} disabled={current === focus && !isMoved} title={strings.enter}>{strings.zoomIn}</button>
         <CopyButton text={stack} what={strings.stack}>{strings.copyStack}</CopyButton>
+        <SourceLink frame={description.title} isButton />
         <button type="button" onClick={() => change(sandwichPlace(functionText(tree, tree.name[current])))} disabled={current === 0} title="s">{strings.sandwich}</button>
         {!tree.by && <button type="button" onClick={() => change(linesPlace(functionText(tree, tree.name[current])))} disabled={current === 0} title="l">{strings.lines}</button>}
         <button type="button" onClick={() => change({ q: searchable(description.title) })} disabled={current === 0}>{strings.highlightAll}</button>
       </FrameDetails>
+      </div>
       </div>
       {menu && <ContextMenu label={strings.actionsFor(description.title.slice(0, 80))} x={menu.x} y={menu.y} groups={actions()} close={() => setMenu(null)} />}
       <p class="unseen" role="status" aria-live="polite">{descriptionSentence(description)}</p>
@@ -146,6 +171,21 @@ export function FlamePanel({ metrics, names, sides = [], controls }: { metrics: 
 }
 
 const LEGEND_LABELS = { package: strings.packagesBySelfTime, state: strings.states, self: strings.selfTime } as const;
+
+/** The share of stacks with a match. Upside down, small groups of callers are merged, so all of a tree is searched upright. */
+function shareOfMatches({ upright, shape, total }: TreeMetrics, result: SearchResult, q: string, focus: number): number {
+  const found = upright && focus === 0 ? search(upright.tree, q) : null;
+  return upright && found ? matchedShare(found, upright.shape, upright.total, 0) : matchedShare(result, shape, total, focus);
+}
+
+/** The widest frame of a function, of what is zoomed into. */
+function widestOf({ tree, shape, total }: TreeMetrics, name: number, focus: number): number {
+  let widest = focus;
+  for (let node = focus; node < shape.end[focus]; node++) {
+    if (tree.name[node] === name && (tree.name[widest] !== name || total[node] > total[widest])) widest = node;
+  }
+  return widest;
+}
 
 /** The callers of the rows that are drawn, in one line: the outermost and the nearest lead to them. Without any the line keeps its place, so that no zoom moves the graph. */
 function FoldedCallers({ path, nameOf, isUnfolded, toggle, zoom }: {
@@ -179,7 +219,7 @@ const MIN_SIDE_WIDTH = 0.12;
 function GraphTools({ controls, matches, step, zoomed, showAll, hasColours }: {
   controls: ComponentChildren; matches: { frames: number; share: number } | null; step: (by: 1 | -1) => void; zoomed: boolean; showAll: () => void; hasColours: boolean;
 }) {
-  const { invert, collapse } = place.value;
+  const { collapse } = place.value;
   return (
     <div class="tools">
       <SearchBox />
@@ -194,7 +234,7 @@ function GraphTools({ controls, matches, step, zoomed, showAll, hasColours }: {
         {controls}
         <span class="gap" />
         {hasColours && <ColourPicker />}
-        <Toggle isOn={invert} title={strings.bottomUpHint} onToggle={() => change({ invert: !invert, focus: "" })}>{strings.bottomUp}</Toggle>
+        <DirectionMenu />
         {(!controls || collapse) && <Toggle isOn={collapse} title={strings.foldRecursionHint} onToggle={() => change({ collapse: !collapse })}>{strings.foldRecursion}</Toggle>}
         <button type="button" disabled={!zoomed} title={strings.esc} onClick={showAll}>{strings.resetZoom}</button>
       </Toolbar>

@@ -11,8 +11,8 @@ const MIN_DOCK_PIXELS = 1100;
 export const isDocked = signal(window.innerWidth >= MIN_DOCK_PIXELS);
 
 /** The selected frame in numbers: a line under the graph, or docked a panel with all of its name and its callers. */
-export function FrameDetails({ description, callers, children }: { description: Description; callers: () => readonly string[]; children: ComponentChildren }) {
-  const showsCallers = isDocked.value;
+export function FrameDetails({ description, callers, canDock = true, children }: { description: Description; callers: () => readonly string[]; canDock?: boolean; children: ComponentChildren }) {
+  const showsCallers = isDocked.value && canDock;
   const callerNames = showsCallers ? callers() : [];
   return (
     <div class={showsCallers ? "chosen docked" : "chosen"}>
@@ -28,7 +28,7 @@ export function FrameDetails({ description, callers, children }: { description: 
       </div>
       <div class="acts">
         {children}
-        <button type="button" class="toggle" aria-pressed={showsCallers} title="d" onClick={() => (isDocked.value = !showsCallers)}>{strings.detailsPanel}</button>
+        {canDock && <button type="button" class="toggle" aria-pressed={showsCallers} title="d" onClick={() => (isDocked.value = !showsCallers)}>{strings.detailsPanel}</button>}
       </div>
     </div>
   );

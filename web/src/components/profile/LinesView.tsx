@@ -9,8 +9,10 @@ import { nameKeyText } from "../../flamegraph/tree/focus.ts";
 import type { Tree } from "../../flamegraph/tree/tree.ts";
 import { describeChange } from "../../flamegraph/analysis/frameDescription.ts";
 import { change, place } from "../../lib/location.ts";
+import { largest, timeColumn } from "../../lib/quantities.ts";
 import { microseconds, percent } from "../../lib/numbers.ts";
 import { selectorOf } from "../../lib/selectors.ts";
+import { SourceLink } from "../controls/SourceLink.tsx";
 import { Link, TimeCells } from "../ui/Controls.tsx";
 import { CopyButton } from "../ui/CopyButton.tsx";
 import { useKeys } from "../ui/useKeys.ts";
@@ -58,6 +60,7 @@ function LineTable({ answer, names, norm }: { answer: LinesAnswer; names: readon
     return <p class="missing" role="status">{strings.hasNoSamplesHere(<bdi><code>{nameKeyText(place.value.fn).slice(0, 200)}</code></bdi>)}</p>;
   }
   const isComparison = names.length === 2;
+  const most = largest(...sides.map(({ total_us: us }) => us));
   const divisor = divisors(norm, sides.map((side) => side.pod_seconds), sides.map((side) => side.seconds * 1e6));
   return (
     <>
@@ -82,9 +85,9 @@ function LineTable({ answer, names, norm }: { answer: LinesAnswer; names: readon
             {line.map((number, at) => (
               <tr key={number} class={at > 0 && number > line[at - 1] + 1 ? "gap-before" : ""}>
                 <th scope="row"><code><bdi class="quiet">{file.slice(-80)}</bdi>{number > 0 ? `:${number}` : strings.lineUnknown}</code></th>
-                {sides.map((side, which) => <LineCells key={which} side={side} at={at} />)}
+                {sides.map((side, which) => <LineCells key={which} side={side} at={at} most={most} />)}
                 {isComparison && <td>{describeChange(changeOf(pairOf(sides, (side) => side.total_us[at]), pairOf(sides, (side) => side.total_samples[at]), divisor))}</td>}
-                <td><CopyButton text={() => `${file}:${number}`} what={strings.line}>{strings.copy}</CopyButton></td>
+                <td><SourceLink frame={`x (${file}${number > 0 ? `:${number}` : ""})`} />{" "}<CopyButton text={() => `${file}:${number}`} what={strings.line}>{strings.copy}</CopyButton></td>
               </tr>
             ))}
           </tbody>
@@ -95,11 +98,11 @@ function LineTable({ answer, names, norm }: { answer: LinesAnswer; names: readon
 }
 
 const LineHeadings = ({ of }: { of: string }) => (
-  <><th scope="col" class="number">{strings.selfText(of)}</th><th scope="col" class="number">{strings.percentSelf}</th><th scope="col" class="number">{strings.totalText(of)}</th><th scope="col" class="number">{strings.percentTotal}</th></>
+  <><th scope="col" class="number">{strings.selfText(of)}</th><th scope="col" class="number">{strings.percentSelf}</th><td class="meter" /><th scope="col" class="number">{strings.totalText(of)}</th><th scope="col" class="number">{strings.percentTotal}</th><td class="meter" /></>
 );
 
-const LineCells = ({ side, at }: { side: LinesSide; at: number }) => (
-  <><TimeCells us={side.self_us[at]} whole={side.whole.total_us} /><TimeCells us={side.total_us[at]} whole={side.whole.total_us} /></>
+const LineCells = ({ side, at, most }: { side: LinesSide; at: number; most: number }) => (
+  <>{[side.self_us, side.total_us].map((of, which) => <TimeCells key={which} us={of[at]} whole={side.whole.total_us} most={most} format={timeColumn(most)} />)}</>
 );
 
 const pairOf = (sides: readonly LinesSide[], of: (side: LinesSide) => number): [number, number] => [of(sides[0]), of(sides[1])];

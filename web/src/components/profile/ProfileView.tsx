@@ -9,45 +9,55 @@ import { change, place } from "../../lib/location.ts";
 import { rateUnit } from "../../lib/quantities.ts";
 import type { Normalisation } from "../../lib/viewOptions.ts";
 import { FlamePanel } from "./FlamePanel.tsx";
-import { FunctionTable } from "./FunctionTable.tsx";
+import { FunctionTable } from "../tables/FunctionTable.tsx";
 import { LinesView } from "./LinesView.tsx";
 import type { PictureSide } from "./PictureButtons.tsx";
+import { onDemand } from "../answer/OnDemand.tsx";
+import { DirectionMenu, isByWeight } from "./ProfileControls.tsx";
 import { SandwichView } from "./SandwichView.tsx";
 import { TransformBar } from "./TransformBar.tsx";
 import * as strings from "../../strings/profileStrings.tsx";
 
+const CallTree = onDemand(async () => (await import("../tables/CallTree.tsx")).CallTree, strings.theCallTree);
+
 /**
  * A tree of one side or two through every lens of the address: transforms, merging, and a view of what is left.
- * `controls` stand at the start of its tools.
+ * `controls` stand at the start of its tools; `breakdown` draws the groups of the transformed tree.
  */
-export function ProfileView({ answer, names, controls }: {
+export function ProfileView({ answer, names, controls, breakdown }: {
   answer: Omit<WireTree, "sides"> & Pick<FlameAnswer, "verdict" | "changed"> & { readonly sides: readonly (WireTree["sides"][number] & PictureSide & { readonly pod_seconds: number })[] };
-  names: readonly string[]; controls?: ComponentChildren;
+  names: readonly string[]; controls?: ComponentChildren; breakdown?: (tree: Tree) => ComponentChildren;
 }) {
-  const { t, by, invert, collapse, view, raw } = place.value;
+  const { t, by, invert, collapse, app, view, raw } = place.value;
   const norm = names.length === 1 ? "rate" : normalisationOf(answer.verdict);
   const unit = rateUnit(place.value.type, answer.verdict?.method.unit);
   const tree = useMemo(() => treeOf(answer), [answer]);
-  const transformed = useMemo(() => transformTree(tree, t, by), [tree, t, by]);
-  const isInverted = invert && view !== "table" && view !== "sandwich";
+  const transformed = useMemo(() => transformTree(tree, t, by, app), [tree, t, by, app]);
+  // A table and a sandwich are the same in each direction, and a call tree sorts its rows itself.
+  const hasDirection = view === "flame" || view === "sides" || view === "both";
+  const isInverted = invert && (hasDirection || view === "tree");
+  const isHeaviestFirst = hasDirection && isByWeight();
   const { verdict, changed } = answer;
   const podSeconds = useMemo(() => observedPodSeconds(answer.sides.map((side) => side.pod_seconds), tree, verdict), [tree]);
   const significance = useMemo(() => (verdict && changed && !raw ? significanceOf(tree, changed, verdict, transformed.tree.by) : null), [transformed, raw]);
   const metrics = useMemo(
-    () => computeMetrics(transformed.tree, podSeconds, { invert: isInverted, collapse, norm, unit, significance }),
-    [transformed, podSeconds, isInverted, collapse, norm, unit, significance],
+    () => computeMetrics(transformed.tree, podSeconds, { invert: isInverted, isByWeight: isHeaviestFirst, collapse, norm, unit, significance }),
+    [transformed, podSeconds, isInverted, isHeaviestFirst, collapse, norm, unit, significance],
   );
-  const isGraph = (view === "flame" || view === "sides") && !(t !== "" && transformed.omitted.every(({ samples, total }) => samples === total));
+  const isGraph = hasDirection && !(t !== "" && transformed.omitted.every(({ samples, total }) => samples === total));
   const isEmpty = t !== "" && transformed.omitted.every(({ samples, total }) => samples === total);
   return (
     <>
-      {controls && !isGraph && <div class="viewbar">{controls}</div>}
+      {controls && !isGraph && <div class="viewbar">{controls}{view === "tree" && <DirectionMenu hasRoots={false} />}</div>}
       <TransformBar transformed={transformed} names={names} hasPicker={!controls} />
-      {view === "lines" ? <LinesView tree={tree} names={names} norm={norm} />
+      {view === "breakdown" && breakdown ? breakdown(transformed.tree)
+        : view === "lines" ? <LinesView tree={tree} names={names} norm={norm} />
         : isEmpty ? <EmptyTransform />
         : view === "table" ? <FunctionTable metrics={metrics} names={names} />
+        : view === "tree" ? <CallTree metrics={metrics} names={names} />
         : view === "sandwich" ? <SandwichView metrics={metrics} names={names} />
-        : <FlamePanel metrics={metrics} names={names} sides={answer.sides} controls={controls} />}
+        : <FlamePanel key={view === "both" ? "both" : "graph"} metrics={metrics} names={names} sides={answer.sides} controls={controls}
+            {...(view === "both" && { table: (link) => <FunctionTable metrics={metrics} names={names} link={link} /> })} />}
     </>
   );
 }

@@ -8,9 +8,10 @@ import { nextHit, search, type SearchResult } from "../../flamegraph/analysis/se
 import { pathTo } from "../../flamegraph/tree/tree.ts";
 import { change, place } from "../../lib/location.ts";
 import { microseconds, percent } from "../../lib/numbers.ts";
+import { SourceLink } from "../controls/SourceLink.tsx";
 import { DefinitionList, Link } from "../ui/Controls.tsx";
 import { copy, CopyButton } from "../ui/CopyButton.tsx";
-import { FunctionTable } from "./FunctionTable.tsx";
+import { FunctionTable } from "../tables/FunctionTable.tsx";
 import { FlameGraph } from "./FlameGraph.tsx";
 import { useKeys } from "../ui/useKeys.ts";
 import { ChangeLegend } from "./Legends.tsx";
@@ -59,7 +60,7 @@ function SandwichPanel({ whole, callers, callees, names }: { whole: TreeMetrics;
   const at = halves[active];
   const { tree, shape } = at.metrics;
   const selectedFunction = functionText(tree, tree.name[at.selected]);
-  const description = describeFrame(at.metrics, at.selected);
+  const description = describeFrame(at.metrics, at.selected, at.focus);
   const zoom = (part: SandwichPart, node: number) => {
     const key = pathKey(halves[part].metrics.tree, node);
     change({ focus: part === "callers" && key !== "" ? CALLERS_PREFIX + key : key });
@@ -95,6 +96,7 @@ function SandwichPanel({ whole, callers, callees, names }: { whole: TreeMetrics;
         <button type="button" onClick={() => change({ fn: "", focus: "", q: "" })}>{strings.otherFunction}</button>
         {!tree.by && <Link to={{ ...place.value, ...linesPlace(functionName) }} class="button" title="l">{strings.lines}</Link>}
         <CopyButton text={() => functionName} what={strings.nameLabel}>{strings.copyName}</CopyButton>
+        <SourceLink frame={functionName} isButton />
         <span class="gap" />
         <SearchBox />
         <span class="matched" role="status">{q === "" ? "" : strings.frameCount(halves.callers.hits + halves.callees.hits)}</span>
@@ -153,7 +155,7 @@ function SandwichHalf({ part, title, hint, half, names, zoom, select }: {
   const picture = useMemo(() => {
     const changes = names.length === 2 ? markChanges(metrics) : null;
     const base = makePicture(names.length === 2 ? "difference" : "single", metrics, names, sig, {
-      focus, hit: result?.hit ?? null, marksBefore: countBefore(result?.hit ?? null, changes),
+      focus, hit: result?.hit ?? null, marksBefore: countBefore(result?.hit ?? null, changes), isUpward: part === "callers",
     }, colour);
     return { ...base, label: strings.halfDescription(title, hint, metrics.tree.level.length - 1, metrics.shape.deepest) };
   }, [metrics, result, focus, sig, colour]);

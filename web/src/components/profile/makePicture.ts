@@ -9,7 +9,7 @@ import * as strings from "../../strings/profileStrings.tsx";
 export type PictureKind = "single" | "a" | "b" | "difference";
 
 export function makePicture(
-  kind: PictureKind, metrics: TreeMetrics, names: readonly string[], sig: boolean, view: Pick<Picture, "focus" | "base" | "hit" | "marksBefore">,
+  kind: PictureKind, metrics: TreeMetrics, names: readonly string[], sig: boolean, view: Pick<Picture, "focus" | "base" | "hit" | "marksBefore" | "isUpward">,
   colour: ColourBy = "package",
 ): Picture {
   const { tree, shape } = metrics;
@@ -20,7 +20,7 @@ export function makePicture(
     shape,
     total: kind === "difference" ? metrics.total : metrics.us[side],
     style: kind === "difference" ? changeStyles(metrics, sig) : kind !== "single" && sig ? greyUnchanged(metrics, boxStyles(metrics, side, colour)) : boxStyles(metrics, side, colour),
-    describe: (node) => describeFrame(metrics, node),
+    describe: (node) => describeFrame(metrics, node, view.focus),
     label: strings.graphDescription(title, tree.level.length - 1, shape.deepest),
     ...view,
   };

@@ -101,8 +101,8 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
       : [coverageRemark(quality), stopRemark(quality)]),
   ];
   const markers = useMemo(() => versions.map(({ version, first_seen, rollouts = [] }) => ({
-    at: toEpochSeconds(first_seen), text: version || strings.noVersionLabelled, rollouts: rollouts.map(({ started, ended }) => ({ from: started, until: ended ?? started })),
-  })).sort((a, b) => a.at - b.at), [timeline]);
+    at: toEpochSeconds(first_seen), isEarlier: toEpochSeconds(first_seen) < visible.from + step, text: version || strings.noVersionLabelled, rollouts: rollouts.map(({ started, ended }) => ({ from: started, until: ended ?? started })),
+  })).sort((a, b) => a.at - b.at), [timeline, visible.from, step]);
   const flags = width > 0 ? layoutFlags(markers, (moment) => left + scale(moment), width) : [];
   const brushed = brush && brush.anchor !== null && start.length > 0 ? brushSpan(brush, start, step, visible) : null;
   const rough = coarseResolution(timeline.basis.resolutions ?? [], step, visible);
@@ -139,10 +139,11 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
             {flags.map((one) => {
               const [first, ...others] = one.markers;
               return (
-                <button key={first.at} type="button" class="flag" aria-pressed={flag?.markers[0] === first} style={{ left: `${one.x}px`, top: `${one.row * 26}px`, maxWidth: `${one.width}px` }}
-                  title={one.markers.map((marker) => [strings.firstSeen(marker.text, formatWithZone(marker.at)), ...marker.rollouts.map(({ from, until }) => strings.rolledOutFrom(formatClock(from), until > from ? formatClock(until) : null))].join(", ")).join("\n")}
+                <button key={first.at} type="button" class={one.isBefore ? "flag before" : "flag"} aria-pressed={flag?.markers[0] === first}
+                  style={{ [one.isBefore ? "right" : "left"]: `${one.isBefore ? width - one.x - one.width : one.x}px`, top: `${one.row * 26}px`, maxWidth: `${one.width}px` }}
+                  title={one.markers.map((marker) => [marker.isEarlier ? strings.ranBefore(marker.text) : strings.firstSeen(marker.text, formatWithZone(marker.at)), ...marker.rollouts.map(({ from, until }) => strings.rolledOutFrom(formatClock(from), until > from ? formatClock(until) : null))].join(", ")).join("\n")}
                   onClick={() => { setFlag(flag?.markers[0] === first ? null : one); setBrush(null); }}>
-                  <span aria-hidden="true">▌</span><bdi>{first.text}</bdi><span class="flag-time">{formatClock(first.at).slice(...(visible.until - visible.from > 172_800 ? [5, 10] : [11, 16]))}</span>{others.length > 0 && <span class="more-flags"> +{others.length}</span>}
+                  <span class="pole" aria-hidden="true">{first.isEarlier ? "◂" : "▌"}</span><bdi>{first.text}</bdi>{!first.isEarlier && <span class="flag-time">{formatClock(first.at).slice(...(visible.until - visible.from > 172_800 ? [5, 10] : [11, 16]))}</span>}{others.length > 0 && <span class="more-flags"> +{others.length}</span>}
                 </button>
               );
             })}

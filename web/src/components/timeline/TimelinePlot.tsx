@@ -23,7 +23,7 @@ export function TimelinePlot({ width, height, left, isStrip = false, range, star
     return `M${from.toFixed(1)} ${height}V${y(rate).toFixed(1)}h${barWidth.toFixed(1)}V${height}Z`;
   }).join("");
   const spanRectangle = (span: Span, className: string) => <rect class={className} x={x(span.from)} y={0} width={Math.max(x(span.until) - x(span.from), 1)} height={height} />;
-  const newest = markers.length > 1 ? markers[markers.length - 1] : null;
+  const newest = markers.length > 1 && !markers[markers.length - 1].isEarlier ? markers[markers.length - 1] : null;
   return (
     <svg class="plot" width={width} height={isStrip ? height : height + AXIS} aria-hidden="true">
       <defs><pattern id="gap" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line class="gap-hatch" x1="0" y1="0" x2="0" y2="6" /></pattern></defs>
@@ -36,7 +36,7 @@ export function TimelinePlot({ width, height, left, isStrip = false, range, star
       {gaps.map((gap) => <g key={gap.from}>{spanRectangle(gap, "gap-band")}{!isStrip && x(gap.until) - x(gap.from) > 90 && <text x={(x(gap.from) + x(gap.until)) / 2} y={height / 2} text-anchor="middle">{strings.noData}</text>}</g>)}
       <path class="bars" d={bars} />
       {markers.flatMap(({ rollouts = [] }) => rollouts.map((span) => span.until >= range.from && span.from < range.until && spanRectangle(span, "rollout")))}
-      {markers.map((marker, i) => <line key={marker.at} class={i === 0 ? "marker first" : "marker"} x1={x(marker.at)} x2={x(marker.at)} y1={0} y2={height} />)}
+      {markers.map((marker, i) => !marker.isEarlier && <line key={marker.at} class={i === 0 ? "marker first" : "marker"} x1={x(marker.at)} x2={x(marker.at)} y1={0} y2={height} />)}
       {isStrip && newest && <text class="newest" x={Math.min(x(newest.at) + 4, width - 90)} y={11}>{newest.text.slice(0, 14)}</text>}
       {brush && spanRectangle(brush, "brush")}
       {cursor !== null && cursor < start.length && <line class="cursor" x1={x(start[cursor] + step / 2)} x2={x(start[cursor] + step / 2)} y1={0} y2={height} />}

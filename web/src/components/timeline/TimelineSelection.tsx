@@ -72,7 +72,8 @@ interface SideChoice {
   readonly until: string;
 }
 
-function SetSideButtons({ to }: { to: SideChoice }) {
+/** Makes something a side of a comparison. */
+export function SetSideButtons({ to }: { to: SideChoice }) {
   const setSide = (which: SideName) => {
     const here = place.peek();
     const next: Place = { ...here, [which]: to.side, [`${which}_from`]: to.from, [`${which}_until`]: to.until };

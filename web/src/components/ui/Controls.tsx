@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { href } from "../../lib/location.ts";
-import { microseconds, percent } from "../../lib/numbers.ts";
+import { shareColumn, type Format } from "../../lib/quantities.ts";
 import type { Place } from "../../lib/url.ts";
 
 /** A link to another place inside the app. */
@@ -59,10 +59,14 @@ export function BarCell({ part, head, children }: { part: number; head: string; 
   );
 }
 
-/** A time and its share of a whole, as two cells. */
-export function TimeCells({ us, whole }: { us: number; whole: number }) {
-  const share = whole > 0 ? us / whole : 0;
-  return <><td class="number">{microseconds(us)}</td><td class="number"><Bar part={share}>{percent(share)}</Bar></td></>;
+/** A bar in a column of its own, of the largest in the column. */
+export const Meter = ({ part, class: className = "" }: { part: number; class?: string }) => (
+  <td class="meter" aria-hidden="true"><span class={className} style={{ width: `${Math.min(Math.max(part, 0), 1) * 60}px` }} /></td>
+);
+
+/** A time, its share of a whole, and that share as a bar. `most` is the largest time of the column. */
+export function TimeCells({ us, whole, format, most }: { us: number; whole: number; format: Format; most: number }) {
+  return <><td class="number">{format(us)}</td><td class="number">{shareColumn(whole > 0 ? us / whole : 0)}</td><Meter part={most > 0 ? us / most : 0} /></>;
 }
 
 /** What there is to say of something, as names and values. */

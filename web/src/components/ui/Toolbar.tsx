@@ -10,6 +10,15 @@ const isVisible = (element: HTMLElement) => element.checkVisibility();
 
 /** Controls that are one tab stop: the arrow keys, Home and End move between them (the ARIA pattern "toolbar"). */
 export function Toolbar({ label, class: className = "", children }: { label: string; class?: string; children: ComponentChildren }) {
+  return <div class={`row ${className}`} role="toolbar" aria-label={label} {...useOneTabStop(["ArrowLeft"], ["ArrowRight"])}>{children}</div>;
+}
+
+/** Links below each other that are one tab stop: all arrow keys, Home and End move between them. */
+export const LinkGroup = ({ children }: { children: ComponentChildren }) =>
+  <div class="linkgroup" {...useOneTabStop(["ArrowLeft", "ArrowUp"], ["ArrowRight", "ArrowDown"])}>{children}</div>;
+
+/** The handlers of an element whose controls are one tab stop. */
+function useOneTabStop(back: readonly string[], forth: readonly string[]) {
   const host = useRef<HTMLDivElement>(null);
   const current = useRef<HTMLElement | null>(null);
   const items = () => [...(host.current?.querySelectorAll<HTMLElement>(ITEMS) ?? [])].filter(isVisible);
@@ -39,15 +48,15 @@ export function Toolbar({ label, class: className = "", children }: { label: str
     const all = items();
     const at = all.indexOf(event.target as HTMLElement);
     if (at < 0 || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-    const steps: Record<string, number> = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 };
-    if (!Object.hasOwn(steps, event.key)) return;
+    const to = forth.includes(event.key) ? at + 1 : back.includes(event.key) ? at - 1 : event.key === "Home" ? 0 : event.key === "End" ? all.length - 1 : null;
+    if (to === null) return;
     event.preventDefault();
-    all[(steps[event.key] + all.length) % all.length].focus();
+    all[(to + all.length) % all.length].focus();
   };
   const follow = (event: FocusEvent) => {
     if (!items().includes(event.target as HTMLElement)) return;
     current.current = event.target as HTMLElement;
     update();
   };
-  return <div class={`row ${className}`} role="toolbar" aria-label={label} ref={host} onKeyDown={move} onFocusIn={follow}>{children}</div>;
+  return { ref: host, onKeyDown: move, onFocusIn: follow };
 }

@@ -1,7 +1,8 @@
 import { useEffect, useRef } from "preact/hooks";
 import { place } from "../../lib/location.ts";
 
-export type KeyBindings = Readonly<Record<string, () => void>>;
+/** What a key does; false where it does nothing, so that another component may. */
+export type KeyBindings = Readonly<Record<string, () => unknown>>;
 
 /** Single keys that do something while the component shows; a key pressed in a field or a dialog is not meant. */
 export function useKeys(keys: KeyBindings): void {
@@ -11,8 +12,7 @@ export function useKeys(keys: KeyBindings): void {
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (!isShortcut(event) || !Object.hasOwn(latest.current, event.key)) return;
-      event.preventDefault();
-      latest.current[event.key]();
+      if (latest.current[event.key]() !== false) event.preventDefault();
     };
     document.addEventListener("keydown", press);
     return () => document.removeEventListener("keydown", press);

@@ -41,7 +41,7 @@ export function CulpritRows({ verdict, shown, children }: { verdict: Verdict; sh
   const renamed = new Map(functions.function.map((name, at) => [formatFrame(name, functions.file[at]), functions.renamed_from[at]]));
   return (
     <section class="culprits" aria-label={strings.whatChanged}>
-      <div class="wide" tabIndex={0} role="region" aria-label={strings.functionsWhereChangeStarts}>
+      <div class="wide" role="region" aria-label={strings.functionsWhereChangeStarts}>
         <table>
           <thead><tr>
             <th scope="col">{strings.whatChanged}</th>

@@ -1,7 +1,10 @@
-import { microseconds, percent, signedPercent } from "../../lib/numbers.ts";
+import { interval, microseconds, percent, signed, signedPercent } from "../../lib/numbers.ts";
 import type { Change } from "../tree/compare.ts";
 import { STATES, sum, type State } from "../tree/tree.ts";
 import { formatRate, type RateUnit } from "../../lib/quantities.ts";
+import { groupOf } from "../tree/groups.ts";
+import { colourText } from "../tree/merge.ts";
+import { frameParts, packageOf, withoutLine } from "../tree/packages.ts";
 import { changeAt, type TreeMetrics } from "./treeMetrics.ts";
 import * as strings from "../../strings/frameStrings.ts";
 
@@ -30,9 +33,9 @@ export function formatNormalised(us: number, divisor: number, unit: RateUnit | n
   return unit ? formatRate(us / divisor, unit) : percent(us / divisor, 2);
 }
 
-/** A frame in numbers: for the tooltip, the line under the graph and the live region. */
-export function describeFrame(metrics: TreeMetrics, node: number): Description {
-  const { tree, us, samples, divisor, norm, unit, significance } = metrics;
+/** A frame in numbers: for the tooltip, the line under the graph and the live region. `focus` is what is zoomed into. */
+export function describeFrame(metrics: TreeMetrics, node: number, focus = 0): Description {
+  const { tree, shape, us, samples, divisor, norm, unit, significance } = metrics;
   const title = tree.names[tree.name[node]];
   const rows: [string, string][] = [];
   for (let side = 0; side < us.length; side++) {
@@ -48,9 +51,39 @@ export function describeFrame(metrics: TreeMetrics, node: number): Description {
     const part = (state: State) => percent(whole > 0 ? states[state][node] / whole : 0);
     rows.push([strings.states(us.length > 1 ? `${"AB"[side]} ` : ""), strings.stateShares(part("idle"), part("cpu_wait"), part("gil_wait"), part("running"), part("gil"))]);
   }
-  if (us.length === 2) rows.push(["change", describeChange(changeAt(metrics, node), significance?.label, significance?.isByShare ? strings.ofProfile : "time")]);
-  rows.push(["depth", String(tree.level[node])]);
+  const caller = shape.parent[node];
+  // Of two sides, widths are what is compared by eye.
+  const widthShare = (whole: number) => percent(metrics.total[whole] > 0 ? metrics.total[node] / metrics.total[whole] : 0, 2);
+  if (caller > 0) rows.push([strings.ofCaller, widthShare(caller)]);
+  if (focus > 0 && node > focus && node < shape.end[focus] && caller !== focus) rows.push([strings.ofZoomedFrame, widthShare(focus)]);
+  if (us.length === 2) {
+    const change = changeAt(metrics, node);
+    rows.push([strings.change, describeChange(change, significance?.label, significance?.isByShare ? strings.ofProfile : "time")]);
+    if (change.direction !== "no_data") rows.push([strings.difference, formatDifference(metrics, metrics.norm === "share" || significance?.isByShare === true, change.delta, change.delta - change.threshold, change.delta + change.threshold, strings.ofCounting)]);
+    rows.push(...describeFunction(metrics, title));
+  }
+  const owner = colourText(title, tree.by);
+  if (packageOf(owner).name !== "") rows.push([strings.ownPackage, `${packageOf(owner).name} (${groupOf(owner)})`]);
+  const { line } = frameParts(title);
+  if (line !== "" && !tree.by) rows.push([strings.line, line]);
+  rows.push([strings.depth, String(tree.level[node])]);
   return { title, rows };
+}
+
+/** What the verdict says of all of a frame's function. */
+function describeFunction(metrics: TreeMetrics, title: string): [string, string][] {
+  const { significance, tree } = metrics;
+  const at = tree.by ? undefined : significance?.row.get(withoutLine(title));
+  if (!significance || at === undefined) return [];
+  const { delta, low, high, q } = significance.functions.total;
+  return [[strings.wholeFunction, `${formatDifference(metrics, significance.isByShare, delta[at], low[at], high[at])} · q ${q[at] < 0.001 ? "<0.001" : q[at].toFixed(3)}`]];
+}
+
+/** A difference in the unit of the comparison, with its interval. */
+function formatDifference({ unit }: TreeMetrics, isByShare: boolean, delta: number, low: number | null, high: number | null, note = ""): string {
+  const write = (value: number) => (isByShare ? strings.points((value * 100).toFixed(2)) : formatRate(value, unit));
+  const range = low === null || high === null || (low === 0 && high === 0) ? "" : ` (${interval(low, high, write, "…")}${note})`;
+  return `${signed(write(delta), delta)}${range}`;
 }
 
 export const descriptionSentence = ({ title, rows }: Description): string =>

@@ -6,6 +6,8 @@
  * knows the syntax that RE2 shares with JavaScript: no lookaround, and no reference to a group.
  */
 
+import * as strings from "../../strings/frameStrings.ts";
+
 export class BadExpression extends Error {}
 
 const MAX_REPEAT = 1000;
@@ -81,12 +83,12 @@ class Parser {
 
   parse(): Step[] {
     const steps = this.parseAlternatives();
-    if (this.at < this.text.length) throw new BadExpression("unexpected )");
+    if (this.at < this.text.length) throw new BadExpression(strings.unexpectedParenthesis);
     return steps;
   }
 
   private parseAlternatives(): Step[] {
-    if (++this.depth > MAX_NESTING) throw new BadExpression("nested too deeply");
+    if (++this.depth > MAX_NESTING) throw new BadExpression(strings.nestedTooDeeply);
     const branches = [this.parseSequence()];
     while (this.take("|")) branches.push(this.parseSequence());
     this.depth--;
@@ -106,9 +108,9 @@ class Parser {
     const bounds = this.takeBounds();
     if (bounds === null) return piece;
     this.take("?");
-    if (this.takeBounds() !== null) throw new BadExpression("nothing to repeat");
+    if (this.takeBounds() !== null) throw new BadExpression(strings.nothingToRepeat);
     const [least, most] = bounds;
-    if (Math.max(least, most === Infinity ? 0 : most) * piece.length > MAX_STEPS) throw new BadExpression("too large");
+    if (Math.max(least, most === Infinity ? 0 : most) * piece.length > MAX_STEPS) throw new BadExpression(strings.expressionTooLarge);
     const required = Array.from({ length: least }, () => piece).flat();
     if (most === Infinity) {
       return least === 0 ? [jump(1, piece.length + 2), ...piece, jump(-piece.length - 1)] : [...required, jump(-piece.length, 1)];
@@ -126,14 +128,14 @@ class Parser {
     if (!found) return null;
     const least = Number(found[1]);
     const most = found[2] === undefined ? least : found[3] === undefined ? Infinity : Number(found[3]);
-    if (least > MAX_REPEAT || (most !== Infinity && most > MAX_REPEAT) || most < least) throw new BadExpression(`invalid repetition ${found[0]}`);
+    if (least > MAX_REPEAT || (most !== Infinity && most > MAX_REPEAT) || most < least) throw new BadExpression(strings.invalidRepetition(found[0]));
     this.at += found[0].length;
     return [least, most];
   }
 
   private parseAtom(): Step[] {
     const character = this.text[this.at++];
-    if ("*+?".includes(character)) throw new BadExpression("nothing to repeat");
+    if ("*+?".includes(character)) throw new BadExpression(strings.nothingToRepeat);
     if (character === "(") return this.parseGroup();
     if (character === "[") return [this.parseClass()];
     if (character === ".") return [{ kind: "test", test: (one) => one !== "\n" }];
@@ -149,23 +151,23 @@ class Parser {
   private parseGroup(): Step[] {
     if (this.take("?") && !this.take(":")) {
       const name = /^P?<([A-Za-z_]\w*)>/.exec(this.text.slice(this.at, this.at + 80).join(""));
-      if (!name) throw new BadExpression("lookaround is not supported");
+      if (!name) throw new BadExpression(strings.noLookaround);
       this.at += name[0].length;
     }
     const steps = this.parseAlternatives();
-    if (!this.take(")")) throw new BadExpression("missing )");
+    if (!this.take(")")) throw new BadExpression(strings.missingParenthesis);
     return steps;
   }
 
   /** What follows a backslash: a class, or one character. */
   private parseEscape(): Test | string {
     const character = this.text[this.at++];
-    if (character === undefined) throw new BadExpression("nothing after \\");
+    if (character === undefined) throw new BadExpression(strings.nothingAfterBackslash);
     const members = Object.hasOwn(CLASSES, character.toLowerCase()) ? CLASSES[character.toLowerCase()] : null;
     if (members) return character === character.toLowerCase() ? members : (one) => !members(one);
     if (Object.hasOwn(CONTROLS, character)) return CONTROLS[character];
     if (!/[A-Za-z0-9]/.test(character)) return character;
-    throw new BadExpression(`\\${character} is not supported`);
+    throw new BadExpression(strings.unsupportedEscape(character));
   }
 
   private parseClass(): Step {
@@ -181,7 +183,7 @@ class Parser {
       if (this.text[this.at] === "-" && this.text[this.at + 1] !== "]") {
         this.at++;
         const end = this.parseMember();
-        if (typeof end !== "string" || codeOf(end) < codeOf(low)) throw new BadExpression("range out of order");
+        if (typeof end !== "string" || codeOf(end) < codeOf(low)) throw new BadExpression(strings.rangeOutOfOrder);
         high = end;
       }
       const [from, until] = [codeOf(low), codeOf(high)];
@@ -193,7 +195,7 @@ class Parser {
 
   private parseMember(): Test | string {
     const character = this.text[this.at++];
-    if (character === undefined) throw new BadExpression("missing ]");
+    if (character === undefined) throw new BadExpression(strings.missingBracket);
     return character === "\\" ? this.parseEscape() : character;
   }
 
@@ -213,6 +215,6 @@ function literal(character: string): Step {
 }
 
 function limit(steps: Step[]): Step[] {
-  if (steps.length > MAX_STEPS) throw new BadExpression("too large");
+  if (steps.length > MAX_STEPS) throw new BadExpression(strings.expressionTooLarge);
   return steps;
 }

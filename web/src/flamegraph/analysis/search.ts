@@ -1,5 +1,6 @@
-import { compileSearch } from "./regularExpression.ts";
+import { BadExpression, compileSearch } from "./regularExpression.ts";
 import type { Shape, Tree } from "../tree/tree.ts";
+import * as strings from "../../strings/frameStrings.ts";
 
 /** The frames a search found: `hit[i]` is 1 where node i's name matches. */
 export interface SearchResult {
@@ -21,6 +22,18 @@ export function nameMatcher(text: string): ((name: string) => boolean) | null {
   }
   const query = text.toLowerCase();
   return (name) => name.toLowerCase().includes(query);
+}
+
+/** What is wrong with a regular expression that is searched for; "" where nothing is. */
+export function expressionError(text: string): string {
+  if (text.length < 3 || !text.startsWith("/") || !text.endsWith("/")) return "";
+  try {
+    compileSearch(text.slice(1, -1));
+    return "";
+  } catch (error) {
+    if (!(error instanceof BadExpression)) throw error;
+    return strings.invalidExpression(error.message);
+  }
 }
 
 export function search(tree: Tree, text: string): SearchResult | null {

@@ -1,5 +1,6 @@
 import type { Verdict, Direction } from "../../api/verdict.ts";
 import { directionOfDelta, type Change, type ChangeDirection } from "../tree/compare.ts";
+import { libraryName } from "../tree/merge.ts";
 import { ownerOf, withoutLine } from "../tree/packages.ts";
 import type { Tree } from "../tree/tree.ts";
 import * as strings from "../../strings/frameStrings.ts";
@@ -50,7 +51,7 @@ export function significanceOf(tree: Tree, flags: ArrayLike<number>, { functions
 function namesFlagged(tree: Tree, flags: ArrayLike<number>, flag: number, by?: "file" | "package"): Set<string> {
   const numbers = new Set<number>();
   for (let node = 0; node < flags.length; node++) if (flags[node] === flag) numbers.add(tree.name[node]);
-  return new Set([...numbers].map((number) => tree.names[number]).flatMap((name) => (by ? [ownerOf(name, by)] : [name, withoutLine(name)])));
+  return new Set([...numbers].map((number) => tree.names[number]).flatMap((name) => (by ? [ownerOf(name, by)] : [name, withoutLine(name), libraryName(name)])));
 }
 
 export const formatFrame = (name: string, file: string): string => (file === "" ? name : `${name} (${file})`);

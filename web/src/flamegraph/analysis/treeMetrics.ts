@@ -1,3 +1,4 @@
+import { heaviestFirst, reorder, reorderSignificance } from "./childOrder.ts";
 import { collapseRecursion } from "../tree/collapse.ts";
 import { changeOf, divisors, meanOf, type Change } from "../tree/compare.ts";
 import { applyNodeSignificance, isSignificant, testedChanges, type Significance } from "./significance.ts";
@@ -12,6 +13,8 @@ export interface MetricsOptions {
   readonly invert: boolean;
   readonly collapse: boolean;
   readonly norm: Normalisation;
+  /** Whether the heaviest callees come first; else they are in the order of their names. */
+  readonly isByWeight?: boolean;
   /** How rates are written. */
   readonly unit?: RateUnit;
   /** The significant changes; without them, a change beyond counting noise counts. */
@@ -39,6 +42,8 @@ export interface TreeMetrics extends Scale {
   /** By side, if the tree has them: microseconds by state, callees included. */
   readonly states?: readonly States[];
   readonly significance?: Significance | null;
+  /** Of a tree that is upside down, the one it was made from. Shares of stacks are the same in both, but small groups of callers are merged here. */
+  readonly upright: TreeMetrics | null;
   /** For each node, the topmost of its ancestors that only the same side has; itself where both have its caller. */
   readonly oneSidedTop: Int32Array;
 }
@@ -52,12 +57,17 @@ export function computeMetrics(tree: Tree, podSeconds: readonly number[], option
   const expanded = expandStates(tree);
   const collapsed = options.collapse ? collapseRecursion(expanded) : expanded;
   const inverted = options.invert ? invert(collapsed, meanOf(collapsed.self.slice(0, sides), divisor)) : collapsed;
-  return metricsOf({ ...collapseStates(inverted, sides), by: tree.by }, { norm, unit, divisor, changeDivisor }, significance, inverted.self);
+  const scale = { norm, unit, divisor, changeDivisor };
+  const upright = options.invert ? () => metricsOf({ ...collapseStates(collapsed, sides), by: tree.by }, scale, significance, collapsed.self) : null;
+  if (!options.isByWeight) return metricsOf({ ...collapseStates(inverted, sides), by: tree.by }, scale, significance, inverted.self, upright);
+  const order = heaviestFirst(inverted, meanOf(inverted.self.slice(0, sides).map((self) => totals(inverted.level, self)), divisor));
+  const ordered = reorder(inverted, order);
+  return metricsOf({ ...collapseStates(ordered, sides), by: tree.by }, scale, significance && reorderSignificance(significance, inverted, ordered, order), ordered.self, upright);
 }
 
 /** The metrics of a tree without further changes. `columns` are the self time of its sides and states. */
 export function metricsOf(
-  tree: Tree, { norm, unit, divisor, changeDivisor }: Scale, significance: Significance | null = null, columns: readonly Float64Array[] = expandStates(tree).self,
+  tree: Tree, { norm, unit, divisor, changeDivisor }: Scale, significance: Significance | null = null, columns: readonly Float64Array[] = expandStates(tree).self, uprightOf: (() => TreeMetrics) | null = null,
 ): TreeMetrics {
   const sides = tree.self.length;
   const shape = shapeOf(tree.level, columns[0]);
@@ -65,6 +75,7 @@ export function metricsOf(
   const us = columnTotals.slice(0, sides);
   let samples: readonly Float64Array[] | null = null;
   let oneSidedTop: Int32Array | null = null;
+  let upright: TreeMetrics | null = null;
   return {
     tree,
     shape,
@@ -77,6 +88,7 @@ export function metricsOf(
     divisor,
     changeDivisor,
     significance,
+    get upright() { return (upright ??= uprightOf?.() ?? null); },
     get oneSidedTop() { return (oneSidedTop ??= findOneSidedTops(shape, us)); },
     ...(columnTotals.length > sides && { states: statesOf(columnTotals, sides) }),
   };

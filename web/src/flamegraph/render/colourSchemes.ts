@@ -82,6 +82,8 @@ const GROUPS: readonly Group[] = ["application", "third party", "standard librar
 
 /** The packages in which most of a subtree's time was spent, the widest `most` of each group, group by group. */
 export function packageLegend(metrics: TreeMetrics, top: number, limit: number): LegendEntry[] {
+  // Upside down, self time lies at the outermost callers: the whole is read from the upright tree.
+  if (metrics.upright && top === 0) return packageLegend(metrics.upright, 0, limit);
   const { tree, shape } = metrics;
   const selfTime = new Float64Array(tree.names.length);
   const nameIndices: number[] = [];

@@ -16,8 +16,12 @@ export interface Scene {
   readonly style: (node: number) => BoxStyle;
   /** 1 for frames that match the search; null without a search. */
   readonly hit: Uint8Array | null;
-  /** Rows above this one are callers of the focused frame. */
+  /** The row of the focused frame; its callers are in the rows before it. */
   readonly focusLevel: number;
+  /** Whether the roots are at the bottom, so that callers are below. */
+  readonly isUpward?: boolean;
+  /** The frames that something beside the graph points at. */
+  readonly isLinked?: ((node: number) => boolean) | null;
   readonly selected: number;
   readonly hovered: number;
 }
@@ -81,14 +85,15 @@ export const FADE_SHARE = 0.72;
 
 /** Draws the rows in view. Everything it shows was computed before; it only paints. */
 export function draw(context: CanvasRenderingContext2D, scene: Scene, surface: Surface): void {
-  const { boxes, hit, style: styleOf, focusLevel } = scene;
+  const { boxes, hit, style: styleOf, focusLevel, isUpward, isLinked } = scene;
   const { rowStart, order, sliver } = boxes;
   const { colours, ratio, raster: { pixels, width: pixelWidth, height: pixelHeight } } = surface;
   const gap = Math.max(Math.round(ratio), 1);
   const minLabelWidth = surface.characterWidth * 2 + 6;
   const labelled: number[] = [];
   const slivers: number[] = [];
-  const colourOf = (i: number, style: BoxStyle) => colours.of(style.fill, (hit !== null && hit[boxes.node[i]] === 0) || boxes.level[i] < focusLevel);
+  const linked: number[] = [];
+  const colourOf = (i: number, style: BoxStyle) => colours.of(style.fill, (hit !== null && hit[boxes.node[i]] === 0) || (isUpward ? boxes.level[i] > focusLevel : boxes.level[i] < focusLevel));
   const run = (line: Uint32Array, i: number, style: BoxStyle) => {
     const left = Math.round(boxes.x[i] * ratio);
     const right = Math.round((boxes.x[i] + boxes.width[i]) * ratio);
@@ -112,6 +117,7 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene, surface: S
       run(line, i, style);
       if (boxes.width[i] > minLabelWidth || style.hatch !== "") labelled.push(i);
       if (boxes.width[i] > 1 && sliver[i]) slivers.push(i);
+      if (isLinked && !sliver[i] && isLinked(boxes.node[i])) linked.push(i);
     }
     // What a search marks lies on top of its neighbours.
     for (const i of slivers) run(line, i, styleOf(boxes.node[i]));
@@ -131,11 +137,11 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene, surface: S
     const maxCharacters = Math.floor((width - 6) / surface.characterWidth);
     label(context, boxLabel(style, width, maxCharacters), Math.round(boxes.x[i]), y, width, maxCharacters);
   }
-  for (const node of [scene.hovered, scene.selected]) if (node >= 0) outline(context, boxes, node, node === scene.selected ? 2 : 1, surface);
+  for (const i of linked) outline(context, boxes, i, 2, surface);
+  for (const node of [scene.hovered, scene.selected]) if (node >= 0) outline(context, boxes, boxOf(boxes, node), node === scene.selected ? 2 : 1, surface);
 }
 
-function outline(context: CanvasRenderingContext2D, boxes: Boxes, node: number, lineWidth: number, surface: Surface): void {
-  const i = boxOf(boxes, node);
+function outline(context: CanvasRenderingContext2D, boxes: Boxes, i: number, lineWidth: number, surface: Surface): void {
   if (i < 0) return;
   const y = boxes.level[i] * ROW_PIXELS - surface.scroll;
   context.strokeStyle = css(surface.outline);

@@ -2,7 +2,7 @@ import { css, fromCss, type Rgb } from "./colour.ts";
 import { Camera, zoomed } from "./camera.ts";
 import { draw, FONT, FillColours, Raster, ROW_PIXELS, type Scene } from "./draw.ts";
 import { Gestures } from "./gestures.ts";
-import { boxAt, boxOf, Layout, type Boxes, type Range } from "./layout.ts";
+import { boxAt, boxOf, Layout, turnUpward, type Boxes, type Range } from "./layout.ts";
 import { Minimap } from "./minimap.ts";
 import type { FlameGraphEvents, DrawnBox, VisibleGraph, Picture } from "./picture.ts";
 import { Tooltip } from "./tooltip.ts";
@@ -12,6 +12,7 @@ import * as strings from "../../strings/frameStrings.ts";
 export type { FlameGraphEvents as Answers, DrawnBox, VisibleGraph as InView, Picture } from "./picture.ts";
 
 const ARROWS: Record<string, ArrowStep> = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
+const UPWARD_ARROWS: Record<string, ArrowStep> = { ...ARROWS, ArrowUp: "down", ArrowDown: "up" };
 
 /** How long a zoom moves, where motion is welcome. */
 const MOTION_MS = 160;
@@ -35,6 +36,7 @@ export class FlameGraphView {
   private size = { width: 0, height: 0, ratio: 0 };
   private selected = 0;
   private hovered = -1;
+  private isLinked: ((node: number) => boolean) | null = null;
   private frame = 0;
   private scrolledTo = 0;
   /** What is on the canvas, and the zoom it moves in. */
@@ -52,7 +54,7 @@ export class FlameGraphView {
     this.canvas.setAttribute("aria-roledescription", strings.roleDescription);
     this.minimap = new Minimap(
       (range) => this.moveTo(range),
-      (part) => (this.scroller.scrollTop = part * (this.scroller.scrollHeight + this.base * ROW_PIXELS) - this.base * ROW_PIXELS),
+      (part) => (this.scroller.scrollTop = part * (this.scroller.scrollHeight + this.base * ROW_PIXELS) - (this.picture?.isUpward ? 0 : this.base * ROW_PIXELS)),
     );
     this.spacer.append(this.canvas);
     this.scroller.append(this.spacer);
@@ -86,7 +88,7 @@ export class FlameGraphView {
   show(picture: Picture): void {
     const before = this.picture;
     const isOtherTree = before?.tree !== picture.tree;
-    const moved = isOtherTree || before?.focus !== picture.focus || before.base !== picture.base;
+    const moved = isOtherTree || before?.focus !== picture.focus || before.base !== picture.base || before.isUpward !== picture.isUpward;
     this.picture = picture;
     this.canvas.setAttribute("aria-label", picture.label);
     if (isOtherTree || before.total !== picture.total) this.layout = new Layout(picture.tree.level, picture.shape, picture.total);
@@ -97,7 +99,7 @@ export class FlameGraphView {
     if (moved && !isOtherTree && this.placed) this.moveToTarget(true);
     this.resize();
     // To read how far it has scrolled would lay the page out once more.
-    if (moved && (before || picture.focus > 0)) this.reveal(picture.focus);
+    if (moved && (before || picture.focus > 0 || picture.isUpward)) this.reveal(picture.focus);
   }
 
   /** Selects a frame from outside (search, the other side) and brings it into view. */
@@ -111,6 +113,13 @@ export class FlameGraphView {
   highlight(node: number): void {
     if (node === this.hovered) return;
     this.hovered = node;
+    this.request();
+  }
+
+  /** Marks the frames that something beside the graph points at. */
+  link(isLinked: ((node: number) => boolean) | null): void {
+    if (isLinked === this.isLinked) return;
+    this.isLinked = isLinked;
     this.request();
   }
 
@@ -139,7 +148,8 @@ export class FlameGraphView {
       const style = picture.style(node);
       return {
         name: picture.tree.names[picture.tree.name[node]],
-        level: placed.level[i],
+        level: picture.isUpward ? this.rows - 1 - placed.level[i] : placed.level[i],
+        row: placed.level[i],
         x: Math.round(placed.x[i] * 100) / 100,
         width: Math.round(placed.width[i] * 100) / 100,
         fill: css(style.fill),
@@ -153,7 +163,7 @@ export class FlameGraphView {
   visible(): VisibleGraph | null {
     this.settle();
     const { picture, placed, scroller, size } = this;
-    return picture && placed && { picture, boxes: placed, width: size.width, top: scroller.scrollTop, height: size.height };
+    return picture && placed && { picture, boxes: placed, width: size.width, top: scroller.scrollTop, height: size.height, focusRow: this.rowOf(picture.focus) };
   }
 
   destroy(): void {
@@ -166,6 +176,12 @@ export class FlameGraphView {
 
   private get base(): number {
     return this.picture?.base ?? 0;
+  }
+
+  /** The row of a node, drawn or not. */
+  private rowOf(node: number): number {
+    const level = Math.max((this.picture?.tree.level[node] ?? 0) - this.base, 0);
+    return this.picture?.isUpward ? Math.max(this.rows - 1 - level, 0) : level;
   }
 
   /** What is to be in view once nothing moves any more. */
@@ -225,8 +241,18 @@ export class FlameGraphView {
     this.stale = this.motion !== null;
     // While it moves the graph only grows: a box that shrinks under a pointer would scroll.
     this.rows = this.stale || this.camera.moved ? Math.max(this.rows, this.placed.rows) : this.placed.rows;
+    const { scroller } = this;
+    const isUpward = picture.isUpward === true;
+    if (isUpward) {
+      this.rows = Math.max(this.rows, Math.floor(scroller.clientHeight / ROW_PIXELS));
+      this.placed = turnUpward(this.placed, this.rows);
+    }
     const tall = `${this.rows * ROW_PIXELS}px`;
-    if (spacer.style.height !== tall) spacer.style.height = tall;
+    if (spacer.style.height === tall) return;
+    // Rows are counted from the bottom: what is in view keeps its place there.
+    const below = isUpward ? scroller.scrollHeight - scroller.scrollTop : 0;
+    spacer.style.height = tall;
+    if (isUpward) scroller.scrollTop = scroller.scrollHeight - below;
   }
 
   private request(): void {
@@ -243,8 +269,10 @@ export class FlameGraphView {
     if (!placed || !raster) return;
     this.theme ??= readTheme(this.host);
     const { fills, outline } = this.theme;
-    const focusLevel = picture.tree.level[picture.focus] - this.base;
-    const scene: Scene = { boxes: placed, style: picture.style, hit: picture.hit, focusLevel, selected: this.outlinedNode(), hovered: this.hovered };
+    const scene: Scene = {
+      boxes: placed, style: picture.style, hit: picture.hit, focusLevel: this.rowOf(picture.focus), isUpward: picture.isUpward,
+      isLinked: this.isLinked, selected: this.outlinedNode(), hovered: this.hovered,
+    };
     const top = scroller.scrollTop;
     draw(this.context, scene, { width: size.width, height: size.height, scroll: top, characterWidth: this.characterWidth, ratio: size.ratio, outline, colours: fills, raster });
     this.canvas.dataset.drawn = String(placed.count);
@@ -270,8 +298,10 @@ export class FlameGraphView {
       }));
     }
     // Zoomed in, frames show that are too narrow for the strip and may lie deeper.
-    const top = scroller.scrollTop + this.base * ROW_PIXELS;
-    const rows = Math.max(minimap.rows * ROW_PIXELS, top + size.height);
+    const bottom = picture.isUpward ? Math.max(tall - scroller.scrollTop - size.height, 0) + this.base * ROW_PIXELS : 0;
+    const above = scroller.scrollTop + this.base * ROW_PIXELS;
+    const rows = Math.max(minimap.rows * ROW_PIXELS, (picture.isUpward ? bottom : above) + size.height);
+    const top = picture.isUpward ? rows - bottom - size.height : above;
     minimap.show({ range: range.span > 0 ? range : { from: 0, span: total }, total, top: top / rows, height: size.height / rows });
   }
 
@@ -361,7 +391,7 @@ export class FlameGraphView {
   private key(event: KeyboardEvent): void {
     const { picture } = this;
     if (!picture || event.ctrlKey || event.metaKey || event.altKey) return;
-    const step = ARROWS[event.key];
+    const step = (picture.isUpward ? UPWARD_ARROWS : ARROWS)[event.key];
     const side = step === "left" ? 1 : step === "right" ? -1 : 0;
     if (event.shiftKey && side !== 0) this.pan((side * this.size.width) / 10, 0);
     else if (step) this.choose(nextFrame(picture.shape, picture.total, this.selected, step));
@@ -406,11 +436,10 @@ export class FlameGraphView {
     if (at && across && at.span > 0 && (at.from >= visible.from + visible.span || at.from + at.span <= visible.from)) {
       this.moveTo({ from: at.from + (at.span - visible.span) / 2, span: visible.span });
     }
-    const level = this.picture?.tree.level[node] ?? 0;
-    const top = Math.max(level - this.base, 0) * ROW_PIXELS;
+    const top = this.rowOf(node) * ROW_PIXELS;
     const { scrollTop, clientHeight } = scroller;
     if (top >= scrollTop && top + ROW_PIXELS <= scrollTop + clientHeight) return;
-    scroller.scrollTop = Math.max(top - clientHeight / 3, 0);
+    scroller.scrollTop = Math.max(top - (this.picture?.isUpward ? (clientHeight * 2) / 3 : clientHeight / 3), 0);
   }
 }
 

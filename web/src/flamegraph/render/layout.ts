@@ -15,6 +15,22 @@ export interface Boxes {
   readonly rowStart: Int32Array;
 }
 
+/** The same boxes with their roots at the bottom of so many rows, at least those there are. They take the place of the others. */
+export function turnUpward(boxes: Boxes, rows: number): Boxes {
+  const { level, order, rowStart: from } = boxes;
+  const empty = rows - boxes.rows;
+  const turned = new Int32Array(order.length);
+  const rowStart = new Int32Array(rows + 1);
+  for (let row = 0, at = 0; row < rows; row++) {
+    rowStart[row] = at;
+    const source = boxes.rows - 1 - (row - empty);
+    if (source < boxes.rows) for (let i = from[source]; i < from[source + 1]; i++) turned[at++] = order[i];
+    rowStart[row + 1] = at;
+  }
+  for (let i = 0; i < boxes.count; i++) level[i] = rows - 1 - level[i];
+  return { ...boxes, rows, order: turned, rowStart };
+}
+
 /** A part of the whole width, in units of the root's total: from `from` to `from + span`. */
 export interface Range {
   readonly from: number;

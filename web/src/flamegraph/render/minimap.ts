@@ -72,7 +72,7 @@ export class Minimap {
 
   /** What paints the tree; null where it is there already, or on its way. */
   painter(picture: Picture, width: number, ratio: number, background: Rgb): (() => void) | null {
-    const inputs = [picture.tree, picture.total, picture.style, picture.hit, width, ratio, background];
+    const inputs = [picture.tree, picture.total, picture.style, picture.hit, picture.isUpward, width, ratio, background];
     if (inputs.every((input, at) => input === this.painted[at])) return null;
     this.painted = inputs;
     return () => this.paint(picture, width, ratio, background);
@@ -97,8 +97,9 @@ export class Minimap {
       const colour = pixelOf(picture.hit !== null && picture.hit[node] === 0 ? mix(fill, background, FADE_SHARE) : fill);
       const left = Math.round(boxes.x[i]);
       const right = Math.max(Math.round(boxes.x[i] + boxes.width[i]), left + 1);
-      const bottom = Math.max(Math.round((boxes.level[i] + 1) * row), Math.floor(boxes.level[i] * row) + 1);
-      for (let y = Math.floor(boxes.level[i] * row); y < bottom; y++) pixels.fill(colour, y * pixelWidth + left, y * pixelWidth + right);
+      const level = picture.isUpward ? boxes.rows - 1 - boxes.level[i] : boxes.level[i];
+      const bottom = Math.max(Math.round((level + 1) * row), Math.floor(level * row) + 1);
+      for (let y = Math.floor(level * row); y < bottom; y++) pixels.fill(colour, y * pixelWidth + left, y * pixelWidth + right);
     }
     raster.show();
   }

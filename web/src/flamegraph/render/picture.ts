@@ -16,6 +16,8 @@ export interface Picture {
   readonly focus: number;
   /** The level of the first row, 0 by default: frames above it are named elsewhere. */
   readonly base?: number;
+  /** Whether the roots are at the bottom, and callees above their callers. */
+  readonly isUpward?: boolean;
   readonly label: string;
 }
 
@@ -27,6 +29,8 @@ export interface VisibleGraph {
   /** The pixels in view, of all rows. */
   readonly top: number;
   readonly height: number;
+  /** The row of the frame that is zoomed into. */
+  readonly focusRow: number;
 }
 
 export interface FlameGraphEvents {
@@ -45,7 +49,10 @@ export interface FlameGraphEvents {
 /** One entry of the draw list, for tests and for reading a picture without eyes. */
 export interface DrawnBox {
   readonly name: string;
+  /** Below the first frame that is drawn. */
   readonly level: number;
+  /** From the top, as it is drawn. */
+  readonly row: number;
   readonly x: number;
   readonly width: number;
   readonly fill: string;

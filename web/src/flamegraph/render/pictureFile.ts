@@ -83,7 +83,6 @@ export function pictureSvg(view: VisibleGraph, caption: Caption): string {
   const { picture, boxes } = view;
   const layout = layoutPicture(view, caption);
   const colours = new FillColours(caption.ground);
-  const focusLevel = picture.tree.level[picture.focus] - (picture.base ?? 0);
   const character = 12 * CHARACTER_WIDTH;
   const out = [
     `<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="${layout.width}" height="${layout.height}" ` +
@@ -97,7 +96,7 @@ export function pictureSvg(view: VisibleGraph, caption: Caption): string {
     if (row < 0 || row >= layout.rows) continue;
     const node = boxes.node[i];
     const style = picture.style(node);
-    const { fill, textColour } = colours.of(style.fill, (picture.hit !== null && picture.hit[node] === 0) || boxes.level[i] < focusLevel);
+    const { fill, textColour } = colours.of(style.fill, (picture.hit !== null && picture.hit[node] === 0) || (picture.isUpward ? boxes.level[i] > view.focusRow : boxes.level[i] < view.focusRow));
     const width = boxes.sliver[i] ? boxes.width[i] : Math.max(boxes.width[i] - 1, 1);
     const rectangle = `x="${formatPixels(MARGIN + boxes.x[i])}" y="${layout.top + row * ROW_PIXELS}" width="${formatPixels(width)}" height="${ROW_PIXELS - 1}"`;
     const { title, rows } = picture.describe(node);
