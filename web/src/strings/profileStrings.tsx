@@ -195,6 +195,8 @@ export const capture = (capture: Printable) => `Capture ${capture}`;
 export const sideData = (letter: Printable, selector: Printable, from: Printable, until: Printable, samples: number) => `${letter}${selector} · ${from} to ${until} · ${plural(samples, "sample")}`;
 
 // ProfileView
+export const theTable = "the table";
+export const theSandwich = "the sandwich";
 export const theCallTree = "the call tree";
 export const everySampleHidden = "These transforms hide every sample";
 export const removeOneOfThem = "Remove one of them above, or all.";

@@ -9,15 +9,16 @@ import { change, place } from "../../lib/location.ts";
 import { rateUnit } from "../../lib/quantities.ts";
 import type { Normalisation } from "../../lib/viewOptions.ts";
 import { FlamePanel } from "./FlamePanel.tsx";
-import { FunctionTable } from "../tables/FunctionTable.tsx";
-import { LinesView } from "./LinesView.tsx";
 import type { PictureSide } from "./PictureButtons.tsx";
 import { onDemand } from "../answer/OnDemand.tsx";
 import { DirectionMenu, isByWeight } from "./ProfileControls.tsx";
-import { SandwichView } from "./SandwichView.tsx";
 import { TransformBar } from "./TransformBar.tsx";
 import * as strings from "../../strings/profileStrings.tsx";
 
+// The graph comes first; the other views are loaded when they are chosen.
+const FunctionTable = onDemand(async () => (await import("../tables/FunctionTable.tsx")).FunctionTable, strings.theTable);
+const SandwichView = onDemand(async () => (await import("./SandwichView.tsx")).SandwichView, strings.theSandwich);
+const LinesView = onDemand(async () => (await import("./LinesView.tsx")).LinesView, strings.theLines);
 const CallTree = onDemand(async () => (await import("../tables/CallTree.tsx")).CallTree, strings.theCallTree);
 
 /**
