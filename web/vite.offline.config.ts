@@ -12,7 +12,7 @@ export default defineConfig({
   resolve: {
     alias: [
       { find: /^.*\/location\.ts$/, replacement: here("src/offline/fragmentLocation.ts") },
-      { find: /^.*\/LinesView\.tsx$/, replacement: here("src/offline/LinesUnavailable.tsx") },
+      { find: /^.*\/viewsOnDemand\.ts$/, replacement: here("src/offline/viewsAtOnce.ts") },
     ],
   },
   build: {
@@ -22,8 +22,7 @@ export default defineConfig({
     sourcemap: false,
     modulePreload: false,
     cssCodeSplit: false,
-    // One script: what other pages load on demand is in it too.
-    rollupOptions: { input: here("offline.html"), output: { codeSplitting: false } },
+    rollupOptions: { input: here("offline.html") },
   },
   plugins: [inline()],
 });

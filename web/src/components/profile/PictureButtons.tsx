@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import type { Side } from "../../api/answers.ts";
-import type { Caption } from "../../flamegraph/render/pictureFile.ts";
+import { pictureSvg, picturePng, type Caption } from "../../flamegraph/render/pictureFile.ts";
 import type { VisibleGraph } from "../../flamegraph/render/picture.ts";
 import type { TreeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
 import { place } from "../../lib/location.ts";
@@ -27,7 +27,6 @@ export function PictureButtons({ views, captionFor, sides, legend }: {
   const [light, setLight] = useState(false);
   const save = async (kind: "svg" | "png") => {
     const all = views();
-    const { pictureSvg, picturePng } = await import("../../flamegraph/render/pictureFile.ts");
     for (const [at, view] of all.entries()) {
       const { title, lines } = captionFor(at);
       const caption = { title, lines: [...lines, ...sideLines(sides)], legend: legend(), ...BACKGROUNDS[light ? "light" : theme.peek()] };

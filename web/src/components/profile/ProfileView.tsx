@@ -10,16 +10,10 @@ import { rateUnit } from "../../lib/quantities.ts";
 import type { Normalisation } from "../../lib/viewOptions.ts";
 import { FlamePanel } from "./FlamePanel.tsx";
 import type { PictureSide } from "./PictureButtons.tsx";
-import { onDemand } from "../answer/OnDemand.tsx";
+import { CallTree, FunctionTable, LinesView, SandwichView } from "./viewsOnDemand.ts";
 import { DirectionMenu, isByWeight } from "./ProfileControls.tsx";
 import { TransformBar } from "./TransformBar.tsx";
 import * as strings from "../../strings/profileStrings.tsx";
-
-// The graph comes first; the other views are loaded when they are chosen.
-const FunctionTable = onDemand(async () => (await import("../tables/FunctionTable.tsx")).FunctionTable, strings.theTable);
-const SandwichView = onDemand(async () => (await import("./SandwichView.tsx")).SandwichView, strings.theSandwich);
-const LinesView = onDemand(async () => (await import("./LinesView.tsx")).LinesView, strings.theLines);
-const CallTree = onDemand(async () => (await import("../tables/CallTree.tsx")).CallTree, strings.theCallTree);
 
 /**
  * A tree of one side or two through every lens of the address: transforms, merging, and a view of what is left.
