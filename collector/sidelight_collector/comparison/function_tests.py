@@ -64,14 +64,14 @@ def build_basis_design(
 
 @dataclass(frozen=True, slots=True)
 class FunctionRates:
-    """The self or the total time of all functions: their costs, and the rates of these."""
+    """Costs of all functions, by self or by total time, and their rates."""
 
     table: CostTable
     rates: RateEstimates
 
 
 def estimate_function_rates(design: Design, table: CostTable, basis: Basis) -> FunctionRates:
-    """Estimate the rates, or in `composition` the shares, of all functions."""
+    """Estimate the rates of all functions, in `composition` their shares."""
     are_shares = basis is Basis.COMPOSITION
     return FunctionRates(
         table, estimate_table_rates(design, table, are_shares=are_shares, with_shrinkage=True)

@@ -117,7 +117,10 @@ def _assign_role(state: _PathState, codes: dict[str, int]) -> int:
 
 
 class _StateTable:
-    """The states on the paths of a tree by number, each step between them computed once; 0 is outside."""
+    """The states on the paths of a tree by number; state 0 is outside.
+
+    Each step between two states is computed once.
+    """
 
     def __init__(self, words: Sequence[LoopFrame]) -> None:
         self._words = words
