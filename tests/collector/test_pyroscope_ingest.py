@@ -338,8 +338,9 @@ async def test_profiles_share_the_memory_budget_of_windows(serving: Any) -> None
 
 async def test_the_routes_can_be_turned_off(serving: Any) -> None:
     async with serving(MemoryStore(), pyroscope_ingest=False) as collector:
-        for path in (PUSH, "/ingest?name=shop"):
-            assert (await collector.ask("POST", path, b"", PROTO)).status == 404
+        assert (await collector.ask("POST", "/ingest?name=shop", b"", PROTO)).status == 404
+        push = await collector.ask("POST", PUSH, b"", PROTO)
+        assert (push.status, push.json["code"]) == (501, "unimplemented")
 
 
 async def test_a_comparison_with_a_sidecar_warns_that_the_samplers_differ(

@@ -22,7 +22,7 @@ from sidelight_model.counts import STATES
 from sidelight_model.errors import Reason, SidelightError
 from tests.collector.pyroscope_bodies import MS, Sample, pprof, sample
 
-IDLE, RUNNING, GIL, _ = range(len(STATES))
+IDLE, RUNNING, GIL, *_ = range(len(STATES))
 LIMITS = ProfileLimits(entries=1000, text_bytes=100_000, stacks=100, depth=6, groups=4, labels=3)
 CPU = SampleValues(((0, RUNNING),), None, None, 1, 10 * MS)
 DROPPED = ("span_id", "pid")
