@@ -189,7 +189,7 @@ def test_dialogs_and_the_range_picker_work_and_are_accessible(shop: str, open_pa
     expect(choices.first).to_contain_text("pay")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/s/pay\?"))
-    page.get_by_text("Endpoints ▾").click()
+    page.get_by_text("Endpoints ▾", exact=True).click()
     expect(page.get_by_text("No known framework handles requests in this range.")).to_be_visible()
     page.keyboard.press("Escape")
     page.keyboard.press("?")

@@ -125,7 +125,7 @@ def test_endpoints_of_a_service_are_listed_filtered_and_group_the_graph(shop: st
     send(shop, windows("endpoints", "1", ENDPOINTS))
     page = open_page(f"{shop}/s/endpoints")
     assert boxes(page)
-    page.get_by_text("Endpoints ▾").click()
+    page.get_by_text("Endpoints ▾", exact=True).click()
     table = page.get_by_role("region", name="Table of endpoints")
     expect(table.get_by_role("row").nth(1)).to_have_text(re.compile(r"cart \(shop.py\).*60\.0 %.*flask"))
     expect(table.get_by_role("row").filter(has_text="no endpoint")).to_contain_text("20.0 %")
