@@ -28,10 +28,10 @@ _Range = TypedDict("_Range", {"from": float, "until": float})
 class SidecarHealth(_Range):
     """Sidecars in columns.
 
-    A row is a cluster, namespace, service, sampler and mode. `pods` counts pods, `last_seen` (Unix seconds) is
-    the end of the latest window. Shares are from 0 to 1, None if no window reports them: `coverage` of process
-    time with stacks, `failed_share` of ticks without stacks, `stopped_share` of process time in which processes
-    were stopped to be read. `omitted` counts rows beyond the limit.
+    A row is a cluster, namespace, service, sampler and mode. `pods` counts pods, `last_seen` (Unix seconds)
+    is the end of the latest window. Shares are from 0 to 1, None if no window reports them: `coverage` of
+    process time with stacks, `failed_share` of ticks without stacks, `stopped_share` of process time in which
+    processes were stopped to be read. `omitted` counts rows beyond the limit.
     """
 
     cluster: list[str]

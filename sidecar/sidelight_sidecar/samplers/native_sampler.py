@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import structlog
-
 from sidelight_model.counts import Counts
 from sidelight_model.errors import Reason
 from sidelight_model.folded import Stack
@@ -23,9 +21,6 @@ from sidelight_sidecar.samplers.sampler import SampleBatch, SamplingError
 from sidelight_sidecar.samplers.timed_samples import TimedSamples, encode_timed_samples
 
 DenialExplainer = Callable[[int], SamplingError]
-_log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
-    "sidelight_sidecar.samplers.native_sampler"
-)
 
 
 class NativeSampler:
@@ -102,8 +97,6 @@ class NativeSampler:
                 f"process {proc.pid} cannot be sampled: {error}", hint="It is tried again."
             ) from error
         self.missing_states = tuple(session.missing_states)
-        if session.names_problem:
-            _log.warning("thread names cannot be read", process=proc.pid, problem=session.names_problem)
         return NativeSession(session, self.name, has_timestamps=self.has_timestamps)
 
 
@@ -119,6 +112,8 @@ class NativeSession:
         self.mode: str = session.mode
         self.reader: str = session.reader
         self._missing_states = tuple(session.missing_states)
+        self.names_problem: str = session.names_problem or ""
+        """Why thread names cannot be read, if they were asked for."""
         # The cost of attaching must not count as the cost of a tick.
         attach_batch = self._convert_batch(session.take())
         self._attach_batch: SampleBatch | None = replace(

@@ -170,6 +170,8 @@ class SessionHandle:
             # The pid may have been reused between the scan and the attach.
             session.stop()
             raise SamplingError(f"process {proc.pid} is gone", reason=Reason.PID_GONE)
+        if problem := getattr(session, "names_problem", ""):
+            _log.warning("thread names cannot be read", process=proc.pid, problem=problem)
         return session, target_state
 
     async def _run_guarded(
