@@ -32,9 +32,10 @@ def test_states_are_mixed_by_their_part_of_each_frame(shop: str, open_page: Open
     )
     assert legend(page, "States") == [
         "holding the GIL 35.0 %", "running without the GIL 15.0 %",
-        "waiting for a CPU 0.0 %", "idle (waiting) 50.0 %",
+        "waiting for a CPU 0.0 %", "waiting for the GIL 0.0 %", "idle (waiting) 50.0 %",
     ]  # fmt: skip
-    assert "idle 50.0 % · waiting for a CPU 0.0 % · running 25.0 % · GIL 25.0 %" in hover(page, "work")
+    waits = "waiting for a CPU 0.0 % · waiting for the GIL 0.0 %"
+    assert f"idle 50.0 % · {waits} · running 25.0 % · GIL 25.0 %" in hover(page, "work")
     assert "colour=state" in page.url
     page.go_back()
     eventually("packages again", lambda: box(page, "wait")["fill"] != "#d5dae3")
