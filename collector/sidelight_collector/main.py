@@ -42,10 +42,10 @@ from sidelight_collector.ingest.batch import FlushPolicy
 from sidelight_collector.ingest.dedup import DedupCache, read_recent_ids
 from sidelight_collector.ingest.handler import IngestHandler
 from sidelight_collector.ingest.memory_budget import MemoryBudget
-from sidelight_collector.ingest.pyroscope.pyroscope_handler import PyroscopeHandler
 from sidelight_collector.ingest.segment_writer import SegmentWriter
 from sidelight_collector.ingest.shared_stats import SharedIngestStats
 from sidelight_collector.ingest.stats import IngestStats
+from sidelight_collector.ingest_wiring import build_ingest_routes
 from sidelight_collector.kubernetes_wiring import allow_one_time_tokens, build_cluster_features, open_cluster
 from sidelight_collector.metrics import Metrics, enable_multiprocess_metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
@@ -233,7 +233,6 @@ async def serve(
         max_receive_seconds=settings.max_receive_seconds,
         check_captures=CaptureWriters(capture_repository).check,
     )
-    pyroscope_handler = PyroscopeHandler(ingest_handler, metrics, settings.pyroscope_tenant_label or "")
     disk = build_disk_cache(settings, store, metrics) if serves else None
     engine = QueryEngine(
         disk or store,
@@ -293,8 +292,7 @@ async def serve(
     )
     app = build_app(
         [
-            *ingest_handler.routes(),
-            *(pyroscope_handler.routes() if settings.pyroscope_ingest else ()),
+            *build_ingest_routes(settings, ingest_handler, metrics),
             *api_routes(
                 engine,
                 ingest_stats,

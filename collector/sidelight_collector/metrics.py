@@ -72,6 +72,20 @@ class Metrics:
             "Profiles of Pyroscope's clients with values other than time, which are not stored, by kind.",
             ("type",),
         )
+        self.otlp_labels_dropped = self._counter(
+            "sidelight_otlp_labels_dropped",
+            "OpenTelemetry profiles that lost an attribute, by its name; (other) is one of a process.",
+            ("label",),
+        )
+        self.otlp_profiles_not_stored = self._counter(
+            "sidelight_otlp_profiles_not_stored",
+            "OpenTelemetry profiles with values other than time, which are not stored, by kind.",
+            ("type",),
+        )
+        self.otlp_timestamps_ignored = self._counter(
+            "sidelight_otlp_timestamps_ignored",
+            "Timestamps of samples of OpenTelemetry profiles, which are not stored.",
+        )
         self.refusals = self._counter(
             "sidelight_refusals", "Rejected or failed requests, by reason.", ("reason",)
         )

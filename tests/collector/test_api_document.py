@@ -12,6 +12,7 @@ import pytest
 from yarl import URL
 
 from sidelight_collector.auth.authorizer import PYROSCOPE_PATHS
+from sidelight_collector.auth.otlp_errors import OTLP_PATH
 from sidelight_collector.http.api.parameters import PARAMETERS
 from sidelight_collector.http.api.routes import PREFIX
 from sidelight_collector.storage.backends.memory import MemoryStore
@@ -24,7 +25,7 @@ from tests.tools.site import read_page
 DOCUMENT = document()
 WRITES = {
     *(("/api/v1/windows", "post"), ("/api/v1/links", "post")),
-    *((path, "post") for path in PYROSCOPE_PATHS),
+    *((path, "post") for path in (*PYROSCOPE_PATHS, OTLP_PATH)),
 }
 """Documented here, served by ingest and by links."""
 CAPTURES = {

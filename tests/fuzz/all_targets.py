@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.fuzz import file_targets, json_targets, pyroscope_targets, targets
+from tests.fuzz import file_targets, json_targets, otlp_targets, pyroscope_targets, targets
 from tests.fuzz.targets import Target
 
-TARGETS: Final = (*targets.TARGETS, *json_targets.TARGETS, *file_targets.TARGETS, *pyroscope_targets.TARGETS)
+TARGETS: Final = (
+    *targets.TARGETS,
+    *json_targets.TARGETS,
+    *file_targets.TARGETS,
+    *pyroscope_targets.TARGETS,
+    *otlp_targets.TARGETS,
+)
 
 
 def find_target(name: str) -> Target:

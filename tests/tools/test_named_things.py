@@ -46,6 +46,7 @@ FOREIGN_OPTIONS = {
     "make": {"--jobserver-", "--no-print-directory", "--question"},
     "npm": {"--no-audit", "--no-fund"},
     "osv-scanner": {"--archive"},
+    "otelcol": {"--feature-gates"},
     "pip": {"--find-links"},
     "py-spy": {"--native"},
     "python": {"--check-hash-based-pycs"},

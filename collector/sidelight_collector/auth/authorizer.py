@@ -19,6 +19,7 @@ from aiohttp.typedefs import Middleware
 
 from sidelight.request_origin import OriginPolicy
 from sidelight.settings import BadSetting
+from sidelight_collector.auth.otlp_errors import OTLP_PATH, PROTOBUF_TYPE, encode_status
 from sidelight_collector.auth.read_rules import Principal, ReadPolicy
 from sidelight_collector.auth.write_identity import ONE_TIME_PREFIX, WriterIdentity
 from sidelight_collector.metrics import Metrics
@@ -319,15 +320,15 @@ def is_connect(route: str) -> bool:
 def required_permission(method: str, route: str) -> Permission:
     """Return the permission that a request with this method needs for a route.
 
-    Pages, probes and metrics are open. Clients of Pyroscope need WRITE to send, and READ to query. Below
-    /api/, GET needs READ and other methods need WRITE. Users start and end captures, so POST and DELETE of
-    captures and deploys need CAPTURE; sidecars PUT results with WRITE. A link reveals a query of a user, so
-    links need READ, also to create one. Tools for agents need READ; each request that they send is checked
-    by itself.
+    Pages, probes and metrics are open. Clients of Pyroscope and OTLP need WRITE to send, and READ to
+    query. Below /api/, GET needs READ and other methods need WRITE. Users start and end captures, so POST and
+    DELETE of captures and deploys need CAPTURE; sidecars PUT results with WRITE. A link reveals a query of a
+    user, so links need READ, also to create one. Tools for agents need READ; each request that they send is
+    checked by itself.
     """
     if route.startswith("/l/") or route in ("/api/v1/links", "/mcp"):
         return Permission.READ
-    if route in PYROSCOPE_PATHS:
+    if route in (*PYROSCOPE_PATHS, OTLP_PATH):
         return Permission.WRITE
     if route in RENDER_PATHS or is_connect(route):
         return Permission.READ
@@ -427,8 +428,12 @@ def build_middlewares(
         request: web.Request, error: SidelightError, status: int | None = None
     ) -> web.Response:
         metrics.refusals.labels(error.reason).inc()
-        speaks_connect = is_connect(_route_name(request).removeprefix(prefix))
-        return build_error_response(error, status, with_code=speaks_connect)
+        route = _route_name(request).removeprefix(prefix)
+        response = build_error_response(error, status, with_code=is_connect(route))
+        if route == OTLP_PATH and request.content_type.lower() == PROTOBUF_TYPE:
+            response.body = encode_status(response.status, f"{_shorten(error.message)}. {error.hint}")
+            response.headers["Content-Type"] = PROTOBUF_TYPE
+        return response
 
     return [measure_request, handle_errors, authorize_request]
 

@@ -1,5 +1,6 @@
 """Ingest: receive, check and store windows (`POST /api/v1/windows`).
 
+otlp            OpenTelemetry profiles
 pyroscope       profiles from Pyroscope's clients
 handler         handles a request
 memory_budget   bounds the memory of all requests

@@ -87,8 +87,9 @@ class ReceivedRequest:
 class ParsedRequest:
     """The windows of a request, the size of their text, and their size in memory.
 
-    `unreadable_lines` are those of folded text without a header. Of Pyroscope's profiles, `dropped_labels`
-    counts those that lost a label, by its name, and `not_stored` those with other values than time, by kind.
+    `unreadable_lines` are those of folded text without a header. Of Pyroscope's and OTLP's profiles,
+    `dropped_labels` counts those that lost a label, by its name, and `not_stored` those with other values
+    than time, by kind.
     """
 
     windows: list[HashedWindow]
@@ -97,6 +98,8 @@ class ParsedRequest:
     unreadable_lines: UnreadableLines
     dropped_labels: Mapping[str, int] = field(default_factory=dict)
     not_stored: Mapping[str, int] = field(default_factory=dict)
+    ignored_timestamps: int = 0
+    """Timestamps of single samples, which OTLP can have."""
 
     @property
     def truncated_samples(self) -> int:

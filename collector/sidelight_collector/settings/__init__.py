@@ -6,6 +6,7 @@ listener       TLS, and access without a token
 client_limits  limits of connections, hosts, headers, polls and recordings
 pyroscope      ingest from Pyroscope's clients
 source_links   links from frames to source code
+otlp           ingest of OpenTelemetry profiles
 deploys        settings of deploy evaluations and alerts
 comparison     settings of comparisons
 kubernetes     identities from a cluster, discovery, attached sidecars

@@ -27,6 +27,13 @@ def encode_double(field: int, value: float) -> bytes:
     return encode_varint(field << 3 | _WIRE_FIXED64) + struct.pack("<d", value) if value else b""
 
 
+def encode_fixed64(field: int, value: int) -> bytes:
+    """Encode a field of type fixed64; zero is omitted."""
+    return (
+        encode_varint(field << 3 | _WIRE_FIXED64) + struct.pack("<Q", value & _UINT64_MASK) if value else b""
+    )
+
+
 def encode_message(field: int, content: bytes) -> bytes:
     """Encode a field with a length: a message, a text or bytes."""
     return encode_varint(field << 3 | _WIRE_BYTES) + encode_varint(len(content)) + content

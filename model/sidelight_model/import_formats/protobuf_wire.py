@@ -24,21 +24,29 @@ class DamagedMessage(ValueError):
 
 def iter_fields(content: memoryview) -> Iterator[tuple[int, FieldValue]]:
     """Yield the number and the value of each field. Raises DamagedMessage."""
-    at = 0
-    while at < len(content):
-        tag, at = _read_varint(content, at)
+    at, end = 0, len(content)
+    while at < end:
+        tag = content[at]
+        if tag < 0x80:
+            at += 1
+        else:
+            tag, at = _read_varint(content, at)
         wire_type = tag & 7
-        if wire_type == _VARINT:
-            integer, at = _read_varint(content, at)
-            yield tag >> 3, integer
-            continue
-        if wire_type == _BYTES:
-            length, at = _read_varint(content, at)
+        if wire_type in (_VARINT, _BYTES):
+            # Most numbers have one byte.
+            if at < end and content[at] < 0x80:
+                length = content[at]
+                at += 1
+            else:
+                length, at = _read_varint(content, at)
+            if wire_type == _VARINT:
+                yield tag >> 3, length
+                continue
         elif wire_type in _FIXED_LENGTHS:
             length = _FIXED_LENGTHS[wire_type]
         else:
             raise DamagedMessage("a field has an unknown wire type")
-        if not 0 <= length <= len(content) - at:
+        if not 0 <= length <= end - at:
             raise DamagedMessage("a field ends beyond the profile")
         yield tag >> 3, content[at : at + length]
         at += length

@@ -408,6 +408,26 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/v1development/profiles": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Ingest OpenTelemetry profiles
+         * @description Sends an ExportProfilesServiceRequest of opentelemetry-proto 1.45 (OTLP over HTTP), as SDKs and the OpenTelemetry Collector do. Content-Encoding is gzip, zstd or none. After a 200 response the profiles are durable, and a profile sent again counts once. Another layout, or another OTLP-Profiles-Development-Version than 1, is refused. An error of a request in Protocol Buffers is a google.rpc.Status. docs/opentelemetry.md says what becomes of attributes and types.
+         */
+        readonly post: operations["exportProfiles"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/v1/captures": {
         readonly parameters: {
             readonly query?: never;
@@ -5937,6 +5957,45 @@ export interface operations {
                     readonly [name: string]: unknown;
                 };
                 content?: never;
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["NotYours"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 415: components["responses"]["BadType"];
+            readonly 422: components["responses"]["Unusable"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly exportProfiles: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/x-protobuf": string;
+                readonly "application/json": {
+                    readonly resourceProfiles?: readonly Record<string, never>[];
+                    readonly dictionary?: Record<string, never>;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description The profiles are durable; `partialSuccess` counts those without time, which are not stored. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/x-protobuf": string;
+                    /** @example {} */
+                    readonly "application/json": Record<string, never>;
+                };
             };
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthorized"];
