@@ -79,6 +79,7 @@ PROCESSES = (
     "tests/cli/compare/test_speedscope.py",
     "tests/cli/compare/test_polling.py",
     "tests/cli/demo/",
+    "tests/cli/import_files/test_import_tools.py",
     "tests/deploy/",
     "tests/e2e/",
     "tests/harm/",

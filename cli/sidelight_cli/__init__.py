@@ -2,6 +2,7 @@
 
 local            `sidelight record` and `sidelight top`
 compare          `sidelight compare`
+import_files     `sidelight import`
 capture_command  `sidelight capture`
 export_command   `sidelight export`
 query_command    `sidelight query`

@@ -132,6 +132,16 @@ class CollectorApiClient:
                 f"{self._url} answered what is not JSON", hint=NOT_A_COLLECTOR_HINT
             ) from error
 
+    def post(self, path: str, content: bytes, content_type: str) -> None:
+        """Send gzipped content to a path of the collector, not below /api/v1.
+
+        Raises CollectorUnreachable or RequestRefused.
+        """
+        headers = {**self._headers, "Content-Type": content_type, "Content-Encoding": "gzip"}
+        request = urllib.request.Request(f"{self._url}/{path}", content, headers, method="POST")  # noqa: S310 - the scheme was checked
+        with self._open(request) as response:
+            b"".join(response.chunks)
+
     @contextmanager
     def stream(
         self,
@@ -149,6 +159,11 @@ class CollectorApiClient:
         url = f"{self._url}/api/v1/{path}?{urllib.parse.urlencode(parameters, doseq=True)}"
         headers = self._headers if content is None else {**self._headers, "Content-Type": "application/json"}
         request = urllib.request.Request(url, content, headers, method=method)  # noqa: S310 - the scheme was checked
+        with self._open(request) as response:
+            yield response
+
+    @contextmanager
+    def _open(self, request: urllib.request.Request) -> Iterator[ResponseStream]:
         try:
             with self._opener.open(request, timeout=self._timeout_seconds) as response:
                 gzipped = response.headers.get("Content-Encoding") == "gzip"

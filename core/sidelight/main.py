@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "compare": CommandEntry(
         "sidelight-cli", "say what takes more or less time in B than in A, for people and CI"
     ),
+    "import": CommandEntry("sidelight-cli", "send profile files of other tools to a collector"),
     "capture": CommandEntry("sidelight-cli", "sample a service's pods now, through the collector"),
     "query": CommandEntry("sidelight-cli", "write the JSON answer of any path of the collector's API"),
     "mcp": CommandEntry("sidelight-cli[mcp]", "serve tools for coding agents (MCP)"),

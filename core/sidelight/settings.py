@@ -154,7 +154,8 @@ def _add_argument(parser: argparse.ArgumentParser, field: dataclasses.Field[Any]
     common: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
     names = sorted([format_flag(field), *meta["aliases"]], key=lambda name: name.startswith("--"))
     if meta["positional"]:
-        parser.add_argument(field.name, nargs="?", metavar=meta["metavar"] or field.name.upper(), **common)
+        count = "*" if isinstance(default, tuple) else "?"
+        parser.add_argument(field.name, nargs=count, metavar=meta["metavar"] or field.name.upper(), **common)
     elif meta["switch"]:
         parser.add_argument(*names, dest=field.name, action=argparse.BooleanOptionalAction, **common)
     else:

@@ -1,4 +1,4 @@
-"""Files that `sidelight compare` reads: pprof, speedscope, Austin and folded text."""
+"""Files that `sidelight compare` and `sidelight import` read."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from sidelight_cli.compare.files import read_recording_file
+from sidelight_cli.compare.files import parse_recording_file, read_recording_file
+from sidelight_cli.import_files.imported_profile import parse_profile
+from sidelight_cli.import_files.push_body import encode_push
 from sidelight_collector.captures.recordings.recording_files import parse_recording, render_speedscope
 from sidelight_model.counts import ProfileType
 from sidelight_model.export_formats.pprof import StateRow, write_pprof
 from sidelight_model.export_formats.provenance import Provenance, SideProvenance
+from sidelight_model.import_formats.file_format import FileFormat
 from tests.fuzz.json_targets import MEMORY_BYTES
 from tests.fuzz.json_targets import TARGETS as JSON_TARGETS
 from tests.fuzz.targets import STACKS, Target
@@ -37,6 +40,21 @@ def run_file(data: bytes) -> str:
     return f"{type(read).__name__} {min(len(read.stacks), 5)} stacks"
 
 
+def run_import(data: bytes) -> str:
+    """Read a file in any format, and encode it for a collector; a comparison reads the same."""
+    profile = parse_profile("file", data, 100.0)
+    encode_push(profile, {"service_name": "shop"}, ProfileType.CPU, start_ns=1, duration_ns=10**9)
+    if profile.format in (FileFormat.TRACE, FileFormat.GECKO, FileFormat.MOJO):
+        parse_recording_file("file", data, ProfileType.WALL, 10.0)
+    return f"{profile.format} {min(len(profile.times), 3)} {bool(profile.damaged_parts)}"
+
+
+_RECORDED: Final = Path(__file__).parent.parent / "cli" / "import_files" / "recorded"
+_TRACE: Final = (
+    b'[{"ph":"X","pid":1,"tid":1,"ts":0,"dur":9,"name":"f (a.py:1)"},'
+    b'{"ph":"B","pid":1,"tid":2,"ts":5,"name":"h","args":{"filename":"b.py","line":4}},'
+    b'{"ph":"E","pid":1,"tid":2,"ts":25}]'
+)
 _PROFILE: Final = gzip.decompress(
     write_pprof(
         [
@@ -66,5 +84,27 @@ TARGETS: Final = (
         (b"\0" + _AUSTIN, b"\0" + STACKS),
         run_file,
         (b";", b"# mode: cpu\n", b"\nP1;T2;", b" 10,5,7\n"),
+    ),
+    Target(
+        "imports",
+        (
+            *(file.read_bytes() for file in sorted(_RECORDED.iterdir()) if file.suffix != ".gz"),
+            _TRACE,
+            _PROFILE,
+            _SPEEDSCOPE,
+            _AUSTIN,
+            STACKS,
+        ),
+        run_import,
+        (
+            b"\x05\x81",
+            b"\x02\x81\x01",
+            b'"ph":"X"',
+            b'"dur":-1',
+            b'"prefix":[0',
+            b"null",
+            b"1e999",
+            b'"schema":{',
+        ),
     ),
 )

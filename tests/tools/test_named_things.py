@@ -49,7 +49,7 @@ FOREIGN_OPTIONS = {
     "otelcol": {"--feature-gates"},
     "pip": {"--find-links"},
     "py-spy": {"--native"},
-    "python": {"--check-hash-based-pycs"},
+    "python": {"--check-hash-based-pycs", "--collapsed", "--gecko", "--jsonl"},
     "setpriv": {"--bounding-set", "--pdeathsig"},
 }
 EXAMPLES = {"--flag-name", "--x", "--no-x"}

@@ -1,6 +1,6 @@
 """Read recordings for a comparison.
 
-The formats are folded stacks, speedscope JSON, pprof, and Austin's text.
+The formats are folded stacks, speedscope JSON, pprof, Austin's two, Chrome traces and gecko profiles.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import Final
 
 from sidelight_cli.compare.exit_codes import InputNotReadable
-from sidelight_cli.compare.inputs.austin_input import BadAustin, is_austin, parse_austin
+from sidelight_cli.compare.inputs.austin_input import BadAustin, parse_austin
 from sidelight_cli.compare.inputs.pprof_input import parse_pprof
 from sidelight_cli.compare.inputs.sample_weights import RecordedSamples, count_folded_samples
 from sidelight_cli.compare.inputs.speedscope_input import parse_speedscope
+from sidelight_cli.compare.inputs.timeline_input import count_gecko_samples, count_trace_samples
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import BadFolded, Reason, SidelightError
 from sidelight_model.folded import number_lines
+from sidelight_model.import_formats.austin_mojo import DamagedMojo, MojoLines
+from sidelight_model.import_formats.file_format import FileFormat, identify_file
 from sidelight_model.import_formats.folded_input import EmptyProfile, decode_byte_order_mark, read_folded
-from sidelight_model.import_formats.pprof_profile import is_pprof
 
 _GZIP: Final = b"\x1f\x8b"
-_MOJO: Final = b"MOJ"
 
 
 def read_recording_file(file: Path, kind: ProfileType, sample_weight: float | None = None) -> RecordedSamples:
@@ -48,22 +49,47 @@ def read_recording_file(file: Path, kind: ProfileType, sample_weight: float | No
         raise SidelightError(
             f"{file} cannot be unpacked: {error}", reason=Reason.BAD_FOLDED, hint="Was it written to its end?"
         ) from error
-    text = decode_byte_order_mark(text)
-    if text.lstrip()[:1] == b"{":
-        return parse_speedscope(str(file), text, kind, sample_weight)
-    if is_pprof(text):
-        return RecordedSamples(parse_pprof(str(file), text, kind, sample_weight))
-    if text.startswith(_MOJO):
-        raise BadAustin(
-            f"{file} is Austin's binary format", hint=f"Convert it: mojo2austin {file} NAME.austin"
-        )
+    return parse_recording_file(str(file), decode_byte_order_mark(text), kind, sample_weight)
+
+
+def parse_recording_file(
+    file_name: str, content: bytes, kind: ProfileType, sample_weight: float | None
+) -> RecordedSamples:
+    """Parse the samples of unpacked content without a byte order mark.
+
+    Raises what `read_recording_file` does.
+    """
+    identified = identify_file(file_name, content)
+    match identified.format:
+        case FileFormat.SPEEDSCOPE:
+            return parse_speedscope(file_name, content, kind, sample_weight)
+        case FileFormat.PPROF:
+            return RecordedSamples(parse_pprof(file_name, content, kind, sample_weight))
+        case FileFormat.TRACE:
+            counts, damaged = count_trace_samples(file_name, identified.document, sample_weight)
+            return RecordedSamples(counts, damaged_parts=damaged)
+        case FileFormat.GECKO:
+            counts, damaged = count_gecko_samples(file_name, identified.document)
+            return RecordedSamples(counts, damaged_parts=damaged)
+        case FileFormat.MOJO:
+            lines = MojoLines(content)
+            try:
+                counts = parse_austin(file_name, enumerate(lines, 1), kind, sample_weight)
+            except DamagedMojo as error:
+                raise BadAustin(f"{file_name} is damaged: {error}", hint="Record it again.") from error
+            return RecordedSamples(counts, damaged_parts=len(lines.damage))
+        case FileFormat.AUSTIN:
+            return RecordedSamples(parse_austin(file_name, number_lines(content), kind, sample_weight))
+        case _:
+            return _parse_folded(file_name, content, sample_weight)
+
+
+def _parse_folded(file_name: str, content: bytes, sample_weight: float | None) -> RecordedSamples:
     try:
-        if is_austin(line for _, line in number_lines(text)):
-            return RecordedSamples(parse_austin(str(file), number_lines(text), kind, sample_weight))
-        profile = read_folded(text)
+        profile = read_folded(content)
         if not any(map(any, profile.stacks.values())):
-            raise EmptyProfile(str(file))
-        recording = count_folded_samples(str(file), profile.stacks, sample_weight)
+            raise EmptyProfile(file_name)
+        recording = count_folded_samples(file_name, profile.stacks, sample_weight)
         return replace(recording, unreadable_lines=profile.unreadable_lines)
     except BadFolded as error:
-        raise SidelightError(f"{file}, {error.message}", reason=error.reason, hint=error.hint) from error
+        raise SidelightError(f"{file_name}, {error.message}", reason=error.reason, hint=error.hint) from error

@@ -21,6 +21,7 @@ def check_recordings(
         *_check_states(a, b, kind),
         *_check_weights([recording.derived_weight for recording in recordings]),
         *_check_lines([recording.unreadable_lines for recording in recordings]),
+        *_check_parts([recording.damaged_parts for recording in recordings]),
     ]
 
 
@@ -68,6 +69,23 @@ def _check_lines(unreadable_lines: Sequence[UnreadableLines]) -> list[dict[str, 
         }
         for name, lines in zip("AB", unreadable_lines, strict=False)
         if lines.count
+    ]
+
+
+def _check_parts(damaged_parts: Sequence[int]) -> list[dict[str, Any]]:
+    """Report damaged events and samples that were left out."""
+    return [
+        {
+            "name": "unreadable_lines",
+            "state": "mismatch",
+            "severity": "warn",
+            "reason": "unreadable_lines",
+            "text": f"{name}: {format_count(count, 'damaged event')} left out.",
+            "hint": "Was the file written to its end, and by one process?",
+            "remedy": None,
+        }
+        for name, count in zip("AB", damaged_parts, strict=False)
+        if count
     ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sidelight_model.counts import STATES
@@ -22,6 +23,8 @@ from sidelight_model.export_formats.provenance import Provenance
 from sidelight_model.frames import Frame, unescape_frame
 
 GZIP_LEVEL: Final = 6
+SAMPLES: Final = "samples"
+"""The type of values that count samples."""
 
 
 class StateRow(NamedTuple):
@@ -31,6 +34,15 @@ class StateRow(NamedTuple):
     state: str
     samples: int
     ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileTimes:
+    """The times of a profile (ns); 0 is unknown."""
+
+    period_ns: int
+    start_ns: int = 0
+    duration_ns: int = 0
 
 
 def write_pprof(rows: Iterable[StateRow], provenance: Provenance, *, period_ns: int) -> bytes:
@@ -48,41 +60,68 @@ def encode_pprof(
 ) -> bytes:
     """Encode the profile of one side.
 
-    Stacks are sorted by their frames, so equal profiles give equal bytes. Without `with_counts` samples have
-    their time alone. With `files_in_names` functions are named as in a flame graph: `main (app.py)`.
+    Without `with_counts` samples have their time alone. With `files_in_names` functions are named as in a
+    flame graph: `main (app.py)`.
     """
     side = provenance.sides[0]
+    return encode_profile(
+        rows,
+        (*((SAMPLES,) if with_counts else ()), provenance.type),
+        ProfileTimes(period_ns, side.from_ns, round(side.pod_seconds * 1e9)),
+        [provenance.title, *provenance.to_lines(), provenance.exporter],
+        files_in_names=files_in_names,
+    )
+
+
+def encode_profile(
+    rows: Iterable[StateRow],
+    value_types: Sequence[str],
+    times: ProfileTimes,
+    comments: Iterable[str] = (),
+    *,
+    files_in_names: bool = False,
+) -> bytes:
+    """Encode a profile with values of these types, of which the last is that of the rows.
+
+    SAMPLES is the number of samples, and `cpu` before another type the time of running threads. Stacks are
+    sorted by their frames, so equal profiles give equal bytes. A row without a state has no label `state`.
+    """
     strings = _StringTable()
     locations = _LocationTable(strings, files_in_names=files_in_names)
     body = bytearray()
-    time_type = _encode_value_type(strings, provenance.type, "nanoseconds")
-    if with_counts:
-        body += encode_message(1, _encode_value_type(strings, "samples", "count"))
-    body += encode_message(1, time_type)
-    labels = {state: _encode_label(strings, "state", state) for state in STATES}
+    units = {name: "count" if name == SAMPLES else "nanoseconds" for name in value_types}
+    encoded_types = [_encode_value_type(strings, name, unit) for name, unit in units.items()]
+    for encoded_type in encoded_types:
+        body += encode_message(1, encoded_type)
+    labels = {state: encode_message(3, _encode_label(strings, "state", state)) for state in STATES}
+    labels[""] = b""
     for row in sorted(rows, key=lambda row: (tuple(row.frames), row.state)):
         ids = b"".join(map(locations.__getitem__, reversed(row.frames)))
-        values = (encode_varint(row.samples) if with_counts else b"") + encode_varint(row.ns)
-        body += encode_message(
-            2, encode_message(1, ids) + encode_message(2, values) + encode_message(3, labels[row.state])
-        )
+        values = b"".join(encode_varint(_get_value(row, name)) for name in value_types[:-1])
+        values += encode_varint(row.ns)
+        body += encode_message(2, encode_message(1, ids) + encode_message(2, values) + labels[row.state])
     body += encode_message(
         3, encode_number(1, 1) + encode_number(5, strings.intern("python")) + _MAPPING_FLAGS
     )
     body += locations.encoded
-    comments = [provenance.title, *provenance.to_lines(), provenance.exporter]
     tail = b"".join(
         [
-            encode_number(9, side.from_ns),
-            encode_number(10, round(side.pod_seconds * 1e9)),
-            encode_message(11, time_type),
-            encode_number(12, period_ns),
+            encode_number(9, times.start_ns),
+            encode_number(10, times.duration_ns),
+            encode_message(11, encoded_types[-1]),
+            encode_number(12, times.period_ns),
             encode_message(13, b"".join(encode_varint(strings.intern(line)) for line in comments)),
-            encode_number(14, strings.intern(provenance.type)),
+            encode_number(14, strings.intern(value_types[-1])),
         ]
     )
     body += b"".join(strings.encode_messages()) + tail
     return bytes(body)
+
+
+def _get_value(row: StateRow, value_type: str) -> int:
+    if value_type == SAMPLES:
+        return row.samples
+    return row.ns if row.state == "running" else 0
 
 
 class _StringTable:

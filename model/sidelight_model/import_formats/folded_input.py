@@ -7,6 +7,8 @@
 - frames as `file:function:line` (CPython's profiling.sampling, Austin), read as `function (file:line)`;
 - process and thread ids as first frames, which differ from run to run: `tid:7`, `process 7:"…"`,
   `thread (0x7F): name`. The ids are left out, a name stays as the frame `thread name`;
+- frames with the suffix `_[p]` or `_[pn]` of Python (gProfiler), which is left out;
+- a count alone, of samples without frames (py-spy, before a program begins);
 - damaged lines. Up to MAX_UNREADABLE_SHARE of the lines may be unreadable. They are left out and listed.
 
 Two counts on each line are differences of two profiles (difffolded.pl), and not a profile.
@@ -23,7 +25,7 @@ from typing import Final
 from sidelight_model.counts import Counts
 from sidelight_model.errors import BadFolded, Reason, SidelightError
 from sidelight_model.folded import Stack, decode_line, join_frames, parse_folded_lines, split_stack
-from sidelight_model.frames import Frame, escape_frame
+from sidelight_model.frames import NO_FRAMES, Frame, escape_frame
 
 PYSPY_COMMENT_PREFIX: Final = "py-spy> "
 """Prefix of the messages that `py-spy record -o /dev/stdout` prints. No Python frame begins with it."""
@@ -44,6 +46,8 @@ _TWO_COUNTS: Final = re.compile(r".+ [0-9]+ [0-9]+")
 _COLON_FRAME: Final = re.compile(r"(?P<file>.+?):(?P<function>[^:]+):(?P<line>[0-9]{1,18})")
 _WINDOW_HEADER_FIELD: Final = '"format":'
 _UNKNOWN_FILE: Final = "~"
+_RUNTIME_SUFFIX: Final = re.compile(r"_\[pn?\]$")
+_COUNT_ALONE: Final = re.compile(r"[ \t]*[0-9]{1,18}\r?", re.ASCII)
 _ROOT: Final = re.compile(
     r'tid:[0-9]+|pid:[0-9]+|process [0-9]+(?::".*)?|thread \([0-9A-Fa-fx]+\)(?:: (?P<name>.+))?'
 )
@@ -131,11 +135,16 @@ def is_plain_folded(text: bytes) -> bool:
 
 
 def has_foreign_frames(lines: Iterable[str]) -> bool:
-    """Return whether stacks have roots with ids, or frames `file:function:line`."""
+    """Return whether stacks have roots with ids, or frames `file:function:line`.
+
+    A frame with a suffix of gProfiler counts too.
+    """
     stacks = [line.rpartition(" ")[0].split(";") for line in lines]
     if any(_ROOT.fullmatch(frames[0]) for frames in stacks):
         return True
     frames = [frame for stack in stacks for frame in stack]
+    if any(frame.endswith(("_[p]", "_[pn]")) for frame in frames):
+        return True
     return bool(frames) and all(_COLON_FRAME.fullmatch(frame) for frame in frames)
 
 
@@ -146,6 +155,17 @@ def parse_colon_frame(text: str) -> Frame:
         return Frame(text)
     file = "" if match["file"] == _UNKNOWN_FILE else match["file"]
     return Frame(match["function"], file, int(match["line"]))
+
+
+def strip_root_ids(text: str) -> str:
+    """Return one of the first frames without ids of process and thread.
+
+    It is empty if it has nothing else, and another frame is returned as it is.
+    """
+    root = _ROOT.fullmatch(text)
+    if root is None:
+        return text
+    return f"thread {root['name']}" if root["name"] else ""
 
 
 def _read_sample(text: bytes) -> tuple[list[int], list[str]]:
@@ -169,7 +189,7 @@ def _iter_stack_lines(text: bytes, on_error: Callable[[BadFolded], None]) -> Ite
         if line.startswith("# {") and _WINDOW_HEADER_FIELD in line:
             raise BadFolded(number, "a window's header, in text that does not begin with one")
         if line not in ("", "\r") and not line.startswith(COMMENT_PREFIXES):
-            yield number, line
+            yield number, f"{NO_FRAMES} {line.strip()}" if _COUNT_ALONE.fullmatch(line) else line
 
 
 def _convert_line(line: str) -> str:
@@ -177,11 +197,9 @@ def _convert_line(line: str) -> str:
     stack, space, count = line.rpartition(" ")
     frames = []
     for at, text in enumerate(split_stack(Stack(stack))):
-        root = _ROOT.fullmatch(text) if at <= 1 else None
-        if root is None:
-            frames.append(
-                escape_frame(parse_colon_frame(text).text) if _COLON_FRAME.fullmatch(text) else text
-            )
-        elif root["name"]:
-            frames.append(f"thread {root['name']}")
+        frame = _RUNTIME_SUFFIX.sub("", strip_root_ids(text) if at <= 1 else text)
+        if frame and _COLON_FRAME.fullmatch(frame):
+            frame = escape_frame(parse_colon_frame(frame).text)
+        if frame:
+            frames.append(frame)
     return f"{join_frames(frames)}{space}{count}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NamedTuple
 
 from sidelight_model.folded import Stack, join_frames
@@ -36,6 +37,12 @@ _MAX_LINE: Final = 1 << 31
 _UINT64_MASK: Final = (1 << 64) - 1
 _MAX_TYPE_LENGTH: Final = 8
 _TYPE_TAG: Final = 1 << 3 | 2
+_FIRST_TAGS: Final = (b"\x12", b"\x48", b"\x50")
+"""The tags of samples, of the time and of the duration."""
+_NUMBER_FIELDS: Final = frozenset({7, 8, 9, 10, 12, 13, 14, 15})
+_MESSAGE_FIELDS: Final = frozenset({1, 2, 3, 4, 5, 6, 11, 13})
+_CHECKED_FIELDS: Final = 64
+_MIN_FIELDS: Final = 4
 
 
 class TooManyEntries(ValueError):
@@ -80,11 +87,27 @@ class PprofSample:
 
 
 def is_pprof(content: bytes) -> bool:
-    """Return whether content begins with a value type, the first field of a profile.
+    """Return whether content is a profile, by its first fields.
 
-    As text it would begin with an empty line and a control character.
+    Most begin with a value type: as text that would be an empty line and a control character. Go begins with
+    the time, which could be the letter H.
     """
-    return len(content) > 1 and content[0] == _TYPE_TAG and content[1] <= _MAX_TYPE_LENGTH
+    if len(content) > 1 and content[0] == _TYPE_TAG and content[1] <= _MAX_TYPE_LENGTH:
+        return True
+    return content[:1] in _FIRST_TAGS and _has_fields(content)
+
+
+def _has_fields(content: bytes) -> bool:
+    """Return whether the first fields are those of a profile, with the right types."""
+    numbers = set()
+    try:
+        for number, value in islice(iter_fields(memoryview(content)), _CHECKED_FIELDS):
+            if number not in (_NUMBER_FIELDS if isinstance(value, int) else _MESSAGE_FIELDS):
+                return False
+            numbers.add(number)
+    except DamagedMessage:
+        return False
+    return {1, 2} <= numbers or len(numbers) > _MIN_FIELDS
 
 
 class PprofProfile:

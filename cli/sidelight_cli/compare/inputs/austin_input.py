@@ -52,17 +52,6 @@ class _AustinLine:
     is_idle: bool
 
 
-def is_austin(lines: Iterable[str]) -> bool:
-    """Return whether the first line with a stack, or a header before it, is Austin's."""
-    for line in lines:
-        if header := _HEADER.fullmatch(line.strip()):
-            if header[1] == "austin":
-                return True
-        elif line.strip() and not line.startswith("#"):
-            return _LINE.fullmatch(line.strip()) is not None
-    return False
-
-
 def parse_austin(
     file_name: str, lines: Iterable[tuple[int, str]], kind: ProfileType, sample_weight: float | None
 ) -> Mapping[Stack, Counts]:

@@ -56,6 +56,8 @@ class RecordedSamples:
     stacks: Mapping[Stack, Counts]
     derived_weight: int = 1
     unreadable_lines: UnreadableLines = NO_UNREADABLE_LINES
+    damaged_parts: int = 0
+    """Events and samples of other files than text that were left out."""
 
 
 def count_folded_samples(

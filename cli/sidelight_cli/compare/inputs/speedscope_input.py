@@ -97,7 +97,7 @@ def parse_speedscope(
         unit_ns = min(NS_PER_UNIT[unit] or 1.0 for unit in units)
         if sample_weight and not (period or samples):
             period = sample_weight * unit_ns
-        sample_period = _find_sample_period([entry.weight for entry in entries], samples, period, unit_ns)
+        sample_period = find_sample_period([entry.weight for entry in entries], samples, period, unit_ns)
     try:
         counts = count_weighted_samples(entries, sample_period)
     except ValueError as error:
@@ -107,8 +107,11 @@ def parse_speedscope(
     return RecordedSamples(counts)
 
 
-def _find_sample_period(weights: Sequence[float], samples: object, period: object, unit_ns: float) -> float:
-    """Return the time between samples, in nanoseconds."""
+def find_sample_period(weights: Sequence[float], samples: object, period: object, unit_ns: float) -> float:
+    """Return the time between samples, in nanoseconds.
+
+    `samples` and `period` are those of the file, if it states them; `unit_ns` is the unit of the weights.
+    """
     total = sum(weights)
     if not total:
         return 1.0

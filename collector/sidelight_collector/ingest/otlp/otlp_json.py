@@ -1,8 +1,8 @@
 """Turn an OTLP request in JSON into Protocol Buffers.
 
-One parser then checks both. OTLP's JSON has names in camel case, 64-bit integers as texts or numbers, and ids in hexadecimal
-(https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding). Unknown names are ignored, except those of
-older layouts.
+One parser then checks both. OTLP's JSON has names in camel case, 64-bit integers as texts or numbers, and
+ids in hexadecimal (https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding). Unknown names are
+ignored, except those of older layouts.
 """
 
 from __future__ import annotations
