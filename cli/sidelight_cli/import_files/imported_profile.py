@@ -48,8 +48,9 @@ class BadFile(SidelightError):
 class ImportedProfile:
     """The time (ns) of each stack and state.
 
-    A state is one of STATES, or empty if the file has none. `has_samples` tells whether the times are
-    numbers of samples. A `start_ns` or `duration_ns` of 0 is unknown. `damaged_parts` counts lines, events or samples that were left out.
+    A state is one of STATES, or empty if the file has none. `has_samples` tells whether the times are numbers
+    of samples. A `start_ns` or `duration_ns` of 0 is unknown. `damaged_parts` counts lines, events or samples
+    that were left out.
     """
 
     format: FileFormat
