@@ -45,7 +45,7 @@ COLLECTOR = Page(
         "Kubernetes": "kubernetes.* token_.* discovery.* attach_.*",
         "Connections": "max_connections (header|body|response|idle)_timeout_seconds",
         "Ingest": "flush_.* max_(pending|body|label|window_header)_bytes max_(receive|future)_seconds "
-        "max_(windows|stacks|depth|labels|age_days) dedup_.* decode_.* pyroscope_.* otlp_.*",
+        "max_(windows|stacks|depth|labels|age_days) dedup_.* decode_.* pyroscope_.* otlp_.* forward_.*",
         "Retention and compaction": "retention_.* compact_.* deletion_.* orphan_.*",
         "Queries": "query_.* max_(queries|waiting_queries|range_days) default_nodes "
         "max_(nodes|points|rows|cells|export_frames) answer_.* cache_.* clickhouse_.* core_.*",

@@ -37,7 +37,7 @@ DESCRIPTION: Final = (
     "text, "
     "CSV and HTML have two sides."
 )
-EXPORT_FORMATS: Final = ("folded", "speedscope", "pprof", "csv", "svg", "html")
+EXPORT_FORMATS: Final = ("folded", "speedscope", "pprof", "otlp", "csv", "svg", "html")
 COMPARISON_FORMATS: Final = ("folded", "csv", "html")
 SIDES: Final = (
     *("baseline", "baseline_from", "baseline_until"),
@@ -58,7 +58,7 @@ class ExportSettings:
     collector: str = setting("", "URL of the collector", required=True, metavar="URL")
     format: str = setting(
         "folded",
-        "output format: folded, speedscope, pprof, csv, svg or html",
+        "output format: folded, speedscope, pprof, otlp, csv, svg or html",
         parse=make_choice_parser(*EXPORT_FORMATS),
     )
     type: str = setting(
@@ -110,7 +110,9 @@ class ExportSettings:
         parse=make_choice_parser("", "endpoint"),
     )
     lines: bool | None = setting(
-        None, "one frame per line number instead of per function (default: pprof only)", is_boolean=True
+        None,
+        "one frame per line number, not per function (default: pprof and otlp only)",
+        is_boolean=True,
     )
     states: bool = setting(
         default=True, help="folded: add [idle], [gil], [cpu_wait] and [gil_wait] as last frames"

@@ -40,12 +40,11 @@ from sidelight_collector.http.pyroscope.render_routes import RenderApi
 from sidelight_collector.http.request_body import BodyReader
 from sidelight_collector.ingest.batch import FlushPolicy
 from sidelight_collector.ingest.dedup import DedupCache, read_recent_ids
-from sidelight_collector.ingest.handler import IngestHandler
 from sidelight_collector.ingest.memory_budget import MemoryBudget
 from sidelight_collector.ingest.segment_writer import SegmentWriter
 from sidelight_collector.ingest.shared_stats import SharedIngestStats
 from sidelight_collector.ingest.stats import IngestStats
-from sidelight_collector.ingest_wiring import build_ingest_routes
+from sidelight_collector.ingest_wiring import build_forwarder, build_ingest_handler, build_ingest_routes
 from sidelight_collector.kubernetes_wiring import allow_one_time_tokens, build_cluster_features, open_cluster
 from sidelight_collector.metrics import Metrics, enable_multiprocess_metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
@@ -67,7 +66,6 @@ from sidelight_collector.settings_wiring import (
     build_clickhouse_stage1,
     build_compaction_policy,
     build_disk_cache,
-    build_ingest_limits,
     build_prometheus,
     build_query_limits,
     build_retention_policy,
@@ -224,14 +222,9 @@ async def serve(
     flush_policy = FlushPolicy(settings.flush_seconds, settings.flush_bytes)
     segment_writer = SegmentWriter(store, flush_policy, metrics, ingest_stats, dedup_cache)
     capture_repository = CaptureRepository(store)
-    ingest_handler = IngestHandler(
-        segment_writer,
-        build_ingest_limits(settings),
-        MemoryBudget(settings.max_pending_bytes, metrics.pending_bytes.set),
-        metrics,
-        decode_threads=settings.decode_threads,
-        max_receive_seconds=settings.max_receive_seconds,
-        check_captures=CaptureWriters(capture_repository).check,
+    forwarder = build_forwarder(settings, metrics)
+    ingest_handler = build_ingest_handler(
+        settings, segment_writer, metrics, CaptureWriters(capture_repository).check, forwarder
     )
     disk = build_disk_cache(settings, store, metrics) if serves else None
     engine = QueryEngine(
@@ -344,6 +337,8 @@ async def serve(
             flushing = roots.create_task(
                 run_root_task(stop, "flush", segment_writer.run()), name="flush windows to the store"
             )
+            if forwarder is not None:
+                roots.create_task(run_root_task(stop, "forward", forwarder.run(stop)), name="forward windows")
             roots.create_task(
                 run_root_task(stop, "pulse", measure_loop_lag(stop, metrics.event_loop_lag_seconds.observe)),
                 name="measure how late the event loop is",

@@ -86,6 +86,11 @@ class Metrics:
             "sidelight_otlp_timestamps_ignored",
             "Timestamps of samples of OpenTelemetry profiles, which are not stored.",
         )
+        self.forwarded_windows = self._counter(
+            "sidelight_forwarded_windows",
+            "Windows for the server of --forward-url, by outcome: sent, failed, dropped.",
+            ("outcome",),
+        )
         self.refusals = self._counter(
             "sidelight_refusals", "Rejected or failed requests, by reason.", ("reason",)
         )

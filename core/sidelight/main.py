@@ -37,7 +37,7 @@ COMMANDS: Final = {
     "storage": CommandEntry("sidelight-collector", "what a store keeps: retention, pins, lifecycle"),
     "doctor": CommandEntry("sidelight-collector", "check a store, and mend what is safe to mend"),
     "export": CommandEntry(
-        "sidelight-cli", "write a stored profile: folded, speedscope, pprof, CSV, SVG, HTML"
+        "sidelight-cli", "write a stored profile: folded, speedscope, pprof, OTLP, CSV, SVG, HTML"
     ),
     "compare": CommandEntry(
         "sidelight-cli", "say what takes more or less time in B than in A, for people and CI"

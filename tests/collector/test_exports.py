@@ -15,6 +15,10 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientResponse
+from google.protobuf.json_format import MessageToJson
+from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 import (
+    ExportProfilesServiceRequest,
+)
 
 from sidelight_collector.http.api.exports import build_filename
 from sidelight_collector.query.query_limits import QueryLimits
@@ -62,11 +66,12 @@ def carried(page: bytes) -> Any:
     return json.loads(gzip.decompress(base64.b64decode(found[1])))
 
 
-FORMATS = ("folded", "speedscope", "pprof", "csv", "svg", "html")
+FORMATS = ("folded", "speedscope", "pprof", "otlp", "csv", "svg", "html")
 TYPES = {
     "folded": "text/plain",
     "speedscope": "application/json",
     "pprof": "application/vnd.google.protobuf+gzip",
+    "otlp": "application/x-protobuf",
     "csv": "text/csv",
     "svg": "image/svg+xml",
     "html": "text/html",
@@ -94,6 +99,8 @@ async def test_every_export_says_what_it_stands_on_inside(
         (tmp_path / "p.pb.gz").write_bytes(body)
         argv = ["go", "tool", "pprof", "-raw", str(tmp_path / "p.pb.gz")]
         text = subprocess.run(argv, capture_output=True, check=True, timeout=240).stdout.decode()
+    elif wanted == "otlp":
+        text = MessageToJson(ExportProfilesServiceRequest.FromString(body), ensure_ascii=False)
     else:
         text = json.dumps(carried(body)) if wanted == "html" else body.decode()
     text = text.replace("&quot;", '"').replace('\\"', '"').replace('""', '"')
@@ -146,6 +153,8 @@ async def test_only_the_stacks_that_are_asked_for_are_taken_away(
         (tmp_path / "p.pb.gz").write_bytes(body)
         argv = ["go", "tool", "pprof", "-raw", str(tmp_path / "p.pb.gz")]
         text = subprocess.run(argv, capture_output=True, check=True, timeout=240).stdout.decode()
+    elif wanted == "otlp":
+        text = MessageToJson(ExportProfilesServiceRequest.FromString(body), ensure_ascii=False)
     else:
         text = json.dumps(carried(body)) if wanted == "html" else body.decode()
     assert "=cmd" in text

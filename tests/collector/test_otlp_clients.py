@@ -7,11 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sidelight_model.window import encode_windows
 from tests.collector.alertmanagers import free_port
-from tests.collector.processes import SECONDS, Process, metric
+from tests.collector.processes import SECONDS, Process, metric, post
 from tests.collector.test_pyroscope_clients import total_ns
 
 pytestmark = pytest.mark.long
@@ -106,3 +108,22 @@ def test_the_sdk_is_accepted_with_proto_1_45_and_refused_with_1_40(
     selector = 'service="shop",version="7",namespace="shop",pod="shop-1"'
     assert total_ns(collector, query=selector, type="wall") > 10**9
     assert metric(collector, "sidelight_otlp_timestamps_ignored_total") > 0
+
+
+def test_forwarded_windows_pass_an_opentelemetry_collector(
+    start: Callable[..., Process], forward: Callable[[int], str], make_window: Any, tmp_path: Path
+) -> None:
+    receiver = start(str(tmp_path / "there")).port()
+    url = forward(receiver)
+    sender = start(str(tmp_path / "here"), "--forward-url", f"{url}{PATH}").port()
+    window = make_window("main;f 7 | main;[idle] 20 | main;g;[gil] 3", service="shop", version="7")
+    status, answer = post(sender, encode_windows([window]))
+    assert status == 200, answer
+    deadline = time.monotonic() + SECONDS
+    while metric(receiver, "sidelight_windows_accepted_total") < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    selector = 'service="shop",version="7"'
+    for kind in ("cpu", "wall", "gil"):
+        assert total_ns(receiver, query=selector, type=kind) == total_ns(sender, query=selector, type=kind)
+    assert metric(sender, 'sidelight_forwarded_windows_total{outcome="sent"}') == 1

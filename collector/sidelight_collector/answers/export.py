@@ -6,7 +6,7 @@ and a page that opens without a network (HTML) have one side or two.
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
@@ -165,8 +165,9 @@ def export_pprof(
     name: str,
     max_frames: int,
     stack_filter: StackFilter,
+    write: Callable[..., bytes] = write_pprof,
 ) -> ExportedProfile:
-    """Export a gzipped profile for `go tool pprof`.
+    """Export a gzipped profile for `go tool pprof`, or in another format that `write` writes.
 
     Each sample has its state as a label. Raises LimitExceeded if its stacks have more than `max_frames`
     frames together.
@@ -177,9 +178,7 @@ def export_pprof(
     )
     context.deadline.remaining()
     provenance = _build_provenance(context, sides, [windows], kind, name, stack_filter)
-    content = write_pprof(
-        rows, provenance, period_ns=_compute_period_ns(windows.table["period_ns"], provenance)
-    )
+    content = write(rows, provenance, period_ns=_compute_period_ns(windows.table["period_ns"], provenance))
     return ExportedProfile(content, provenance, build_basis([windows], kind, context.unreadable_count))
 
 

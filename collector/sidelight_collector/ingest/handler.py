@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -24,9 +24,12 @@ from sidelight_collector.ingest.validation import (
     parse_request,
 )
 from sidelight_collector.metrics import Metrics
+from sidelight_collector.stack_hashing import HashedWindow
 from sidelight_model.errors import Reason, SidelightError
 
 PATH: Final = "/api/v1/windows"
+FORWARDED_HEADER: Final = "Sidelight-Forwarded"
+"""Marks requests of a collector that forwards; their windows are not forwarded again."""
 ParseRequest = Callable[[ReceivedRequest, IngestLimits], ParsedRequest]
 
 _BLOCK_BYTES: Final = 1 << 18
@@ -65,6 +68,7 @@ class IngestHandler:
         max_receive_seconds: float,
         clock_ns: Callable[[], int] = time.time_ns,
         check_captures: Callable[[WriterIdentity, Iterable[str]], None] = lambda *_: None,
+        on_stored: Callable[[Sequence[HashedWindow]], None] | None = None,
     ) -> None:
         self._segment_writer = segment_writer
         self._limits = limits
@@ -76,6 +80,7 @@ class IngestHandler:
         self._max_receive_seconds = max_receive_seconds
         self._clock_ns = clock_ns
         self._check_captures = check_captures
+        self._on_stored = on_stored
 
     def routes(self) -> list[web.RouteDef]:
         """Return the route of this handler."""
@@ -113,9 +118,13 @@ class IngestHandler:
             self._metrics.samples_truncated.inc(parsed.truncated_samples)
             if not parsed.windows:
                 return parsed, Receipt([], [])
-            return parsed, await self._segment_writer.submit(
+            receipt = await self._segment_writer.submit(
                 parsed.windows, parsed.text_bytes, id(request.protocol)
             )
+            if self._on_stored is not None and FORWARDED_HEADER not in request.headers:
+                accepted = set(receipt.accepted)
+                self._on_stored([row for row in parsed.windows if row.window.id in accepted])
+            return parsed, receipt
 
     async def _parse(
         self, request: web.Request, received: ReceivedRequest, parse: ParseRequest

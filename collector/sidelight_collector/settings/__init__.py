@@ -7,6 +7,7 @@ client_limits  limits of connections, hosts, headers, polls and recordings
 pyroscope      ingest from Pyroscope's clients
 source_links   links from frames to source code
 otlp           ingest of OpenTelemetry profiles
+forwarding     windows sent on to another system
 deploys        settings of deploy evaluations and alerts
 comparison     settings of comparisons
 kubernetes     identities from a cluster, discovery, attached sidecars

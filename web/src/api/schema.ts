@@ -2804,10 +2804,10 @@ export interface components {
          */
         readonly limit: number;
         /**
-         * @description folded: folded stacks. speedscope: speedscope JSON. pprof: gzipped pprof profile with a state label on samples. csv: functions with their cost. svg: flame graph as one file. html: page with the flame graph that works offline.
+         * @description folded: folded stacks. speedscope: speedscope JSON. pprof: gzipped pprof profile with a state label on samples. otlp: request of OpenTelemetry profiles. csv: functions with their cost. svg: flame graph as one file. html: page with the flame graph that works offline.
          * @example csv
          */
-        readonly format: "folded" | "speedscope" | "pprof" | "csv" | "svg" | "html";
+        readonly format: "folded" | "speedscope" | "pprof" | "otlp" | "csv" | "svg" | "html";
         /**
          * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]`, `[gil]`, `[cpu_wait]` or `[gil_wait]`; 0 sums over states.
          * @example 0
@@ -5426,7 +5426,7 @@ export interface operations {
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description folded: folded stacks. speedscope: speedscope JSON. pprof: gzipped pprof profile with a state label on samples. csv: functions with their cost. svg: flame graph as one file. html: page with the flame graph that works offline.
+                 * @description folded: folded stacks. speedscope: speedscope JSON. pprof: gzipped pprof profile with a state label on samples. otlp: request of OpenTelemetry profiles. csv: functions with their cost. svg: flame graph as one file. html: page with the flame graph that works offline.
                  * @example csv
                  */
                 readonly format?: components["parameters"]["format"];
@@ -5514,6 +5514,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Speedscope"];
                     readonly "image/svg+xml": string;
                     readonly "application/vnd.google.protobuf+gzip": string;
+                    readonly "application/x-protobuf": string;
                     readonly "text/csv": string;
                     readonly "text/html": string;
                 };

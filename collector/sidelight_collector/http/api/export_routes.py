@@ -40,6 +40,8 @@ from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.export_formats.otlp import write_otlp
+from sidelight_model.export_formats.pprof import write_pprof
 
 
 class ExportApi(ApiHandler):
@@ -117,7 +119,7 @@ class ExportApi(ApiHandler):
             parameters.parse_max_nodes(),
             self._limits,
         )
-        lines = parameters.parse_switch("lines", default=export_format == "pprof")
+        lines = parameters.parse_switch("lines", default=export_format in ("pprof", "otlp"))
         states, with_header = (
             parameters.parse_switch("states", default=True),
             parameters.parse_switch("about", default=False),
@@ -162,7 +164,9 @@ class ExportApi(ApiHandler):
             )
         if export_format == "svg":
             return partial(export_svg, kind=kind, stack_filter=stack_filter, lines=lines)
-        return partial(export_pprof, kind=kind, stack_filter=stack_filter, lines=lines, max_frames=max_frames)
+        write = write_otlp if export_format == "otlp" else write_pprof
+        exporter = partial(export_pprof, kind=kind, stack_filter=stack_filter, lines=lines)
+        return partial(exporter, max_frames=max_frames, write=write)
 
     def _offline_template(self) -> PageTemplate:
         if self._offline_page is None:

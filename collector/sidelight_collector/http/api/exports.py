@@ -14,17 +14,18 @@ from sidelight_collector.answers.export import ExportedProfile
 from sidelight_model.export_formats.provenance import format_timestamp
 from sidelight_model.export_formats.svg_script import SCRIPT
 
-PROFILE_FORMATS: Final = ("folded", "speedscope", "pprof", "csv", "svg", "html")
+PROFILE_FORMATS: Final = ("folded", "speedscope", "pprof", "otlp", "csv", "svg", "html")
 COMPARISON_FORMATS: Final = ("csv", "folded", "html")
 CONTENT_TYPES: Final = {
     "folded": "text/plain; charset=utf-8",
     "speedscope": "application/json; charset=utf-8",
     "pprof": "application/vnd.google.protobuf+gzip",
+    "otlp": "application/x-protobuf",
     "csv": "text/csv; charset=utf-8",
     "svg": "image/svg+xml; charset=utf-8",
     "html": "text/html; charset=utf-8",
 }
-FILE_EXTENSIONS: Final = {"speedscope": "speedscope.json", "pprof": "pb.gz"}
+FILE_EXTENSIONS: Final = {"speedscope": "speedscope.json", "pprof": "pb.gz", "otlp": "otlp.pb"}
 
 _POLICY_META_PATTERN: Final = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]+)">')
 _DIGEST = b64encode(sha256(SCRIPT.encode()).digest()).decode()

@@ -45,6 +45,7 @@ TIME_TYPES: Final = {
     "cpu": ProfileType.CPU,
     "itimer": ProfileType.CPU,
     "wall": ProfileType.WALL,
+    "off_cpu": ProfileType.WALL,
     "gil": ProfileType.GIL,
 }
 """Value types in units of time that are the time of threads. The delay of a mutex is none."""
