@@ -10,7 +10,7 @@ from sidelight_collector.auth.authorizer import read_tokens
 from sidelight_collector.auth.write_identity import WriterIdentity
 from sidelight_collector.forwarding.forward_client import ForwardClient
 from sidelight_collector.forwarding.forwarder import Forwarder
-from sidelight_collector.ingest.handler import IngestHandler
+from sidelight_collector.ingest.handler import IngestHandler, IngestHooks
 from sidelight_collector.ingest.memory_budget import MemoryBudget
 from sidelight_collector.ingest.otlp.otlp_handler import OtlpHandler
 from sidelight_collector.ingest.pyroscope.pyroscope_handler import PyroscopeHandler
@@ -35,8 +35,7 @@ def build_ingest_handler(
         metrics,
         decode_threads=settings.decode_threads,
         max_receive_seconds=settings.max_receive_seconds,
-        check_captures=check_captures,
-        on_stored=forwarder.offer if forwarder else None,
+        hooks=IngestHooks(check_captures, forwarder.offer if forwarder else None),
     )
 
 

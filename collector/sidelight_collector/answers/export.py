@@ -167,7 +167,7 @@ def export_pprof(
     stack_filter: StackFilter,
     write: Callable[..., bytes] = write_pprof,
 ) -> ExportedProfile:
-    """Export a gzipped profile for `go tool pprof`, or in another format that `write` writes.
+    """Export a gzipped profile for `go tool pprof`, or another that `write` writes.
 
     Each sample has its state as a label. Raises LimitExceeded if its stacks have more than `max_frames`
     frames together.

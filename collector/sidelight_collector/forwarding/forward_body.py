@@ -8,7 +8,7 @@ from typing import Final
 from sidelight import __version__
 from sidelight_collector.stack_hashing import HashedWindow
 from sidelight_model.counts import STATES
-from sidelight_model.export_formats.otlp import OtlpRequestBuilder
+from sidelight_model.export_formats.otlp_export import OtlpRequestBuilder
 from sidelight_model.export_formats.pprof import SAMPLES, ProfileTimes, StateRow, encode_profile
 from sidelight_model.export_formats.protobuf_writer import encode_message
 from sidelight_model.folded import split_stack

@@ -1,4 +1,7 @@
-"""Send windows to a server of Pyroscope's protocol or of OTLP. Blocking: for threads."""
+"""Send windows to a server of Pyroscope's protocol or of OTLP.
+
+Sending blocks, so it is for threads.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
@@ -54,6 +55,21 @@ class ReceiveTimeout(SidelightError):
     reason = Reason.REQUEST_TIMEOUT
 
 
+@dataclass(frozen=True, slots=True)
+class IngestHooks:
+    """What else happens to windows.
+
+    `check_captures` raises SidelightError if a writer may not send to captures. `on_stored` gets the windows
+    that are new, once they are durable.
+    """
+
+    check_captures: Callable[[WriterIdentity, Iterable[str]], None] = lambda *_: None
+    on_stored: Callable[[Sequence[HashedWindow]], None] | None = None
+
+
+_NO_HOOKS: Final = IngestHooks()
+
+
 class IngestHandler:
     """Receives windows within a memory budget; `close` ends its threads."""
 
@@ -67,8 +83,7 @@ class IngestHandler:
         decode_threads: int,
         max_receive_seconds: float,
         clock_ns: Callable[[], int] = time.time_ns,
-        check_captures: Callable[[WriterIdentity, Iterable[str]], None] = lambda *_: None,
-        on_stored: Callable[[Sequence[HashedWindow]], None] | None = None,
+        hooks: IngestHooks = _NO_HOOKS,
     ) -> None:
         self._segment_writer = segment_writer
         self._limits = limits
@@ -79,8 +94,7 @@ class IngestHandler:
         self._decode_slots = asyncio.Semaphore(2 * decode_threads)
         self._max_receive_seconds = max_receive_seconds
         self._clock_ns = clock_ns
-        self._check_captures = check_captures
-        self._on_stored = on_stored
+        self._hooks = hooks
 
     def routes(self) -> list[web.RouteDef]:
         """Return the route of this handler."""
@@ -110,7 +124,7 @@ class IngestHandler:
             )
             parsed = await self._parse(request, received, parse)
             if received.writer and (ids := _find_captures(parsed)):
-                await asyncio.to_thread(self._check_captures, received.writer, ids)
+                await asyncio.to_thread(self._hooks.check_captures, received.writer, ids)
             del received
             del body
             reservation.resize(parsed.memory_bytes)
@@ -121,9 +135,9 @@ class IngestHandler:
             receipt = await self._segment_writer.submit(
                 parsed.windows, parsed.text_bytes, id(request.protocol)
             )
-            if self._on_stored is not None and FORWARDED_HEADER not in request.headers:
+            if self._hooks.on_stored is not None and FORWARDED_HEADER not in request.headers:
                 accepted = set(receipt.accepted)
-                self._on_stored([row for row in parsed.windows if row.window.id in accepted])
+                self._hooks.on_stored([row for row in parsed.windows if row.window.id in accepted])
             return parsed, receipt
 
     async def _parse(

@@ -2,7 +2,7 @@
 
 pprof
 speedscope
-otlp         OpenTelemetry profiles
+otlp_export  OpenTelemetry profiles
 csv_export
 svg          flame graph
 svg_script   zoom and search in the flame graph

@@ -40,7 +40,7 @@ from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.export_formats.otlp import write_otlp
+from sidelight_model.export_formats.otlp_export import write_otlp
 from sidelight_model.export_formats.pprof import write_pprof
 
 

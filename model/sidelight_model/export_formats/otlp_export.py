@@ -39,7 +39,7 @@ _PROFILE_ID_BYTES: Final = 16
 
 
 def write_otlp(rows: Iterable[StateRow], provenance: Provenance, *, period_ns: int) -> bytes:
-    """Write the profile of one side as a request that a server of OTLP accepts.
+    """Write the profile of one side as a request of OTLP.
 
     The attributes of its resource name the service of the selector, and what the profile rests on.
     """
@@ -60,7 +60,10 @@ def write_otlp(rows: Iterable[StateRow], provenance: Provenance, *, period_ns: i
 
 
 class OtlpRequestBuilder:
-    """Builds an ExportProfilesServiceRequest; `exporter` names the program and its version."""
+    """Builds an ExportProfilesServiceRequest.
+
+    `exporter` names the program and its version.
+    """
 
     def __init__(self, exporter: tuple[str, str]) -> None:
         self._strings: dict[str, int] = {"": 0}
