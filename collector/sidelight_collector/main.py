@@ -44,7 +44,6 @@ from sidelight_collector.ingest.memory_budget import MemoryBudget
 from sidelight_collector.ingest.segment_writer import SegmentWriter
 from sidelight_collector.ingest.shared_stats import SharedIngestStats
 from sidelight_collector.ingest.stats import IngestStats
-from sidelight_collector.ingest_wiring import build_forwarder, build_ingest_handler, build_ingest_routes
 from sidelight_collector.kubernetes_wiring import allow_one_time_tokens, build_cluster_features, open_cluster
 from sidelight_collector.metrics import Metrics, enable_multiprocess_metrics
 from sidelight_collector.query.engine.query_engine import QueryEngine
@@ -66,6 +65,9 @@ from sidelight_collector.settings_wiring import (
     build_clickhouse_stage1,
     build_compaction_policy,
     build_disk_cache,
+    build_forwarder,
+    build_ingest_handler,
+    build_ingest_routes,
     build_prometheus,
     build_query_limits,
     build_retention_policy,

@@ -81,7 +81,7 @@ def encode_profile(
     *,
     files_in_names: bool = False,
 ) -> bytes:
-    """Encode a profile with values of these types, of which the last is that of the rows.
+    """Encode a profile with values of these types; the last is that of the rows.
 
     SAMPLES is the number of samples, and `cpu` before another type the time of running threads. Stacks are
     sorted by their frames, so equal profiles give equal bytes. A row without a state has no label `state`.
