@@ -20,9 +20,9 @@ from sidelight_collector.metrics import Metrics
 from sidelight_collector.stack_hashing import HashedWindow, hash_window
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.segments import list_segments, read_segment
+from sidelight_model.counts import STATES
 from sidelight_model.window import Window, encode_windows
 
-STATES = ("running", "idle", "gil", "cpu_wait")
 PROFILE = "main (a.py:1);f (a.py:2) 7 | main (a.py:1);[idle] 20 | main (a.py:1);g (b.py:3);[gil] 3"
 
 
@@ -159,13 +159,14 @@ def test_otlp_requests_have_the_layout_of_the_published_messages(make_window: An
     assert {one.key: one.value.string_value for one in resource.resource.attributes}["service.name"] == "shop"
     cpu, off_cpu = resource.scope_profiles[0].profiles
     assert dictionary.string_table[off_cpu.sample_type.type_strindex] == "off_cpu"
-    assert sum(sample.values[0] for sample in cpu.samples) == 7 * cpu.period
-    assert sum(sample.values[0] for sample in off_cpu.samples) == 23 * cpu.period
+    assert sum(sample.values[0] for sample in cpu.samples) == 10 * cpu.period
+    assert sum(sample.values[0] for sample in off_cpu.samples) == 20 * cpu.period
     assert cpu.profile_id != off_cpu.profile_id
     text = dictionary.string_table
+    [running] = [sample for sample in cpu.samples if sample.values[0] == 7 * cpu.period]
     frames = [
         (text[dictionary.function_table[line.function_index].name_strindex], line.line)
-        for index in dictionary.stack_table[cpu.samples[0].stack_index].location_indices
+        for index in dictionary.stack_table[running.stack_index].location_indices
         for line in dictionary.location_table[index].lines
     ]
     assert frames == [("f", 2), ("main", 1)]

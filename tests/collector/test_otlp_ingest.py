@@ -74,7 +74,7 @@ async def test_profiles_are_stored_in_every_encoding_and_once(serving: Any, form
     names = ("service", "version", "namespace", "pod")
     assert [window[name] for name in names] == ["shop.checkout", "7", "shop", "shop-1"]
     assert dict(window["labels"])["deployment_environment_name"] == "live"
-    assert window["missing_states"] == ["idle", "gil", "cpu_wait"]
+    assert window["missing_states"] == ["idle", "gil", "cpu_wait", "gil_wait"]
 
 
 def encode(built: Request) -> bytes:
@@ -219,7 +219,7 @@ async def test_profiles_need_a_token_and_share_the_memory_budget(serving: Any) -
         answer = await collector.ask("POST", PATH, encode(request()), PROTO)
         assert (answer.status, "retry-after" in answer.headers) == (429, True)
     async with serving(MemoryStore(), otlp_ingest=False) as collector:
-        assert (await collector.ask("POST", PATH, b"", PROTO)).status == 404
+        assert (await collector.ask("POST", PATH, b"", PROTO)).status == 405
 
 
 async def test_a_shared_dictionary_does_not_multiply_the_memory_of_a_request(serving: Any) -> None:

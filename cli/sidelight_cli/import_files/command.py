@@ -75,7 +75,7 @@ def _send_file(file: Path, settings: ImportSettings, client: CollectorApiClient,
         hint = error.hint
         if error.reason is Reason.TOO_OLD:
             hint = "Give another --start, or raise the collector's --max-age-days."
-        elif error.status == 404:
+        elif error.status in (404, 405):
             hint = "The collector needs --pyroscope-ingest, which receives files."
         raise SidelightError(f"{file}: {message}", reason=error.reason, hint=hint) from error
     return describe(file, profile, start_ns, duration_ns)

@@ -2,8 +2,8 @@
 
 The messages are those of `opentelemetry/proto/profiles/v1development`. All profiles of a request share one
 dictionary, and index 0 of each of its tables is the zero value. A profile has values of one type, so the
-samples of a window become two profiles: `cpu`, and `off_cpu` for threads that wait, with the attribute
-`state`.
+samples of a window become two profiles: `cpu`, and `off_cpu` for threads that wait. Samples have the
+attribute `state`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from sidelight_model.counts import ON_CPU_STATES
 from sidelight_model.export_formats.pprof import ProfileTimes, StateRow
 from sidelight_model.export_formats.protobuf_writer import (
     encode_fixed64,
@@ -82,8 +83,8 @@ class OtlpRequestBuilder:
         """Add the rows of a window as profiles; `identity` tells it from others."""
         samples = {CPU: bytearray(), OFF_CPU: bytearray()}
         for row in rows:
-            kind = CPU if row.state in ("running", "") else OFF_CPU
-            samples[kind] += encode_message(2, self._encode_sample(row, with_state=kind == OFF_CPU))
+            kind = CPU if row.state in (*ON_CPU_STATES, "") else OFF_CPU
+            samples[kind] += encode_message(2, self._encode_sample(row))
         profiles = b"".join(
             encode_message(2, self._encode_profile(identity, kind, bytes(encoded), times))
             for kind, encoded in samples.items()
@@ -130,11 +131,11 @@ class OtlpRequestBuilder:
     def _encode_value_type(self, kind: str) -> bytes:
         return encode_number(1, self._intern(kind)) + encode_number(2, self._intern("nanoseconds"))
 
-    def _encode_sample(self, row: StateRow, *, with_state: bool) -> bytes:
+    def _encode_sample(self, row: StateRow) -> bytes:
         locations = encode_message(1, b"".join(map(self._find_location, reversed(row.frames))))
         stack = self._stacks.setdefault(locations, len(self._stacks))
         attributes = b""
-        if with_state:
+        if row.state:
             attribute = encode_number(1, self._intern("state")) + _encode_value(row.state)
             number = self._attributes.setdefault(attribute, len(self._attributes))
             attributes = encode_message(2, encode_varint(number))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from sidelight_model.counts import STATES
+from sidelight_model.counts import ON_CPU_STATES, STATES
 from sidelight_model.export_formats.protobuf_writer import (
     encode_message,
     encode_number,
@@ -83,7 +83,7 @@ def encode_profile(
 ) -> bytes:
     """Encode a profile with values of these types; the last is that of the rows.
 
-    SAMPLES is the number of samples, and `cpu` before another type the time of running threads. Stacks are
+    SAMPLES is the number of samples, and `cpu` before another type the time on a CPU. Stacks are
     sorted by their frames, so equal profiles give equal bytes. A row without a state has no label `state`.
     """
     strings = _StringTable()
@@ -121,7 +121,7 @@ def encode_profile(
 def _get_value(row: StateRow, value_type: str) -> int:
     if value_type == SAMPLES:
         return row.samples
-    return row.ns if row.state == "running" else 0
+    return row.ns if row.state in ON_CPU_STATES else 0
 
 
 class _StringTable:
