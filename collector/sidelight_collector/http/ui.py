@@ -127,6 +127,8 @@ def routes(
         return _html_response(page, POLICY)
 
     async def show_unknown(request: web.Request) -> web.Response:
+        if methods := await _list_other_methods(request):
+            raise web.HTTPMethodNotAllowed(request.method, methods)
         if "text/html" not in request.headers.get("Accept", ""):
             raise web.HTTPNotFound
         response = _html_response(page, POLICY)
@@ -155,6 +157,15 @@ def routes(
         web.get("/speedscope/{name}", _build_file_handler(build.speedscope_files)),
         web.get(_UNKNOWN_PATH, show_unknown),
     ]
+
+
+async def _list_other_methods(request: web.Request) -> set[str]:
+    """List the methods that other routes have for the path of a GET request."""
+    methods: set[str] = set()
+    for resource in request.app.router.resources():
+        _, allowed = await resource.resolve(request)
+        methods |= allowed
+    return methods - {"GET", "HEAD"}
 
 
 def _page_paths(path_prefix: str) -> tuple[str, ...]:

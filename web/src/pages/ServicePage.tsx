@@ -113,7 +113,7 @@ function SampleSummary({ on: side }: { on: Side }) {
 function CompareLink({ timeline }: { timeline: TimelineAnswer | null }) {
   const here = place.value;
   const hasBoth = (timeline?.versions.length ?? 0) > 1;
-  return <Link to={onPage(here, "compare", { baseline: "", comparison: "", ...CHOSEN_RANGE, ...(hasBoth ? { from: here.from, until: here.until } : {}) })} class="button primary">{strings.compareWithPreviousVersion}</Link>;
+  return <Link to={onPage(here, "compare", { baseline: "", comparison: "", ...CHOSEN_RANGE, ...(hasBoth ? { from: here.from, until: here.until } : {}) })} early={hasBoth} class="button primary">{strings.compareWithPreviousVersion}</Link>;
 }
 
 function MissingVersionNotice() {

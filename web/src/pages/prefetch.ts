@@ -7,7 +7,7 @@ import { compareQuery } from "../lib/queryParameters.ts";
 /** A pointer that rests on a link this long is about to press it. */
 const REST_MS = 80;
 
-/** Requests a comparison before its page opens: as soon as the pointer rests on its link, or presses it. */
+/** Requests a comparison before its page opens: as soon as its link is pressed, or the pointer rests on it where an answer is certain. */
 export function prefetchComparisons(): void {
   let resting: ReturnType<typeof setTimeout> | undefined;
   let under: HTMLAnchorElement | null = null;
@@ -23,7 +23,7 @@ export function prefetchComparisons(): void {
     if (link === under) return;
     clearTimeout(resting);
     under = link;
-    if (link) resting = setTimeout(() => prefetchComparison(link), REST_MS);
+    if (link?.dataset.inside === "early") resting = setTimeout(() => prefetchComparison(link), REST_MS);
   });
 }
 

@@ -3,11 +3,11 @@ import { href } from "../../lib/location.ts";
 import { shareColumn, type Format } from "../../lib/quantities.ts";
 import type { Place } from "../../lib/url.ts";
 
-/** A link to another place inside the app. */
-export function Link({ to, children, current, class: className, title, onClick }: {
-  to: Place; children: ComponentChildren; current?: boolean; class?: string; title?: string; onClick?: () => void;
+/** A link to another place inside the app. `early`: its answer exists, and may be requested before the link is pressed. */
+export function Link({ to, children, current, class: className, title, early, onClick }: {
+  to: Place; children: ComponentChildren; current?: boolean; class?: string; title?: string; early?: boolean; onClick?: () => void;
 }) {
-  return <a href={href(to)} data-inside="1" class={className} title={title} onClick={onClick} aria-current={current ? "page" : undefined}>{children}</a>;
+  return <a href={href(to)} data-inside={early ? "early" : "1"} class={className} title={title} onClick={onClick} aria-current={current ? "page" : undefined}>{children}</a>;
 }
 
 /** One of a few values: radio buttons that are one tab stop. */
