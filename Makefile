@@ -173,9 +173,9 @@ demo: $(if $(filter .demo,$(DEMO)),.demo/.tools) ## four services, a sidecar on 
 	@$(DEMO_PYTHON) -m sidelight.main demo $(DEMO_FLAGS)
 
 .PHONY: test-services
-test-services: install python3.14 ## real services on every Python, into docs/support.md; SERVICES_FLAGS="--service uWSGI --missing"
+test-services: install python3.14 ## real services on every Python, into bench/results/support.md; SERVICES_FLAGS="--service uWSGI --missing"
 	@$(call debian,$(DEBIAN_COMPILER))
-	$(BIN)/python -m tests.services --page docs/support.md $(SERVICES_FLAGS)
+	$(BIN)/python -m tests.services --page bench/results/support.md $(SERVICES_FLAGS)
 
 .PHONY: screenshots
 screenshots: install ui tools ## take the pictures of the documentation anew, of real profiles, into docs/pictures (5 min)

@@ -3,7 +3,7 @@
 `<!-- openapi -->` becomes the tables of the OpenAPI document. `<!-- include: PATH -->` becomes a file of the
 repository without its title, its headings one level lower. `<!-- options: MODULE.CLASS -->` becomes a table
 of the options of a command. `<!-- settings: PROGRAM -->` becomes tables of a program's settings, and
-`<!-- metrics -->` tables of all metrics.
+`<!-- metrics -->` tables of all metrics. `<!-- keys -->` becomes the keys of the pages.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from urllib.parse import quote, urlencode
 ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("core", "model", "kubernetes", "sidecar", "collector", "injector", "cli")
 DISTRIBUTIONS = [str(ROOT / name) for name in ("", *_PACKAGES)]
+HELP = ROOT / "web/src/strings/help.json"
 OPENAPI = ROOT / "collector/sidelight_collector/http/api/openapi.json"
 Node = Mapping[str, Any]
 _TITLES = {
@@ -42,9 +43,17 @@ def on_page_markdown(markdown: str, **_: object) -> str:
         markdown = markdown.replace("<!-- openapi -->", "\n".join(render_api(document)))
     markdown = re.sub(r"<!-- options: (\S+) -->", lambda marker: render_options(marker[1]), markdown)
     markdown = re.sub(r"<!-- settings: (\S+) -->", lambda marker: _render_settings(marker[1]), markdown)
+    if "<!-- keys -->" in markdown:
+        markdown = markdown.replace("<!-- keys -->", _render_keys())
     if "<!-- metrics -->" in markdown:
         markdown = markdown.replace("<!-- metrics -->", _load("deploy.metrics_page").render())
     return re.sub(r"<!-- include: (\S+) -->", lambda marker: _include(ROOT / marker[1]), markdown)
+
+
+def _render_keys() -> str:
+    keys = json.loads(HELP.read_text(encoding="utf-8"))["keys"]
+    rows = [f"| {' '.join(f'`{key}`' for key in names.split())} | {_cell(effect)} |" for names, effect in keys]
+    return "\n".join(["| key | effect |", "|---|---|", *rows])
 
 
 def _render_settings(program: str) -> str:

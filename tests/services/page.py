@@ -1,4 +1,4 @@
-"""docs/support.md, from what the last runs of the matrix found."""
+"""bench/results/support.md, from what the last runs of the matrix found."""
 
 from __future__ import annotations
 
