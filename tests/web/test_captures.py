@@ -166,7 +166,7 @@ def test_a_capture_that_nobody_takes_names_the_cause_and_the_next_step(serve: Se
     expect(page.get_by_text("No sidecar is connected.")).to_be_visible()
     start(page, Service="ghost")
     alert = page.get_by_role("alert")
-    expect(alert).to_contain_text("no sidecar took it within 1 s: no sidecar polls this collector")
+    expect(alert).to_contain_text("No sidecar took it within 1 s: no sidecar polls this collector")
     expect(alert).to_contain_text("--write-tokens-file")
     expect(page.locator(".steps")).to_have_text("✓ queued⚠ failed")
     alert.get_by_role("link", name="Start another").click()
@@ -209,7 +209,7 @@ def test_where_nobody_may_start_captures_the_page_says_what_the_browser_needs(
     page = open_page(f"{served.url}/captures", expected="403")
     start(page, Service="shop")
     told = page.get_by_role("alert")
-    expect(told).to_contain_text("nobody may start captures here")
+    expect(told).to_contain_text("Nobody may start captures here")
     expect(told).to_contain_text("A browser sends no token: for these pages it takes a proxy")
 
 

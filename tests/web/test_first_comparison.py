@@ -116,6 +116,7 @@ def test_comparison_is_requested_once_when_the_pointer_rests_on_its_link(
 
     page.on("request", note)
     link = page.get_by_role("link", name="Compare with previous version")
+    expect(link).to_have_attribute("data-inside", "early")
     with page.expect_response(lambda response: "/api/v1/compare?" in response.url):
         link.hover()
     link.click()

@@ -173,10 +173,8 @@ def test_a_span_is_picked_in_numbers_and_from_the_table(shown: Shown, open_page:
     expect(page).not_to_have_url(re.compile("span="))
 
 
-def test_service_leads_to_its_captures_and_empty_spans_say_so(shown: Shown, open_page: Open) -> None:
-    page = open_page(f"{shown.url}/s/turns/heatmap")
-    page.get_by_role("link", name="Offset in the second: captures").click()
-    expect(page).to_have_url(re.compile("/captures"))
+def test_list_leads_to_a_capture_and_empty_spans_say_so(shown: Shown, open_page: Open) -> None:
+    page = open_page(f"{shown.url}/captures?service=turns")
     page.locator(f'main a[href*="{shown.capture}"]').first.click()
     expect(heat(page)).to_be_visible()
     page.goto(f"{shown.page}?span=500-501")
