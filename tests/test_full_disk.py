@@ -61,9 +61,9 @@ assert write_block(store, event_day(START_NS), refs) is not None
 SPOOL = """
 from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.shipping.spool import Spool
-from tests.sidecar.windows import next_to, window
+from tests.sidecar.windows import make_id, window
 
-spool = Spool(DISK / "spool", 1 << 30, SidecarMetrics(), next_to)
+spool = Spool(DISK / "spool", 1 << 30, SidecarMetrics(), make_id)
 written = 0
 leave(16384)
 for number in range(20):

@@ -52,7 +52,9 @@ def on_page_markdown(markdown: str, **_: object) -> str:
 
 def _render_keys() -> str:
     keys = json.loads(HELP.read_text(encoding="utf-8"))["keys"]
-    rows = [f"| {' '.join(f'`{key}`' for key in names.split())} | {_cell(effect)} |" for names, effect in keys]
+    rows = [
+        f"| {' '.join(f'`{key}`' for key in names.split())} | {_cell(effect)} |" for names, effect in keys
+    ]
     return "\n".join(["| key | effect |", "|---|---|", *rows])
 
 

@@ -43,7 +43,11 @@ def ask_with(path: str, name: str, names: frozenset[str], pattern: str) -> str:
     """A URL with a pattern in one parameter, and valid others."""
     sides = {"baseline": 'version="1"', "comparison": 'version="2"'}
     value = f'team=~"{pattern}"' if name in SELECTORS else f"function:{pattern}>+3%"
-    given = {one: text for one, text in {**RANGE, **sides, name: value}.items() if one in names}
+    if path.startswith("/pyroscope/render"):
+        value = f"process_cpu:cpu:nanoseconds:cpu:nanoseconds{{{value}}}"
+    given = {
+        one: text for one, text in {**RANGE, **sides, "label": "team", name: value}.items() if one in names
+    }
     return path.replace("{id}", "c_0").replace("{name}", "team") + "?" + urlencode(given)
 
 

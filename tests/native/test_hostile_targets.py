@@ -31,12 +31,20 @@ MAX_READER_BYTES = 100 * MIB
 """48 MiB on top of a new Python process, and the files that it has mapped."""
 
 
+def list_tasks(pid: int) -> list[Path]:
+    """The threads of a process; none once it has ended."""
+    try:
+        return list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return []
+
+
 def descendants(pid: int) -> set[int]:
     """The processes that descend from this one now."""
     found: set[int] = set()
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+    for task in list_tasks(pid):
         try:
-            children = {int(child) for child in task.read_text().split()}
+            children = {int(child) for child in (task / "children").read_text().split()}
         except OSError:
             continue
         found |= children | {below for child in children for below in descendants(child)}

@@ -184,7 +184,7 @@ def test_paused_sidecar_is_named_before_a_capture_is_started(quick: Collector, o
     expect(page.get_by_role("status").filter(has_text="✓ 1 sidecar")).to_be_visible(timeout=30_000)
     # A refusal is shown where Start was pressed.
     start(page, Service="shop", Pods="9")
-    expect(page.get_by_role("alert")).to_contain_text("pods must be from 1 to 5 (--capture-max-pods)")
+    expect(page.get_by_role("alert")).to_contain_text("Pods must be from 1 to 5 (--capture-max-pods)")
     expect(page.get_by_label("Pods", exact=True)).to_have_value("9")
 
 

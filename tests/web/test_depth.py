@@ -242,7 +242,7 @@ def test_the_lists_say_when_they_cannot_be_had_and_ask_again(shop: str, open_pag
     page.route("**/api/v1/stack-composition?**", refuse)
     page.goto(f"{shop}/s/one/depth")
     charts(page)
-    expect(page.locator(".trouble")).to_contain_text("it did not work")
+    expect(page.locator(".trouble")).to_contain_text("It did not work")
     page.unroute("**/api/v1/stack-composition?**")
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("region", name="Recursion", exact=True)).to_be_visible()

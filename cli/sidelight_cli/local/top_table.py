@@ -190,11 +190,12 @@ def format_header(snapshot: TableSnapshot, view: TableView, columns: int) -> lis
         f"{sampling_quality.format_errors()}"
         f" · target lost {format_percent(sampling_quality.stopped_share)} · sampler "
         f"{format_percent(share)} of a core · {snapshot.reader_text}",
-        f"{threads} · gil {_format_share(sums.gil, ticks)} % · running "
+        f"{threads} · self and total are {view.profile_type.value} · "
+        f"gil {_format_share(sums.gil, ticks)} % · running "
         f"{_format_share(sums.running, ticks)} % · "
         f"cpu_wait {_format_share(sums.cpu_wait, ticks)} % · "
         f"gil_wait {_format_share(sums.gil_wait, ticks)} % · "
-        f"idle {_format_share(sums.idle, ticks)} % · self and total are {view.profile_type.value}",
+        f"idle {_format_share(sums.idle, ticks)} %",
     ]
     return [truncate_to_width(line, columns) for line in lines]
 

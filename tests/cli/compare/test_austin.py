@@ -126,7 +126,7 @@ def test_the_full_mode_has_idle_samples(tmp_path: Path) -> None:
         (HEAD + "a.py:f:1 4096\n", 65, "line 5: P<process>;T<thread>;frames", "mojo2austin"),
         (HEAD + "P1;T0:1;a.py:f:1 -4096\n", 65, "line 5:", "mojo2austin"),
         (HEAD + "P1;T0:1;a.py:f:1 4096\n", 64, "holds wall samples", "--type wall"),
-        ("MOJ\x03\x01", 65, "is Austin's binary format", "mojo2austin"),
+        ("MOJ\x03\x01", 65, "is damaged: a text has no end at byte 5", "Record it again"),
     ],
 )
 def test_other_files_of_austin_are_refused_with_what_to_do(

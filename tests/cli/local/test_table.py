@@ -113,8 +113,8 @@ def test_the_header_says_who_how_well_and_what_all_threads_did() -> None:
         "process 7 app.py · 1:05 · last 1 s",
         "mode gil · 100.0 of 100 samples/s · no errors · target lost 0.16 % · sampler 0.00 % of a core · "
         "reader own",
-        "1 thread · gil 30.0 % · running 6.0 % · cpu_wait 4.0 % · gil_wait 2.0 % · idle 60.0 % · "
-        "self and total are cpu",
+        "1 thread · self and total are cpu · gil 30.0 % · running 6.0 % · cpu_wait 4.0 % · gil_wait 2.0 % · "
+        "idle 60.0 %",
     ]
 
 
