@@ -109,11 +109,11 @@ function SampleSummary({ on: side }: { on: Side }) {
   );
 }
 
-/** The way to the comparison with the version before: the collector looks for it, in the last days unless this range has both. */
+/** The way to the comparison with the version before: the collector looks for it in the last days, and chooses the times. */
 function CompareLink({ timeline }: { timeline: TimelineAnswer | null }) {
   const here = place.value;
   const hasBoth = (timeline?.versions.length ?? 0) > 1;
-  return <Link to={onPage(here, "compare", { baseline: "", comparison: "", ...CHOSEN_RANGE, ...(hasBoth ? { from: here.from, until: here.until } : {}) })} early={hasBoth} class="button primary">{strings.compareWithPreviousVersion}</Link>;
+  return <Link to={onPage(here, "compare", { baseline: "", comparison: "", ...CHOSEN_RANGE })} early={hasBoth} class="button primary">{strings.compareWithPreviousVersion}</Link>;
 }
 
 function MissingVersionNotice() {
