@@ -9,8 +9,9 @@ SMALL = """() => [...document.querySelectorAll(
   .filter(at => at.checkVisibility() && at.getBoundingClientRect().height < 24)
   .map(at => at.outerHTML)"""
 WIDER = """() => [...document.querySelectorAll('main *, header *')]
-  .filter(at => at.checkVisibility({ contentVisibilityAuto: true }) && !at.closest('.wide, .unseen, details:not([open]) > :not(summary)')
-    && at.getBoundingClientRect().right > innerWidth + 1)
+  .filter(at => at.checkVisibility())
+  .filter(at => !at.closest('.wide, .unseen, details:not([open]) > :not(summary)'))
+  .filter(at => at.getBoundingClientRect().right > innerWidth + 1)
   .map(at => at.outerHTML.slice(0, 160)).slice(0, 5)"""
 FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
