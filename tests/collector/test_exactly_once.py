@@ -100,29 +100,6 @@ async def test_a_repeated_id_with_another_start_counts_once(
         assert sorted(hours) == [1, 1, 6]
 
 
-@pytest.mark.parametrize("from_midnight_ns", [-1, 0, 10**6 - 1, 10**6])
-async def test_a_repeated_id_on_another_day_is_refused(
-    store: ObjectStore, serving: Serve, make_window: MakeWindow, from_midnight_ns: int
-) -> None:
-    """Also seconds before or after midnight, and if no memory has the id any more."""
-    first = make_window("main;f 5", start_ns=start_of_day(2) + from_midnight_ns)
-    days = (3, 2) if from_midnight_ns < 0 else (2, 3)
-    starts = [start_of_day(2) - 1, start_of_day(2), start_of_day(1), start_of_day(4) + HOUR_NS]
-    async with serving(store, **FORGETFUL) as collector:
-        assert (await collector.post(encode_windows([first]))).status == 200
-        for again in (replace(first, start_ns=start) for start in starts):
-            assert (await collector.post(encode_windows([make_window("main 1")]))).status == 200
-            answer = await collector.post(encode_windows([again]))
-            if event_day(again.start_ns) == event_day(first.start_ns):
-                assert answer.status == 200
-            else:
-                assert (answer.status, answer.reason) == (400, "bad_header")
-                assert f"{again.start_ns // 10**6} ms" in answer.json["hint"]
-        compact(store)
-        assert [await samples(collector, day) for day in days] == [5, 0]
-        assert await samples(collector, 1) + await samples(collector, 4) == 0
-
-
 async def test_a_window_that_comes_again_after_retention_by_size_is_refused(
     store: ObjectStore, serving: Serve, make_window: MakeWindow
 ) -> None:

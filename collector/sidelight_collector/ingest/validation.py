@@ -13,8 +13,6 @@ from sidelight_collector.auth.write_identity import WriterIdentity
 from sidelight_collector.decompress import decompress_body
 from sidelight_collector.ingest import parsing
 from sidelight_collector.stack_hashing import HashedWindow, build_hashed_window
-from sidelight_collector.storage.segments import event_day
-from sidelight_collector.storage.tables import DAY_NS
 from sidelight_collector.times import parse_time
 from sidelight_model.counts import FURTHER_STATES, STATES
 from sidelight_model.errors import BadHeader, BadLabel, LimitExceeded, Reason, SidelightError
@@ -27,7 +25,6 @@ from sidelight_model.labels import Labels
 from sidelight_model.window import Quality, Window, WindowLimits, is_window_id
 
 SECOND_NS: Final = 10**9
-MS_NS: Final = 10**6
 MIN_LINE_BYTES: Final = 64
 """A line of text counts as at least this size: the shortest takes four times as much once decoded."""
 WINDOW_BYTES: Final = 4096
@@ -40,19 +37,6 @@ class ClockSkew(SidelightError):
     """A window ends in the future, or is too old."""
 
     reason = Reason.CLOCK_SKEW
-
-
-class WrongIdDay(SidelightError):
-    """The time in the id of a window is on another day than the window's start."""
-
-    reason = Reason.BAD_HEADER
-
-    def __init__(self, window: Window) -> None:
-        super().__init__(
-            f"window {window.id} began on {event_day(window.start_ns)}, and its id is of another UTC day",
-            hint=f"Make the ULID with the time of the start, {window.start_ns // MS_NS} ms, so that no id is "
-            "of two days.",
-        )
 
 
 class BadUploadParameter(SidelightError):
@@ -130,7 +114,6 @@ def parse_request(request: ReceivedRequest, ingest_limits: IngestLimits) -> Pars
         windows = [bind_labels(row, writer) for row in windows]
     for row in windows:
         check_clock(row.window, request.now_ns, ingest_limits)
-        check_id_day(row.window)
     memory_bytes = max(held_bytes, min(WINDOW_BYTES * len(windows), ingest_limits.max_body_bytes))
     return ParsedRequest(windows, len(text), memory_bytes, unreadable_lines)
 
@@ -175,16 +158,6 @@ def check_clock(window: Window, now_ns: int, limits: IngestLimits) -> None:
         )
 
 
-def check_id_day(window: Window) -> None:
-    """Raise WrongIdDay unless the id is of the day of the window's start.
-
-    The store recognizes repeated ids within a day. As the time in an id is of one day, a window that is sent
-    again with a start on another day is refused, also once no memory has its id.
-    """
-    if ULID.from_str(window.id).milliseconds * MS_NS // DAY_NS != window.start_ns // DAY_NS:
-        raise WrongIdDay(window)
-
-
 def _parse_folded(
     text: bytes, query: Mapping[str, str], now_ns: int, limits: WindowLimits
 ) -> tuple[HashedWindow, UnreadableLines]:
@@ -212,11 +185,9 @@ def _parse_folded(
         )
     if "start" in query:
         start_ns = parse_time(query["start"], parameter="start", now_ns=now_ns)
-    elif window_id:
-        start_ns = ULID.from_str(window_id).milliseconds * MS_NS
     else:
         start_ns = now_ns - duration_ns
-    window_id = window_id or str(ULID.from_timestamp(max(start_ns, 0) // MS_NS))
+    window_id = window_id or str(ULID.from_timestamp(max(start_ns, 0) // 10**6))
     seen = dict(zip(STATES, map(any, counted.counts), strict=True))
     missing = () if seen["idle"] or seen["gil"] else ("idle", "gil")
     missing = (*missing, *(state for state in FURTHER_STATES if not seen[state]))

@@ -1,9 +1,9 @@
 """The time in window ids, which says where else a window with the same id may be.
 
-An id is a ULID (https://github.com/ulid/spec): its first ten characters are a time. The collector refuses a
-window if this time is not on the day of its start (`ingest.validation`), so all windows with one id are of
-one day. Sidecars make ids with the time of the start, and others at the end of a window. The start is
-therefore nearly always in the hour of that time, or shortly before it. An id is stray if it is not.
+An id is a ULID (https://github.com/ulid/spec): its first ten characters are a time. Sidecars make ids with
+the time of the start, and others at the end of a window. The start is therefore nearly always in the hour of
+that time, or shortly before it. An id is stray if it is not: a client sent an arbitrary id, or an id of
+another window. Repeated ids are recognized within the UTC day of the start.
 
 Of two windows with one id, both are in the hours of the id, or one of them is stray. Whoever looks for
 duplicates of a window reads those hours, and all blocks that have stray ids.

@@ -5731,7 +5731,7 @@ export interface operations {
                 readonly start?: string;
                 /** @description Plain folded text only: duration of the window in seconds. */
                 readonly duration?: number;
-                /** @description Plain folded text only: ULID of the window, of the UTC day of its start. Without `start`, the window starts at the time of the ULID. A body sent again with the same ULID counts once. */
+                /** @description Plain folded text only: ULID of the window. A body sent again with the same ULID counts once on a UTC day. */
                 readonly id?: string;
             };
             readonly header?: never;

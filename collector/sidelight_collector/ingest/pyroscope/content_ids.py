@@ -31,7 +31,7 @@ def derive_content_id(content_hash: bytes, number: int, start_ns: int) -> Conten
     """Derive the id of window `number` of the content with this hash.
 
     `start_ns` must be part of the content. If the content has no time, it is the beginning of the day (UTC)
-    on which it arrived, so that no id is of two days.
+    on which it arrived, so that a repeated upload has the id of the first.
     """
     hashed = xxhash.xxh3_128_intdigest(content_hash + number.to_bytes(8, "little"))
     milliseconds = max(start_ns, 0) // 10**6 % (1 << _MS_BITS)
