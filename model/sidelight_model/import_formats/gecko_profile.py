@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sidelight_model.folded import Stack
+from sidelight_model.folded import Stack, join_frames
 from sidelight_model.frames import Frame, escape_frame
-from sidelight_model.import_formats.speedscope_profile import TooMuchText
 from sidelight_model.import_formats.weighted_stack import WeightedStack
 
 NS_PER_MS: Final = 10**6
@@ -51,13 +50,10 @@ def is_gecko(document: object) -> bool:
     return isinstance(document, dict) and isinstance(document.get("threads"), list) and "meta" in document
 
 
-def iter_gecko_stacks(
-    document: Mapping[str, Any], summary: GeckoSummary, max_text: int | None = None
-) -> Iterator[WeightedStack]:
+def iter_gecko_stacks(document: Mapping[str, Any], summary: GeckoSummary) -> Iterator[WeightedStack]:
     """Yield a stack for each sample, with the number of samples as its weight.
 
-    Raises TooMuchText above `max_text` characters, and ValueError, KeyError, TypeError, AttributeError or
-    IndexError for an invalid structure.
+    Raises ValueError, KeyError, TypeError, AttributeError or IndexError for an invalid structure.
     """
     meta = document["meta"]
     interval = float(meta.get("interval") or 1.0)
@@ -67,13 +63,8 @@ def iter_gecko_stacks(
     epoch = float(meta.get("startTime") or 0.0)
     summary.epoch_ms = epoch if math.isfinite(epoch) and epoch > _MIN_EPOCH_MS else 0.0
     shared = document.get("shared") or {}
-    text_length = 0
     for thread in document["threads"]:
-        for entry in _iter_thread(thread, shared, summary):
-            text_length += len(entry.stack)
-            if max_text is not None and text_length > max_text:
-                raise TooMuchText
-            yield entry
+        yield from _iter_thread(thread, shared, summary)
 
 
 def _iter_thread(
@@ -94,12 +85,12 @@ def _iter_thread(
         stack = tables.find_stack(index)
         if stack is None or type(weight) is not int or weight < 0:
             summary.damaged_samples += 1
-        elif stack and weight:
-            yield WeightedStack(Stack(stack), "", weight)
+        elif weight:
+            yield WeightedStack(stack, "", weight)
 
 
 class _StackTables:
-    """The stacks of a thread as text, each made once."""
+    """The stacks of a thread, each made once: those of samples alone, for deep ones are long texts."""
 
     def __init__(self, thread: Mapping[str, Any], shared: Mapping[str, Any]) -> None:
         def find(name: str) -> Mapping[str, Any]:
@@ -119,26 +110,28 @@ class _StackTables:
         self._strings = (
             thread.get("stringArray") or thread.get("stringTable") or shared.get("stringArray") or []
         )
-        self._texts: dict[int, str | None] = {}
+        self._stacks: dict[int, Stack | None] = {}
         self._frame_texts: dict[int, str | None] = {}
 
-    def find_stack(self, index: Any) -> str | None:
+    def find_stack(self, index: Any) -> Stack | None:
         """Return a stack, the root first; None if an entry of a table is missing."""
-        chain: list[int] = []
-        text: str | None = ""
+        if index not in self._stacks:
+            self._stacks[index] = self._join_stack(index)
+        return self._stacks[index]
+
+    def _join_stack(self, index: Any) -> Stack | None:
+        frames: list[str] = []
         while index is not None:
-            if index in self._texts:
-                text = self._texts[index]
-                break
-            if type(index) is not int or not 0 <= index < len(self._frames) or len(chain) > len(self._frames):
+            is_entry = type(index) is int and 0 <= index < len(self._frames)
+            # More frames than entries: a prefix refers to a stack below it.
+            if not is_entry or len(frames) == len(self._frames):
                 return None
-            chain.append(index)
-            index = self._prefixes[index] if index < len(self._prefixes) else None
-        for index in reversed(chain):
             frame = self._find_frame(self._frames[index])
-            text = None if text is None or frame is None else f"{text};{frame}" if text else frame
-            self._texts[index] = text
-        return text
+            if frame is None:
+                return None
+            frames.append(frame)
+            index = self._prefixes[index] if index < len(self._prefixes) else None
+        return join_frames(reversed(frames))
 
     def _find_frame(self, index: Any) -> str | None:
         if index not in self._frame_texts:

@@ -16,10 +16,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sidelight_model.folded import Stack
+from sidelight_model.folded import join_frames
 from sidelight_model.frames import Frame, escape_frame
 from sidelight_model.import_formats.folded_input import strip_root_ids
-from sidelight_model.import_formats.speedscope_profile import TooMuchText
 from sidelight_model.import_formats.weighted_stack import WeightedStack
 
 NS_PER_US: Final = 1000.0
@@ -78,13 +77,10 @@ class _Thread:
     has_durations: bool = False
 
 
-def iter_trace_stacks(
-    document: Any, summary: TraceSummary, max_text: int | None = None
-) -> Iterator[WeightedStack]:
+def iter_trace_stacks(document: Any, summary: TraceSummary) -> Iterator[WeightedStack]:
     """Yield the stacks of all threads, with weights in nanoseconds.
 
-    Events that cannot be read are counted in `summary`. Raises BadTrace if there are no others, and
-    TooMuchText above `max_text` characters.
+    Events that cannot be read are counted in `summary`. Raises BadTrace if there are no others.
     """
     events = document["traceEvents"] if isinstance(document, dict) else document
     threads: dict[tuple[str, str], _Thread] = defaultdict(_Thread)
@@ -95,13 +91,8 @@ def iter_trace_stacks(
             summary.damaged_events += 1
     if not threads:
         raise BadTrace("it has no events with stacks (B, E or X)")
-    text_length = 0
     for thread in threads.values():
-        for entry in _iter_thread(thread, summary):
-            text_length += len(entry.stack)
-            if max_text is not None and text_length > max_text:
-                raise TooMuchText
-            yield entry
+        yield from _iter_thread(thread, summary)
 
 
 def _add_event(event: Mapping[str, Any], number: int, threads: Mapping[tuple[str, str], _Thread]) -> None:
@@ -132,21 +123,22 @@ def _iter_thread(thread: _Thread, summary: TraceSummary) -> Iterator[WeightedSta
         events = sorted(thread.events, key=lambda event: (event[0], event[3]))
     summary.start_us = min(summary.start_us, events[0][0])
     summary.end_us = max(summary.end_us, events[-1][0])
-    stacks: list[tuple[str, str]] = []
+    opened: list[str] = []
+    frames: list[str] = []
     last = events[0][0]
     for at, kind, _, _, text in events:
-        if stacks and at > last and stacks[-1][1]:
-            yield WeightedStack(Stack(stacks[-1][1]), "", (at - last) * NS_PER_US)
+        if at > last and (stack := join_frames(filter(None, frames))):
+            yield WeightedStack(stack, "", (at - last) * NS_PER_US)
         last = at
         if kind == _OPEN:
-            parent = stacks[-1][1] if stacks else ""
-            frame = strip_root_ids(text) if len(stacks) <= 1 else text
-            stacks.append((text, f"{parent};{frame}" if parent and frame else parent or frame))
-        elif stacks and text in ("", stacks[-1][0]):
-            stacks.pop()
+            frames.append(strip_root_ids(text) if len(frames) <= 1 else text)
+            opened.append(text)
+        elif opened and text in ("", opened[-1]):
+            opened.pop()
+            frames.pop()
         else:
             summary.damaged_events += 1
-    summary.damaged_events += len(stacks)
+    summary.damaged_events += len(opened)
 
 
 def _format_frame(event: Mapping[str, Any]) -> str:

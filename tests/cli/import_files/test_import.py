@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
+import json
 import os
 import shutil
 import time
+import tracemalloc
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
@@ -63,7 +65,10 @@ def test_a_recording_of_each_tool_is_read(name: str, file_format: FileFormat, bu
     ],
 )
 def test_formats_without_stacks_are_refused_with_what_converts_them(name: str, hint: str) -> None:
-    for read in (lambda: read_profile_file(RECORDED / name, 100),):
+    for read in (
+        lambda: read_profile_file(RECORDED / name, 100),
+        lambda: read_recording_file(RECORDED / name, ProfileType.WALL),
+    ):
         with pytest.raises(SidelightError, match=name) as caught:
             read()
         assert hint in caught.value.hint
@@ -132,6 +137,33 @@ def test_a_trace_with_durations_nests_by_time() -> None:
         ("thread waiter;h (b.py:4)", ""): 20_000,
     }
     assert (profile.duration_ns, profile.damaged_parts) == (100_000, 1)
+
+
+def test_memory_does_not_grow_with_the_square_of_the_depth() -> None:
+    """The texts of all callers of 20,000 frames are gigabytes."""
+    depth = 20_000
+    events = [{"ph": "B", "pid": 1, "tid": 1, "ts": 0, "name": f"f{at} (deep.py:1)"} for at in range(depth)]
+    events.append({"ph": "E", "pid": 1, "tid": 1, "ts": 10})
+    gecko = {
+        "meta": {"interval": 1},
+        "threads": [
+            {
+                "stringArray": ["f"],
+                "funcTable": {"name": [0]},
+                "frameTable": {"func": [0] * depth},
+                "stackTable": {"frame": list(range(depth)), "prefix": [None, *range(depth - 1)]},
+                "samples": {"stack": [depth - 1, depth - 1], "time": [0, 1]},
+            }
+        ],
+    }
+    for document in (events, gecko):
+        content = json.dumps(document).encode()
+        tracemalloc.start()
+        profile = parse_profile("deep.json", content, 100)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert [stack.count(";") for stack, _ in profile.times] == [depth - 1]
+        assert peak < 64 << 20
 
 
 def test_suffixes_of_gprofiler_are_left_out() -> None:
