@@ -43,13 +43,23 @@ def read_recording_file(file: Path, kind: ProfileType, sample_weight: float | No
             f"cannot read {file}: {error.strerror}",
             hint="Two names are two recordings; a selector stands alone and needs --collector.",
         ) from error
+    return parse_recording_file(str(file), unpack_file(str(file), content), kind, sample_weight)
+
+
+def unpack_file(file_name: str, content: bytes) -> bytes:
+    """Return content without gzip and byte order mark.
+
+    Raises SidelightError with the reason `bad_folded`.
+    """
     try:
-        text = gzip.decompress(content) if content.startswith(_GZIP) else content
+        unpacked = gzip.decompress(content) if content.startswith(_GZIP) else content
     except (OSError, EOFError, zlib.error) as error:
         raise SidelightError(
-            f"{file} cannot be unpacked: {error}", reason=Reason.BAD_FOLDED, hint="Was it written to its end?"
+            f"{file_name} cannot be unpacked: {error}",
+            reason=Reason.BAD_FOLDED,
+            hint="Was it written to its end?",
         ) from error
-    return parse_recording_file(str(file), decode_byte_order_mark(text), kind, sample_weight)
+    return decode_byte_order_mark(unpacked)
 
 
 def parse_recording_file(
@@ -74,12 +84,12 @@ def parse_recording_file(
         case FileFormat.MOJO:
             lines = MojoLines(content)
             try:
-                counts = parse_austin(file_name, enumerate(lines, 1), kind, sample_weight)
+                recording = parse_austin(file_name, enumerate(lines, 1), kind, sample_weight)
             except DamagedMojo as error:
                 raise BadAustin(f"{file_name} is damaged: {error}", hint="Record it again.") from error
-            return RecordedSamples(counts, damaged_parts=len(lines.damage))
+            return replace(recording, damaged_parts=len(lines.damage))
         case FileFormat.AUSTIN:
-            return RecordedSamples(parse_austin(file_name, number_lines(content), kind, sample_weight))
+            return parse_austin(file_name, number_lines(content), kind, sample_weight)
         case _:
             return _parse_folded(file_name, content, sample_weight)
 

@@ -2,91 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sidelight_cli.compare.inputs.sample_weights import RecordedSamples
 from sidelight_cli.compare.sample_counts import SampleCounts
 from sidelight_model.counts import STATES, ProfileType
 from sidelight_model.export_formats.provenance import format_count
-from sidelight_model.import_formats.folded_input import UnreadableLines
 
 
 def check_recordings(
     a: SampleCounts, b: SampleCounts, kind: ProfileType, recordings: Sequence[RecordedSamples]
 ) -> list[dict[str, Any]]:
     """Return the checks of two recordings, and of how their files were read."""
+    few_runs = _make_check(
+        "few_pods",
+        "One recording a side: runs of one program may differ more than the intervals show.",
+        "Record several runs, or compare what sidecars shipped, to see how far runs and pods differ.",
+    )
+    files = list(zip("AB", recordings, strict=False))
     return [
-        _make_single_run_check(),
+        few_runs,
         *_check_states(a, b, kind),
-        *_check_weights([recording.derived_weight for recording in recordings]),
-        *_check_lines([recording.unreadable_lines for recording in recordings]),
-        *_check_parts([recording.damaged_parts for recording in recordings]),
+        *(check for name, recording in files for check in _check_weight(name, recording.derived_weight)),
+        *(check for name, recording in files for check in _check_damage(name, recording)),
     ]
 
 
-def _make_single_run_check() -> dict[str, Any]:
+def _make_check(name: str, text: str, hint: str, *, severity: str = "warn") -> dict[str, Any]:
     return {
-        "name": "few_pods",
+        "name": name,
         "state": "mismatch",
-        "severity": "warn",
-        "reason": "few_pods",
-        "text": "One recording a side: runs of one program may differ more than the intervals show.",
-        "hint": "Record several runs, or compare what sidecars shipped, to see how far runs and pods differ.",
+        "severity": severity,
+        "reason": name,
+        "text": text,
+        "hint": hint,
         "remedy": None,
     }
 
 
-def _check_weights(derived_weights: Sequence[int]) -> list[dict[str, Any]]:
-    """Report files whose weights are taken as multiples of one sample."""
-    return [
-        {
-            "name": "sample_weight",
-            "state": "mismatch",
-            "severity": "warn",
-            "reason": "sample_weight",
-            "text": f"{name}: all weights are multiples of {weight:,}, so one sample weighs {weight:,}.",
-            "hint": "Give --sample-weight 1 if they are numbers of samples.",
-            "remedy": None,
-        }
-        for name, weight in zip("AB", derived_weights, strict=False)
-        if weight != 1
-    ]
+def _check_weight(name: str, weight: int) -> Iterator[dict[str, Any]]:
+    """Report a file whose weights are taken as multiples of one sample."""
+    if weight != 1:
+        yield _make_check(
+            "sample_weight",
+            f"{name}: all weights are multiples of {weight:,}, so one sample weighs {weight:,}.",
+            "Give --sample-weight 1 if they are numbers of samples.",
+        )
 
 
-def _check_lines(unreadable_lines: Sequence[UnreadableLines]) -> list[dict[str, Any]]:
-    """Report damaged lines that were left out."""
-    return [
-        {
-            "name": "unreadable_lines",
-            "state": "mismatch",
-            "severity": "warn",
-            "reason": "unreadable_lines",
-            "text": f"{name}: {format_count(lines.count, 'damaged line')} left out, the first is "
-            f"{lines.errors[0].message}.",
-            "hint": "Was the file written to its end, and by one process?",
-            "remedy": None,
-        }
-        for name, lines in zip("AB", unreadable_lines, strict=False)
-        if lines.count
-    ]
-
-
-def _check_parts(damaged_parts: Sequence[int]) -> list[dict[str, Any]]:
-    """Report damaged events and samples that were left out."""
-    return [
-        {
-            "name": "unreadable_lines",
-            "state": "mismatch",
-            "severity": "warn",
-            "reason": "unreadable_lines",
-            "text": f"{name}: {format_count(count, 'damaged event')} left out.",
-            "hint": "Was the file written to its end, and by one process?",
-            "remedy": None,
-        }
-        for name, count in zip("AB", damaged_parts, strict=False)
-        if count
-    ]
+def _check_damage(name: str, recording: RecordedSamples) -> Iterator[dict[str, Any]]:
+    """Report damaged lines, events and samples of a file that were left out."""
+    texts = []
+    if lines := recording.unreadable_lines.count:
+        first = recording.unreadable_lines.errors[0].message
+        texts.append(f"{name}: {format_count(lines, 'damaged line')} left out, the first is {first}.")
+    if recording.damaged_parts:
+        texts.append(f"{name}: {format_count(recording.damaged_parts, 'damaged event')} left out.")
+    for text in texts:
+        yield _make_check("unreadable_lines", text, "Was the file written to its end, and by one process?")
 
 
 def _check_states(a: SampleCounts, b: SampleCounts, kind: ProfileType) -> list[dict[str, Any]]:
@@ -106,14 +80,11 @@ def _check_states(a: SampleCounts, b: SampleCounts, kind: ProfileType) -> list[d
         if len(sides) == 1:
             other = "B" if sides == ["A"] else "A"
             checks.append(
-                {
-                    "name": "states",
-                    "state": "mismatch",
-                    "severity": "blocking" if state == required_state else "warn",
-                    "reason": "states",
-                    "text": f"{other} has [{state}] samples, {sides[0]} has none.",
-                    "hint": "Record both in the same way: the same --type, and --idle for both or neither.",
-                    "remedy": None,
-                }
+                _make_check(
+                    "states",
+                    f"{other} has [{state}] samples, {sides[0]} has none.",
+                    "Record both in the same way: the same --type, and --idle for both or neither.",
+                    severity="blocking" if state == required_state else "warn",
+                )
             )
     return checks

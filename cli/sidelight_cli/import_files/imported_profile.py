@@ -5,21 +5,20 @@ Formats with times keep them; formats with samples have the time of a period for
 
 from __future__ import annotations
 
-import gzip
-import zlib
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sidelight_cli.compare.inputs.austin_input import BadAustin, parse_austin
+from sidelight_cli.compare.files import unpack_file
+from sidelight_cli.compare.inputs.austin_input import parse_austin
 from sidelight_model.counts import STATE_FRAMES, STATES, Counts, ProfileType
 from sidelight_model.errors import BadFolded, Reason, SidelightError
 from sidelight_model.folded import Stack, number_lines
 from sidelight_model.import_formats.austin_mojo import MojoLines
 from sidelight_model.import_formats.file_format import FileFormat, describe_json_error, identify_file
-from sidelight_model.import_formats.folded_input import EmptyProfile, decode_byte_order_mark, read_folded
+from sidelight_model.import_formats.folded_input import EmptyProfile, read_folded
 from sidelight_model.import_formats.gecko_profile import GeckoSummary, iter_gecko_stacks
 from sidelight_model.import_formats.pprof_profile import (
     NS_PER_TIME_UNIT,
@@ -30,7 +29,6 @@ from sidelight_model.import_formats.speedscope_profile import NS_PER_UNIT, iter_
 from sidelight_model.import_formats.trace_events import TraceSummary, iter_trace_stacks
 from sidelight_model.import_formats.weighted_stack import WeightedStack
 
-_GZIP: Final = b"\x1f\x8b"
 _STATES: Final = dict(zip(STATE_FRAMES, STATES, strict=True))
 _RUNNING: Final = "running"
 _TIME_TYPES: Final = frozenset(kind.value for kind in ProfileType)
@@ -76,11 +74,7 @@ def read_profile_file(file: Path, rate_hz: float) -> ImportedProfile:
         content = file.read_bytes()
     except OSError as error:
         raise BadFile(f"cannot read {file}: {error.strerror}", hint="Check the path.") from error
-    try:
-        content = gzip.decompress(content) if content.startswith(_GZIP) else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadFile(f"{file} cannot be unpacked: {error}", hint="Was it written to its end?") from error
-    return parse_profile(str(file), decode_byte_order_mark(content), rate_hz)
+    return parse_profile(str(file), unpack_file(str(file), content), rate_hz)
 
 
 def parse_profile(file_name: str, content: bytes, rate_hz: float) -> ImportedProfile:
@@ -186,7 +180,7 @@ def _parse_pprof(file_name: str, content: bytes, period_ns: int) -> ImportedProf
         )
     at = timed[0] if timed else counted[0]
     scale = NS_PER_TIME_UNIT[types[at].unit] if timed else period_ns
-    times: Counter[tuple[Stack, str]] = Counter()
+    times: defaultdict[tuple[Stack, str], int] = defaultdict(int)
     for sample in profile.iter_samples():
         states = [text for name, text in sample.labels if name == STATE_LABEL and text in STATES]
         if sample.values[at] > 0:
@@ -211,28 +205,18 @@ def _parse_austin(file_format: FileFormat, file_name: str, content: bytes, perio
     if interval.isascii() and interval.isdigit() and int(interval[:12]) > 0:
         period_ns = int(interval[:12]) * 1000
     mode = next((text.split()[2] for _, text in texts[:20] if text.startswith("# mode: ")), "")
-    damaged = len(lines.damage)
-    try:
-        counts = parse_austin(file_name, texts, _get_type(mode), period_ns / 1000)
-    except BadAustin:
-        # A program that was killed leaves half a line at the end.
-        if is_mojo or len(texts) < 2:
-            raise
-        counts = parse_austin(file_name, texts[:-1], _get_type(mode), period_ns / 1000)
-        damaged += 1
-    times = _convert_counts(counts, period_ns)
+    kind = ProfileType.CPU if mode == "cpu" else ProfileType.WALL
+    recording = parse_austin(file_name, texts, kind, period_ns / 1000)
+    times = _convert_counts(recording.stacks, period_ns)
+    damaged = len(lines.damage) + recording.damaged_parts
     return ImportedProfile(file_format, times, period_ns, has_samples=True, damaged_parts=damaged)
-
-
-def _get_type(mode: str) -> ProfileType:
-    return ProfileType.CPU if mode == "cpu" else ProfileType.WALL
 
 
 def _sum_entries(entries: Iterable[WeightedStack], scale: float) -> dict[tuple[Stack, str], float]:
     """Add up the weights of stacks; a file with any state has one for every stack."""
-    times: Counter[tuple[Stack, str]] = Counter()
+    times: defaultdict[tuple[Stack, str], float] = defaultdict(float)
     for entry in entries:
-        times[entry.stack, _STATES[entry.state]] += entry.weight * scale  # type: ignore[assignment]
+        times[entry.stack, _STATES[entry.state]] += entry.weight * scale
     return _drop_only_state(times)
 
 

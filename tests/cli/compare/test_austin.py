@@ -147,6 +147,14 @@ def test_an_austin_file_without_samples_is_an_empty_side(tmp_path: Path) -> None
     assert "B has no CPU samples" in done.stdout
 
 
+def test_a_cut_line_at_the_end_is_left_out_and_reported(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.austin"
+    cut.write_text(Path(OLD).read_text() + "P1;T0:1;a.py:f")
+    assert "B: 1 damaged event left out." in compare(OLD, str(cut)).stdout
+    with pytest.raises(SidelightError, match="line 2: P<process>"):
+        read(tmp_path, "P1;T0:1;a.py:f:1 10400\nP1;T0:1;a.py:f\nP1;T0:1;a.py:f:1 39800\n")
+
+
 def test_damaged_bytes_are_refused_with_the_line(tmp_path: Path) -> None:
     file = tmp_path / "x.austin"
     file.write_bytes(HEAD.encode() + b"P1;T0:1;a.py:\xff:1 10000\n")

@@ -9,22 +9,26 @@ in mode `full` it is `TIME,IDLE,BYTES`. Each line is one sample, however late it
 line has the stack of another is aggregated (`austin-compress`): its numbers of samples are estimated as time
 divided by the interval in the header. Weights whose median is less than half an interval are numbers of
 samples (option `counts` of `austin-compress`). Processes and threads are added up. Samples without frames are
-ignored.
+ignored. So is a cut line at the end, after others: austin was killed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from sidelight_cli.compare.inputs.sample_weights import UnknownSampleWeight, count_weighted_samples
+from sidelight_cli.compare.inputs.sample_weights import (
+    RecordedSamples,
+    UnknownSampleWeight,
+    count_weighted_samples,
+)
 from sidelight_cli.compare.inputs.speedscope_input import ProfileTypeMismatch
-from sidelight_model.counts import STATE_FRAMES, STATES, Counts, ProfileType
+from sidelight_model.counts import STATE_FRAMES, STATES, ProfileType
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.folded import Stack, join_frames
+from sidelight_model.folded import join_frames
 from sidelight_model.frames import escape_frame
 from sidelight_model.import_formats.folded_input import parse_colon_frame
 from sidelight_model.import_formats.weighted_stack import WeightedStack
@@ -54,14 +58,14 @@ class _AustinLine:
 
 def parse_austin(
     file_name: str, lines: Iterable[tuple[int, str]], kind: ProfileType, sample_weight: float | None
-) -> Mapping[Stack, Counts]:
-    """Parse the samples of a file, as counts by stack.
+) -> RecordedSamples:
+    """Parse the samples of a file.
 
     `sample_weight` replaces a missing interval. Raises BadAustin, UnknownSampleWeight, or ProfileTypeMismatch
     if the file holds another type than `kind`.
     """
     headers: dict[str, str] = {}
-    samples = list(_iter_samples(file_name, lines, headers))
+    samples, cut_lines = _read_samples(file_name, lines, headers)
     mode = headers.get("mode", "")
     if mode == "memory":
         raise BadAustin(
@@ -88,16 +92,18 @@ def parse_austin(
     ]
     sample_weight = interval if is_aggregated and interval and not has_counts else 1
     try:
-        return count_weighted_samples(entries, sample_weight)
+        return RecordedSamples(count_weighted_samples(entries, sample_weight), damaged_parts=cut_lines)
     except ValueError as error:
         raise BadAustin(f"{file_name} cannot be counted: {error}", hint="Record it again.") from error
 
 
-def _iter_samples(
+def _read_samples(
     file_name: str, lines: Iterable[tuple[int, str]], headers: dict[str, str]
-) -> Iterator[_AustinLine]:
-    """Yield the samples with any time; add the headers to `headers`."""
-    for number, raw in lines:
+) -> tuple[list[_AustinLine], int]:
+    """Return the samples with any time, and the number of cut lines; add the headers to `headers`."""
+    samples: list[_AustinLine] = []
+    rest = iter(lines)
+    for number, raw in rest:
         line = raw.strip()
         if header := _HEADER.fullmatch(line):
             headers[header[1]] = header[2]
@@ -105,13 +111,16 @@ def _iter_samples(
             match = _LINE.fullmatch(line)
             metrics = match["metrics"].split(",") if match else []
             if match is None or len(metrics) not in (1, 3) or not _is_number(metrics[0]):
+                if samples and next(rest, None) is None:
+                    return samples, 1
                 raise BadAustin(
                     f"{file_name}, line {number}: P<process>;T<thread>;frames and a time were expected",
                     hint="Record it with austin 2 or 3, or convert it with mojo2austin.",
                 )
             if time_us := int(metrics[0]):
                 is_idle = len(metrics) == 3 and metrics[1] != "0"
-                yield _AustinLine(line.rpartition(" ")[0], match["stack"] or "", time_us, is_idle)
+                samples.append(_AustinLine(line.rpartition(" ")[0], match["stack"] or "", time_us, is_idle))
+    return samples, 0
 
 
 def _convert_frame(text: str) -> str:
