@@ -13,8 +13,8 @@ from typing import Final
 from sidelight.settings import parse_settings
 from sidelight.terminal_output import write_standard_output
 from sidelight_cli.collector_api import CollectorApiClient, RequestRefused, read_token
-from sidelight_cli.import_files.imported_profile import ImportedProfile, read_profile_file
-from sidelight_cli.import_files.push_body import encode_push
+from sidelight_cli.import_files.imported_profile import BadFile, ImportedProfile, read_profile_file
+from sidelight_cli.import_files.push_body import MAX_DURATION_NS, MAX_PARTS, encode_push
 from sidelight_cli.import_files.settings import DESCRIPTION, ImportSettings
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import Reason, SidelightError
@@ -64,6 +64,11 @@ def _send_file(file: Path, settings: ImportSettings, client: CollectorApiClient,
         )
     duration_ns = round((settings.seconds or 0) * 1e9) or profile.duration_ns
     duration_ns = duration_ns or max(profile.total_ns, profile.period_ns)
+    if duration_ns > MAX_PARTS * MAX_DURATION_NS:
+        raise BadFile(
+            f"{file} covers {duration_ns / MAX_DURATION_NS:,.0f} hours, more than {MAX_PARTS:,}",
+            hint="Give its duration with --seconds.",
+        )
     start_ns = settings.start or profile.start_ns or find_start(file, duration_ns)
     labels = {"service_name": settings.service, "version": settings.version, **dict(settings.label)}
     kind = ProfileType(settings.type)

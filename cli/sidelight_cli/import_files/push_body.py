@@ -18,6 +18,8 @@ from sidelight_model.folded import split_stack
 
 MAX_DURATION_NS: Final = 3600 * 10**9
 """A window covers at most an hour."""
+MAX_PARTS: Final = 1000
+"""The default of the collector's --max-windows, which bounds a request."""
 _METRICS: Final = {ProfileType.CPU: "process_cpu", ProfileType.WALL: "wall"}
 
 
@@ -34,10 +36,11 @@ def encode_push(
 
     A profile of more than an hour becomes several, each with an equal share of all stacks.
     """
-    series = b"".join(
+    encoded_labels = b"".join(
         encode_message(1, encode_message(1, name.encode()) + encode_message(2, text.encode(errors="replace")))
         for name, text in {"__name__": _METRICS[kind], **labels}.items()
     )
+    series = bytearray(encoded_labels)
     durations = split_durations(duration_ns)
     for at, part_ns in enumerate(durations):
         rows = [
@@ -54,7 +57,7 @@ def encode_push(
         identity = hashlib.sha256(content).hexdigest()
         series += encode_message(2, encode_message(1, content) + encode_message(2, identity.encode()))
         start_ns += part_ns
-    return encode_message(1, series)
+    return encode_message(1, bytes(series))
 
 
 def _share(total: int, at: int, parts: int) -> int:

@@ -187,6 +187,17 @@ async def run_import(*argv: str) -> tuple[int, str, str]:
     return await asyncio.to_thread(run), out.getvalue(), err.getvalue()
 
 
+async def test_a_file_that_claims_years_is_not_split_into_hours(tmp_path: Path) -> None:
+    """One event with the time since the machine started, and one with the time since 1970."""
+    file = tmp_path / "years.json"
+    file.write_text(
+        '[{"ph":"X","ts":0,"dur":5,"tid":1,"name":"f"},{"ph":"X","ts":1.7e15,"dur":5,"tid":1,"name":"f"}]'
+    )
+    code, _, err = await run_import("--collector", "http://127.0.0.1:9", "--service", "shop", str(file))
+    assert (code, f"error: {file} covers 472,222 hours, more than 1,000" in err) == (1, True)
+    assert "--seconds" in err
+
+
 async def test_files_are_stored_once_with_their_labels_and_times(serving: Any, tmp_path: Path) -> None:  # noqa: F811
     names = ("cpython.gecko", "austin.mojo", "viztracer.json")
     written = int(time.time()) - 60
