@@ -6,8 +6,10 @@ import gzip
 import itertools
 import json
 import time
+import tracemalloc
 from base64 import b64decode
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,15 @@ from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 i
 
 from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.ingest.memory_budget import MIN_REQUEST_BYTES
+from sidelight_collector.ingest.otlp import otlp_dictionary
 from sidelight_collector.ingest.otlp.otlp_handler import VERSION_HEADER
+from sidelight_collector.ingest.otlp.otlp_parsing import parse_otlp
+from sidelight_collector.ingest.pyroscope.profile_sums import BadProfile
+from sidelight_collector.ingest.validation import IngestLimits, ParsedRequest, ReceivedRequest
 from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_model.errors import LimitExceeded, SidelightError
+from sidelight_model.export_formats.protobuf_writer import encode_message
+from sidelight_model.window import WindowLimits
 from tests.collector.otlp_bodies import MS, SECOND_NS, Request
 from tests.collector.test_pyroscope_ingest import stored
 
@@ -233,3 +242,72 @@ async def test_a_shared_dictionary_does_not_multiply_the_memory_of_a_request(ser
         assert len(encode(built)) < 1 << 16
         answer = await collector.ask("POST", PATH, encode(built), PROTO)
         assert answer.status == 413, answer.body
+
+
+SMALL_LIMITS = IngestLimits(WindowLimits(), 1 << 18, 300 * SECOND_NS, 7 * 86_400 * SECOND_NS)
+
+
+def parse(body: bytes) -> ParsedRequest:
+    return parse_otlp(ReceivedRequest(body, "", {}, time.time_ns(), None), SMALL_LIMITS, is_json=False)
+
+
+def nest(content: bytes, *fields: int) -> bytes:
+    for field in reversed(fields):
+        content = encode_message(field, content)
+    return content
+
+
+EMPTY = 20_000 * b"\x12\x00"
+"""Messages without content: field 2 of requests, resources, scopes and profiles."""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(20_000 * b"\x0a\x00", id="resources"),
+        pytest.param(nest(EMPTY, 1), id="scopes"),
+        pytest.param(nest(EMPTY, 1, 2), id="profiles"),
+        pytest.param(nest(EMPTY, 1, 2, 2), id="samples"),
+        pytest.param(nest(20_000 * b"\x0a\x00", 1, 1), id="attributes"),
+        pytest.param(nest(20_000 * b"\x80\x04", 1, 2, 2, 2, 4), id="values"),
+        pytest.param(nest(20_000 * b"\x80\x04", 1, 2, 2, 11), id="attributes of a profile"),
+    ],
+)
+def test_many_empty_parts_take_no_memory(body: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with suppress(SidelightError):
+            assert parse(body).windows == []
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(body)
+    finally:
+        tracemalloc.stop()
+
+
+def test_profiles_cannot_read_a_large_part_of_the_tables_again_and_again() -> None:
+    built = Request()
+    built.sample(built.profile(), "f", [1], thread_name="x" * 100_000)
+    for _ in range(30):
+        built.profile().samples.add(stack_index=1, values=[1], attribute_indices=[1])
+    with pytest.raises(LimitExceeded, match="of the tables that they share"):
+        parse(encode(built))
+
+
+def test_profiles_cannot_copy_a_long_attribute_again_and_again() -> None:
+    built = Request({"service.name": "shop", "long": "x" * 100_000})
+    for _ in range(30):
+        built.profile(("alloc_space", "bytes"), ("", ""))
+    with pytest.raises(LimitExceeded, match="of the tables that they share"):
+        parse(encode(built))
+
+
+def test_the_locations_of_a_very_long_stack_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(otlp_dictionary, "_CHUNK_BYTES", 7)
+    built = Request()
+    profile = built.profile()
+    names = [f"f{number}" for number in range(300)]
+    built.sample(profile, ";".join(names), [1])
+    [window] = parse(encode(built)).windows
+    assert window.stacks == [";".join(f"{name} (a.py:{line})" for line, name in enumerate(names, 1))]
+    built.dictionary.stack_table[1].location_indices.append(-1)
+    with pytest.raises(BadProfile, match="a location that cannot exist"):
+        parse(encode(built))

@@ -52,6 +52,11 @@ def iter_fields(content: memoryview) -> Iterator[tuple[int, FieldValue]]:
         at += length
 
 
+def iter_messages(content: memoryview, number: int) -> Iterator[memoryview]:
+    """Yield the bytes of each field with this number. Raises DamagedMessage."""
+    return (read_bytes(value) for at, value in iter_fields(content) if at == number)
+
+
 def read_bytes(value: FieldValue) -> memoryview:
     """Return the bytes of a field. Raises DamagedMessage for a number."""
     if isinstance(value, int):
@@ -71,15 +76,20 @@ def read_text(value: FieldValue) -> str:
     return bytes(read_bytes(value)).decode(errors="replace")
 
 
-def read_integers(value: FieldValue) -> list[int]:
-    """Return the numbers of a repeated field: one, or several packed ones."""
+def iter_integers(value: FieldValue) -> Iterator[int]:
+    """Yield the numbers of a repeated field: one, or several packed ones. Raises DamagedMessage."""
     if isinstance(value, int):
-        return [value]
-    integers, at = [], 0
+        yield value
+        return
+    at = 0
     while at < len(value):
         integer, at = _read_varint(value, at)
-        integers.append(integer)
-    return integers
+        yield integer
+
+
+def read_integers(value: FieldValue) -> list[int]:
+    """Return the numbers of a repeated field. Raises DamagedMessage."""
+    return list(iter_integers(value))
 
 
 def read_numbers(message: memoryview, *numbers: int) -> list[int]:

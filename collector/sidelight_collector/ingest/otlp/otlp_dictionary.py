@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidelight_collector.decompress import build_too_large_error
 from sidelight_collector.ingest.pyroscope.profile_sums import BadProfile, ProfileLimits
@@ -43,6 +44,10 @@ _TABLES: Final = {
 }
 _LOCATIONS, _FUNCTIONS, _LINKS, _STRINGS, _ATTRIBUTES, _STACKS = 2, 3, 4, 5, 6, 7
 _MAX_INDEX_BYTES: Final = 5
+_CHUNK_BYTES: Final = 1 << 20
+"""Packed numbers that are decoded at once, in 50 times as much memory."""
+_MAX_READS: Final = 8
+"""How often the bytes of a largest request may be read, on average."""
 
 
 class OtherLayout(BadProfile):
@@ -73,6 +78,7 @@ class OtlpDictionary:
         if (strings and len(strings[0])) or (links and not _is_zero(links[0])):
             raise OtherLayout("index 0 of string_table or of link_table is not the zero value")
         self._max_bytes = max_bytes
+        self._read_bytes = 0
         self.encoded_bytes = 0
 
     def get_text(self, index: int) -> str:
@@ -90,12 +96,24 @@ class OtlpDictionary:
 
     def read_stack(self, index: int) -> bytes:
         """Return the packed locations of a stack. Raises OtherLayout, DamagedMessage."""
-        packed = [
-            encode_varint(value) if isinstance(value, int) else bytes(value)
-            for number, value in iter_fields(self._get(_STACKS, index))
-            if number == 1
-        ]
-        return packed[0] if len(packed) == 1 else b"".join(packed)
+        packed = bytearray()
+        for number, value in iter_fields(self._get(_STACKS, index)):
+            if number == 1:
+                packed += encode_varint(value) if isinstance(value, int) else value
+        return bytes(packed)
+
+    def count_read(self, size_bytes: int) -> None:
+        """Count bytes that several profiles read again.
+
+        Raises LimitExceeded, so that a small request cannot take minutes.
+        """
+        self._read_bytes += size_bytes
+        limit = _MAX_READS * self._max_bytes
+        if self._read_bytes > limit:
+            raise LimitExceeded(
+                f"the profiles read more than {limit:,} bytes of the tables that they share",
+                hint="Send fewer profiles at once.",
+            )
 
     def add_encoded(self, size_bytes: int) -> None:
         """Count bytes of profiles. Raises LimitExceeded above the limit of a body."""
@@ -140,6 +158,7 @@ class OtlpDictionary:
             if index == 0:
                 return memoryview(b"")
             raise OtherLayout(f"index {index} is beyond {_TABLES[table]}, which has {len(entries)} entries")
+        self.count_read(len(entries[index]))
         return entries[index]
 
 
@@ -166,18 +185,35 @@ def _read_indexes(stacks: Iterable[bytes]) -> list[int]:
     packed = [stack for stack in stacks if stack]
     if any(stack[-1] > 0x7F for stack in packed):
         raise OtherLayout("a stack ends within a number")
-    content = np.frombuffer(b"".join(packed), np.uint8)
-    if not len(content):
-        return []
+    content = b"".join(packed)
+    indexes: set[int] = set()
+    start = 0
+    while start < len(content):
+        end = min(start + _CHUNK_BYTES, len(content))
+        while content[end - 1] > 0x7F:
+            end += 1
+            if end - start > _CHUNK_BYTES + _MAX_INDEX_BYTES:
+                raise _beyond_tables()
+        indexes.update(_decode_indexes(np.frombuffer(content, np.uint8, end - start, start)))
+        start = end
+    return sorted(indexes)
+
+
+def _decode_indexes(content: NDArray[np.uint8]) -> list[int]:
+    """Return the different numbers of a packed list. Raises OtherLayout."""
     ends = np.flatnonzero(content < 0x80)
     starts = np.concatenate(([0], ends[:-1] + 1))
     lengths = ends - starts + 1
     if lengths.max() > _MAX_INDEX_BYTES:
-        raise OtherLayout("a stack refers to a location that cannot exist")
+        raise _beyond_tables()
     places = np.arange(len(content)) - np.repeat(starts, lengths)
     parts = (content & 0x7F).astype(np.int64) << (7 * places)
     indexes: list[int] = np.unique(np.add.reduceat(parts, starts)).tolist()
     return indexes
+
+
+def _beyond_tables() -> OtherLayout:
+    return OtherLayout("a stack refers to a location that cannot exist")
 
 
 def _is_zero(message: memoryview) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -18,16 +19,21 @@ from sidelight_collector.ingest.otlp.otlp_dictionary import OtherLayout, OtlpDic
 from sidelight_collector.ingest.otlp.otlp_json import encode_json_request
 from sidelight_collector.ingest.pyroscope.profile_windows import SentProfile, WindowBuilder, hash_profile
 from sidelight_collector.ingest.pyroscope.push_parsing import build_json_limits
-from sidelight_collector.ingest.pyroscope.series_labels import SeriesLabels, map_series_labels
+from sidelight_collector.ingest.pyroscope.series_labels import (
+    SeriesLabels,
+    check_label_count,
+    map_series_labels,
+)
 from sidelight_collector.ingest.validation import IngestLimits, ParsedRequest, ReceivedRequest
 from sidelight_model.export_formats.protobuf_writer import encode_message, encode_number, encode_varint
 from sidelight_model.import_formats.protobuf_wire import (
     DamagedMessage,
     FieldValue,
     iter_fields,
+    iter_integers,
+    iter_messages,
     read_bytes,
     read_integer,
-    read_integers,
     read_numbers,
     read_text,
 )
@@ -61,42 +67,34 @@ class _RequestParser:
     """
 
     def __init__(self, message: memoryview, builder: WindowBuilder) -> None:
-        self._resources: list[memoryview] = []
         dictionary = memoryview(b"")
-        for number, value in iter_fields(message):
-            if number == 1:
-                self._resources.append(read_bytes(value))
-            elif number == 2:
-                dictionary = read_bytes(value)
+        for dictionary in iter_messages(message, 2):  # noqa: B007 - the last one counts
+            pass
+        self._message = message
         self._builder = builder
-        self._labels: dict[int, tuple[str, str]] = {}
         self.dictionary = OtlpDictionary(dictionary, builder.profile_limits, builder.limits.max_body_bytes)
         self.timestamps = 0
         self._profiles = 0
 
     def parse(self) -> None:
-        for resource_profiles in self._resources:
+        for resource_profiles in iter_messages(self._message, 1):
             attributes: list[tuple[str, str]] = []
-            scopes: list[memoryview] = []
-            for number, value in iter_fields(resource_profiles):
-                if number == 1:
-                    attributes += read_resource_attributes(read_bytes(value), self.dictionary)
-                elif number == 2:
-                    scopes.append(read_bytes(value))
-            for scope in scopes:
+            for resource in iter_messages(resource_profiles, 1):
+                for attribute in read_resource_attributes(resource, self.dictionary):
+                    attributes.append(attribute)
+                    check_label_count(len(attributes))
+            for scope in iter_messages(resource_profiles, 2):
                 self._add_scope(scope, attributes)
 
     def _add_scope(self, message: memoryview, attributes: Sequence[tuple[str, str]]) -> None:
         scope: list[tuple[str, str]] = []
-        profiles: list[memoryview] = []
-        for number, value in iter_fields(message):
-            if number == 1:
-                texts = {at: read_text(text) for at, text in iter_fields(read_bytes(value)) if at in (1, 2)}
-                scope = [("otel.scope.name", texts.get(1, "")), ("otel.scope.version", texts.get(2, ""))]
-            elif number == 2:
-                profiles.append(read_bytes(value))
-        series = self._map_series(attributes, scope)
-        for profile in profiles:
+        for content in iter_messages(message, 1):
+            texts = {at: read_text(text) for at, text in iter_fields(content) if at in (1, 2)}
+            scope = [("otel.scope.name", texts.get(1, "")), ("otel.scope.version", texts.get(2, ""))]
+        series: SeriesLabels | None = None
+        for profile in iter_messages(message, 2):
+            series = series or self._map_series(attributes, scope)
+            self.dictionary.count_read(sum(len(name) + len(text) for name, text in attributes))
             self._profiles += 1
             if self._profiles > self._builder.limits.window_limits.max_windows:
                 raise too_many_windows_error(self._builder.limits.window_limits.max_windows)
@@ -119,14 +117,11 @@ class _RequestParser:
 
     def _add_profile(self, message: memoryview, series: SeriesLabels) -> None:
         """Turn a profile into pprof, and add its windows."""
-        samples: list[memoryview] = []
         times = [0, 0, 0]
         types = {1: memoryview(b""), 5: memoryview(b"")}
         profile_id = b""
         for number, value in iter_fields(message):
-            if number == 2:
-                samples.append(read_bytes(value))
-            elif number in types:
+            if number in types:
                 types[number] = read_bytes(value)
             elif number == 3:
                 times[0] = _read_fixed64(value)
@@ -135,10 +130,10 @@ class _RequestParser:
             elif number == 7:
                 profile_id = bytes(read_bytes(value))
             elif number == 11:
-                read_integers(value)
+                deque(iter_integers(value), maxlen=0)  # checks that there are numbers
         strings = PprofStrings()
         content = self._encode_value_type(1, types[1], strings)
-        content += self._encode_samples(samples, strings, series)
+        content += self._encode_samples(iter_messages(message, 2), strings, series)
         content += self._encode_value_type(11, types[5], strings)
         content += encode_number(9, times[0]) + encode_number(10, times[1]) + encode_number(12, times[2])
         table = strings.encode()
@@ -152,7 +147,7 @@ class _RequestParser:
         return encode_message(field, encoded)
 
     def _encode_samples(
-        self, samples: Sequence[memoryview], strings: PprofStrings, series: SeriesLabels
+        self, samples: Iterable[memoryview], strings: PprofStrings, series: SeriesLabels
     ) -> bytes:
         stacks: dict[int, bytes] = {}
         labels: dict[int, bytes] = {}
@@ -160,25 +155,29 @@ class _RequestParser:
         add_label = partial(self._encode_label, strings=strings, dropped=dropped)
         encoded = bytearray()
         for sample in samples:
-            stack = link = 0
-            values: list[int] = []
-            attributes: list[int] = []
-            timestamp_bytes = 0
+            stack = link = total = values = timestamp_bytes = 0
+            tags = bytearray()
             for number, value in iter_fields(sample):
                 if number == 1:
                     stack = read_integer(value)
                 elif number == 2:
-                    attributes += read_integers(read_bytes(value))
+                    for attribute in iter_integers(read_bytes(value)):
+                        if attribute not in labels:
+                            labels[attribute] = add_label(attribute)
+                        tags += labels[attribute]
+                        self.dictionary.add_encoded(len(labels[attribute]))
                 elif number == 3:
                     link = read_integer(value)
                 elif number == 4:
                     # Only packed numbers: version 1.40 has the number of a link here.
-                    values += read_integers(read_bytes(value))
+                    for integer in iter_integers(read_bytes(value)):
+                        total += integer
+                        values += 1
                 elif number == 5:
                     timestamp_bytes += len(read_bytes(value))
             count, rest = divmod(timestamp_bytes, _FIXED64_BYTES)
-            if rest or len(values) not in ((0, count) if count else (1,)):
-                raise OtherLayout(f"a sample has {len(values)} values and {count} timestamps")
+            if rest or values not in ((0, count) if count else (1,)):
+                raise OtherLayout(f"a sample has {values} values and {count} timestamps")
             if link:
                 self.dictionary.check_link(link)
                 dropped.add("span_id")
@@ -186,13 +185,9 @@ class _RequestParser:
             if stack not in stacks:
                 stacks[stack] = self.dictionary.read_stack(stack)
             content = encode_message(1, stacks[stack])
-            content += encode_message(2, encode_varint(sum(values) if values else count))
-            for attribute in attributes:
-                if attribute not in labels:
-                    labels[attribute] = add_label(attribute)
-                content += labels[attribute]
+            content += encode_message(2, encode_varint(total if values else count))
             self.dictionary.add_encoded(len(content))
-            encoded += encode_message(2, content)
+            encoded += encode_message(2, content + tags)
         self._builder.count_dropped_labels(dropped - series.dropped)
         return bytes(encoded) + self.dictionary.encode_tables(stacks.values(), strings)
 

@@ -55,12 +55,7 @@ def map_series_labels(pairs: Iterable[tuple[str, str]], client: str) -> SeriesLa
     Raises LimitExceeded for more than MAX_SENT_LABELS.
     """
     sent = dict(pairs)
-    if len(sent) > MAX_SENT_LABELS:
-        raise LimitExceeded(
-            f"{len(sent)} labels in one series, more than {MAX_SENT_LABELS}",
-            reason=Reason.TOO_MANY_LABELS,
-            hint="Drop labels.",
-        )
+    check_label_count(len(sent))
     scope = f"{sent.get('otel.scope.name', '')} {sent.get('otel.scope.version', '')}".strip()
     is_python = sent.get("process.runtime.name", "") in ("cpython", "pypy")
     return SeriesLabels(
@@ -70,6 +65,16 @@ def map_series_labels(pairs: Iterable[tuple[str, str]], client: str) -> SeriesLa
         to_word(sent.get("process.runtime.version", "")) if is_python else "",
         frozenset(name for name in sent if name in PER_REQUEST_LABELS),
     )
+
+
+def check_label_count(count: int) -> None:
+    """Raise LimitExceeded for more than MAX_SENT_LABELS."""
+    if count > MAX_SENT_LABELS:
+        raise LimitExceeded(
+            f"{count} labels in one series, more than {MAX_SENT_LABELS}",
+            reason=Reason.TOO_MANY_LABELS,
+            hint="Drop labels.",
+        )
 
 
 def map_labels(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
