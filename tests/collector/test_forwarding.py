@@ -52,9 +52,9 @@ async def test_another_collector_has_the_same_stacks_states_and_labels(
     serving: Any, make_window: Any, tmp_path: Any, path: str
 ) -> None:
     token = tmp_path / "token"
-    token.write_text("s3cret\n")
+    token.write_text("s3crét\n", "utf-8")
     here, there = MemoryStore(), MemoryStore()
-    async with serving(there, tokens=BearerTokens(write=("s3cret",))) as receiver:
+    async with serving(there, tokens=BearerTokens(write=("s3crét",))) as receiver:
         url = receiver.url(path)
         async with serving(here, forward_url=url, forward_token_file=token) as collector:
             windows = [make_window(PROFILE, pod=f"shop-{number}", version="7") for number in range(3)]
@@ -141,6 +141,19 @@ async def test_only_temporary_failures_are_repeated(
     forwarder.offer([hashed(make_window)])
     await run_until_counted(forwarder, metrics, 1)
     assert (len(calls), count(metrics, "failed")) == (attempts, 1)
+
+
+async def test_a_batch_that_cannot_be_encoded_fails_and_ends_nothing(make_window: Any) -> None:
+    metrics, outcomes = Metrics(), iter([ValueError("no"), None])
+
+    def send(_: Sequence[HashedWindow]) -> None:
+        if error := next(outcomes):
+            raise error
+
+    forwarder = Forwarder(send, metrics, 1 << 20)
+    forwarder.offer([hashed(make_window)] * (MAX_BATCH + 1))
+    await run_until_counted(forwarder, metrics, MAX_BATCH + 1)
+    assert (count(metrics, "failed"), count(metrics, "sent")) == (MAX_BATCH, 1)
 
 
 def test_an_error_of_the_server_is_told(make_window: Any) -> None:

@@ -10,7 +10,7 @@ from sidelight_collector.stack_hashing import HashedWindow
 from sidelight_model.counts import STATES
 from sidelight_model.export_formats.otlp_export import OtlpRequestBuilder
 from sidelight_model.export_formats.pprof import SAMPLES, ProfileTimes, StateRow, encode_profile
-from sidelight_model.export_formats.protobuf_writer import encode_message
+from sidelight_model.export_formats.protobuf_writer import encode_message, encode_text
 from sidelight_model.folded import split_stack
 
 _PYROSCOPE_NAMES: Final = {"service": "service_name"}
@@ -25,7 +25,7 @@ def encode_push(windows: Sequence[HashedWindow]) -> bytes:
     for row in windows:
         labels = {_PYROSCOPE_NAMES.get(name, name): text for name, text in row.window.labels.items()}
         series = b"".join(
-            encode_message(1, encode_message(1, name.encode()) + encode_message(2, text.encode()))
+            encode_message(1, encode_text(1, name) + encode_text(2, text))
             for name, text in {"__name__": "process_cpu", **labels}.items()
         )
         content = encode_profile(iter_rows(row), (SAMPLES, "cpu", "wall"), find_times(row))

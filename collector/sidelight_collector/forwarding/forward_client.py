@@ -49,7 +49,7 @@ class ForwardClient:
     """
 
     url: str
-    token: str = ""
+    token: str = field(default="", repr=False)
     timeout_seconds: float = 10.0
     _opener: OpenerDirector = field(default_factory=lambda: build_opener(_NoRedirects()))
 
@@ -72,11 +72,12 @@ class ForwardClient:
             FORWARDED_HEADER: "1",
         }
         if self.token:
-            headers["Authorization"] = f"Bearer {self.token}"
+            # http.client encodes headers as Latin-1, and collectors read them as UTF-8.
+            headers["Authorization"] = f"Bearer {self.token}".encode().decode("latin-1")
         request = Request(url, gzip.compress(body, _GZIP_LEVEL), headers, method="POST")  # noqa: S310 - checked
         try:
             with self._opener.open(request, timeout=self.timeout_seconds) as response:
-                response.read()
+                response.read(_MAX_ANSWER_BYTES)
         except HTTPError as error:
             with error:
                 said = error.read(_MAX_ANSWER_BYTES).decode(errors="replace")

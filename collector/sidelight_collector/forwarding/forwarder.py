@@ -99,6 +99,9 @@ class Forwarder:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), pause)
                 pause *= 2
+            except Exception:  # noqa: BLE001 - a defect in one batch must not end the collector
+                _log.exception("windows were not forwarded", windows=len(batch))
+                return False
             else:
                 return True
         return False
