@@ -164,12 +164,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FilesSide
     return FilesSideBySide(config, log)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Name bytes by their parameter: compressed ones may hold a time, and then workers collect other ids."""
     return argname if isinstance(val, bytes) else None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tier `fast`, and set the order.
 
