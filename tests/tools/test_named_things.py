@@ -163,6 +163,11 @@ def test_every_option_that_is_named_exists():
     assert missing(found, own_options() | foreign | EXAMPLES) == {}
 
 
+def test_no_switch_is_named_with_a_value():
+    # The command line has `--links` and `--no-links`, and refuses `--links=false`.
+    assert named(r"(?<![\w<!/\[-])--[a-z][a-z0-9-]*=(?:true|false)\b") == {}
+
+
 def test_every_variable_that_is_named_exists():
     known = {format_variable(field) for field in settings()}
     assert missing(named(r"\bSIDELIGHT_[A-Z0-9_]+"), known) == {}
