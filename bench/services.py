@@ -51,19 +51,20 @@ def filled(count: int, turns: int) -> ObjectStore:
     stacks = [parse_folded(f"main (a.py:1);f{at} (b.py:2) {20 * at}\n") for at in range(1, 40)]
     for turn in range(turns):
         version = "v1" if turn < turns // 2 else "v2"
+        first_ns = START_NS + turn * (DAY_NS // turns)
         made = [
             Window(
-                id=str(ULID()),
+                id=str(ULID.from_timestamp(start_ns // 10**6)),
                 labels=Labels(
                     {"service": f"svc-{at:05d}", "version": version, "pod": f"svc-{at:05d}-{version}"}
                 ),
-                start_ns=START_NS + turn * (DAY_NS // turns) + at,
+                start_ns=start_ns,
                 duration_ns=60 * SECOND_NS,
                 period_ns=10_000_000,
                 counts=stacks[(7 * at + turn) % len(stacks)],
                 quality=WELL,
             )
-            for at in range(count)
+            for at, start_ns in enumerate(range(first_ns, first_ns + count))
         ]
         for day in {event_day(one.start_ns) for one in made}:
             write_segment(store, [one for one in made if event_day(one.start_ns) == day])

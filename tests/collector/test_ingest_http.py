@@ -14,7 +14,6 @@ from urllib.parse import quote
 import pytest
 import zstandard
 from aiohttp import ClientConnectionError, ClientSession
-from ulid import ULID
 
 from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.ingest.memory_budget import MIN_REQUEST_BYTES
@@ -159,14 +158,15 @@ async def test_an_id_that_comes_again_with_other_content_is_refused_and_nothing_
     serving: Any, make_window: Make
 ) -> None:
     store, first = MemoryStore(), make_window("a 1")
-    clash, fresh = make_window("b 1", window_id=first.id), make_window("c 1")
+    clash = make_window("b 1", window_id=first.id, start_ns=first.start_ns)
+    fresh = make_window("c 1")
     async with serving(store) as collector:
         await collector.post(encode_windows([first]))
         answer = await collector.post(encode_windows([fresh, clash]))
         assert (answer.status, answer.reason) == (409, "duplicate_id")
         assert first.id in answer.json["message"]
-        within = str(ULID())
-        pair = [make_window("a 1", window_id=within), make_window("b 1", window_id=within)]
+        other = make_window("a 1")
+        pair = [other, make_window("b 1", window_id=other.id, start_ns=other.start_ns)]
         assert (await collector.post(encode_windows(pair))).reason == "duplicate_id"
         assert (await collector.post(encode_windows([fresh]))).json["accepted"] == [fresh.id]
     assert sorted(stored(store)) == sorted([first.id, fresh.id])

@@ -11,7 +11,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
-from ulid import ULID
 
 from sidelight_collector.storage.backends.open_store import open_store, verify_store
 from sidelight_collector.storage.segments import event_day, write_segment
@@ -20,7 +19,7 @@ from sidelight_model.labels import Labels
 from sidelight_model.window import Window
 from tests.processes import Collector, collector
 from tests.web.conftest import Open
-from tests.web.profiles import PERIOD_NS, WELL
+from tests.web.profiles import PERIOD_NS, WELL, make_window_id
 from tests.web.rules import violations_in_both_themes
 
 SERVICES = 3_000
@@ -33,17 +32,18 @@ def fleet_of(folder: Path, count: int) -> AbstractContextManager[Collector]:
     stacks = [parse_folded(f"main (a.py:1);f{at} (b.py:2) {20 * at}\n") for at in range(1, 30)]
     now = time.time_ns()
     for turn, minutes in enumerate((90, 3)):
+        first_ns = now - minutes * 60 * 10**9
         made = [
             Window(
-                id=str(ULID()),
+                id=make_window_id(start_ns),
                 labels=Labels({"service": f"svc-{at:05d}", "version": f"v{turn}", "pod": f"p-{at}-{turn}"}),
-                start_ns=now - minutes * 60 * 10**9 + at,
+                start_ns=start_ns,
                 duration_ns=60 * 10**9,
                 period_ns=PERIOD_NS,
                 counts=stacks[(at + turn) % 29],
                 quality=WELL,
             )
-            for at in range(count)
+            for at, start_ns in enumerate(range(first_ns, first_ns + count))
         ]
         for day in {event_day(one.start_ns) for one in made}:
             write_segment(store, [one for one in made if event_day(one.start_ns) == day])
