@@ -208,7 +208,7 @@ def test_a_sidecar_that_is_the_services_user_needs_no_capability():
 
 
 @pytest.mark.parametrize(("value", "capability"), [("goFirst", "SYS_NICE"), ("gilWaits", "DAC_READ_SEARCH")])
-def test_a_sidecar_gets_another_capability_when_it_is_told(helm, service_chart, value, capability):
+def test_a_value_of_the_chart_gives_a_sidecar_another_capability(helm, service_chart, value, capability):
     flags = ("--set", f"sidelight.sidecar.{value}=true")
     text = helm("template", "x", service_chart, *CLUSTER, *flags).stdout
     [container] = [one for one in _pod_of(text)["containers"] if one["name"] == "sidelight"]
