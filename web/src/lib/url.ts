@@ -80,6 +80,9 @@ export const START: Place = {
   endpoints: false, order: "", roots: "top", invert: false, collapse: false, app: false, nodes: "", theme: "", utc: false, keys: true,
 };
 
+/** How a person wants pages to look and to react, which a link to any other page takes along. */
+export const appearanceOf = ({ theme, utc, keys }: Place): Pick<Place, "theme" | "utc" | "keys"> => ({ theme, utc, keys });
+
 type Parameter = Exclude<keyof Place, "page" | "service" | "capture">;
 
 const CHOICES: Partial<Record<Parameter, readonly string[]>> = {
@@ -114,6 +117,12 @@ export function parsePlace(path: string, search: string): Place {
   // Addresses from before frames could be merged by more than lines.
   if (parameters.get("lines") === "1" && !parameters.has("by")) place.by = "line";
   return place as unknown as Place;
+}
+
+/** Reads a URL below the path prefix, as `formatPlace` writes it. */
+export function parseAddress(address: string): Place {
+  const { pathname, search } = new URL(address, "http://collector");
+  return parsePlace(pathname, search);
 }
 
 export function formatPlace(place: Place): string {

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { apiUrl, type Failure } from "../api/request.ts";
 import { isFinal, sendRequest, usePolling, type CaptureAnswer, type CapturePart, type RecordingsAnswer } from "../api/captures.ts";
-import { captureProfile, compareWithHourBefore, hasProfile as hasSamples, topFunctions, compareWithYesterday } from "../viewmodels/captureRequest.ts";
+import { captureProfile, compareWithHourBefore, hasProfile, topFunctions, compareWithYesterday } from "../viewmodels/captureRequest.ts";
 import { place, PREFIX, visit } from "../lib/location.ts";
 import { seconds } from "../lib/numbers.ts";
 import { count } from "../strings/counts.ts";
@@ -10,13 +10,13 @@ import { SubsecondHeatmap } from "../components/heatmap/SubsecondHeatmap.tsx";
 import { ErrorCard } from "../components/answer/ErrorCard.tsx";
 import { Table } from "../components/ui/Table.tsx";
 import { formatWithZone, toEpochSeconds } from "../lib/times.ts";
-import { onPage, START } from "../lib/url.ts";
+import { appearanceOf, onPage, START } from "../lib/url.ts";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
 import * as strings from "../strings/captureStrings.tsx";
 
 const STEPS = ["queued", "scheduled", "sampling", "uploading", "ready"] as const;
 
-const captureListPlace = (service = "") => onPage(place.value, "captures", { ...START, page: "captures", service, theme: place.value.theme, utc: place.value.utc, keys: place.value.keys });
+const captureListPlace = (service = "") => ({ ...START, ...appearanceOf(place.value), page: "captures" as const, service });
 
 export function CapturePage({ refreshCount }: { refreshCount: number }) {
   const { capture: id } = place.value;
@@ -36,7 +36,7 @@ export function CapturePage({ refreshCount }: { refreshCount: number }) {
 function CaptureView({ capture, path, reload }: { capture: CaptureAnswer; path: string; reload: () => void }) {
   const isOver = isFinal(capture.state);
   const parts = capture.parts ?? [];
-  const hasProfile = hasSamples(capture);
+  const hasSamples = hasProfile(capture);
   return (
     <>
       <section class="panel" aria-label={strings.progress}>
@@ -55,7 +55,7 @@ function CaptureView({ capture, path, reload }: { capture: CaptureAnswer; path: 
             {capture.state === "failed" && <p><Link to={captureListPlace(capture.service)}>{strings.startAnother}</Link></p>}
           </ErrorCard>
         )}
-        {hasProfile && (
+        {hasSamples && (
           <p class="row">
             <Link class="button primary" to={onPage(place.value, "service", captureProfile(capture))}>{strings.openFlameGraph}</Link>
             <Link class="button" to={onPage(place.value, "compare", compareWithHourBefore(capture))}>{strings.compareWithHourBefore}</Link>
@@ -64,7 +64,7 @@ function CaptureView({ capture, path, reload }: { capture: CaptureAnswer; path: 
         )}
         <CaptureActions capture={capture} path={path} reload={reload} />
       </section>
-      {isOver && capture.timeline && hasProfile && <Recordings path={path} />}
+      {isOver && capture.timeline && hasSamples && <Recordings path={path} />}
       {parts.length > 0 && <PodTable parts={parts} isOver={isOver} />}
     </>
   );

@@ -11,13 +11,13 @@ import { ErrorCard } from "../components/answer/ErrorCard.tsx";
 import { Table } from "../components/ui/Table.tsx";
 import { withoutLabel } from "../lib/selectors.ts";
 import { formatAgo, formatWithZone, toEpochSeconds } from "../lib/times.ts";
-import { onPage, START } from "../lib/url.ts";
+import { appearanceOf, START } from "../lib/url.ts";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
 import * as strings from "../strings/captureStrings.tsx";
 
 const POLL_SECONDS = 3;
 
-export const capturePlace = (id: string) => onPage(place.value, "capture", { ...START, page: "capture", capture: id, theme: place.value.theme, utc: place.value.utc, keys: place.value.keys });
+const capturePlace = (id: string) => ({ ...START, ...appearanceOf(place.value), page: "capture" as const, capture: id });
 
 export function CapturesPage({ refreshCount }: { refreshCount: number }) {
   const { service } = place.value;

@@ -40,7 +40,7 @@ export function storedList<Item>(key: string, isItem: (value: unknown) => value 
 }
 
 const isText = (value: unknown): value is string => typeof value === "string";
-const isSavedView = (value: unknown): value is SavedView => typeof value === "object" && value !== null && isText((value as SavedView).name) && isText((value as SavedView).path);
+const isSavedView = (value: unknown): value is SavedView => typeof value === "object" && value !== null && isText((value as SavedView).name) && isText((value as SavedView).path) && /^\/(?!\/)/.test((value as SavedView).path);
 
 export const favourites = storedList("sidelight.favourites", isText);
 export const savedViews = storedList("sidelight.views", isSavedView);

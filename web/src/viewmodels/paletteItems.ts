@@ -5,7 +5,7 @@ import type { SavedView } from "./browserStorage.ts";
 import { equals } from "../lib/selectors.ts";
 import { CHOSEN_RANGE } from "../lib/sides.ts";
 import { formatRange, isRelativeTime, parseTime, parseTypedTime, PRESETS, type Range } from "../lib/times.ts";
-import { onPage, parsePlace, START, type Page, type Place } from "../lib/url.ts";
+import { appearanceOf, onPage, parseAddress, START, type Page, type Place } from "../lib/url.ts";
 import * as strings from "../strings/paletteStrings.ts";
 
 export type PaletteAction = "theme" | "utc" | "refresh" | "help" | { readonly capture: string } | { readonly save: string };
@@ -144,10 +144,7 @@ function rangeItems(typed: string, { here, now }: PaletteContext): PaletteItem[]
 }
 
 function viewItems(typed: string, { views }: PaletteContext): PaletteItem[] {
-  return views.toReversed().filter(({ name }) => contains(name, typed)).map(({ name, path }) => {
-    const at = new URL(path, "http://collector");
-    return { id: `view ${name}`, kind: strings.savedView, text: name, to: parsePlace(at.pathname, at.search) };
-  });
+  return views.toReversed().filter(({ name }) => contains(name, typed)).map(({ name, path }) => ({ id: `view ${name}`, kind: strings.savedView, text: name, to: parseAddress(path) }));
 }
 
 function versionItems(typed: string, { here, versions }: PaletteContext): PaletteItem[] {
@@ -156,7 +153,7 @@ function versionItems(typed: string, { here, versions }: PaletteContext): Palett
 }
 
 function pageItems({ here }: PaletteContext): PaletteItem[] {
-  const page = (to: Page, text: string): PaletteItem => ({ id: `page ${to}`, kind: strings.page, text, to: SERVICE_PAGES.includes(to) ? onPage(here, to) : { ...START, page: to, theme: here.theme, utc: here.utc, keys: here.keys } });
+  const page = (to: Page, text: string): PaletteItem => ({ id: `page ${to}`, kind: strings.page, text, to: SERVICE_PAGES.includes(to) ? onPage(here, to) : { ...START, ...appearanceOf(here), page: to } });
   const own = here.service === "" || here.page === "captures" ? [] : [page("service", strings.profile), page("compare", strings.compare), page("depth", strings.depth), page("heatmap", strings.pods)];
   return [...own, page("services", strings.services), page("fleet", strings.coverage), page("functions", strings.functions), page("captures", strings.captures), page("settings", strings.settings)];
 }
@@ -175,9 +172,10 @@ function actionItems({ here }: PaletteContext): PaletteItem[] {
 function functionItems({ here, functions }: PaletteContext): PaletteItem[] {
   if (!functions) return [];
   const { rows, search } = functions;
+  const find = (q: string): Place => ({ ...START, ...appearanceOf(here), page: "functions", q });
   const found = rows.function.slice(0, 8).map((name, at): PaletteItem => ({
     id: `function ${name} ${rows.file[at]}`, kind: strings.functionKind, text: name, detail: `${rows.file[at]} · ${strings.inServices(rows.services_total[at])}`,
-    to: { ...START, page: "functions", q: `${name} (${rows.file[at]})`, theme: here.theme, utc: here.utc, keys: here.keys },
+    to: find(`${name} (${rows.file[at]})`),
   }));
-  return found.length === 0 ? [] : [...found, { id: "functions", kind: strings.page, text: strings.allFunctions(search), to: { ...START, page: "functions", q: search, theme: here.theme, utc: here.utc, keys: here.keys } }];
+  return found.length === 0 ? [] : [...found, { id: "functions", kind: strings.page, text: strings.allFunctions(search), to: find(search) }];
 }

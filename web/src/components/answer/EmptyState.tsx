@@ -4,7 +4,7 @@ import { apiUrl } from "../../api/request.ts";
 import { change, place } from "../../lib/location.ts";
 import { selectorOf } from "../../lib/selectors.ts";
 import { formatAgo, widerPreset, formatRange, rfc3339, formatWithZone, toEpochSeconds } from "../../lib/times.ts";
-import { START, pageRange } from "../../lib/url.ts";
+import { appearanceOf, pageRange, START } from "../../lib/url.ts";
 import { Link } from "../ui/Controls.tsx";
 import type { ProfileType } from "../../lib/viewOptions.ts";
 import { TROUBLESHOOTING, STALE_SECONDS } from "../../viewmodels/staleness.ts";
@@ -37,7 +37,7 @@ export function LastSeen() {
   const request = useAnswer<ServicesAnswer>(apiUrl("services", { query: selectorOf(service, ""), from: "-30d", until: "now" }));
   if (!request.answer) return request.failure ? null : <p class="quiet" role="status">{strings.lookingForLastData}</p>;
   const row = request.answer.services.find((row) => row.service === service);
-  if (!row) return <p role="status">{strings.noDataInThirtyDays(<bdi>{service.slice(0, 100)}</bdi>, <Link to={{ ...START, theme: place.value.theme, keys: place.value.keys, from: "-30d" }}>{strings.showAllServices}</Link>)}</p>;
+  if (!row) return <p role="status">{strings.noDataInThirtyDays(<bdi>{service.slice(0, 100)}</bdi>, <Link to={{ ...START, ...appearanceOf(place.value), from: "-30d" }}>{strings.showAllServices}</Link>)}</p>;
   const lastSeen = toEpochSeconds(row.last_seen);
   const now = Date.now() / 1000;
   return (

@@ -3,7 +3,7 @@ import { apiUrl, type Failure } from "../../api/request.ts";
 import { isFinal, sendRequest, usePolling, type CaptureAnswer } from "../../api/captures.ts";
 import { followedCaptures } from "../../viewmodels/browserStorage.ts";
 import { place } from "../../lib/location.ts";
-import { onPage, START } from "../../lib/url.ts";
+import { appearanceOf, onPage, START } from "../../lib/url.ts";
 import { captureProfile, compareWithHourBefore, hasProfile } from "../../viewmodels/captureRequest.ts";
 import { Link } from "../ui/Controls.tsx";
 import * as strings from "../../strings/captureStrings.tsx";
@@ -32,7 +32,7 @@ function CaptureToast({ id }: { id: string }) {
       setFailure(error as Failure);
     }
   };
-  const toPage = onPage(here, "capture", { ...START, page: "capture", capture: id, theme: here.theme, utc: here.utc, keys: here.keys });
+  const toPage = { ...START, ...appearanceOf(here), page: "capture" as const, capture: id };
   return (
     <div class="card">
       <div class="row">

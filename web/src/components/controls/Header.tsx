@@ -1,7 +1,7 @@
 import { useEffect } from "preact/hooks";
 import { change, place } from "../../lib/location.ts";
 import { theme } from "../../lib/theme.ts";
-import { START, onPage, pageRange, type Page, type Place } from "../../lib/url.ts";
+import { appearanceOf, onPage, pageRange, START, type Page, type Place } from "../../lib/url.ts";
 import { Link } from "../ui/Controls.tsx";
 import { Dropdown } from "../ui/Dropdown.tsx";
 import { Toolbar } from "../ui/Toolbar.tsx";
@@ -14,7 +14,7 @@ import { sharedView } from "./sharedView.ts";
 import * as strings from "../../strings/applicationStrings.ts";
 
 /** The place, with the appearance a person chose kept and all else at its start. */
-const homePlace = () => ({ ...START, theme: place.value.theme, keys: place.value.keys, utc: place.value.utc, from: place.value.from, until: place.value.until });
+const homePlace = () => ({ ...START, ...appearanceOf(place.value), from: place.value.from, until: place.value.until });
 
 /** Pages of no service that are about a time range. */
 const RANGED_PAGES: readonly Page[] = ["services", "functions"];

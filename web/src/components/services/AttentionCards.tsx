@@ -6,7 +6,7 @@ import { savedViews } from "../../viewmodels/browserStorage.ts";
 import { place } from "../../lib/location.ts";
 import { short, signedPercent } from "../../lib/numbers.ts";
 import { formatAgo } from "../../lib/times.ts";
-import { onPage, parsePlace, START, type Place } from "../../lib/url.ts";
+import { appearanceOf, onPage, parseAddress, START, type Place } from "../../lib/url.ts";
 import { findAttention, type Finding } from "../../viewmodels/attention.ts";
 import { Link } from "../ui/Controls.tsx";
 import { deployPlace } from "./DeployList.tsx";
@@ -30,6 +30,7 @@ export function AttentionCards({ answer, findings, deploys, workloads }: {
 }) {
   const here = place.value;
   const now = Date.now() / 1000;
+  const coverage: Place = { ...START, ...appearanceOf(here), page: "fleet" };
   const { regressed, improved, deployed, hottest } = findAttention(answer, findings, deploys, now);
   const comparison = (at: number): Place => {
     const deploy = deploys.get(answer.service[at]);
@@ -47,12 +48,12 @@ export function AttentionCards({ answer, findings, deploys, workloads }: {
       <Card title={strings.deployedTitle} all={{ ...here, sort: "-change" }}
         items={deployed.map((at) => [answer.service[at], comparison(at), answer.service[at], `${(answer.current.version[at] ?? "").slice(0, 30)} · ${formatAgo(answer.current.first_seen[at] ?? now, now)}`])} />
       {isWatched && workloads.total > 0 && (
-        <Card title={strings.unprofiledTitle} total={workloads.total} all={onPage({ ...START, theme: here.theme, keys: here.keys, utc: here.utc }, "fleet")}
+        <Card title={strings.unprofiledTitle} total={workloads.total} all={coverage}
           items={workloads.workloads.slice(0, SHOWN).map((workload) => [
-            `${workload.namespace} ${workload.workload} ${workload.service}`, onPage({ ...START, theme: here.theme, keys: here.keys, utc: here.utc }, "fleet", { q: workload.workload }), `${workload.service} (${workload.namespace})`, describeMissing(workload),
+            `${workload.namespace} ${workload.workload} ${workload.service}`, { ...coverage, q: workload.workload }, `${workload.service} (${workload.namespace})`, describeMissing(workload),
           ])} />
       )}
-      <Card title={strings.hottestTitle} total={SHOWN} items={hottest.map((at) => [answer.service[at], onPage(here, "service", { service: answer.service[at] }), answer.service[at], strings.coresOf(short(answer.cores[at] ?? 0))])} />
+      <Card title={strings.hottestTitle} items={hottest.map((at) => [answer.service[at], onPage(here, "service", { service: answer.service[at] }), answer.service[at], strings.coresOf(short(answer.cores[at] ?? 0))])} />
       <SavedViews />
     </section>
   );
@@ -72,17 +73,13 @@ function Card({ title, items, all, total = items.length }: CardProps) {
 function SavedViews() {
   const views = savedViews.list.value;
   if (views.length === 0) return null;
-  const parse = (path: string) => {
-    const at = new URL(path, window.location.origin);
-    return parsePlace(at.pathname, at.search);
-  };
   return (
     <section class="card">
       <h2>{strings.savedTitle}</h2>
       <ul>
         {views.toReversed().slice(0, 6).map(({ name, path }) => (
           <li key={name}>
-            <Link to={parse(path)} title={path}><bdi>{name.slice(0, 100)}</bdi></Link>{" "}
+            <Link to={parseAddress(path)} title={path}><bdi>{name.slice(0, 100)}</bdi></Link>{" "}
             <button type="button" class="flat square" aria-label={strings.removeSaved(name.slice(0, 80))} title={strings.removeSavedHint} onClick={() => savedViews.store(views.filter((view) => view.name !== name))}>×</button>
           </li>
         ))}

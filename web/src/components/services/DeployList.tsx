@@ -4,7 +4,7 @@ import { optionalApiUrl } from "../../api/request.ts";
 import type { Deploy, DeploysAnswer } from "../../api/deploys.ts";
 import { place, PREFIX } from "../../lib/location.ts";
 import { formatAgo, formatWithZone, toEpochSeconds } from "../../lib/times.ts";
-import { parsePlace, type Place } from "../../lib/url.ts";
+import { appearanceOf, parsePlace, type Place } from "../../lib/url.ts";
 import { equals } from "../../lib/selectors.ts";
 import { openCapture } from "../controls/dialogs.ts";
 import { Link } from "../ui/Controls.tsx";
@@ -22,9 +22,8 @@ export const formatDeployState = ({ state, conclusion, finished }: Deploy): stri
 /** The comparison of a deploy with the version before, as it was analysed last. */
 export function deployPlace({ service, version, previous, links: { view } }: Deploy): Place {
   const { pathname, search } = new URL(view, window.location.origin);
-  const { theme, utc, keys } = place.value;
   // Before the first analysis that is the page of the service.
-  return { ...parsePlace(pathname.slice(PREFIX.length - 1), search), page: "compare", service, baseline: `version:${previous}`, comparison: `version:${version}`, theme, utc, keys };
+  return { ...parsePlace(pathname.slice(PREFIX.length - 1), search), page: "compare", service, baseline: `version:${previous}`, comparison: `version:${version}`, ...appearanceOf(place.value) };
 }
 
 /** The deploys of one service: how the newest stands, and opened all of them; nothing where there are none. */
