@@ -178,7 +178,7 @@ def test_list_leads_to_a_capture_and_empty_spans_say_so(shown: Shown, open_page:
     page.locator(f'main a[href*="{shown.capture}"]').first.click()
     expect(heat(page)).to_be_visible()
     page.goto(f"{shown.page}?span=500-501")
-    expect(page.get_by_text("No cpu samples in this span")).to_be_visible()
+    expect(page.get_by_text("No CPU samples in this span")).to_be_visible()
     page.goto(f"{shown.page}?span=7-3")
     expect(page.get_by_text("The span in this URL is invalid")).to_be_visible()
     page.get_by_role("button", name="Clear span").click()

@@ -25,7 +25,7 @@ const CapturesPage = onDemand(async () => (await import("./pages/CapturesPage.ts
 const CapturePage = onDemand(async () => (await import("./pages/CapturePage.tsx")).CapturePage, strings.thisPage);
 const SettingsPage = onDemand(async () => (await import("./pages/SettingsPage.tsx")).SettingsPage, strings.thisPage);
 const CaptureDialog = onDemand(async () => (await import("./components/captures/CaptureDialog.tsx")).CaptureDialog, strings.theCaptureForm);
-const CaptureProgress = onDemand(async () => (await import("./components/captures/CaptureProgress.tsx")).CaptureProgress, strings.theCaptureForm);
+const CaptureProgress = onDemand(async () => (await import("./components/captures/CaptureProgress.tsx")).CaptureProgress, strings.theCaptureProgress);
 const Palette = onDemand(async () => (await import("./components/palette/Palette.tsx")).Palette, strings.thePalette);
 
 /** `refreshCount` counts the presses of Refresh: a page requests its answers again when it grows. */

@@ -132,7 +132,7 @@ function WorkloadTable({ rows, until, isFiltered }: { rows: readonly CoverageRow
         <span class="quiet" role="status">{count(rows.length)}</span>
       </div>
       {rows.length === 0 ? <p>{strings.noWorkloadMatches} {isFiltered && <button type="button" onClick={() => change({ q: "", state: "" })}>{strings.removeFilters}</button>}</p> : (
-        <Table label={strings.tableOfWorkloads} className="cards" heads={[strings.service, strings.workload, strings.profiledHead, strings.missingHead, strings.sidecar, strings.overheadHead, strings.droppedHead, strings.lagHead, strings.whatToDo]}>
+        <Table label={strings.tableOfWorkloads} className="cards" heads={[strings.service, strings.workload, strings.profiledHead, strings.missingHead, strings.sidecar, strings.overheadHead, strings.failedTicksHead, strings.lastWindowHead, strings.whatToDo]}>
           {shown.map((row) => <WorkloadRow key={row.key} row={row} until={until} />)}
         </Table>
       )}
@@ -152,8 +152,8 @@ function WorkloadRow({ row, until }: { row: CoverageRow; until: number }) {
       <td title={row.problem}>{row.isExpected || pods.no_sidecar === 0 ? describeStates(pods) : <span class="quiet">{strings.notExpected}</span>}</td>
       <td data-head={strings.sidecar}><bdi>{row.samplers.join(", ") || strings.none}</bdi> <span class="quiet">{row.modes.join(", ")}</span></td>
       <td class="number" data-head={strings.overheadHead.slice(1)} title={strings.overheadHint}>{row.stoppedShare === null ? strings.none : strings.overheadOf(percent(row.stoppedShare, 2), seconds(row.longestStop ?? 0))}</td>
-      <td class="number" data-head={strings.droppedHead.slice(1)}>{row.failedShare === null ? strings.none : percent(row.failedShare)}</td>
-      <td class="number" data-head={strings.lagHead.slice(1)} title={lastSeen === null ? "" : formatWithZone(lastSeen)}>{lastSeen === null ? strings.none : formatAgo(lastSeen, until)}</td>
+      <td class="number" data-head={strings.failedTicksHead.slice(1)}>{row.failedShare === null ? strings.none : percent(row.failedShare)}</td>
+      <td class="number" data-head={strings.lastWindowHead.slice(1)} title={lastSeen === null ? "" : formatWithZone(lastSeen)}>{lastSeen === null ? strings.none : formatAgo(lastSeen, until)}</td>
       <td>
         <span class="row">
           {command !== "" && <CopyButton text={() => command} what={strings.command} title={`${row.problem}\n${command}`}>{strings.copyCommand}</CopyButton>}

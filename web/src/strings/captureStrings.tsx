@@ -55,8 +55,8 @@ export const captureService = (service: ComponentChildren) => <>Capture {service
 export const choosePods = "Choose pods";
 export const moreOptions = "More options";
 export const allPods = "all pods";
-export const podNumber = (pods: number) => plural(pods, "pod");
-export const chosenPods = (pods: number) => `${plural(pods, "chosen pod")}`;
+export const podCount = (pods: number) => plural(pods, "pod");
+export const chosenPods = (pods: number) => plural(pods, "chosen pod");
 
 // CaptureProgress
 export const capturesInProgress = "Captures in progress";

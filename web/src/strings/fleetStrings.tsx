@@ -9,10 +9,10 @@ export const coverageSubject = "the coverage";
 export const sidecarsSubject = "the sidecars";
 export const podsProfiled = (profiled: number, total: number, share: Printable) => `${count(profiled)} of ${plural(total, "pod")} profiled (${share})`;
 export const inWorkloads = (workloads: number, services: number) => `${plural(workloads, "workload")} · ${plural(services, "service")}`;
-export const noPods = "No pods and no sidecars are known yet.";
+export const noPods = "No pod or sidecar is known yet.";
 export const clusterNotWatched = "The collector does not watch a cluster, so pods without a sidecar are missing here.";
-export const podsOmitted = (pods: number) => `${plural(pods, "pod")} beyond --discovery-max-pods are missing here.`;
-export const workloadsOmitted = (workloads: number) => `${plural(workloads, "more workload")} are not listed.`;
+export const podsOmitted = (pods: number) => `${plural(pods, "pod")} beyond --discovery-max-pods ${pods === 1 ? "is" : "are"} missing here.`;
+export const workloadsOmitted = (workloads: number) => `${plural(workloads, "more workload")} ${workloads === 1 ? "is" : "are"} not listed.`;
 export const states = { profiled: "profiled", starting: "starting", stale: "stale", dead: "not running", no_sidecar: "no sidecar" } as const;
 export const allStates = "all pods";
 export const byNamespace = "By namespace";
@@ -26,8 +26,8 @@ export const missingHead = "Not profiled";
 export const sidecar = "Sidecar";
 export const overheadHead = "#Overhead";
 export const overheadHint = "Share of time that processes were stopped to be read, and the longest stop";
-export const droppedHead = "#Failed ticks";
-export const lagHead = "#Last window";
+export const failedTicksHead = "#Failed ticks";
+export const lastWindowHead = "#Last window";
 export const whatToDo = "What to do";
 export const workloadsTitle = "Workloads";
 export const tableOfWorkloads = "Table of workloads";
@@ -54,7 +54,6 @@ export const removeFilters = "Show all workloads";
 export const overheadOf = (share: Printable, longest: Printable) => `${share}, max ${longest}`;
 
 // FunctionsPage
-export const functions = "Functions";
 export const functionsSubject = "functions";
 export const functionsOfServices = "Functions of all services";
 export const searchFunctions = "Search functions of all services";
@@ -77,11 +76,11 @@ export const threadsHead = "#Threads";
 export const shareHead = "#% of fleet";
 export const servicesHead = "#Services";
 export const costHead = "#Cost per month";
-export const setPrice = "Costs need the collector's --core-hour-price.";
+export const setPrice = "Set the collector's --core-hour-price to see costs.";
 export const servicesOf = (name: Printable) => ` services of ${name}`;
 export const moreServices = (more: number) => `and ${plural(more, "more service")}`;
 
-// EndpointsTable
+// EndpointTable
 export const endpoints = "Endpoints ▾";
 export const endpointsHint = "CPU per endpoint, found in the stacks";
 export const tableOfEndpoints = "Table of endpoints";

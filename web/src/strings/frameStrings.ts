@@ -23,7 +23,7 @@ export const ofCaller = "of caller";
 export const ofZoomedFrame = "of zoomed frame";
 export const change = "change";
 export const difference = "Δ";
-export const ofCounting = ", counting";
+export const ofCountingNoise = ", counting noise";
 export const points = (delta: Printable) => `${delta} points`;
 export const wholeFunction = "Δ of function";
 export const ownPackage = "package";

@@ -94,8 +94,6 @@ export const sandwich = "Sandwich";
 export const theFlameGraph = "the flame graph";
 export const butNot = " but not";
 export const spanStates = (gil: number, running: number, cpuWait: number, gilWait: number, idle: number) => `${plural(gil, "sample")} held the GIL, ${count(running)} ran, ${count(cpuWait)} waited for a CPU, ${count(gilWait)} for the GIL, ${count(idle)} for something else`;
-export const gil = "GIL";
-export const gilWait = "GIL wait";
 export const noSamplesInSpan = (type: Printable, states: Printable) => `No ${type} samples in this span: ${states}.`;
 export const showWaitingToo = "Show waiting too";
 export const spanData = (samples: number, sampled: Printable, states: Printable) => `${plural(samples, "sample")} · sampled time ${sampled} · ${states}`;

@@ -258,7 +258,7 @@ export const noGroups = "No samples to break down.";
 export const oneGroup = (label: string) => `All samples have one ${label}.`;
 export const showMore = (more: number) => `Show ${more} more`;
 export const shareOfAll = (share: Printable) => `${share} of all`;
-export const groupRate = (rate: Printable, change: Printable) => `${rate} (${change} to the mean)`;
+export const groupRate = (rate: Printable, change: Printable) => `${rate} (${change} vs the mean)`;
 export const filterGroup = "Filter";
 export const filterGroupHint = (name: Printable) => `Show ${name} alone`;
 export const showPackage = "Keep stacks containing it";
@@ -273,6 +273,6 @@ export const mostRate = (rate: Printable) => `max ${rate}`;
 
 // SmallGraph
 export const likeTheMean = "no difference beyond counting noise";
-export const differs = (delta: Printable, name: Printable) => `${delta} points ${name}`;
-export const toTheMean = (text: Printable) => `To the mean: ${text}.`;
-export const smallGraphOf = (name: Printable, text: Printable) => `Flame graph of ${name}. To the mean: ${text}.`;
+export const differs = (delta: Printable, name: Printable) => `${name} ${delta} points`;
+export const comparedWithMean = (text: Printable) => `Compared with the mean: ${text}.`;
+export const smallGraphOf = (name: Printable, text: Printable) => `Flame graph of ${name}. Compared with the mean: ${text}.`;

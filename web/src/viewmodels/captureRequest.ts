@@ -35,7 +35,7 @@ export const podsOfChoice = (choice: string, chosen: readonly string[]): Capture
 /** "2 pods", "all pods", or the name of the only chosen pod. */
 export function describePods(pods: CaptureRequest["pods"]): string {
   if (pods === "all") return strings.allPods;
-  if (typeof pods === "number") return strings.podNumber(pods);
+  if (typeof pods === "number") return strings.podCount(pods);
   return pods.length === 1 ? pods[0].slice(-40) : strings.chosenPods(pods.length);
 }
 

@@ -18,6 +18,7 @@ import { pageRange } from "../../lib/url.ts";
 import type { ProfileType } from "../../lib/viewOptions.ts";
 import { GROUPINGS, groupQuery, groupSide, readGroups, type Group } from "../../charts/stackedGroups.ts";
 import { AnswerView } from "../answer/AnswerView.tsx";
+import { TYPE_NAMES } from "../answer/EmptyState.tsx";
 import { SetSideButtons } from "../timeline/TimelineSelection.tsx";
 import { groupClass, StackedTimeline } from "./StackedTimeline.tsx";
 import { SmallGraph } from "./SmallGraph.tsx";
@@ -141,7 +142,7 @@ function StateGroups({ tree, range }: { tree: Tree; range: Range }) {
                 const part = stateGroup(whole, state === "waiting" ? ["idle", "cpu_wait", "gil_wait"] : [state]);
                 return (
                   <Card key={state} at={index} name={strings.stateNames[state]} facts={[strings.shareOfAll(percent(total > 0 ? each.total / total : 0))]}
-                    actions={<button type="button" onClick={() => change({ type: STATE_TYPES[state], view: "flame", focus: "" })}>{strings.showType(STATE_TYPES[state])}</button>}>
+                    actions={<button type="button" onClick={() => change({ type: STATE_TYPES[state], view: "flame", focus: "" })}>{strings.showType(TYPE_NAMES[STATE_TYPES[state]])}</button>}>
                     {part && <SmallGraph tree={part} name={strings.stateNames[state]} />}
                   </Card>
                 );

@@ -48,7 +48,7 @@ export function SmallGraph({ tree, name }: { tree: Tree; name: string }) {
   return (
     <div class="small-graph" ref={host}>
       <canvas ref={canvas} role="img" aria-label={strings.smallGraphOf(name.slice(0, 100), text)} style={{ width: "100%", height: `${ROWS * ROW_PIXELS}px` }} />
-      <p class="quiet">{strings.toTheMean(text)}</p>
+      <p class="quiet">{strings.comparedWithMean(text)}</p>
     </div>
   );
 }

@@ -12,6 +12,7 @@ import { formatWithZone } from "../../lib/times.ts";
 import { SegmentedControl, Toggle } from "../ui/Controls.tsx";
 import { TypePicker } from "../controls/Filters.tsx";
 import { ProfileView } from "../profile/ProfileView.tsx";
+import { TYPE_NAMES } from "../answer/EmptyState.tsx";
 import { PrunedNotice } from "../answer/PrunedNotice.tsx";
 import { Table } from "../ui/Table.tsx";
 import { useElementWidth } from "../ui/useElementWidth.ts";
@@ -244,7 +245,7 @@ function SpanFlameGraph({ answer }: { answer: RecordingFlameAnswer }) {
   }), [answer]);
   const { samples, states, seconds: sampled } = answer.sides[answer.sides.length - 1];
   const stateText = strings.spanStates(states.gil, states.running, states.cpu_wait, states.gil_wait, states.idle);
-  if (samples === 0) return <p>{strings.noSamplesInSpan(type === "gil" ? strings.gil : type === "gil_wait" ? strings.gilWait : type, stateText)}{states.idle + states.cpu_wait + states.gil_wait > 0 && type !== "wall" && <> <button type="button" onClick={() => change({ type: "wall" })}>{strings.showWaitingToo}</button></>}</p>;
+  if (samples === 0) return <p>{strings.noSamplesInSpan(TYPE_NAMES[type], stateText)}{states.idle + states.cpu_wait + states.gil_wait > 0 && type !== "wall" && <> <button type="button" onClick={() => change({ type: "wall" })}>{strings.showWaitingToo}</button></>}</p>;
   return (
     <>
       <p class="basis">{strings.spanData(samples, seconds(sampled), stateText)}</p>

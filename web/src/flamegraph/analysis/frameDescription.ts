@@ -59,7 +59,7 @@ export function describeFrame(metrics: TreeMetrics, node: number, focus = 0): De
   if (us.length === 2) {
     const change = changeAt(metrics, node);
     rows.push([strings.change, describeChange(change, significance?.label, significance?.isByShare ? strings.ofProfile : "time")]);
-    if (change.direction !== "no_data") rows.push([strings.difference, formatDifference(metrics, metrics.norm === "share" || significance?.isByShare === true, change.delta, change.delta - change.threshold, change.delta + change.threshold, strings.ofCounting)]);
+    if (change.direction !== "no_data") rows.push([strings.difference, formatDifference(metrics, metrics.norm === "share" || significance?.isByShare === true, change.delta, change.delta - change.threshold, change.delta + change.threshold, strings.ofCountingNoise)]);
     rows.push(...describeFunction(metrics, title));
   }
   const owner = colourText(title, tree.by);
