@@ -12,7 +12,7 @@ import { foldLibraries } from "../src/flamegraph/tree/merge.ts";
 import { childrenOf, shapeOf, sum, totals } from "../src/flamegraph/tree/tree.ts";
 import { differenceColumn, rateUnit, shareColumn, timeColumn, valueColumn } from "../src/lib/quantities.ts";
 import type { HeatmapAnswer } from "../src/api/grids.ts";
-import { groupQuery, groupSide, readGroups, stack } from "../src/charts/stackedGroups.ts";
+import { groupQuery, groupSide, meanRate, readGroups, stack } from "../src/charts/stackedGroups.ts";
 import { parseSources, repositoryPath, sourceUrl } from "../src/flamegraph/analysis/sourceLinks.ts";
 import { buildTree, formatStacks, randomStacks, seeds } from "./stacks.ts";
 
@@ -161,9 +161,11 @@ test("a package and a state are groups of the tree at hand, and say where they d
 });
 
 test("groups are stacked, and the time of the others is one group more", () => {
-  const groups = readGroups({
+  const answer = {
     row: ["v2", "v1", "v0"], seconds: [[3, null], [1, 2], [0, null]], pod_seconds: [[10, null], [10, 10], [1, null]], others: { rows: 2, seconds: [1, 0], pod_seconds: [5, 5], samples: [1, 0] },
-  } as unknown as HeatmapAnswer, "(others)");
+  } as unknown as HeatmapAnswer;
+  const groups = readGroups(answer, "(others)");
+  assert.equal(meanRate(answer), 7 / 41);
   assert.deepEqual(groups.map(({ name, total, rate }) => [name, total, rate]), [["v2", 3, 0.3], ["v1", 3, 0.15], ["(others)", 1, null]]);
   assert.deepEqual(stack(groups).map((parts) => parts.map(({ from, until }) => `${from}-${until}`)), [["0-3", "0-0"], ["3-4", "0-2"], ["4-5", "2-2"]]);
   assert.equal(groupQuery('pod="a"', "version", 'x"'), 'pod="a", version="x\\""');

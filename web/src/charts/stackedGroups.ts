@@ -13,9 +13,10 @@ export interface Group {
   readonly rate: number | null;
 }
 
+const add = (column: readonly (number | null)[]): number => column.reduce<number>((sum, value) => sum + (value ?? 0), 0);
+
 /** The groups of an answer, the largest first; the time of all others is one group more, without a name of its own. */
 export function readGroups(answer: HeatmapAnswer, others: string): readonly Group[] {
-  const add = (column: readonly (number | null)[]) => column.reduce<number>((sum, value) => sum + (value ?? 0), 0);
   const group = (name: string, seconds: readonly (number | null)[], podSeconds: readonly (number | null)[]): Group => {
     const total = add(seconds);
     const pods = add(podSeconds);
@@ -23,6 +24,12 @@ export function readGroups(answer: HeatmapAnswer, others: string): readonly Grou
   };
   const groups = answer.row.map((name, at) => group(name, answer.seconds[at], answer.pod_seconds[at])).filter(({ total }) => total > 0);
   return answer.others.rows > 0 && add(answer.others.seconds) > 0 ? [...groups, group(others, answer.others.seconds, [])] : groups;
+}
+
+/** Time per pod-second of all groups, those that are only summed included; null without pods. */
+export function meanRate({ seconds, pod_seconds, others }: Pick<HeatmapAnswer, "seconds" | "pod_seconds" | "others">): number | null {
+  const pods = add([...pod_seconds.flat(), ...others.pod_seconds]);
+  return pods > 0 ? add([...seconds.flat(), ...others.seconds]) / pods : null;
 }
 
 /** Where the parts of a stack begin and end in each step: `bounds[group][step]`, from 0 at the bottom. */

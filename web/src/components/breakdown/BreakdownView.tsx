@@ -16,7 +16,7 @@ import { selectorOf } from "../../lib/selectors.ts";
 import { timelineStepSeconds, type Range } from "../../lib/times.ts";
 import { pageRange } from "../../lib/url.ts";
 import type { ProfileType } from "../../lib/viewOptions.ts";
-import { GROUPINGS, groupQuery, groupSide, readGroups, type Group } from "../../charts/stackedGroups.ts";
+import { GROUPINGS, groupQuery, groupSide, meanRate, readGroups, type Group } from "../../charts/stackedGroups.ts";
 import { AnswerView } from "../answer/AnswerView.tsx";
 import { TYPE_NAMES } from "../answer/EmptyState.tsx";
 import { SetSideButtons } from "../timeline/TimelineSelection.tsx";
@@ -63,9 +63,8 @@ function LabelGroups({ label, range }: { label: string; range: Range }) {
       {(answer) => {
         const groups = readGroups(answer, strings.otherGroups);
         const total = groups.reduce((sum, each) => sum + each.total, 0);
-        const podSeconds = answer.pod_seconds.flat().reduce<number>((sum, value) => sum + (value ?? 0), 0);
         // Parts of processes share the time of their pods.
-        const mean = podSeconds > 0 && label !== "thread" && label !== "endpoint" ? total / podSeconds : null;
+        const mean = label !== "thread" && label !== "endpoint" ? meanRate(answer) : null;
         if (groups.length === 0) return <p class="quiet">{strings.noGroups}</p>;
         return (
           <>
