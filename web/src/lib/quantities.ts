@@ -87,17 +87,20 @@ export interface UnitColumn {
 
 /** Rates with three digits of the largest, or shares in per cent. */
 export function valueColumn(most: number, unit: RateUnit | null): UnitColumn {
-  const size = most * (unit?.scale ?? 100);
-  const decimals = unit === null ? 2 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
-  return { unit: unit?.name ?? "%", write: scaledColumn(unit?.scale ?? 100, decimals, "") };
+  return { unit: unit?.name ?? "%", write: scaledColumn(unit?.scale ?? 100, decimalsOf(most, unit), "") };
 }
 
 /** Differences of such values, and the ends of their intervals; those of shares are in percentage points. */
 export function differenceColumn(most: number, unit: RateUnit | null, points: string): UnitColumn {
   const scale = unit?.scale ?? 100;
-  const size = most * scale;
-  const decimals = unit === null ? 2 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
+  const decimals = decimalsOf(most, unit);
   return { unit: unit?.name ?? points, write: (value) => (value === 0 ? "–" : signed((value * scale).toFixed(decimals), value)) };
+}
+
+/** The decimals that give the largest value three digits; shares have two. */
+function decimalsOf(most: number, unit: RateUnit | null): number {
+  const size = most * (unit?.scale ?? 100);
+  return unit === null ? 2 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
 }
 
 /** Nothing is a dash, and what rounds to nothing says that it is less than the last digit. */

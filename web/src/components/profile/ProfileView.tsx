@@ -39,8 +39,8 @@ export function ProfileView({ answer, names, controls, breakdown }: {
     () => computeMetrics(transformed.tree, podSeconds, { invert: isInverted, isByWeight: isHeaviestFirst, collapse, norm, unit, significance }),
     [transformed, podSeconds, isInverted, isHeaviestFirst, collapse, norm, unit, significance],
   );
-  const isGraph = hasDirection && !(t !== "" && transformed.omitted.every(({ samples, total }) => samples === total));
   const isEmpty = t !== "" && transformed.omitted.every(({ samples, total }) => samples === total);
+  const isGraph = hasDirection && !isEmpty;
   return (
     <>
       {controls && !isGraph && <div class="viewbar">{controls}{view === "tree" && <DirectionMenu hasRoots={false} />}</div>}

@@ -9,7 +9,7 @@ import { pathTo } from "../../flamegraph/tree/tree.ts";
 import { frameActions, functionText, linesPlace, sandwichPlace } from "../../viewmodels/frameActions.ts";
 import { change, place } from "../../lib/location.ts";
 import { percent } from "../../lib/numbers.ts";
-import { differenceColumn, largest, shareColumn, timeColumn, valueColumn } from "../../lib/quantities.ts";
+import { largest, shareColumn, timeColumn } from "../../lib/quantities.ts";
 import { sourceItems } from "../controls/SourceLink.tsx";
 import { Badge } from "../ui/Badge.tsx";
 import { ContextMenu } from "../ui/ContextMenu.tsx";
@@ -19,6 +19,7 @@ import { SearchBox } from "../ui/SearchBox.tsx";
 import { SortHeading } from "../ui/SortHeading.tsx";
 import { useKeys } from "../ui/useKeys.ts";
 import { useVirtualRows } from "../ui/useVirtualRows.ts";
+import { formatDelta, valueFormats } from "./FunctionRow.tsx";
 import { SpacerRow } from "./FunctionTable.tsx";
 import * as strings from "../../strings/profileStrings.tsx";
 
@@ -176,11 +177,11 @@ export function CallTree({ metrics, names }: { metrics: TreeMetrics; names: read
 const isTreeSort = (sort: string): boolean => /^[-+](name|total|self|totala|totalb|delta)$/.test(sort);
 
 /** The formats of the columns: one unit and one precision each. */
-function treeColumns({ us, divisor, changeDivisor, unit, norm, significance }: TreeMetrics) {
-  const isByShare = norm === "share" || significance?.isByShare;
-  const most = Math.max(...us.map((column, side) => (divisor[side] > 0 ? column[0] / divisor[side] : 0)));
+function treeColumns(metrics: TreeMetrics) {
+  const { us, changeDivisor } = metrics;
+  const whole = us.map((column) => column.subarray(0, 1));
   const changes = us.length === 2 ? us[0].map((a, node) => (changeDivisor[1] > 0 ? us[1][node] / changeDivisor[1] : 0) - (changeDivisor[0] > 0 ? a / changeDivisor[0] : 0)) : [];
-  return { time: timeColumn(largest(us[0].subarray(0, 1))), change: largest(changes), value: valueColumn(most, norm === "share" ? null : unit), delta: differenceColumn(most, isByShare ? null : unit, strings.pointsUnit) };
+  return { ...valueFormats(metrics, whole), time: timeColumn(largest(whole[0])), change: largest(changes) };
 }
 
 function Row({ at, row: { node, position, siblings }, metrics, columns, isOpen, isCurrent, isSelected, isHit, toggle, select, openMenu }: {
@@ -209,7 +210,7 @@ function Row({ at, row: { node, position, siblings }, metrics, columns, isOpen, 
       </th>
       {us.length === 2 ? <ChangeCells metrics={metrics} node={node} columns={columns} /> : (
         <>
-          <td class="number">{shareColumn(total[0] > 0 ? total[node] / total[0] : 0)}</td><Meter part={total[0] > 0 ? total[node] / total[0] : 0} />
+          <td class="number">{shareColumn(total[0] > 0 ? total[node] / total[0] : 0)}</td><Meter value={total[node]} most={total[0]} />
           <td class="number">{columns.time(us[0][node])}</td>
           <td class="number">{shareColumn(us[0][0] > 0 ? tree.self[0][node] / us[0][0] : 0)}</td><td class="number">{columns.time(tree.self[0][node])}</td>
         </>
@@ -219,16 +220,14 @@ function Row({ at, row: { node, position, siblings }, metrics, columns, isOpen, 
 }
 
 function ChangeCells({ metrics, node, columns }: { metrics: TreeMetrics; node: number; columns: ReturnType<typeof treeColumns> }) {
-  const { us, divisor, significance, total } = metrics;
+  const { us, divisor, significance } = metrics;
   const value = (side: number) => (divisor[side] > 0 ? columns.value.write(us[side][node] / divisor[side]) : strings.noSamplesCell);
   const by = changeAt(metrics, node);
-  const sign = by.direction === "unchanged" ? "≈ " : by.direction === "not_judged" ? "" : by.delta > 0 ? "▲ " : "▼ ";
-  const isKnown = by.direction !== "no_data" && total[0] > 0;
   return (
     <>
       <td class="number">{value(0)}</td><td class="number">{value(1)}</td>
-      <td class={`number ${by.direction}`}>{isKnown && by.delta !== 0 ? `${sign}${columns.delta.write(by.delta)}` : "–"}</td><Meter part={columns.change > 0 ? Math.abs(by.delta) / columns.change : 0} class={by.direction} />
-      <td class="number interval">{isKnown && by.threshold > 0 ? `${columns.delta.write(by.delta - by.threshold)} … ${columns.delta.write(by.delta + by.threshold)}` : "–"}</td>
+      <td class={`number ${by.direction}`}>{formatDelta(by, columns.delta)}</td><Meter value={by.delta} most={columns.change} class={by.direction} />
+      <td class="number interval">{by.direction !== "no_data" && by.threshold > 0 ? `${columns.delta.write(by.delta - by.threshold)} … ${columns.delta.write(by.delta + by.threshold)}` : "–"}</td>
       <td class="number">{describeChange(by, significance?.label, significance?.isByShare ? strings.ofProfile : "time")}</td>
     </>
   );

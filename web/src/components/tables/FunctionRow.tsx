@@ -30,11 +30,27 @@ export interface TableLink {
 /** How many columns there is room for: of one profile, of two sides, or beside a graph. */
 export type TableLook = "one" | "two" | "linked";
 
-/** How the columns of a table are written, and their largest values. */
-export interface RowFormats {
-  readonly time: Format;
+/** How the values of two sides and their differences are written. */
+export interface ValueFormats {
   readonly value: UnitColumn;
   readonly delta: UnitColumn;
+}
+
+/** The formats of two sides; `totals` has a column of each side in microseconds. */
+export function valueFormats({ divisor, norm, unit, significance }: TreeMetrics, totals: readonly ArrayLike<number>[]): ValueFormats {
+  const most = Math.max(...totals.map((column, side) => (divisor[side] > 0 ? largest(column) / divisor[side] : 0)));
+  return { value: valueColumn(most, norm === "share" ? null : unit), delta: differenceColumn(most, norm === "share" || significance?.isByShare ? null : unit, strings.pointsUnit) };
+}
+
+/** A difference with the sign of its direction; a dash where there is none. */
+export function formatDelta({ direction, delta }: Change, { write }: UnitColumn): string {
+  if (direction === "no_data" || delta === 0) return "–";
+  return `${direction === "unchanged" ? "≈ " : direction === "not_judged" ? "" : delta > 0 ? "▲ " : "▼ "}${write(delta)}`;
+}
+
+/** How the columns of a table are written, and their largest values. */
+export interface RowFormats extends ValueFormats {
+  readonly time: Format;
   readonly self: number;
   readonly total: number;
   readonly change: number;
@@ -42,11 +58,9 @@ export interface RowFormats {
 
 /** The formats of all rows of a table, so that each column has one unit and one precision. */
 export function rowFormats(metrics: TreeMetrics, sums: FunctionSums): RowFormats {
-  const { divisor, norm, unit, changeDivisor, significance } = metrics;
-  const isByShare = norm === "share" || significance?.isByShare;
-  const most = Math.max(...sums.total.map((column, side) => (divisor[side] > 0 ? largest(column) / divisor[side] : 0)));
+  const { changeDivisor } = metrics;
   return {
-    time: timeColumn(largest(...sums.total)), value: valueColumn(most, norm === "share" ? null : unit), delta: differenceColumn(most, isByShare ? null : unit, strings.pointsUnit),
+    ...valueFormats(metrics, sums.total), time: timeColumn(largest(...sums.total)),
     self: largest(sums.self[0]), total: largest(sums.total[0]),
     change: sums.total.length === 2 ? largest(Float64Array.from(sums.name, (_, row) => functionChange(sums, row, changeDivisor, "total").delta)) : 0,
   };
@@ -128,14 +142,12 @@ function FunctionName({ text, title, select }: { text: string; title: string; se
 }
 
 const ShareCells = ({ us, whole, most, time }: { us: number; whole: number; most: number; time: Format }) => (
-  <><td class="number" title={time(us)}>{shareColumn(whole > 0 ? us / whole : 0)}</td><Meter part={most > 0 ? us / most : 0} /></>
+  <><td class="number" title={time(us)}>{shareColumn(whole > 0 ? us / whole : 0)}</td><Meter value={us} most={most} /></>
 );
 
 function DeltaCell({ sums, row, metrics, formats, of }: RowOf & { of: "self" | "total" }) {
   const by = rowChange(metrics, sums, row, of);
-  if (by.direction === "no_data") return <td class="number">–</td>;
-  const sign = by.direction === "unchanged" ? "≈ " : by.direction === "not_judged" ? "" : by.delta > 0 ? "▲ " : "▼ ";
-  return <td class={`number ${by.direction}`}>{by.delta === 0 ? "–" : `${sign}${formats.delta.write(by.delta)}`}</td>;
+  return <td class={`number ${by.direction}`}>{formatDelta(by, formats.delta)}</td>;
 }
 
 function LinkedChangeCells(cells: RowOf) {
@@ -144,7 +156,7 @@ function LinkedChangeCells(cells: RowOf) {
   const total = rowChange(metrics, sums, row, "total");
   return (
     <>
-      <DeltaCell {...cells} of="self" /><DeltaCell {...cells} of="total" /><Meter part={Math.abs(total.delta) / formats.change} class={total.direction} />
+      <DeltaCell {...cells} of="self" /><DeltaCell {...cells} of="total" /><Meter value={total.delta} most={formats.change} class={total.direction} />
       {metrics.significance && <td class="number">{at === undefined ? "–" : formatQ(metrics.significance.functions.total.q[at])}</td>}
     </>
   );
@@ -166,7 +178,7 @@ function ChangeCells(cells: RowOf) {
   return (
     <>
       {cell(sums.self[0][row], 0)}{cell(sums.self[1][row], 1)}<DeltaCell {...cells} of="self" />
-      {cell(sums.total[0][row], 0)}{cell(sums.total[1][row], 1)}<DeltaCell {...cells} of="total" /><Meter part={formats.change > 0 ? Math.abs(total.delta) / formats.change : 0} class={total.direction} />
+      {cell(sums.total[0][row], 0)}{cell(sums.total[1][row], 1)}<DeltaCell {...cells} of="total" /><Meter value={total.delta} most={formats.change} class={total.direction} />
       {significance && <td class="number interval">{low === null || high === null || !write || (low === 0 && high === 0) ? "–" : `${write(low)} … ${write(high)}`}</td>}
       <td class="number" title={description}>{total.direction === "increased" || total.direction === "decreased" ? formatRelative(total) : description}</td>
       {significance && (at === undefined ? <><td class="number">–</td><td class="number">–</td></> : <CertaintyCells effects={significance.functions.total} row={at} />)}

@@ -59,14 +59,14 @@ export function BarCell({ part, head, children }: { part: number; head: string; 
   );
 }
 
-/** A bar in a column of its own, of the largest in the column. */
-export const Meter = ({ part, class: className = "" }: { part: number; class?: string }) => (
-  <td class="meter" aria-hidden="true"><span class={className} style={{ width: `${Math.min(Math.max(part, 0), 1) * 60}px` }} /></td>
+/** A value as a bar in a column of its own; `most` is the largest of the column. */
+export const Meter = ({ value, most, class: className = "" }: { value: number; most: number; class?: string }) => (
+  <td class="meter" aria-hidden="true"><span class={className} style={{ width: `${most > 0 ? Math.min(Math.abs(value) / most, 1) * 60 : 0}px` }} /></td>
 );
 
-/** A time, its share of a whole, and that share as a bar. `most` is the largest time of the column. */
+/** A time, its share of a whole, and the time as a bar. `most` is the largest time of the column. */
 export function TimeCells({ us, whole, format, most }: { us: number; whole: number; format: Format; most: number }) {
-  return <><td class="number">{format(us)}</td><td class="number">{shareColumn(whole > 0 ? us / whole : 0)}</td><Meter part={most > 0 ? us / most : 0} /></>;
+  return <><td class="number">{format(us)}</td><td class="number">{shareColumn(whole > 0 ? us / whole : 0)}</td><Meter value={us} most={most} /></>;
 }
 
 /** What there is to say of something, as names and values. */
