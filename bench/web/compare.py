@@ -8,9 +8,9 @@ the button, by the page's own clock, to the second frame after the differential 
 culprits of these sides are present. The collector takes one more window of version 2 before each run, so that
 no response is cached from the run before; only `again` repeats the same comparison. In `pressed` the button
 is pressed for 80 ms, as people click, and in `rested` the pointer rests on it for 300 ms before. Values are
-medians; CPU times are less dependent on other programs than the rest. `collector` is the CPU time of the collector
-(user and system, all threads) from the pointer's first event to the painted page, `page` that of the
-page's main thread. The exit code is 1 if the median of the new responses is above the limit.
+medians; CPU times are less dependent on other programs than the rest. `collector` is the CPU time of the
+collector (user and system, all threads) from the pointer's first event to the painted page, `page` that of
+the page's main thread. The exit code is 1 if the median of the new responses is above the limit.
 """
 
 from __future__ import annotations

@@ -6,17 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from sidelight_model.counts import ProfileType
 from sidelight_model.terminal_width import escape_unprintable
 
 MICROSECONDS: Final = 1_000_000
-CPU_TYPES: Final = ("cpu", "gil")
-UNITS: Final = {
-    "cpu": "millicores per pod",
-    "gil": "millicores per pod",
-    "wall": "threads per pod",
-    "gil_wait": "threads per pod",
-}
-"""The unit of rates by profile type. Times with the GIL are CPU times, so they have the unit of CPU."""
 
 
 def format_time(seconds: float) -> str:
@@ -34,12 +27,17 @@ def format_number(value: float) -> str:
 
 def name_unit(kind: str) -> str:
     """Return the short form of the unit of rates."""
-    return "m/pod" if kind in CPU_TYPES else "threads/pod"
+    return "m/pod" if ProfileType(kind).is_cpu_time else "threads/pod"
+
+
+def name_unit_in_words(kind: str) -> str:
+    """Return the unit of rates."""
+    return "millicores per pod" if ProfileType(kind).is_cpu_time else "threads per pod"
 
 
 def format_bare_rate(threads: float, kind: str) -> str:
     """Format a number of threads or cores per pod in the unit of `name_unit`."""
-    return format_number(1000 * threads if kind in CPU_TYPES else threads)
+    return format_number(1000 * threads if ProfileType(kind).is_cpu_time else threads)
 
 
 def format_rate(threads: float, kind: str) -> str:

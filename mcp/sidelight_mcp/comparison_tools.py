@@ -10,15 +10,16 @@ from mcp.server.mcpserver import Context
 from pydantic import Field
 
 from sidelight_mcp.answer_text import (
-    CPU_TYPES,
     describe_side,
     format_change,
     format_relative,
     format_share,
+    name_unit,
     render_table,
 )
 from sidelight_mcp.selection import Kind, Namespace, Service, build_selector
 from sidelight_mcp.tool_context import ToolApi
+from sidelight_model.counts import ProfileType
 from sidelight_model.selectors import Matcher, Op
 from sidelight_model.terminal_width import escape_unprintable
 
@@ -139,7 +140,7 @@ def _describe_culprits(verdict: Mapping[str, Any], profile_type: str, limit: int
     if not culprits or not culprits["rows"]:
         return []
     unit, scale = _DELTA_UNITS.get(
-        verdict["basis"], ("m/pod", 1000.0) if profile_type in CPU_TYPES else ("threads/pod", 1.0)
+        verdict["basis"], (name_unit(profile_type), 1000.0 if ProfileType(profile_type).is_cpu_time else 1.0)
     )
     rows = [
         [

@@ -8,9 +8,7 @@ from mcp.server.mcpserver import Context
 from pydantic import Field
 
 from sidelight_mcp.answer_text import (
-    CPU_TYPES,
     MICROSECONDS,
-    UNITS,
     describe_side,
     format_bare_rate,
     format_number,
@@ -18,6 +16,7 @@ from sidelight_mcp.answer_text import (
     format_share,
     format_time,
     name_unit,
+    name_unit_in_words,
     render_table,
 )
 from sidelight_mcp.selection import (
@@ -34,6 +33,7 @@ from sidelight_mcp.selection import (
 )
 from sidelight_mcp.text_tree import build_callers, build_tree, is_function, iter_stacks, render_tree
 from sidelight_mcp.tool_context import ToolApi
+from sidelight_model.counts import ProfileType
 from sidelight_model.export_formats.provenance import format_count
 from sidelight_model.terminal_width import escape_unprintable
 
@@ -158,7 +158,7 @@ class ProfileTools:
         rows = answer["rows"]
         if not rows["function"]:
             return NO_DATA if not answer["services_total"] else f"No function matches {search!r}."
-        unit = "cores" if profile_type in CPU_TYPES else "threads"
+        unit = "cores" if ProfileType(profile_type).is_cpu_time else "threads"
         whole = answer["seconds"]
         lines = [
             f"{_name_time(profile_type)} of {format_count(answer['services_total'], 'service')}, "
@@ -310,7 +310,7 @@ def _find_frames(answer: Any, function: str) -> list[str]:
 
 def _describe_whole(side: Any, profile_type: str) -> str:
     rate = _format_pod_rate(side["seconds"], side["pod_seconds"], profile_type)
-    text = f"{_name_time(profile_type)}: {rate}. Rates are in {UNITS[profile_type]}."
+    text = f"{_name_time(profile_type)}: {rate}. Rates are in {name_unit_in_words(profile_type)}."
     if side["idle_share"] is not None and profile_type == "wall":
         text += f" {format_share(side['idle_share'])} of it is waiting."
     return f"{text}\nData: {describe_side(side)}"

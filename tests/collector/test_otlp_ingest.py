@@ -200,7 +200,9 @@ async def test_another_layout_is_refused_and_nothing_of_it_stored(
         (b'{"resourceProfiles":[' + b"[]," * 200_000 + b"1]}", 413, "too many values"),
     ],
 )
-async def test_a_refusal_says_what_is_wrong_with_json(serving: Any, body: bytes, status: int, word: str) -> None:
+async def test_a_refusal_says_what_is_wrong_with_json(
+    serving: Any, body: bytes, status: int, word: str
+) -> None:
     async with serving(MemoryStore(), max_body_bytes=1 << 20) as collector:
         answer = await collector.ask("POST", PATH, body, JSON)
         assert answer.status == status, answer.body

@@ -304,6 +304,9 @@ def test_a_long_table_has_only_the_rows_in_view_and_every_row_can_be_reached(
     assert rows.count() < 80
     page.keyboard.press("Home")
     expect(page.locator('tr[data-row="0"] button.name')).to_be_focused()
+    page.set_viewport_size({"width": 390, "height": 700})
+    heights = "rows => [...new Set(rows.map((row) => row.offsetHeight))]"
+    assert rows.evaluate_all(heights) == [37], "rows in view are found by their height"
     page.locator("#search").fill("f0007")
     expect(rows).to_have_count(1)
     page.locator("#search").fill("nothing has this name")

@@ -11,10 +11,13 @@ import "./styles/captures.css";
 import "./styles/heatmap.css";
 import "./styles/depth.css";
 import "./styles/profile.css";
+import "./styles/breakdown.css";
 import "./styles/compare.css";
 import "./styles/services.css";
 import "./styles/states.css";
 import "./styles/fleet.css";
+import "./styles/dialogs.css";
+import "./styles/cards.css";
 import "./styles/print.css";
 
 prefetchComparisons();

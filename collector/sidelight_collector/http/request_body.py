@@ -1,11 +1,12 @@
-"""Receives JSON bodies within limits of time, size, structure and memory."""
+"""Receives bodies of requests within limits of time, size, structure and memory."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
@@ -14,6 +15,8 @@ from sidelight_collector.decompress import build_too_large_error, decompress_bod
 from sidelight_collector.ingest.memory_budget import MemoryBudget, Reservation
 from sidelight_collector.json_body import JsonLimits, parse_json_object
 from sidelight_model.errors import LimitExceeded, Reason, SidelightError
+
+Parsed = TypeVar("Parsed")
 
 MAX_LOOP_BYTES: Final = 4 << 10
 """A body above this size is parsed in a thread, so that the event loop serves other clients."""
@@ -36,7 +39,17 @@ class BodyReader:
     async def read_json_object(self, request: web.Request, limits: JsonLimits) -> Mapping[str, Any]:
         """Receive, decompress and parse a JSON object.
 
-        Raises Overloaded, LimitExceeded, BadEncoding, and SidelightError (`bad_json`, `request_timeout`).
+        Raises SidelightError (`bad_json`), and what `read` raises.
+        """
+        return await self.read(request, limits, partial(parse_json_object, limits=limits))
+
+    async def read(
+        self, request: web.Request, limits: JsonLimits, parse: Callable[[bytes], Parsed]
+    ) -> Parsed:
+        """Receive, decompress and parse a body, a large one in a thread.
+
+        Raises Overloaded, LimitExceeded, BadEncoding, SidelightError (`request_timeout`), and what `parse`
+        raises.
         """
         with self.reserve() as reservation:
             body = await self.receive(
@@ -44,9 +57,9 @@ class BodyReader:
             )
             encoding = request.headers.get("Content-Encoding", "")
             if not encoding and len(body) <= MAX_LOOP_BYTES:
-                return parse_json_object(body, limits)
+                return parse(body)
             async with self._parsing:
-                return await asyncio.to_thread(_decode, body, encoding, limits)
+                return await asyncio.to_thread(_decompress_and_parse, body, encoding, limits, parse)
 
     async def receive(
         self, request: web.Request, reservation: Reservation, max_bytes: int, too_large: LimitExceeded
@@ -76,9 +89,11 @@ class BodyReader:
         return bytes(body)
 
 
-def _decode(body: bytes, encoding: str, limits: JsonLimits) -> Mapping[str, Any]:
+def _decompress_and_parse(
+    body: bytes, encoding: str, limits: JsonLimits, parse: Callable[[bytes], Parsed]
+) -> Parsed:
     try:
-        text = decompress_body(body, encoding, limits.max_bytes)
+        content = decompress_body(body, encoding, limits.max_bytes)
     except LimitExceeded:
         raise build_too_large_error(limits.max_bytes, limits.hint) from None
-    return parse_json_object(text, limits)
+    return parse(content)

@@ -90,7 +90,7 @@ def _iter_thread(
 
 
 class _StackTables:
-    """The stacks of a thread, each made once: those of samples alone, for deep ones are long texts."""
+    """The stacks of a thread, each built once, and only those that samples have."""
 
     def __init__(self, thread: Mapping[str, Any], shared: Mapping[str, Any]) -> None:
         def find(name: str) -> Mapping[str, Any]:

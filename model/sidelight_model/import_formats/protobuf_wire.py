@@ -77,7 +77,7 @@ def read_text(value: FieldValue) -> str:
 
 
 def iter_integers(value: FieldValue) -> Iterator[int]:
-    """Yield the numbers of a repeated field: one, or several packed ones. Raises DamagedMessage."""
+    """Yield the numbers of a repeated field, single or packed. Raises DamagedMessage."""
     if isinstance(value, int):
         yield value
         return

@@ -100,7 +100,10 @@ def parse_austin(
 def _read_samples(
     file_name: str, lines: Iterable[tuple[int, str]], headers: dict[str, str]
 ) -> tuple[list[_AustinLine], int]:
-    """Return the samples with any time, and the number of cut lines; add the headers to `headers`."""
+    """Return the samples with a time, and the number of cut lines.
+
+    Adds the headers to `headers`.
+    """
     samples: list[_AustinLine] = []
     rest = iter(lines)
     for number, raw in rest:

@@ -129,19 +129,6 @@ def group_series(
     return query_grouped_series(context, query, kind, labels=labels, step_ns=step_ns, limits=limits, top=top)
 
 
-def merge_stack_traces(
-    context: QueryContext,
-    sides: Sequence[WindowQuery],
-    kind: ProfileType,
-    nodes: int,
-    max_nodes: int,
-    stack_filter: StackFilter,
-) -> Message:
-    """Build the flame graph of one side; without samples, a message without one."""
-    bars = draw_bars(context, sides, kind, nodes, max_nodes, stack_filter)
-    return {"flamegraph": _build_flame_graph(bars)} if bars.totals[0] else {}
-
-
 def merge_profile(
     context: QueryContext,
     sides: Sequence[WindowQuery],
@@ -174,7 +161,7 @@ def wrap_pprof(
     return {"pprof": {"profile": merge_profile(context, sides, kind, stack_filter, max_frames)}}
 
 
-def compare_stack_traces(
+def draw_flame_graph(
     context: QueryContext,
     sides: Sequence[WindowQuery],
     kind: ProfileType,
@@ -182,11 +169,21 @@ def compare_stack_traces(
     max_nodes: int,
     stack_filter: StackFilter,
 ) -> Message:
-    """Build the flame graph of two sides."""
+    """Build the flame graph of one side or two.
+
+    One side without samples has a message without a graph.
+    """
     bars = draw_bars(context, sides, kind, nodes, max_nodes, stack_filter)
+    graph: dict[str, object] = {
+        "names": bars.names,
+        "levels": [{"values": level} for level in bars.levels],
+        "total": sum(bars.totals),
+        "max_self": bars.max_self,
+    }
+    if len(sides) == 1:
+        return {"flamegraph": graph} if bars.totals[0] else {}
     left, right = bars.totals
-    graph = {**_build_flame_graph(bars), "total": left + right, "leftTicks": left, "rightTicks": right}
-    return {"flamegraph": graph}
+    return {"flamegraph": {**graph, "leftTicks": left, "rightTicks": right}}
 
 
 def draw_bars(
@@ -213,15 +210,6 @@ def find_profile_stats(context: QueryContext, query: WindowQuery) -> Message:
         "data_ingested": True,
         "oldest_profile_time": int(min(one["first_seen"] for one in services) * MS_PER_SECOND),
         "newest_profile_time": int(max(one["last_seen"] for one in services) * MS_PER_SECOND),
-    }
-
-
-def _build_flame_graph(bars: Flamebearer) -> dict[str, object]:
-    return {
-        "names": bars.names,
-        "levels": [{"values": level} for level in bars.levels],
-        "total": bars.totals[0],
-        "max_self": bars.max_self,
     }
 
 

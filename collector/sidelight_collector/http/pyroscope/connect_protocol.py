@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from sidelight_collector.decompress import build_too_large_error, decompress_body
 from sidelight_collector.http.api.responses import EncodedResponse, accepts_gzip, encode_json, encode_response
 from sidelight_collector.http.pyroscope.message_codec import (
     Message,
@@ -26,7 +25,7 @@ from sidelight_collector.http.pyroscope.message_codec import (
 from sidelight_collector.http.request_body import BodyReader
 from sidelight_collector.json_body import JsonLimits, parse_json_object
 from sidelight_collector.query.query_errors import BadParameter
-from sidelight_model.errors import LimitExceeded, Reason, SidelightError
+from sidelight_model.errors import Reason, SidelightError
 
 PROTO: Final = "application/proto"
 JSON: Final = "application/json"
@@ -64,7 +63,7 @@ class Call:
 async def read_call(request: web.Request, schema: Schema, body_reader: BodyReader) -> Call:
     """Receive a request, decompress and decode it.
 
-    Raises UnsupportedContent, UndecodableMessage, BadParameter, and what `BodyReader.receive` raises.
+    Raises UnsupportedContent, UndecodableMessage, BadParameter, and what `BodyReader.read` raises.
     """
     content_type = request.content_type.lower()
     if content_type not in (PROTO, JSON):
@@ -75,22 +74,14 @@ async def read_call(request: web.Request, schema: Schema, body_reader: BodyReade
     version = request.headers.get("Connect-Protocol-Version", "1")
     if version != "1":
         raise BadParameter.invalid_value("Connect-Protocol-Version", version, "1")
-    too_large = build_too_large_error(LIMITS.max_bytes, LIMITS.hint)
-    with body_reader.reserve() as reservation:
-        body = await body_reader.receive(request, reservation, LIMITS.max_bytes, too_large)
-        encoding = request.headers.get("Content-Encoding", "")
-        message = await asyncio.to_thread(_decode, body, encoding, content_type, schema)
-    return Call(message, content_type, accepts_gzip(request))
 
-
-def _decode(body: bytes, encoding: str, content_type: str, schema: Schema) -> Mapping[str, Any]:
-    try:
-        content = decompress_body(body, encoding, LIMITS.max_bytes)
-    except LimitExceeded:
-        raise build_too_large_error(LIMITS.max_bytes, LIMITS.hint) from None
-    if content_type == JSON:
+    def parse(content: bytes) -> Mapping[str, Any]:
+        if content_type == PROTO:
+            return decode_message(schema, memoryview(content))
         return parse_json_message(schema, parse_json_object(content or b"{}", LIMITS))
-    return decode_message(schema, memoryview(content))
+
+    message = await body_reader.read(request, LIMITS, parse)
+    return Call(message, content_type, accepts_gzip(request))
 
 
 @asynccontextmanager

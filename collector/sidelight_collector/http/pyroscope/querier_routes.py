@@ -21,13 +21,12 @@ from sidelight_collector.http.api.parameters import QueryScope
 from sidelight_collector.http.api.responses import EncodedResponse
 from sidelight_collector.http.pyroscope import messages
 from sidelight_collector.http.pyroscope.answers import (
-    compare_stack_traces,
+    draw_flame_graph,
     find_label_names,
     find_label_values,
     find_profile_stats,
     find_series,
     merge_profile,
-    merge_stack_traces,
     select_series,
     wrap_pprof,
 )
@@ -62,7 +61,7 @@ _HOUR_NS: Final = 3600 * SECOND_NS
 _DAY_NS: Final = 24 * _HOUR_NS
 
 BuildAnswer = Callable[[], "partial[Any]"]
-"""Parses selectors, in the query's thread, and returns what computes the answer."""
+"""Parses selectors and call sites in the query's thread, and returns what computes the answer."""
 Plan = Callable[[Mapping[str, Any], QueryScope], "BuildAnswer | Message"]
 """Checks a request, and returns how it is answered."""
 
@@ -115,11 +114,6 @@ def plan_series(message: Mapping[str, Any], scope: QueryScope) -> BuildAnswer:
 def plan_select_series(message: Mapping[str, Any], scope: QueryScope) -> BuildAnswer:
     request = ProfileRequest.parse(message, scope)
     check_aggregation(message.get("aggregation", 0))
-    if not parse_call_site(message).accepts_all:
-        raise BadParameter(
-            "stack_trace_selector cannot be used: series are of all stacks",
-            hint="Use SelectMergeStacktraces, or leave it out.",
-        )
     make = partial(
         select_series,
         kind=request.kind,
@@ -128,53 +122,64 @@ def plan_select_series(message: Mapping[str, Any], scope: QueryScope) -> BuildAn
         limits=build_series_limits(scope.limits),
         top=parse_limit(message),
     )
-    return lambda: partial(make, query=request.build_query(scope))
+
+    def build() -> partial[Message]:
+        if not parse_call_site(message).accepts_all:
+            raise BadParameter(
+                "stack_trace_selector cannot be used: series are of all stacks",
+                hint="Use SelectMergeStacktraces, or leave it out.",
+            )
+        return partial(make, query=request.build_query(scope))
+
+    return build
 
 
 def plan_merge_stack_traces(message: Mapping[str, Any], scope: QueryScope) -> BuildAnswer:
-    request, limits = ProfileRequest.parse(message, scope), scope.limits
-    stack_filter = parse_call_site(message)
     if parse_format(message):
-        pprof = partial(
-            wrap_pprof, kind=request.kind, stack_filter=stack_filter, max_frames=limits.max_export_frames
-        )
-        return lambda: partial(pprof, sides=[request.build_query(scope)])
+        return _plan_profile(message, scope, wrap_pprof)
+    request = ProfileRequest.parse(message, scope)
     make = partial(
-        merge_stack_traces,
+        draw_flame_graph,
         kind=request.kind,
-        nodes=parse_max_nodes(message, limits),
-        max_nodes=limits.max_nodes,
-        stack_filter=stack_filter,
+        nodes=parse_max_nodes(message, scope.limits),
+        max_nodes=scope.limits.max_nodes,
     )
-    return lambda: partial(make, sides=[request.build_query(scope)])
+    return lambda: partial(make, sides=[request.build_query(scope)], stack_filter=parse_call_site(message))
 
 
 def plan_merge_profile(message: Mapping[str, Any], scope: QueryScope) -> BuildAnswer:
+    return _plan_profile(message, scope, merge_profile)
+
+
+def _plan_profile(
+    message: Mapping[str, Any], scope: QueryScope, compute: Callable[..., Message | bytes]
+) -> BuildAnswer:
     request = ProfileRequest.parse(message, scope)
-    make = partial(
-        merge_profile,
-        kind=request.kind,
-        stack_filter=parse_call_site(message),
-        max_frames=scope.limits.max_export_frames,
-    )
-    return lambda: partial(make, sides=[request.build_query(scope)])
+    make = partial(compute, kind=request.kind, max_frames=scope.limits.max_export_frames)
+    return lambda: partial(make, sides=[request.build_query(scope)], stack_filter=parse_call_site(message))
 
 
 def plan_diff(message: Mapping[str, Any], scope: QueryScope) -> BuildAnswer:
     left, right = (message.get(side) or {} for side in ("left", "right"))
     requests = [ProfileRequest.parse(side, scope) for side in (left, right)]
     check_same_type(*(request.kind for request in requests))
-    filters = {parse_call_site(side) for side in (left, right)}
-    if len(filters) > 1:
-        raise BadParameter("both sides must have the same call site", hint="Leave stack_trace_selector out.")
     make = partial(
-        compare_stack_traces,
+        draw_flame_graph,
         kind=requests[0].kind,
         nodes=max(parse_max_nodes(side, scope.limits) for side in (left, right)),
         max_nodes=scope.limits.max_nodes,
-        stack_filter=filters.pop(),
     )
-    return lambda: partial(make, sides=[request.build_query(scope) for request in requests])
+
+    def build() -> partial[Message]:
+        filters = {parse_call_site(side) for side in (left, right)}
+        if len(filters) > 1:
+            raise BadParameter(
+                "both sides must have the same call site", hint="Leave stack_trace_selector out."
+            )
+        sides = [request.build_query(scope) for request in requests]
+        return partial(make, sides=sides, stack_filter=filters.pop())
+
+    return build
 
 
 def plan_profile_stats(_: Mapping[str, Any], scope: QueryScope) -> BuildAnswer:
